@@ -38,7 +38,7 @@ pub use liveness::Liveness;
 pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, Subject};
-use crate::mirror::{ClusterName, Namespace};
+use crate::model::{ClusterName, Namespace};
 use crate::report::ConflictList;
 use crate::source::Feeds;
 use crate::table::publish::Reader;

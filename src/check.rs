@@ -27,7 +27,7 @@ mod versions;
 
 use serde::Serialize;
 
-use crate::mirror::{Line, Mcs, Namespace};
+use crate::model::{Line, Mcs, Namespace};
 use crate::table::{Conflict, Rules, Table};
 use crate::zone::Zones;
 use objects::{Link, MirrorPorts, MirrorSlice};

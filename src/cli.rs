@@ -45,7 +45,7 @@ use values::{parse_duration, parse_shrink_guard, parse_text};
 
 use crate::admin::ApiHost;
 use crate::log::LogFilter;
-use crate::mirror::Namespace;
+use crate::model::Namespace;
 use crate::server::{Addresses, ListenAddress};
 use crate::source::ShrinkGuard;
 

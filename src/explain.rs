@@ -26,7 +26,7 @@ use names::{labels_below, services_of_name};
 use nearest::nearest;
 pub use subject::{AnsweringName, Subject};
 
-use crate::mirror::{ObjectRef, ServiceKey, Skip};
+use crate::model::{ObjectRef, ServiceKey, Skip};
 use crate::report::{
     EndpointReport, EndpointState, RecordReport, SchemaVersion, SkipReport, TextForm, write_rows,
 };

@@ -6,7 +6,7 @@
 //! zone to it.
 //!
 //! ```text
-//! watch events → mirror (parse) → inputs → build → table → publish
+//! watch events → model (read) → store → build → table → publish
 //! query bytes → parse → read(name) → answer(reading, type) → reply → writer → reply bytes
 //! ```
 //!
@@ -27,8 +27,8 @@
 //! | [`report`] | the table as text and as JSON |
 //! | [`wire`] | parser of queries, response policy, writer of replies |
 //! | [`zone`] | grammar of owner names, choice of the answer, its records |
-//! | [`table`] | membership rules, inputs, the pure function that builds the table, publication |
-//! | [`mirror`] | domain types; Kubernetes objects → domain types, or a reason to skip |
+//! | [`table`] | membership rules, the store of objects, the pure function that builds the table, publication |
+//! | [`model`] | domain types; Kubernetes objects → domain types, or a reason to skip |
 //! | [`log`] | logging set-up, rate limits of messages |
 //!
 //! # Path of a query
@@ -52,10 +52,10 @@
 //! are omitted.
 //!
 //! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
-//! 2. `mirror/parse.rs` chooses the reader of the object: `mirror/linkerd.rs`, `mirror/local.rs` or `mirror/mcs.rs`. The
+//! 2. `model/parse.rs` chooses the reader of the object: `model/linkerd.rs`, `model/local.rs` or `model/mcs.rs`. The
 //!    reader makes an item or a slice, or the reason why the object is skipped. An object that does not matter is dropped.
 //! 3. `source.rs` takes the update from the queue, and calls the next steps.
-//! 4. `table/inputs.rs` stores the object and returns the services that depend on it.
+//! 4. `table/store.rs` stores the object and returns the services that depend on it.
 //! 5. `source/states.rs` calls the build. If a service has a failover order or expected clusters, `table/state.rs`
 //!    advances its state.
 //! 6. `table/build.rs` builds these services.
@@ -105,7 +105,7 @@ pub mod cli;
 pub mod corefile;
 pub mod explain;
 pub mod log;
-pub mod mirror;
+pub mod model;
 pub mod report;
 pub mod server;
 pub mod source;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use document::{ConflictList, RecordReport, SchemaVersion};
 pub use failover::{FailoverReport, StepReport};
 
-use crate::mirror::{GatewayDown, Line, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
+use crate::model::{GatewayDown, Line, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
 use crate::table::{Conflict, Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 

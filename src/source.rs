@@ -36,12 +36,12 @@ use states::States;
 
 use crate::clock::unix_seconds;
 use crate::heartbeat;
-use crate::mirror::{Namespace, Object, ObjectKey, ObjectRef, Watch};
+use crate::model::{Namespace, Object, ObjectKey, ObjectRef, Watch};
 use crate::table::failover::Delays;
-use crate::table::inputs::{Objects, ServiceKeys};
 use crate::table::publish::Reader;
 use crate::table::state::ServiceState;
-use crate::table::{Inputs, Publisher, Rules, Table, build};
+use crate::table::store::{Objects, ServiceKeys};
+use crate::table::{Publisher, Rules, Store, Table, build};
 
 /// A change that a source reports.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub struct UpdateSettings {
     pub rules: Rules,
     /// How much of the table one list may remove.
     pub shrink_guard: ShrinkGuard,
-    /// Where the inputs are saved, if they are saved.
+    /// Where the store is saved, if it is saved.
     pub snapshot: Option<Snapshots>,
     /// The age at which the table expires; `None`: it never expires.
     pub max_stale: Option<Duration>,
@@ -136,7 +136,7 @@ async fn run_update_loop(
         reader: publisher.reader(),
         publisher,
         rules: &settings.rules,
-        inputs: Inputs::default(),
+        store: Store::default(),
         dirty: ServiceKeys::new(),
         unlisted: feeds.all(),
         guard: Guard::new(settings.shrink_guard, feeds.clone()),
@@ -150,12 +150,12 @@ async fn run_update_loop(
     update_loop.run(updates).await;
 }
 
-/// The update loop: inputs and table of one source.
+/// The update loop: store and table of one source.
 struct UpdateLoop<'p> {
     publisher: &'p Publisher,
     reader: Reader,
     rules: &'p Rules,
-    inputs: Inputs,
+    store: Store,
     /// Services with changes that are not published yet.
     dirty: ServiceKeys,
     /// Feeds that are not listed yet. The table is published when there are none.
@@ -226,7 +226,7 @@ impl UpdateLoop<'_> {
         if let Some(table) = &self.reader.load().table {
             for service in table.services() {
                 self.dirty.insert(service.key.clone());
-                self.inputs
+                self.store
                     .set_state(&service.key, ServiceState::of(service));
             }
             return;
@@ -235,13 +235,13 @@ impl UpdateLoop<'_> {
         let Some(mut restored) = snapshot.and_then(Snapshots::load) else {
             return;
         };
-        let mut services = restored.inputs.services();
-        services.extend(restored.inputs.states().keys().cloned());
+        let mut services = restored.store.services();
+        services.extend(restored.store.states().keys().cloned());
         // Flags may have changed, and time has passed, since the snapshot was saved.
-        let (empty, inputs) = (Table::default(), &mut restored.inputs);
+        let (empty, store) = (Table::default(), &mut restored.store);
         let built = self
             .states
-            .build(&empty, inputs, &services, self.rules, true);
+            .build(&empty, store, &services, self.rules, true);
         self.feeds.note_restored(restored.age);
         let publish = || self.publisher.publish_stale(built, unix_seconds());
         let now = self.feeds.events().note_snapshot(restored.age, publish);
@@ -251,17 +251,17 @@ impl UpdateLoop<'_> {
             services = services.len(),
             "Serving a snapshot until all watches are listed"
         );
-        for (service, state) in restored.inputs.states() {
-            self.inputs.set_state(service, state.clone());
+        for (service, state) in restored.store.states() {
+            self.store.set_state(service, state.clone());
         }
         self.dirty = services;
     }
 
-    /// Saves the inputs if that is due. Returns when to check again.
+    /// Saves the store if that is due. Returns when to check again.
     fn save_if_due(&mut self) -> Option<Duration> {
         match &mut self.snapshot {
             Some(snapshot) if self.unlisted.is_empty() => {
-                Some(snapshot.save_if_due(&self.inputs, self.feeds.age()))
+                Some(snapshot.save_if_due(&self.store, self.feeds.age()))
             }
             _ => None,
         }
@@ -301,13 +301,13 @@ impl UpdateLoop<'_> {
             log_skip(&object, skip.reason, &skip.detail);
         }
         self.dirty.extend(match object {
-            Some(object) => self.inputs.apply(watch, key, object),
-            None => self.inputs.delete(watch, key),
+            Some(object) => self.store.apply(watch, key, object),
+            None => self.store.delete(watch, key),
         });
     }
 
     fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
-        let old = self.inputs.skipped().clone();
+        let old = self.store.skipped().clone();
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
         }
@@ -316,7 +316,7 @@ impl UpdateLoop<'_> {
         } else {
             self.apply_first_lists(lists)
         }
-        let skipped = self.inputs.skipped().iter();
+        let skipped = self.store.skipped().iter();
         for ((watch, key), skip) in skipped.filter(|(key, skip)| old.get(*key) != Some(*skip)) {
             let object = ObjectRef {
                 kind: watch.kind(),
@@ -333,7 +333,7 @@ impl UpdateLoop<'_> {
             self.unlisted.remove(feed);
         }
         for (feed, objects) in lists {
-            let replaced = self.inputs.reset(feed.watch, namespace_of(&feed), objects);
+            let replaced = self.store.reset(feed.watch, namespace_of(&feed), objects);
             self.dirty.extend(replaced.services);
         }
         if !self.unlisted.is_empty() || self.reader.load().table.is_none() {
@@ -356,7 +356,7 @@ impl UpdateLoop<'_> {
         let mut dirty = ServiceKeys::new();
         let mut replaced = Vec::new();
         for (feed, objects) in lists {
-            let mut one = self.inputs.reset(feed.watch, namespace_of(&feed), objects);
+            let mut one = self.store.reset(feed.watch, namespace_of(&feed), objects);
             dirty.append(&mut one.services);
             replaced.push(one);
         }
@@ -365,7 +365,7 @@ impl UpdateLoop<'_> {
             Decision::Apply => self.dirty = dirty,
             Decision::Hold => {
                 for one in replaced.into_iter().rev() {
-                    self.inputs.restore(one);
+                    self.store.restore(one);
                 }
             }
         }
@@ -379,7 +379,7 @@ impl UpdateLoop<'_> {
         let last = self.reader.load();
         let empty = Table::default();
         let last = last.table.as_ref().unwrap_or(&empty);
-        let next = build(last, &self.inputs, dirty, self.rules);
+        let next = build(last, &self.store, dirty, self.rules);
         self.guard.compare(last, &next.table, feeds)
     }
 
@@ -390,10 +390,10 @@ impl UpdateLoop<'_> {
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let is_first = last.table.is_none() || last.is_stale;
-        let (inputs, rules) = (&mut self.inputs, self.rules);
+        let (store, rules) = (&mut self.store, self.rules);
         let built = self
             .states
-            .build(last_table, inputs, &dirty, rules, is_first);
+            .build(last_table, store, &dirty, rules, is_first);
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }

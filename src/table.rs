@@ -1,7 +1,7 @@
 //! The [`Table`] of services, the step that builds it from objects, and the swap that makes it current.
 //!
 //! ```text
-//! watch events → inputs → build → Table → publish
+//! watch events → store → build → Table → publish
 //! ```
 //!
 //! The table holds services, not names. [`zone::read`](crate::zone::read()) maps the labels of a question to a
@@ -16,15 +16,15 @@
 //!
 //! | rule | text | tested in |
 //! |---|---|---|
-//! | M1 | An endpoint mirror represents a remote endpoint. It is a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`. Its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`. Its addresses are `spec.clusterIPs`, and its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`. If the annotation names another namespace, the object is skipped, so that no object can add endpoints to a service of another namespace. The slices of the headless mirror give no endpoint, except by rule M1b: they contain the port of the remote pod and stay not ready after a gateway has recovered. | `src/mirror/parse/tests.rs`, `src/table/build/tests.rs`, `src/zone/tests/namespaces.rs` |
+//! | M1 | An endpoint mirror represents a remote endpoint. It is a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`. Its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`. Its addresses are `spec.clusterIPs`, and its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`. If the annotation names another namespace, the object is skipped, so that no object can add endpoints to a service of another namespace. The slices of the headless mirror give no endpoint, except by rule M1b: they contain the port of the remote pod and stay not ready after a gateway has recovered. | `src/model/parse/tests.rs`, `src/table/build/tests.rs`, `src/zone/tests/namespaces.rs` |
 //! | M2 | An endpoint mirror needs a parent: the headless mirror that its label names. The parent is in the same namespace, has `clusterIP: None`, and has the same cluster and service. An endpoint mirror without a parent is skipped. | `src/table/build/tests.rs` |
 //! | M3 | An endpoint is alive if one of its own EndpointSlices has a ready gateway address. Without a slice, or with slices without endpoints, it is alive. | `src/table/build/tests.rs`, `tests/integration/members/gateways.rs` |
 //! | M4 | If a gateway is down, its endpoints are omitted. If all endpoints of a name are down, all are returned. This is decided once for each owner name, not for each record type. `--gateway-down` and annotation `global-dns/gateway-down` change the rule: `include` omits none, `exclude` omits all. The name of one endpoint, `H.C.S.N.Z` or the `C.S.N.Z` of a cluster IP, is never emptied. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
 //! | M5 | A headless Service of this cluster is a member of the service with its name. It is a member if a headless mirror of the same name and namespace exists, or if it is exported (`--local-members`). Its endpoints are the ready endpoints of all its slices. Its ports are those of the slices. | `tests/integration/members/local_members.rs` |
 //! | M6 | A cluster has one name. `--cluster-name` names this cluster. The label names another cluster, and `--cluster-alias` can change that name. If two sources have one name, their endpoints are merged and a conflict is reported. | `tests/integration/members/clusters.rs` |
-//! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/mirror/parse/tests.rs` |
+//! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/model/parse/tests.rs` |
 //! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service, and a conflict is reported, because two Links write one object. | `src/table/build/tests.rs` |
-//! | M9 | An object that cannot be used is skipped with a [reason](crate::mirror::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/mirror/parse/tests.rs`, `src/table/tests.rs`, `tests/integration/file_source/errors.rs` |
+//! | M9 | An object that cannot be used is skipped with a [reason](crate::model::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/model/parse/tests.rs`, `src/table/tests.rs`, `tests/integration/file_source/errors.rs` |
 //!
 //! # Kinds of services
 //!
@@ -48,7 +48,7 @@
 //! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |
 //! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster; otherwise a ServiceImport. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs`, `src/zone/tests/imports.rs` |
 //! | K2 | The target of an SRV record of a cluster IP is `C.S.N.Z`, and of a federated service `S.N.Z`. Its port is the one of `spec.ports`. | `src/zone/tests/kinds.rs` |
-//! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/mirror/parse/tests.rs` |
+//! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/model/parse/tests.rs` |
 //! | K4 | An object may change its kind in place. A mirror may exist for some milliseconds before its slice. | `tests/recordings` (25, 28) |
 //! | K9 | A zone with the profile `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)). A ServiceImport with endpoints answers there before all other kinds, which then have no names. Services of this cluster that are not exported do not join. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `src/zone/tests/imports.rs`, `tests/conformance/kep1645.rs` |
 //!
@@ -78,7 +78,6 @@ mod hash;
 mod headless;
 mod import;
 mod index;
-pub mod inputs;
 mod items;
 mod kind;
 mod lists;
@@ -93,6 +92,7 @@ mod settings;
 pub mod shared;
 mod short;
 pub mod state;
+pub mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -101,7 +101,7 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
 
-use crate::mirror::{
+use crate::model::{
     ClusterName, GatewayDown, Hostname, Line, Namespace, ObjectKey, ObjectRef, ServiceKey,
     ServiceName, Skip, Watch,
 };
@@ -112,8 +112,6 @@ pub use endpoint::{Address, Duplicate, Endpoint};
 use failover::{Failover, Order};
 use gate::Gate;
 use index::{HostKey, Index};
-pub use inputs::Inputs;
-use inputs::Skipped;
 pub use kind::{Profile, ServiceKind, list_clusters};
 pub use local::NonMember;
 pub use missing::MissingHost;
@@ -122,6 +120,8 @@ pub use publish::{Published, Publisher};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
 use shared::SharedMap;
 pub use short::{NoOwner, ShortName};
+use store::Skipped;
+pub use store::Store;
 
 /// All services that are served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
-use crate::table::{Inputs, Published, Publisher, Rules, Table, build};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use crate::table::{Published, Publisher, Rules, Store, Table, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
 /// Returns a headless mirror.
@@ -238,16 +238,16 @@ pub(crate) fn rules() -> Rules {
     }
 }
 
-/// Returns inputs with these objects, each from the watch that selects it.
-pub(crate) fn inputs(objects: &[Value]) -> Inputs {
-    let mut inputs = Inputs::default();
+/// Returns a store with these objects, each from the watch that selects it.
+pub(crate) fn store(objects: &[Value]) -> Store {
+    let mut store = Store::default();
     for object in objects {
         let json = object.to_string();
         let watch = Watch::for_object(kind_of(object), &KubeObject::read(&json)).unwrap();
         let (key, object) = parsed(watch, object);
-        inputs.apply(watch, key, object);
+        store.apply(watch, key, object);
     }
-    inputs
+    store
 }
 
 /// Returns the kind of an object.
@@ -271,8 +271,8 @@ pub(crate) fn parsed(watch: Watch, object: &Value) -> (ObjectKey, Object) {
 
 /// Builds a table with other rules.
 pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
-    let inputs = inputs(objects);
-    build(&Table::default(), &inputs, &inputs.services(), rules).table
+    let store = store(objects);
+    build(&Table::default(), &store, &store.services(), rules).table
 }
 
 /// Builds a table.

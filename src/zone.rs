@@ -53,7 +53,7 @@
 //! - A PTR record names an endpoint only if that name resolves to it (`src/zone/tests/nested.rs`).
 //! - If several namespaces publish an address, its PTR records name the endpoints that have it in `spec.clusterIPs`, if there
 //!   are any: only those addresses are assigned by the API server (`src/zone/tests/namespaces.rs`).
-//! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/mirror/label.rs`).
+//! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/model/label.rs`).
 //! - The set of records is always complete. Only their order changes from answer to answer
 //!   (`src/wire/write/tests.rs`, `src/zone/tests/order.rs`).
 
@@ -228,7 +228,7 @@ impl FromStr for ZoneName {
         }
         let mut wire = Vec::with_capacity(text.len() + 2);
         for label in text.split('.') {
-            let label: crate::mirror::ServiceName = label
+            let label: crate::model::ServiceName = label
                 .parse()
                 .map_err(|_| InvalidZone::Label(label.to_owned()))?;
             wire.push(label.as_str().len() as u8); // at most 63: checked by the line above

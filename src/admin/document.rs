@@ -313,7 +313,7 @@ impl Read for Position {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::inputs::ServiceKeys;
+    use crate::table::store::ServiceKeys;
     use crate::table::{Built, Publisher, Table};
     use crate::testing::zones;
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::status;
-use crate::mirror::SkipReason;
+use crate::model::SkipReason;
 use crate::report::EndpointState;
 use crate::table::{ConflictKind, Published, ServiceKind, Table};
 

@@ -10,7 +10,7 @@ use super::first_table::ONE_SHOT_TIMING;
 use super::{access, log_to_stderr, print};
 use crate::cli::CorefileArgs;
 use crate::corefile::{ClusterIpError, Forwarding, Platform, SELECTOR, cluster_ip, is_cluster_ip};
-use crate::mirror::{Kind, ServiceKey};
+use crate::model::{Kind, ServiceKey};
 use crate::source::kube;
 
 /// Prints the setting. Writes nothing to the cluster.

@@ -19,7 +19,7 @@ use crate::check::permissions::ApiServer;
 use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as run_checks};
 use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
 use crate::log::error_chain;
-use crate::mirror::Namespace;
+use crate::model::Namespace;
 use crate::report::ConflictList;
 use crate::table::publish::Reader;
 use crate::table::{Conflict, Table};

@@ -13,7 +13,7 @@ use super::screen::{Screen, harmless};
 use super::{access, json, log_to_stderr, print, yaml, zones};
 use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 use crate::report::{Report, Selection, TextForm};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;

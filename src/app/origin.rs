@@ -18,7 +18,7 @@ use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::{access, zones};
 use crate::admin::choose_zone;
 use crate::cli::{ServerArgs, ViewArgs};
-use crate::mirror::Namespace;
+use crate::model::Namespace;
 use crate::report::Report;
 use crate::source::kube::{self, Cluster, Replica, ReplicaError};
 use crate::table::publish::Reader;

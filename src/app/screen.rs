@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use anyhow::Context as _;
 use terminal_size::{Height, terminal_size};
 
-use crate::mirror::is_deceptive;
+use crate::model::is_deceptive;
 
 /// Moves to the upper left corner and clears the screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\u{1b}[H\u{1b}[J";

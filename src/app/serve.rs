@@ -25,7 +25,7 @@ use crate::admin::{AdminState, ApiHosts, Facts, Liveness, Metrics, admin_routes,
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
-use crate::mirror::Watch;
+use crate::model::Watch;
 use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, Cookies, DnsListener, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::objects::Link;
 use super::{Check, Facts, Finding, count, list_some};
-use crate::mirror::ClusterName;
+use crate::model::ClusterName;
 use crate::table::failover::OrderOrigin;
 use crate::table::{Rules, Service, Table, list_clusters};
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::mirrors::mirror_endpoints;
 use super::objects::MirrorSlice;
 use super::{Check, Fact, Finding, count, list_some};
-use crate::mirror::ClusterName;
+use crate::model::ClusterName;
 use crate::table::{Endpoint, Service, ServiceKind, Table};
 
 /// Why an endpoint is dead.

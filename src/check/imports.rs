@@ -1,7 +1,7 @@
 //! The check of ServiceImports (`--mcs`).
 
 use super::{Check, Fact, Finding, count};
-use crate::mirror::{Kind, Mcs};
+use crate::model::{Kind, Mcs};
 use crate::table::{Endpoint, ServiceKind, Table};
 
 /// Checks whether ServiceImports are read, if they are wanted.

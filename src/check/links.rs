@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{Failure, Link, LinkedService};
 use super::{Check, Fact, Finding, list_some};
-use crate::mirror::{ClusterName, Hostname, Namespace, ServiceKey};
+use crate::model::{ClusterName, Hostname, Namespace, ServiceKey};
 use crate::table::{ConflictKind, Rules, Service, ServiceKind, Table};
 
 /// Maximum length of the name of a Service in Kubernetes (RFC 1123).

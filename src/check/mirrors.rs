@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::imports::count_imports;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
 use super::{Check, Facts, Finding, count, links, list_some};
-use crate::mirror::{ClusterName, Hostname, ObjectRef, Text};
+use crate::model::{ClusterName, Hostname, ObjectRef, Text};
 use crate::table::{Conflict, ConflictKind, Endpoint, Rules, ServiceKind, Table};
 
 /// Hint for headless mirrors without endpoint mirrors.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::mirror::Kind;
-use crate::mirror::key;
+use crate::model::Kind;
+use crate::model::key;
 
 /// Selects mirrors of whole Services, without endpoint mirrors, and their slices.
 pub const SERVICE_MIRRORS: &str =

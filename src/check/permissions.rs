@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Check, Fact, Finding, Health, NotChecked, list_some};
-use crate::mirror::{Mcs, Namespace};
+use crate::model::{Mcs, Namespace};
 
 /// The API server.
 #[derive(Clone, Debug, PartialEq, Eq)]

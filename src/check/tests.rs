@@ -10,7 +10,7 @@ use super::end_to_end::{Connection, EndToEnd, Origin, Question, ResolverReply, T
 use super::objects::{Failure, LinkedService};
 use super::permissions::{Permission, Review, needed, not_needed};
 use super::*;
-use crate::mirror::{Mcs, Namespace};
+use crate::model::{Mcs, Namespace};
 use crate::table::{Conflict, ConflictKind};
 use crate::testing::{
     endpoint, federated, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,

@@ -12,7 +12,7 @@ use super::values::{
     ZoneArg, parse_cluster_address, parse_reverse_zone, parse_service, parse_zone,
 };
 use crate::corefile::Platform;
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 use crate::zone::ZoneName;
 
 /// Flags of `corefile`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::parse_duration;
-use crate::mirror::{ClusterName, FailoverOrder, ServiceKey, expected_clusters};
+use crate::model::{ClusterName, FailoverOrder, ServiceKey, expected_clusters};
 use crate::table::failover::Delays;
 
 /// A value of `--failover`.
@@ -41,7 +41,7 @@ pub(super) type Orders = (Option<FailoverOrder>, BTreeMap<ServiceKey, FailoverOr
 pub(super) fn parse_failover(text: &str) -> Result<FailoverSetting, String> {
     let order = |text: &str| {
         text.parse()
-            .map_err(|error: crate::mirror::InvalidOrder| error.to_string())
+            .map_err(|error: crate::model::InvalidOrder| error.to_string())
     };
     let Some((service, text)) = text.split_once('=') else {
         return Ok(FailoverSetting::Default(order(text)?));
@@ -65,7 +65,7 @@ fn parse_service(text: &str) -> Result<ServiceKey, String> {
     let (namespace, service) = text
         .split_once('/')
         .ok_or_else(|| format!("'{text}' has no '/'; write NAMESPACE/SERVICE"))?;
-    let invalid = |error: crate::mirror::InvalidLabel| error.to_string();
+    let invalid = |error: crate::model::InvalidLabel| error.to_string();
     Ok(ServiceKey {
         namespace: namespace.parse().map_err(invalid)?,
         service: service.parse().map_err(invalid)?,

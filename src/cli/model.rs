@@ -9,7 +9,7 @@ use super::values::{
     GatewayDownArg, LocalMembersArg, ShortNamesArg, ZoneArg, parse_pair, parse_reverse_zone,
     parse_ttl, parse_zone,
 };
-use crate::mirror::{ClusterName, Mcs, Namespace, ServiceName};
+use crate::model::{ClusterName, Mcs, Namespace, ServiceName};
 use crate::source::DEFAULT_CLUSTER_NAME;
 use crate::table::{ChildZone, Profile, Rules};
 use crate::zone::ZoneName;

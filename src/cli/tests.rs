@@ -1,5 +1,5 @@
 use super::*;
-use crate::mirror::Mcs;
+use crate::model::Mcs;
 use crate::table::Profile;
 use clap::{CommandFactory as _, ValueEnum as _};
 

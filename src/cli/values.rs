@@ -8,7 +8,7 @@ use clap::ValueEnum;
 
 use crate::explain::Subject;
 use crate::log::LogFormat;
-use crate::mirror::{GatewayDown, ServiceKey};
+use crate::model::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, Profile, ShortNames};
 use crate::zone::reverse::range_of;
@@ -322,7 +322,7 @@ pub(super) fn parse_ttl(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::{Namespace, ServiceName};
+    use crate::model::{Namespace, ServiceName};
 
     #[test]
     fn duration_without_unit_is_refused() {

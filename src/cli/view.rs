@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Args};
 
 use super::values::{parse_server, parse_subject};
 use super::{Command, EventsOutput, ExplainOutput, LogArgs, ModelArgs, SourceArgs, TableOutput};
-use crate::mirror::Namespace;
+use crate::model::Namespace;
 
 /// The section of the flags that only reading objects needs.
 const OBJECTS: &str = "Names and members, with --file or --direct";

@@ -1,7 +1,7 @@
 //! Facts for an explanation that are not in the table.
 
-use crate::mirror::key;
-use crate::mirror::{KubeObject, Namespace, ServiceKey};
+use crate::model::key;
+use crate::model::{KubeObject, Namespace, ServiceKey};
 
 /// Facts that are not in the table.
 #[derive(Clone, Copy, Debug)]

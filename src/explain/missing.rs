@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Context, Observer};
 use super::kinds::list;
-use crate::mirror::{Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
+use crate::model::{Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
 use crate::table::{Endpoint, MissingHost, NoOwner, NonMember, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 

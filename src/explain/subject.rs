@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Explanation, exists, explain};
-use crate::mirror::{Namespace, ServiceKey};
+use crate::model::{Namespace, ServiceKey};
 use crate::report::{EndpointReport, EndpointState, SchemaVersion};
 use crate::table::{Published, Service, Table};
 use crate::zone::answer::{answer_question, rtype_of};

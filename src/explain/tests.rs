@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::nearest::MAX_NAMES;
 use super::*;
-use crate::mirror::{Namespace, SkipReason};
+use crate::model::{Namespace, SkipReason};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
     backends, endpoint, exported, flat_mirror, gateway, import, import_slice, listing, local,
@@ -520,15 +520,15 @@ fn text_has_reading_answers_and_notes() {
 
 #[test]
 fn identity_conflict_is_at_the_current_name_of_the_mirror() {
-    let mut inputs = crate::testing::inputs(&shop());
+    let mut store = crate::testing::store(&shop());
     let rules = rules();
     let first = table(&shop());
     let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
-    let watch = crate::mirror::Watch::Services;
-    let key = crate::mirror::ObjectKey::new("prod", "db-0-east");
+    let watch = crate::model::Watch::Services;
+    let key = crate::model::ObjectKey::new("prod", "db-0-east");
     let (_, moved) = crate::testing::parsed(watch, &moved);
-    let dirty = inputs.apply(watch, key, moved);
-    let second = crate::table::build(&first, &inputs, &dirty, &rules).table;
+    let dirty = store.apply(watch, key, moved);
+    let second = crate::table::build(&first, &store, &dirty, &rules).table;
     let explained = explained_by(&SERVER, &second, "db-7.east.db.prod.global");
     let kinds: Vec<&str> = explained.conflicts.iter().map(|c| c.kind.name()).collect();
     assert_eq!(kinds, ["identity"]);

@@ -62,7 +62,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::ServiceKey;
+    use crate::model::ServiceKey;
     use serde_json::json;
 
     #[test]

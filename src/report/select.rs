@@ -1,7 +1,7 @@
 //! A part of a report: some namespaces, or what matches a text.
 
 use super::{EndpointReport, Report};
-use crate::mirror::Namespace;
+use crate::model::Namespace;
 use crate::table::Conflict;
 
 /// The part of a report or of a list of events to print.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::ser::Serializer;
 
 use super::{Report, SchemaVersion, ServiceReport, SkipReport, owns_short_name};
-use crate::mirror::{ObjectRef, Skip};
+use crate::model::{ObjectRef, Skip};
 use crate::table::{Conflict, Published, Service, Table};
 use crate::zone::Zones;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tracing::{debug, info, warn};
 
 use super::{DEFAULT_CLUSTER_NAME, Events};
-use crate::mirror::{ObjectRef, ServiceKey, SkipReason};
+use crate::model::{ObjectRef, ServiceKey, SkipReason};
 use crate::table::change::{Change, ChangeKind, aggregate};
 use crate::table::difference::Difference;
-use crate::table::inputs::ServiceKeys;
+use crate::table::store::ServiceKeys;
 use crate::table::{Built, Conflict, Published, Rules, Service, ServiceKind, Table};
 
 /// Maximum number of changes of one table that are logged by themselves. More are merged: the log must not repeat a large

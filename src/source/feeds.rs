@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Events;
 use crate::heartbeat::Heartbeat;
-use crate::mirror::{Line, Mcs, Namespace, Watch};
+use crate::model::{Line, Mcs, Namespace, Watch};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.

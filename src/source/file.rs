@@ -21,7 +21,7 @@ pub use objects::{Lists, parse_texts, read_objects};
 
 use super::{Feed, Feeds, Update, Updates};
 use crate::log::error_chain;
-use crate::mirror::{ObjectRef, Watch};
+use crate::model::{ObjectRef, Watch};
 
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]

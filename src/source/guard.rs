@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use super::backoff::jittered;
 use super::{Feed, Feeds};
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 use crate::table::change::{Change, ChangeKind};
 use crate::table::{Service, ServiceKind, Table};
 

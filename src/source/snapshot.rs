@@ -1,6 +1,6 @@
-//! `--snapshot`: the inputs in a file, so that a restarted process can answer while the API server is unreachable.
+//! `--snapshot`: the store in a file, so that a restarted process can answer while the API server is unreachable.
 //!
-//! The file contains the reduced inputs, not the table. The table is built with the flags of the process that reads the
+//! The file contains the reduced objects, not the table. The table is built with the flags of the process that reads the
 //! file. A separate thread writes JSON to a temporary file, syncs it and renames it, so the file is always complete.
 //!
 //! A snapshot is used if it has the same program version, source, cluster name, namespaces and watches, and is not too
@@ -22,8 +22,8 @@ use tracing::{info, warn};
 
 use crate::VERSION;
 use crate::clock::unix_seconds;
-use crate::mirror::{ClusterName, Namespace, Object, ObjectKey, ServiceKey, Watch};
-use crate::table::Inputs;
+use crate::model::{ClusterName, Namespace, Object, ObjectKey, ServiceKey, Watch};
+use crate::table::Store;
 use crate::table::state::ServiceState;
 
 /// The version of the file format. Files of other versions are ignored.
@@ -74,8 +74,8 @@ struct WriteStatus {
 /// A snapshot that was read.
 #[derive(Debug)]
 pub(super) struct RestoredSnapshot {
-    /// The inputs.
-    pub(super) inputs: Inputs,
+    /// The objects.
+    pub(super) store: Store,
     /// The time since they were last confirmed.
     pub(super) age: Duration,
 }
@@ -164,14 +164,14 @@ impl Snapshots {
             return Err(SnapshotError::OtherScope(Box::new(content.of)));
         }
         let age = self.usable_age(content.time)?;
-        let mut inputs = Inputs::default();
+        let mut store = Store::default();
         for (watch, objects) in content.objects {
-            inputs.reset(watch, None, objects.into_iter().collect());
+            store.reset(watch, None, objects.into_iter().collect());
         }
         for (service, state) in content.states {
-            inputs.set_state(&service, state.validated());
+            store.set_state(&service, state.validated());
         }
-        Ok(RestoredSnapshot { inputs, age })
+        Ok(RestoredSnapshot { store, age })
     }
 
     /// Returns the age of a snapshot with a time in Unix seconds. Fails if the age is not allowed.
@@ -189,13 +189,13 @@ impl Snapshots {
         Ok(Duration::from_secs(age))
     }
 
-    /// Notes that the inputs have changed since the last write.
+    /// Notes that the store has changed since the last write.
     pub(super) fn note_change(&mut self) {
         self.has_changed = true;
     }
 
-    /// Saves inputs that were confirmed `age` ago, if a write is due. Returns when to call again.
-    pub(super) fn save_if_due(&mut self, inputs: &Inputs, age: Duration) -> Duration {
+    /// Saves a store that was confirmed `age` ago, if a write is due. Returns when to call again.
+    pub(super) fn save_if_due(&mut self, store: &Store, age: Duration) -> Duration {
         let now = Instant::now();
         let is_writing = self.writer.as_ref().is_some_and(|w| !w.is_finished());
         match self.due() {
@@ -205,7 +205,7 @@ impl Snapshots {
         }
         self.last_write = Some(now);
         self.has_changed = false;
-        self.save(inputs.clone(), age);
+        self.save(store.clone(), age);
         INTERVAL
     }
 
@@ -223,14 +223,14 @@ impl Snapshots {
         })
     }
 
-    /// Writes inputs that were confirmed `age` ago, on a separate thread.
-    fn save(&mut self, inputs: Inputs, age: Duration) {
+    /// Writes a store that was confirmed `age` ago, on a separate thread.
+    fn save(&mut self, store: Store, age: Duration) {
         let (path, scope) = (self.path.clone(), self.scope.clone());
         let status = self.status.clone();
         let time = u64::from(unix_seconds()).saturating_sub(age.as_secs());
         let started = std::time::Instant::now();
         let work = move || {
-            status.note(&path, write(&path, scope, time, &inputs));
+            status.note(&path, write(&path, scope, time, &store));
             let duration = started.elapsed().as_millis();
             let duration = u64::try_from(duration).unwrap_or(0);
             status.duration.store(duration, Relaxed);
@@ -261,9 +261,9 @@ impl WriteStatus {
 }
 
 /// Writes the content to a temporary file and renames it.
-fn write(path: &Path, of: SnapshotScope, time: u64, inputs: &Inputs) -> io::Result<()> {
+fn write(path: &Path, of: SnapshotScope, time: u64, store: &Store) -> io::Result<()> {
     let list = |watch| -> (Watch, Vec<(&ObjectKey, &Object)>) {
-        (watch, inputs.objects(watch).iter().collect())
+        (watch, store.objects(watch).iter().collect())
     };
     let content = Content {
         form: FORMAT,
@@ -271,7 +271,7 @@ fn write(path: &Path, of: SnapshotScope, time: u64, inputs: &Inputs) -> io::Resu
         of,
         time,
         objects: Watch::ALL.into_iter().map(list).collect(),
-        states: inputs
+        states: store
             .states()
             .iter()
             .map(|(service, state)| (service.clone(), state.clone()))

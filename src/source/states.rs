@@ -8,11 +8,11 @@ use tracing::info;
 
 use super::Feeds;
 use crate::clock::unix_milliseconds;
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 use crate::table::failover::{Delays, Timestamp};
-use crate::table::inputs::ServiceKeys;
 use crate::table::state::{Transition, TransitionReason, advance};
-use crate::table::{Built, Inputs, Rules, Table, build};
+use crate::table::store::ServiceKeys;
+use crate::table::{Built, Rules, Store, Table, build};
 
 /// The delays, and the services with a delay that has not ended.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl<'f> States<'f> {
     pub(super) fn build(
         &mut self,
         last: &Table,
-        inputs: &mut Inputs,
+        store: &mut Store,
         dirty: &ServiceKeys,
         rules: &Rules,
         is_first: bool,
@@ -53,8 +53,8 @@ impl<'f> States<'f> {
         } else {
             self.delays
         };
-        let built = build(last, inputs, dirty, rules);
-        let advanced = advance(built, inputs, rules, self.now(), delays);
+        let built = build(last, store, dirty, rules);
+        let advanced = advance(built, store, rules, self.now(), delays);
         for (service, wake) in advanced.wakes {
             match wake {
                 Some(wake) => self.wakes.insert(service, wake),

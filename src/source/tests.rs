@@ -3,7 +3,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::admin::Liveness;
 use crate::admin::tests::{wait_until_alive, wait_until_stuck};
-use crate::mirror::Mcs;
+use crate::model::Mcs;
 use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
 /// Starts an update loop. The test sends its updates.

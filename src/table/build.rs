@@ -1,17 +1,17 @@
-//! The step from inputs to a table: the rules of [`table`](super). It is a pure function, without a clock, I/O, locks, or logs.
+//! The step from the store to a table: the rules of [`table`](super). It is a pure function, without a clock, I/O, locks, or logs.
 //!
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
 use std::sync::Arc;
 
-use super::inputs::{Inputs, ServiceKeys};
 use super::items::Items;
 use super::local::non_member;
 use super::members::build_service;
 use super::rules::Rules;
+use super::store::{ServiceKeys, Store};
 use super::{Service, Table, index, short};
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 
 /// The outcome of a build.
 #[derive(Debug)]
@@ -34,16 +34,16 @@ pub(super) struct NameCounts {
 }
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
-pub fn build(last: &Table, inputs: &Inputs, dirty: &ServiceKeys, rules: &Rules) -> Built {
+pub fn build(last: &Table, store: &Store, dirty: &ServiceKeys, rules: &Rules) -> Built {
     let services = with_expected_services(last, with_listing_services(last, dirty), rules);
     let dirty = &services;
     let mut table = last.clone();
-    table.skipped = inputs.skipped().clone();
+    table.skipped = store.skipped().clone();
     let mut is_changed = table.skipped != last.skipped;
     for key in dirty {
-        is_changed |= update_non_member(&mut table, key, inputs, rules);
+        is_changed |= update_non_member(&mut table, key, store, rules);
         let old = last.service(key.namespace.as_str(), key.service.as_str());
-        let new = build_service(key, inputs, rules);
+        let new = build_service(key, store, rules);
         if old == new.as_ref() {
             continue;
         }
@@ -66,8 +66,8 @@ pub fn build(last: &Table, inputs: &Inputs, dirty: &ServiceKeys, rules: &Rules) 
 }
 
 /// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
-fn update_non_member(table: &mut Table, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> bool {
-    let new = non_member(&Items::of(key, inputs), rules);
+fn update_non_member(table: &mut Table, key: &ServiceKey, store: &Store, rules: &Rules) -> bool {
+    let new = non_member(&Items::of(key, store), rules);
     if table.non_members.get(key) == new.as_ref() {
         return false; // the shared map is not copied
     }

@@ -7,7 +7,7 @@ use super::items::Items;
 use super::kind::{Profile, ServiceKind, list_clusters};
 use super::rules::Rules;
 use super::{Conflict, ConflictKind};
-use crate::mirror::{ClusterName, Export, Item, ItemKind, ServiceKey};
+use crate::model::{ClusterName, Export, Item, ItemKind, ServiceKey};
 
 /// What one kind offers for a service. The kinds of rule K1, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

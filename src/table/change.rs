@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mirror::{ClusterName, Hostname, Line, Namespace, ServiceKey, ServiceName};
+use crate::model::{ClusterName, Hostname, Line, Namespace, ServiceKey, ServiceName};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,16 +2,16 @@
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
 use super::endpoint::{Draft, Source};
-use super::inputs::Inputs;
 use super::items::Items;
 use super::rules::Rules;
+use super::store::Store;
 use super::{Endpoint, ServiceKind, SkippedObjects};
-use crate::mirror::{ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, SliceContent};
+use crate::model::{ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, SliceContent};
 
 /// Collects the mirrors with a cluster IP. Those of excluded clusters are skipped.
 pub(super) fn mirror_drafts(
     items: &Items<'_>,
-    inputs: &Inputs,
+    store: &Store,
     rules: &Rules,
     skipped: &mut SkippedObjects,
 ) -> Vec<Draft> {
@@ -22,7 +22,7 @@ pub(super) fn mirror_drafts(
         };
         match rules.exclusion(&cluster) {
             Some(skip) => skipped.push((ObjectRef::service(object), skip)),
-            None => drafts.push(mirror_draft(object, mirror, cluster, None, inputs)),
+            None => drafts.push(mirror_draft(object, mirror, cluster, None, store)),
         }
     }
     drafts
@@ -34,14 +34,14 @@ pub(super) fn mirror_draft(
     mirror: &Item,
     cluster: ClusterName,
     hostname: Option<Hostname>,
-    inputs: &Inputs,
+    store: &Store,
 ) -> Draft {
     let (kind, alive) = if mirror.kind == ItemKind::FlatMirror {
         // The mesh finds the pods itself.
         (ServiceKind::Flat, true)
     } else {
         // Without a slice, the exported Service has no ready endpoint.
-        (ServiceKind::Gateway, has_ready_slice(inputs, object))
+        (ServiceKind::Gateway, has_ready_slice(store, object))
     };
     let endpoint = Endpoint {
         cluster: Some(cluster),
@@ -62,19 +62,19 @@ pub(super) fn federated_drafts(items: &Items<'_>) -> impl Iterator<Item = Draft>
 }
 
 /// Makes the draft of the Service of this cluster with a cluster IP.
-pub(super) fn own_draft(own: &Item, inputs: &Inputs, rules: &Rules) -> Draft {
+pub(super) fn own_draft(own: &Item, store: &Store, rules: &Rules) -> Draft {
     let object = ObjectKey::of_service(&own.service);
     let endpoint = Endpoint {
         cluster: Some(rules.cluster_name.clone()),
-        alive: has_ready_slice(inputs, &object),
+        alive: has_ready_slice(store, &object),
         ..Endpoint::of_item(&object, own, ServiceKind::Local)
     };
     Draft::ready(endpoint, Source::of(own))
 }
 
 /// Returns whether a slice of a Service has a ready address.
-fn has_ready_slice(inputs: &Inputs, service: &ObjectKey) -> bool {
-    let mut slices = inputs.slices_of(service);
+fn has_ready_slice(store: &Store, service: &ObjectKey) -> bool {
+    let mut slices = store.slices_of(service);
     slices.any(|(_, slice)| match &slice.content {
         SliceContent::Ready(ready) => *ready == Some(true),
         // A slice that Kubernetes does not manage, of a Service without a selector.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mirror::Line;
+use crate::model::Line;
 
 /// A conflict between objects or between names. Every conflict is logged, counted, and listed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, ChangeKind};
-use super::inputs::ServiceKeys;
+use super::store::ServiceKeys;
 use super::{Conflict, Endpoint, Service, ServiceKind, Table};
-use crate::mirror::{ClusterName, ObjectRef, ServiceKey, Skip};
+use crate::model::{ClusterName, ObjectRef, ServiceKey, Skip};
 
 /// The differences between a table and the one before it.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use super::ServiceKind;
 use super::endpoint::Draft;
 use super::items::Items;
 use super::rules::Rules;
-use crate::mirror::{FailoverOrder, ServiceKey};
+use crate::model::{FailoverOrder, ServiceKey};
 
 /// What a step has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

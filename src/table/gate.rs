@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Endpoint;
 use super::failover::Timestamp;
-use super::inputs::Inputs;
 use super::items::Items;
 use super::rules::Rules;
-use crate::mirror::{ClusterName, ItemKind, ServiceKey};
+use super::store::Store;
+use crate::model::{ClusterName, ItemKind, ServiceKey};
 
 /// A mirror of this age counts like an endpoint, in milliseconds. A restart during the outage of a cluster must not make
 /// the name fail.
@@ -49,11 +49,11 @@ impl Gate {
         key: &ServiceKey,
         items: &Items<'_>,
         endpoints: &[Endpoint],
-        inputs: &Inputs,
+        store: &Store,
         rules: &Rules,
     ) -> Option<Self> {
         let expected = expected_of(key, items, rules)?;
-        let state = inputs.state(key).and_then(|state| state.gate.as_ref());
+        let state = store.state(key).and_then(|state| state.gate.as_ref());
         let expected = expected.iter().cloned();
         let expected: Box<[_]> = expected
             .filter(|cluster| !rules.excluded_clusters.contains(cluster))

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use siphasher::sip::SipHasher24;
 
 use super::{ConflictScope, Endpoint, Service, Table, has_cluster_ip};
-use crate::mirror::{Port, PortName, Protocol};
+use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
 

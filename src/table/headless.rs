@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::endpoint::{Draft, Source};
-use super::inputs::Inputs;
 use super::items::Items;
 use super::rules::Rules;
+use super::store::Store;
 use super::{Endpoint, MissingHost, ServiceKind, SkippedObjects, cluster_ip};
-use crate::mirror::{
+use crate::model::{
     ClusterName, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, ServiceKey, Skip, SkipReason,
     SliceContent, Text,
 };
@@ -16,7 +16,7 @@ use crate::mirror::{
 pub(super) fn mirror_drafts(
     items: &Items<'_>,
     key: &ServiceKey,
-    inputs: &Inputs,
+    store: &Store,
     rules: &Rules,
     skipped: &mut SkippedObjects,
 ) -> Vec<Draft> {
@@ -39,7 +39,7 @@ pub(super) fn mirror_drafts(
                 format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
             Skip::new(SkipReason::NoParent, detail)
         } else {
-            drafts.push(draft_of_mirror(object, mirror, host, cluster, inputs));
+            drafts.push(draft_of_mirror(object, mirror, host, cluster, store));
             continue;
         };
         skipped.push((ObjectRef::service(object), skip));
@@ -51,7 +51,7 @@ pub(super) fn mirror_drafts(
 /// lists the address of that Service instead of making an endpoint mirror. These hosts are no longer missing.
 pub(super) fn adopt_hosts(
     missing: &mut Vec<MissingHost>,
-    inputs: &Inputs,
+    store: &Store,
     rules: &Rules,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
@@ -65,10 +65,10 @@ pub(super) fn adopt_hosts(
                     .is_some_and(|address| mirror.addresses.contains(&address))
         };
         let object = &host.expected.key;
-        let mirror = inputs.item_at(object).filter(stands_for_host);
+        let mirror = store.item_at(object).filter(stands_for_host);
         drafts.extend(mirror.map(|mirror| {
             let (cluster, hostname) = (host.cluster.clone(), Some(host.hostname.clone()));
-            cluster_ip::mirror_draft(object, mirror, cluster, hostname, inputs)
+            cluster_ip::mirror_draft(object, mirror, cluster, hostname, store)
         }));
         mirror.is_none()
     });
@@ -81,12 +81,12 @@ fn draft_of_mirror(
     mirror: &Item,
     host: &MirroredHost,
     cluster: ClusterName,
-    inputs: &Inputs,
+    store: &Store,
 ) -> Draft {
     let endpoint = Endpoint {
         cluster: Some(cluster),
         hostname: Some(host.hostname.clone()),
-        alive: is_alive(inputs, object),
+        alive: is_alive(store, object),
         ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
     };
     Draft::ready(endpoint, Source::of(mirror))
@@ -94,8 +94,8 @@ fn draft_of_mirror(
 
 /// Returns whether an endpoint mirror is alive (rule M3): one of its slices has a ready gateway address, or no slice
 /// has an endpoint.
-fn is_alive(inputs: &Inputs, mirror: &ObjectKey) -> bool {
-    let slices = inputs.slices_of(mirror);
+fn is_alive(store: &Store, mirror: &ObjectKey) -> bool {
+    let slices = store.slices_of(mirror);
     let gateways = slices.filter_map(|(_, slice)| match slice.content {
         SliceContent::Ready(ready) => ready,
         _ => None,

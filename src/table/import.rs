@@ -6,7 +6,7 @@ use super::endpoint::{Draft, Source, distinct};
 use super::items::Items;
 use super::rules::Rules;
 use super::{Endpoint, ServiceKind, SkippedObjects};
-use crate::mirror::{
+use crate::model::{
     ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, ServiceKey, Skip, SkipReason,
     SliceEndpoint,
 };

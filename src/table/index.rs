@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rpds::RedBlackTreeMapSync;
 
 use super::{Service, ServiceKind};
-use crate::mirror::{Namespace, ServiceKey, Text};
+use crate::model::{Namespace, ServiceKey, Text};
 
 /// Services by a property of theirs.
 pub(super) type Index<K> = RedBlackTreeMapSync<K, Arc<BTreeSet<ServiceKey>>>;

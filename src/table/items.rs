@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::inputs::Inputs;
 use super::rules::Rules;
-use crate::mirror::{
+use super::store::Store;
+use crate::model::{
     ClusterName, Clusters, ImportEndpoints, Item, ItemKind, Object, ObjectKey, ServiceKey, Settings,
 };
 
@@ -23,9 +23,9 @@ pub(super) struct Items<'i> {
 
 impl<'i> Items<'i> {
     /// Collects the objects of a service.
-    pub(super) fn of(service: &ServiceKey, inputs: &'i Inputs) -> Self {
+    pub(super) fn of(service: &ServiceKey, store: &'i Store) -> Self {
         let mut items = Self::default();
-        for (key, object) in inputs.objects_of(service) {
+        for (key, object) in store.objects_of(service) {
             match object {
                 Object::Item(item) => items.items.push((key, item)),
                 Object::Slice(slice) => {
@@ -38,7 +38,7 @@ impl<'i> Items<'i> {
         items.settings = match items.own() {
             Some(own) => own.settings.as_deref(),
             None if items.items.is_empty() => None,
-            None => inputs
+            None => store
                 .state(service)
                 .and_then(|state| state.settings.as_ref()),
         };

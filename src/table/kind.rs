@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::mirror::ClusterName;
+use crate::model::ClusterName;
 
 /// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
 /// each kind. Kinds that are united have the first of their kinds in this order.

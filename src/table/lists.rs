@@ -1,7 +1,7 @@
 //! Lists of parts of a table.
 
 use super::{Service, Table};
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 
 // === impl Table ===
 

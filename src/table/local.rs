@@ -3,11 +3,11 @@
 use smallvec::smallvec;
 
 use super::endpoint::{Draft, Source, distinct};
-use super::inputs::Inputs;
 use super::items::Items;
 use super::rules::{LocalMembers, Rules};
+use super::store::Store;
 use super::{Conflict, ConflictKind, Endpoint, ServiceKind, SkippedObjects};
-use crate::mirror::{
+use crate::model::{
     ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, ServiceKey, SliceContent, SliceEndpoint,
     SliceEndpoints,
 };
@@ -52,12 +52,12 @@ pub(super) fn cluster_ip_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<
 /// Collects the pods of the headless Service of this cluster.
 pub(super) fn pod_drafts(
     key: &ServiceKey,
-    inputs: &Inputs,
+    store: &Store,
     rules: &Rules,
     skipped: &mut SkippedObjects,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for (object, slice) in inputs.slices_of(&ObjectKey::of_service(key)) {
+    for (object, slice) in store.slices_of(&ObjectKey::of_service(key)) {
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };

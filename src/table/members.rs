@@ -7,7 +7,6 @@ use super::failover::{Failover, order_of};
 use super::gate::{Gate, expected_of};
 use super::headless;
 use super::import::import_drafts;
-use super::inputs::Inputs;
 use super::items::Items;
 use super::kind::Profile;
 use super::local::{cluster_ip_member, export_conflict, headless_member, pod_drafts};
@@ -15,20 +14,21 @@ use super::merge::{cluster_conflicts, merge_drafts};
 use super::missing::missing_hosts;
 use super::rules::Rules;
 use super::settings::resolve;
+use super::store::Store;
 use super::{
     Conflict, ConflictKind, Endpoint, NameAddresses, Service, ServiceKind, SharedPort,
     SkippedObjects,
 };
-use crate::mirror::{
+use crate::model::{
     ClusterName, ItemKind, Line, ObjectRef, ServiceKey, Settings, Skip, SkipReason,
 };
 
 /// Builds one service. Returns `None` if no object belongs to it.
-pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
-    let mut service = build_in(Profile::Global, key, inputs, rules)?;
+pub(super) fn build_service(key: &ServiceKey, store: &Store, rules: &Rules) -> Option<Service> {
+    let mut service = build_in(Profile::Global, key, store, rules)?;
     if rules.has_cluster_sets {
         // The objects decide whether a service exists, not the profile.
-        let other = build_in(Profile::ClusterSet, key, inputs, rules)?;
+        let other = build_in(Profile::ClusterSet, key, store, rules)?;
         let other = other.with_common_parts_of(&service);
         service.in_cluster_set = (other != service).then(|| Box::new(other));
     }
@@ -36,33 +36,33 @@ pub(super) fn build_service(key: &ServiceKey, inputs: &Inputs, rules: &Rules) ->
 }
 
 /// Builds one service as zones with a profile answer it.
-fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) -> Option<Service> {
-    let items = Items::of(key, inputs);
+fn build_in(profile: Profile, key: &ServiceKey, store: &Store, rules: &Rules) -> Option<Service> {
+    let items = Items::of(key, store);
     let mut skipped = SkippedObjects::new();
     let mirrors = headless_mirrors(&items, rules, &mut skipped);
     let headless_member = headless_member(&items, rules);
-    let mut missing = missing_hosts(key, &items, inputs, rules);
+    let mut missing = missing_hosts(key, &items, store, rules);
     let mut candidates = Candidates::new(&items, !mirrors.is_empty(), headless_member);
     candidates.add(
         Rank::Headless,
-        headless::mirror_drafts(&items, key, inputs, rules, &mut skipped),
+        headless::mirror_drafts(&items, key, store, rules, &mut skipped),
     );
     candidates.add(
         Rank::Headless,
-        headless::adopt_hosts(&mut missing, inputs, rules),
+        headless::adopt_hosts(&mut missing, store, rules),
     );
     candidates.add(Rank::Federated, cluster_ip::federated_drafts(&items));
     candidates.add(
         Rank::ClusterIp,
-        cluster_ip::mirror_drafts(&items, inputs, rules, &mut skipped),
+        cluster_ip::mirror_drafts(&items, store, rules, &mut skipped),
     );
     let own = cluster_ip_member(&items, rules);
     candidates.add(
         Rank::ClusterIp,
-        own.map(|own| cluster_ip::own_draft(own, inputs, rules)),
+        own.map(|own| cluster_ip::own_draft(own, store, rules)),
     );
     if headless_member.is_some() {
-        candidates.add(Rank::OwnPods, pod_drafts(key, inputs, rules, &mut skipped));
+        candidates.add(Rank::OwnPods, pod_drafts(key, store, rules, &mut skipped));
     }
     candidates.add(
         Rank::Import,
@@ -83,7 +83,7 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         .retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut skipped));
     // With or without endpoints.
     let is_known = is_headless || has_import || !chosen.drafts.is_empty();
-    let mut conflicts: Vec<Conflict> = identity_conflicts(key, inputs).collect();
+    let mut conflicts: Vec<Conflict> = identity_conflicts(key, store).collect();
     conflicts.extend(cluster_conflicts(key, &chosen.drafts));
     conflicts.extend(chosen.kind_conflict(key, &items, rules));
     // A Service without pods contributes nothing. It may exist for its annotations only.
@@ -92,7 +92,7 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
         conflicts.extend(headless_member.and_then(|own| export_conflict(key, own, rules)));
     }
     let Chosen { kind, mut drafts } = chosen;
-    let state = inputs
+    let state = store
         .state(key)
         .and_then(|state| state.failover_in(profile));
     // No order applies to an address that belongs to no single cluster.
@@ -109,7 +109,7 @@ fn build_in(profile: Profile, key: &ServiceKey, inputs: &Inputs, rules: &Rules) 
     let merged = merge_drafts(key, drafts, &mut conflicts);
     let members = settings_of_members(&items, rules);
     let (ttl, gateway_down) = resolve(key, &members, items.settings, rules, &mut conflicts);
-    let gate = Gate::new(key, &items, &merged.endpoints, inputs, rules);
+    let gate = Gate::new(key, &items, &merged.endpoints, store, rules);
     let shared = match kind {
         ServiceKind::Import => ItemKind::ClusterSetImport,
         _ => ItemKind::Federated,
@@ -212,8 +212,8 @@ fn has_valid_length(
 }
 
 /// Reports mirrors with an identity that changed (rule M8).
-fn identity_conflicts(key: &ServiceKey, inputs: &Inputs) -> impl Iterator<Item = Conflict> {
-    inputs
+fn identity_conflicts(key: &ServiceKey, store: &Store) -> impl Iterator<Item = Conflict> {
+    store
         .identity_changes(key)
         .map(|(object, (old, new))| Conflict {
             kind: ConflictKind::Identity,

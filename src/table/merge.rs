@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::endpoint::{Draft, Source, distinct};
 use super::{Address, Conflict, ConflictKind, Duplicate, Endpoint};
-use crate::mirror::{ClusterName, Hostname, ServiceKey};
+use crate::model::{ClusterName, Hostname, ServiceKey};
 
 /// The merged endpoints of a service.
 pub(super) struct MergedEndpoints {

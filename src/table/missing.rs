@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::inputs::Inputs;
 use super::items::Items;
 use super::rules::Rules;
-use crate::mirror::{
+use super::store::Store;
+use crate::model::{
     ClusterName, Hostname, ItemKind, ListedHost, ObjectKey, ObjectRef, ServiceKey, SliceContent,
     Text,
 };
@@ -33,10 +33,10 @@ type ListedName<'i> = (Text, &'i ClusterName, &'i Hostname);
 pub(super) fn missing_hosts(
     key: &ServiceKey,
     items: &Items<'_>,
-    inputs: &Inputs,
+    store: &Store,
     rules: &Rules,
 ) -> Vec<MissingHost> {
-    let mut listed = listed_names(items, inputs, rules);
+    let mut listed = listed_names(items, store, rules);
     if listed.is_empty() {
         return Vec::new();
     }
@@ -62,7 +62,7 @@ pub(super) fn missing_hosts(
 /// Returns the hosts that the headless mirrors of a service list, with their addresses. Excluded clusters are omitted.
 fn listed_names<'i>(
     items: &Items<'i>,
-    inputs: &'i Inputs,
+    store: &'i Store,
     rules: &Rules,
 ) -> BTreeMap<ListedName<'i>, Option<IpAddr>> {
     let mut listed = BTreeMap::new();
@@ -73,7 +73,7 @@ fn listed_names<'i>(
         if rules.excluded_clusters.contains(&rules.name_of(link)) {
             continue;
         }
-        for host in listed_hosts(inputs, object) {
+        for host in listed_hosts(store, object) {
             let name = (object.name.text(), link, &host.hostname);
             listed.entry(name).or_insert(host.address);
         }
@@ -83,10 +83,10 @@ fn listed_names<'i>(
 
 /// Returns the hosts that the slices of a headless mirror list.
 fn listed_hosts<'i>(
-    inputs: &'i Inputs,
+    store: &'i Store,
     mirror: &ObjectKey,
 ) -> impl Iterator<Item = &'i ListedHost> + use<'i> {
-    let slices = inputs.slices_of(mirror);
+    let slices = store.slices_of(mirror);
     slices.flat_map(|(_, slice)| match &slice.content {
         SliceContent::Hosts(hosts) => &hosts[..],
         _ => &[],

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Endpoint;
-use crate::mirror::{GatewayDown, Port};
+use crate::model::{GatewayDown, Port};
 
 /// The addresses of a service's own name, `S.N.Z`: each once, in the order of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -120,7 +120,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::inputs::ServiceKeys;
+    use crate::table::store::ServiceKeys;
 
     #[test]
     fn table_in_use_is_freed_by_the_publisher() {

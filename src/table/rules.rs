@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::Profile;
-use crate::mirror::{
+use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName, Skip, SkipReason,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::rules::Rules;
 use super::{Conflict, ConflictKind};
-use crate::mirror::{GatewayDown, Line, ServiceKey, Settings};
+use crate::model::{GatewayDown, Line, ServiceKey, Settings};
 
 /// Resolves the annotations of the members. The smallest TTL applies, and the gateway-down rule that includes the most
 /// endpoints. Invalid annotations of `own` are reported, also if it is not a member.

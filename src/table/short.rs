@@ -19,11 +19,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::inputs::ServiceKeys;
 use super::kind::Profile;
 use super::rules::{ChildZone, Rules, ShortNames};
+use super::store::ServiceKeys;
 use super::{Conflict, ConflictKind, ConflictScope, Service, Table};
-use crate::mirror::{ClusterName, Namespace, ServiceKey, ServiceName};
+use crate::model::{ClusterName, Namespace, ServiceKey, ServiceName};
 
 /// The owner and the claimants of the short name `S.Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::failover::{Delays, FailoverState, StepHealth, Timestamp};
 use super::gate::GateState;
-use super::inputs::{Inputs, ServiceKeys};
 use super::items::Items;
 use super::rules::Rules;
+use super::store::{ServiceKeys, Store};
 use super::{Built, GatewayDown, Profile, Service, build};
-use crate::mirror::{ServiceKey, Settings};
+use crate::model::{ServiceKey, Settings};
 
 /// The state of a service that has a failover order or expected clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ const MAX_REBUILDS: usize = 2;
 /// Advances the states of the services that were built, and builds those with a new state again.
 pub fn advance(
     built: Built,
-    inputs: &mut Inputs,
+    store: &mut Store,
     rules: &Rules,
     now: Timestamp,
     delays: Delays,
@@ -98,12 +98,12 @@ pub fn advance(
         rebuild: ServiceKeys::new(),
     };
     for _ in 0..MAX_REBUILDS {
-        advanced.advance_states(inputs, &services, now, delays);
+        advanced.advance_states(store, &services, now, delays);
         services = std::mem::take(&mut advanced.rebuild);
         if services.is_empty() {
             break;
         }
-        let next = build(&advanced.built.table, inputs, &services, rules);
+        let next = build(&advanced.built.table, store, &services, rules);
         advanced.built.table = next.table;
         advanced.built.is_changed |= next.is_changed;
         advanced.built.services.extend(next.services);
@@ -117,7 +117,7 @@ impl Advanced {
     /// Advances the states of services.
     fn advance_states(
         &mut self,
-        inputs: &mut Inputs,
+        store: &mut Store,
         services: &ServiceKeys,
         now: Timestamp,
         delays: Delays,
@@ -126,11 +126,11 @@ impl Advanced {
         for key in services {
             let service = table.service(key.namespace.as_str(), key.service.as_str());
             let service = service.filter(|service| service.has_state());
-            let last = inputs.state(key).cloned();
+            let last = store.state(key).cloned();
             let state = match (service, last) {
                 (None, None) => continue, // most services
                 (Some(service), last) => {
-                    let own = Items::of(key, inputs).own();
+                    let own = Items::of(key, store).own();
                     let settings = own.map(|own| own.settings.as_deref().cloned());
                     let settings = settings.map(Option::unwrap_or_default);
                     let last = last.unwrap_or_default();
@@ -142,7 +142,7 @@ impl Advanced {
                     state
                 }
             };
-            inputs.set_state(key, state);
+            store.set_state(key, state);
         }
     }
 

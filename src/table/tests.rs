@@ -2,9 +2,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{Export, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch, key};
+use crate::model::{Export, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch, key};
 use crate::testing::{
-    endpoint, gateway, inputs, listing, local, mirror, parsed, published, rules, table, table_by,
+    endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table, table_by,
     zones,
 };
 use crate::zone::print::zone_file;
@@ -105,15 +105,15 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..40),
         rules in any_rules(),
     ) {
-        let (mut inputs, mut last) = (Inputs::default(), Table::default());
+        let (mut store, mut last) = (Store::default(), Table::default());
         for Step { watch, object, is_deletion } in steps {
             let (key, object) = parsed(watch, &object);
-            let dirty = if is_deletion { inputs.delete(watch, key) } else { inputs.apply(watch, key, object) };
-            let Built { table, is_changed, services: _ } = build(&last, &inputs, &dirty, &rules);
+            let dirty = if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
+            let Built { table, is_changed, services: _ } = build(&last, &store, &dirty, &rules);
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
             prop_assert_eq!(has_changed, table.answers_hash() != last.answers_hash());
-            let full = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+            let full = build(&Table::default(), &store, &store.services(), &rules).table;
             prop_assert!(table == full, "{table:?} is not {full:?}");
             last = table;
         }
@@ -125,13 +125,13 @@ proptest! {
         listed in prop::collection::vec(any_step(), 0..20),
         of_namespace in any::<bool>(),
     ) {
-        let mut inputs = Inputs::default();
+        let mut store = Store::default();
         for Step { watch, object, is_deletion } in steps {
             let (key, object) = parsed(watch, &object);
-            if is_deletion { inputs.delete(watch, key) } else { inputs.apply(watch, key, object) };
+            if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
         }
-        let before = inputs.clone();
-        let mut lists = Watch::ALL.map(|watch| (watch, inputs::Objects::new()));
+        let before = store.clone();
+        let mut lists = Watch::ALL.map(|watch| (watch, store::Objects::new()));
         for Step { watch, object, .. } in listed {
             let (key, object) = parsed(watch, &object);
             lists[watch as usize].1.insert(key, object);
@@ -140,12 +140,12 @@ proptest! {
         let mut replaced = Vec::new();
         for (watch, mut list) in lists {
             list.retain(|key, _| namespace.is_none_or(|name| *key.namespace == *name));
-            replaced.push(inputs.reset(watch, namespace, list));
+            replaced.push(store.reset(watch, namespace, list));
         }
         for one in replaced.into_iter().rev() {
-            inputs.restore(one);
+            store.restore(one);
         }
-        prop_assert!(inputs == before, "{inputs:?} is not {before:?}");
+        prop_assert!(store == before, "{store:?} is not {before:?}");
     }
 
     /// A replica with more events in another order gives the same answers. So does a process that starts from a
@@ -162,7 +162,7 @@ proptest! {
             let (key, object) = parsed(watch, &object);
             first.apply(&rules, watch, key, (!is_deletion).then_some(object));
         }
-        let objects = |watch| first.inputs.objects(watch).iter();
+        let objects = |watch| first.store.objects(watch).iter();
         let mut events: Vec<_> = Watch::ALL
             .into_iter()
             .flat_map(|watch| objects(watch).map(move |(key, object)| (watch, key.clone(), Some(object.clone()))))
@@ -170,7 +170,7 @@ proptest! {
         let mut second = Replica::default();
         for Step { watch, object, .. } in others {
             let (key, object) = parsed(watch, &object);
-            if !first.inputs.objects(watch).contains_key(&key) {
+            if !first.store.objects(watch).contains_key(&key) {
                 events.push((watch, key.clone(), None));
             }
             second.apply(&rules, watch, key, Some(object));
@@ -183,7 +183,7 @@ proptest! {
         for watch in Watch::ALL {
             let saved = serde_json::to_string(&objects(watch).collect::<Vec<_>>()).unwrap();
             let saved: Vec<(ObjectKey, Object)> = serde_json::from_str(&saved).unwrap();
-            let replaced = restarted.inputs.reset(watch, None, saved.into_iter().collect());
+            let replaced = restarted.store.reset(watch, None, saved.into_iter().collect());
             restarted.build(&rules, &replaced.services);
         }
         for other in [&second, &restarted] {
@@ -194,24 +194,24 @@ proptest! {
     }
 }
 
-/// The inputs and the table of one process.
+/// The store and the table of one process.
 #[derive(Default)]
 struct Replica {
-    inputs: Inputs,
+    store: Store,
     table: Table,
 }
 
 impl Replica {
     fn apply(&mut self, rules: &Rules, watch: Watch, key: ObjectKey, object: Option<Object>) {
         let dirty = match object {
-            Some(object) => self.inputs.apply(watch, key, object),
-            None => self.inputs.delete(watch, key),
+            Some(object) => self.store.apply(watch, key, object),
+            None => self.store.delete(watch, key),
         };
         self.build(rules, &dirty);
     }
 
-    fn build(&mut self, rules: &Rules, dirty: &inputs::ServiceKeys) {
-        self.table = build(&self.table, &self.inputs, dirty, rules).table;
+    fn build(&mut self, rules: &Rules, dirty: &store::ServiceKeys) {
+        self.table = build(&self.table, &self.store, dirty, rules).table;
     }
 }
 
@@ -252,74 +252,74 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 
 #[test]
 fn list_replaces_only_objects_of_its_watch_and_namespace() {
-    let listed = |objects: &[Value]| -> inputs::Objects {
+    let listed = |objects: &[Value]| -> store::Objects {
         let parsed = |object| parsed(Watch::Services, object);
         objects.iter().map(parsed).collect()
     };
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let all = [prod.clone(), shop.clone()];
-    let names = |services: inputs::ServiceKeys| -> Vec<String> {
+    let names = |services: store::ServiceKeys| -> Vec<String> {
         services.iter().map(ToString::to_string).collect()
     };
     let watch = Watch::Services;
-    let mut inputs = inputs(&all);
-    assert_eq!(*inputs.objects(watch), listed(&all));
+    let mut store = store(&all);
+    assert_eq!(*store.objects(watch), listed(&all));
     // The same list again changes nothing.
     assert_eq!(
-        names(inputs.reset(watch, None, listed(&all)).services),
+        names(store.reset(watch, None, listed(&all)).services),
         [""; 0]
     );
     let changed = annotated(shop.clone(), key::TTL, "9");
     let all = [prod, changed];
     assert_eq!(
-        names(inputs.reset(watch, None, listed(&all)).services),
+        names(store.reset(watch, None, listed(&all)).services),
         ["shop/db"]
     );
     // A list of one namespace does not affect the others.
     assert_eq!(
         names(
-            inputs
-                .reset(watch, Some("shop"), inputs::Objects::new())
+            store
+                .reset(watch, Some("shop"), store::Objects::new())
                 .services
         ),
         ["shop/db"]
     );
-    assert_eq!(names(inputs.services()), ["prod/db"]);
+    assert_eq!(names(store.services()), ["prod/db"]);
     assert_eq!(
-        names(inputs.reset(watch, None, inputs::Objects::new()).services),
+        names(store.reset(watch, None, store::Objects::new()).services),
         ["prod/db"]
     );
-    assert_eq!(names(inputs.services()), [""; 0]);
+    assert_eq!(names(store.services()), [""; 0]);
 }
 
 #[test]
 fn skipped_object_is_reported_until_it_is_deleted() {
     let mut unnamed = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
     unnamed["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
-    let skipped = |inputs: &Inputs| -> Vec<String> {
-        let table = build(&Table::default(), inputs, &inputs.services(), &rules()).table;
+    let skipped = |store: &Store| -> Vec<String> {
+        let table = build(&Table::default(), store, &store.services(), &rules()).table;
         let line = |(object, skip): (ObjectRef, &Skip)| format!("{object}: {}", skip.reason.name());
         table.skipped().map(line).collect()
     };
-    let mut inputs = inputs(&[mirror("prod", "db", "east"), unnamed.clone()]);
-    assert_eq!(skipped(&inputs), ["Service/prod/db-0-east: bad-name"]);
-    inputs.delete(Watch::Services, parsed(Watch::Services, &unnamed).0);
-    assert_eq!(skipped(&inputs), [""; 0]);
+    let mut store = store(&[mirror("prod", "db", "east"), unnamed.clone()]);
+    assert_eq!(skipped(&store), ["Service/prod/db-0-east: bad-name"]);
+    store.delete(Watch::Services, parsed(Watch::Services, &unnamed).0);
+    assert_eq!(skipped(&store), [""; 0]);
 }
 
 #[test]
 fn identity_changes_only_if_an_existing_mirror_changes_its_endpoint() {
     let watch = Watch::Services;
-    let mut inputs = inputs(&[mirror("prod", "db", "east")]);
+    let mut store = store(&[mirror("prod", "db", "east")]);
     let service = key_of("prod", "db");
     let mut apply = |object: &Value, is_deletion: bool| {
         let (key, object) = parsed(watch, object);
         if is_deletion {
-            inputs.delete(watch, key)
+            store.delete(watch, key)
         } else {
-            inputs.apply(watch, key, object)
+            store.apply(watch, key, object)
         };
-        inputs.identity_changes(&service).count()
+        store.identity_changes(&service).count()
     };
     let host = |ip: &str| endpoint("prod", "db", "east", "db-0", &[ip]);
     assert_eq!(apply(&host("10.96.0.1"), false), 0);
@@ -512,10 +512,10 @@ fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
 
 #[test]
 fn objects_of_different_namespaces_are_distinct() {
-    let mut inputs = inputs(&[mirror("prod", "db", "east"), mirror("shop", "db", "east")]);
-    let dirty = inputs.delete(Watch::Services, ObjectKey::new("prod", "db-east"));
+    let mut store = store(&[mirror("prod", "db", "east"), mirror("shop", "db", "east")]);
+    let dirty = store.delete(Watch::Services, ObjectKey::new("prod", "db-east"));
     assert_eq!(dirty, [key_of("prod", "db")].into());
-    assert_eq!(inputs.services(), [key_of("shop", "db")].into());
+    assert_eq!(store.services(), [key_of("shop", "db")].into());
 }
 
 #[test]
@@ -567,7 +567,7 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
     let [mut own, _] = local("prod", "db", &[]);
     let first = table(&[own.clone()]);
     own["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("remote-discovery");
-    let next = inputs(&[own]);
+    let next = store(&[own]);
     let built = build(&first, &next, &next.services(), &rules());
     assert!(built.is_changed);
 }

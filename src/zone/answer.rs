@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
-use crate::mirror::Port;
+use crate::model::Port;
 use crate::table::{Duplicate, Endpoint, Published};
 use crate::zone::{Name, Zones, read};
 

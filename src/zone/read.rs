@@ -30,7 +30,7 @@ use super::name::Name;
 use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
-use crate::mirror::{ClusterName, Port};
+use crate::model::{ClusterName, Port};
 use crate::table::{Endpoint, Service, Table};
 
 /// The label between namespace and zone, in zones with the profile `mcs`.

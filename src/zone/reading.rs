@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{RecordName, Zone, ZoneKind, ZoneName, Zones, read};
-use crate::mirror::{Port, ServiceKey};
+use crate::model::{Port, ServiceKey};
 use crate::table::{Endpoint, NameAddresses, Service, SharedPort, Table, has_cluster_ip};
 
 /// The meaning of a name.

@@ -12,7 +12,7 @@ use super::answer::addresses_of;
 use super::name::labels_of;
 use super::order::{Order, visit_rows};
 use super::{Answer, Name, Pointers, RecordType, RowData, Targets, View, Zone, ZoneKind, ZoneName};
-use crate::mirror::ServiceKey;
+use crate::model::ServiceKey;
 use crate::table::Endpoint;
 
 /// Weight of every SRV record. All targets have the same weight (RFC 2782).

@@ -444,13 +444,13 @@ proptest! {
             pinned_names: is_pinned.then(pin).into_iter().collect(),
             ..rules()
         };
-        let mut inputs = crate::testing::inputs(&own);
+        let mut store = crate::testing::store(&own);
         let mut table = table_by(&rules, &own);
         for object in later {
-            let watch = crate::mirror::Watch::Services;
+            let watch = crate::model::Watch::Services;
             let (key, object) = crate::testing::parsed(watch, &object);
-            let dirty = inputs.apply(watch, key, object);
-            table = crate::table::build(&table, &inputs, &dirty, &rules).table;
+            let dirty = store.apply(watch, key, object);
+            table = crate::table::build(&table, &store, &dirty, &rules).table;
             let has_conflict = |kind: &str, matches: &dyn Fn(&str) -> bool| {
                 table.conflicts().any(|c| c.kind.name() == kind && matches(&c.name))
             };

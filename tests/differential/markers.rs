@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use global_dns::mirror::key;
+use global_dns::model::key;
 use serde_json::{Value, json};
 use support::objects::{Manifest, exported, gateway_mirror, local, mirror, objects};
 use support::wire::resolve;

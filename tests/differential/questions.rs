@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use global_dns::mirror::key;
+use global_dns::model::key;
 use serde_json::Value;
 
 /// The parts of names. They are only collected, so that names of deleted objects are asked, too.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use global_dns::mirror::{Kind, key};
+use global_dns::model::{Kind, key};
 use serde_json::{Value, json};
 use support::names;
 use support::standin::StandIn;

@@ -32,7 +32,7 @@ fn replay<T>(target: &str, check: impl Fn(&[u8]) -> T) {
         assert!(result.is_ok(), "{} fails the checks", path.display());
         count += 1;
     }
-    assert!(count >= 20, "target {target} has only {count} inputs");
+    assert!(count >= 20, "target {target} has only {count} store");
 }
 
 #[test]

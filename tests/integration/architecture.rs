@@ -24,7 +24,7 @@ const MODULES: [&str; 17] = [
     "wire",
     "zone",
     "table",
-    "mirror",
+    "model",
     "log",
     "clock",
     "heartbeat",
@@ -32,10 +32,10 @@ const MODULES: [&str; 17] = [
 ];
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
 const PURE: [&str; 8] = [
-    "check", "corefile", "explain", "mirror", "report", "table", "wire", "zone",
+    "check", "corefile", "explain", "model", "report", "table", "wire", "zone",
 ];
 /// Exceptions: the queries of `global-dns check`, the pool of interned texts, the swap of tables.
-const IMPURE: [&str; 3] = ["check/dns_client", "mirror/interned", "table/publish"];
+const IMPURE: [&str; 3] = ["check/dns_client", "model/interned", "table/publish"];
 const EFFECTS: [&str; 16] = [
     "File",
     "Instant",
@@ -92,7 +92,7 @@ fn pure_modules_use_no_clock_no_io_no_lock_and_no_log() {
         let Some(module) = PURE.iter().find(|module| source.is_in(module)) else {
             continue;
         };
-        let interning = INTERNING.into_iter().filter(|_| *module != "mirror");
+        let interning = INTERNING.into_iter().filter(|_| *module != "model");
         let named: Vec<&str> = EFFECTS
             .into_iter()
             .chain(interning)

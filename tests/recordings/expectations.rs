@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use global_dns::mirror::GatewayDown;
+use global_dns::model::GatewayDown;
 use global_dns::report::{EndpointState, Report};
 use global_dns::table::LocalMembers;
 use support::expectations::{Checkpoint, Expectations, Names};

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use global_dns::mirror::{Kind, ObjectKey, ObjectRef, Skip, Watch};
-use global_dns::table::inputs::ServiceKeys;
-use global_dns::table::{Conflict, ConflictKind, Inputs, Rules, Service, Table, build};
+use global_dns::model::{Kind, ObjectKey, ObjectRef, Skip, Watch};
+use global_dns::table::store::ServiceKeys;
+use global_dns::table::{Conflict, ConflictKind, Rules, Service, Store, Table, build};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
@@ -66,8 +66,8 @@ fn run(
     connections: BTreeMap<Watch, Vec<Delivery>>,
     mut choose: impl FnMut(usize) -> usize,
     rules: &Rules,
-) -> (Table, Inputs) {
-    let mut inputs = Inputs::default();
+) -> (Table, Store) {
+    let mut store = Store::default();
     let mut table = Table::default();
     let mut queues: Vec<(Watch, std::vec::IntoIter<Delivery>)> = connections
         .into_iter()
@@ -83,23 +83,19 @@ fn run(
                 continue;
             }
             Some(Delivery::Apply(key, object)) => {
-                dirty.extend(inputs.apply(*watch, key, reduced(*watch, &object)));
+                dirty.extend(store.apply(*watch, key, reduced(*watch, &object)));
             }
-            Some(Delivery::Delete(key)) => dirty.extend(inputs.delete(*watch, key)),
+            Some(Delivery::Delete(key)) => dirty.extend(store.delete(*watch, key)),
             Some(Delivery::Relist(objects)) => {
-                dirty.extend(
-                    inputs
-                        .reset(*watch, None, listed(&objects, *watch))
-                        .services,
-                );
+                dirty.extend(store.reset(*watch, None, listed(&objects, *watch)).services);
             }
         }
         // Several deliveries can share a build.
         if choose(3) != 0 {
-            table = build(&table, &inputs, &std::mem::take(&mut dirty), rules).table;
+            table = build(&table, &store, &std::mem::take(&mut dirty), rules).table;
         }
     }
-    (build(&table, &inputs, &dirty, rules).table, inputs)
+    (build(&table, &store, &dirty, rules).table, store)
 }
 
 /// Adds disturbances to a recording: objects lose their labels and regain them, change their identity, or are deleted
@@ -195,7 +191,7 @@ proptest! {
             turn += 1;
             choices[turn % choices.len()].wrapping_add(turn / choices.len()) % n
         };
-        let (table, inputs) = run(connections(&history, &relists), shuffled, &rules);
+        let (table, store) = run(connections(&history, &relists), shuffled, &rules);
         let (in_order, _) = run(connections(&history, &[]), |_| 0, &rules);
         prop_assert_eq!(state(&table), state(&in_order));
         prop_assert_eq!(table.answers_hash(), in_order.answers_hash());
@@ -208,14 +204,14 @@ proptest! {
                 None => last.remove(&(event.kind, event.key.clone())),
             };
         }
-        let mut new = Inputs::default();
+        let mut new = Store::default();
         for watch in Watch::ALL {
             new.reset(watch, None, listed(&last, watch));
         }
         let full = build(&Table::default(), &new, &new.services(), &rules).table;
         prop_assert_eq!(state(&table), state(&full));
         prop_assert_eq!(table.answers_hash(), full.answers_hash());
-        prop_assert_eq!(inputs.services(), new.services());
+        prop_assert_eq!(store.services(), new.services());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use global_dns::mirror::Kind;
+use global_dns::model::Kind;
 use serde_json::Value;
 
 use crate::replay::{Recording, Replay};

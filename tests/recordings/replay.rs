@@ -1,15 +1,15 @@
-//! A recording and the model of the server that replays it: inputs, build, publish and answers, without sockets or
+//! A recording and the model of the server that replays it: store, build, publish and answers, without sockets or
 //! clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use global_dns::mirror::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse};
+use global_dns::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse};
 use global_dns::table::failover::{Delays, Timestamp};
-use global_dns::table::inputs::{Objects, ServiceKeys};
 use global_dns::table::publish::Reader;
 use global_dns::table::state::{Transition, advance};
-use global_dns::table::{Inputs, Publisher, Rules, Table, build};
+use global_dns::table::store::{Objects, ServiceKeys};
+use global_dns::table::{Publisher, Rules, Store, Table, build};
 use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, Zone, ZoneKind, Zones, answer, read,
 };
@@ -115,7 +115,7 @@ pub struct Replay {
     pub at: usize,
     /// The current objects.
     pub objects: BTreeMap<(Kind, ObjectKey), Value>,
-    pub inputs: Inputs,
+    pub store: Store,
     pub rules: Rules,
     /// The delays of failovers. By default, those of the flags.
     pub delays: Delays,
@@ -141,7 +141,7 @@ impl Replay {
         let mut replay = Self {
             at: 0,
             objects: BTreeMap::new(),
-            inputs: Inputs::default(),
+            store: Store::default(),
             rules,
             delays: Delays {
                 failover: Duration::from_secs(2),
@@ -164,7 +164,7 @@ impl Replay {
         for watch in Watch::ALL {
             dirty.extend(
                 replay
-                    .inputs
+                    .store
                     .reset(watch, None, listed(&replay.objects, watch))
                     .services,
             );
@@ -185,7 +185,7 @@ impl Replay {
             Some(object) => self.objects.insert(name, object.clone()),
             None => self.objects.remove(&name),
         };
-        let dirty = apply(&mut self.inputs, &event);
+        let dirty = apply(&mut self.store, &event);
         self.publish(event.time, &dirty);
         true
     }
@@ -225,12 +225,12 @@ impl Replay {
         let empty = Table::default();
         let built = build(
             now.table.as_ref().unwrap_or(&empty),
-            &self.inputs,
+            &self.store,
             dirty,
             &self.rules,
         );
-        let (inputs, rules) = (&mut self.inputs, &self.rules);
-        let advanced = advance(built, inputs, rules, time, self.delays);
+        let (store, rules) = (&mut self.store, &self.rules);
+        let advanced = advance(built, store, rules, time, self.delays);
         self.failovers.extend(advanced.transitions);
         for (service, wake) in advanced.wakes {
             match wake {
@@ -260,12 +260,12 @@ impl Replay {
         records.map(str::to_owned).collect()
     }
 
-    /// Builds the whole table from the inputs.
+    /// Builds the whole table from the store.
     pub fn full_build(&self) -> Table {
         build(
             &Table::default(),
-            &self.inputs,
-            &self.inputs.services(),
+            &self.store,
+            &self.store.services(),
             &self.rules,
         )
         .table
@@ -297,7 +297,7 @@ pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Obj
 }
 
 /// Applies an event to every watch of its kind. If the selector of a watch does not match, this is a deletion.
-pub fn apply(inputs: &mut Inputs, event: &Event) -> ServiceKeys {
+pub fn apply(store: &mut Store, event: &Event) -> ServiceKeys {
     let mut dirty = ServiceKeys::new();
     for watch in Watch::ALL
         .into_iter()
@@ -308,8 +308,8 @@ pub fn apply(inputs: &mut Inputs, event: &Event) -> ServiceKeys {
             .as_ref()
             .filter(|object| watch_of(event.kind, object) == Some(watch));
         dirty.extend(match selected {
-            Some(object) => inputs.apply(watch, event.key.clone(), reduced(watch, object)),
-            None => inputs.delete(watch, event.key.clone()),
+            Some(object) => store.apply(watch, event.key.clone(), reduced(watch, object)),
+            None => store.delete(watch, event.key.clone()),
         });
     }
     dirty

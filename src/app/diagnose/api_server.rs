@@ -15,7 +15,7 @@ use crate::check::permissions::{ApiServer, Permission, Review, needed, not_neede
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::log::error_chain;
-use crate::mirror::{Kind, Namespace};
+use crate::model::{Kind, Namespace};
 use crate::source::kube;
 use crate::table::Table;
 

@@ -9,7 +9,7 @@ use crate::check::objects::{
 };
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
-use crate::mirror::{Kind, KubeObject, Namespace};
+use crate::model::{Kind, KubeObject, Namespace};
 use crate::source::file;
 
 /// The objects of the files: the kind and the JSON of each.

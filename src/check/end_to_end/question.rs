@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::mirror::{Port, Protocol};
+use crate::model::{Port, Protocol};
 use crate::table::{Endpoint, Table};
 use crate::zone::{Name, Reading, RecordType, View, ZoneKind, Zones, read};
 

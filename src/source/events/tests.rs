@@ -133,7 +133,7 @@ fn table_and_its_events_become_visible_together() {
     let built = || crate::table::Built {
         table: crate::table::Table::default(),
         is_changed: true,
-        services: crate::table::inputs::ServiceKeys::new(),
+        services: crate::table::store::ServiceKeys::new(),
     };
     let is_hidden = || events.0.ring.is_locked();
     let check = |now: Arc<Published>, count: usize| {

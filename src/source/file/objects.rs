@@ -10,9 +10,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{FileError, read_text};
-use crate::mirror::watch::IMPORT_VERSIONS;
-use crate::mirror::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
-use crate::table::inputs::Objects;
+use crate::model::watch::IMPORT_VERSIONS;
+use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
+use crate::table::store::Objects;
 
 /// The maximum depth of YAML. Each level takes some kilobytes of stack. Kubernetes objects have about a dozen levels.
 const MAX_DEPTH: usize = 64;

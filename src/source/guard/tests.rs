@@ -2,11 +2,11 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::mirror::{Mcs, ObjectKey, Watch};
+use crate::model::{Mcs, ObjectKey, Watch};
 use crate::source::{Update, UpdateSettings, Updates, file, tests::spawn_update_loop};
 use crate::table::Publisher;
-use crate::table::inputs::Objects;
 use crate::table::publish::Reader;
+use crate::table::store::Objects;
 use crate::testing::{endpoint, gateway, local, mirror, mirrors, parsed, rules};
 
 /// An update loop, with the sender of its updates.

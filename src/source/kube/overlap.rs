@@ -1,7 +1,7 @@
 //! The overlap of a list and the watch of the same feed: for each object, the newer of both is used.
 
-use crate::mirror::{Object, ObjectKey};
-use crate::table::inputs::Objects;
+use crate::model::{Object, ObjectKey};
+use crate::table::store::Objects;
 
 /// The shared state of a watch and the list beside it.
 #[derive(Default)]

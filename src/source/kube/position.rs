@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE};
 use super::failure::{LIST_GROWTH, LIST_PAUSE};
-use crate::mirror::KubeObject;
+use crate::model::KubeObject;
 
 /// The position of a feed.
 pub(super) struct Position {

@@ -21,8 +21,8 @@ use super::{Cluster, client};
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
-use crate::mirror::watch::IMPORT_VERSIONS;
-use crate::mirror::{Kind, Namespace, ServiceKey};
+use crate::model::watch::IMPORT_VERSIONS;
+use crate::model::{Kind, Namespace, ServiceKey};
 
 /// Maximum time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);

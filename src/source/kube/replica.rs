@@ -29,7 +29,7 @@ pub use error::ReplicaError;
 
 use super::Cluster;
 use crate::log::error_chain;
-use crate::mirror::Namespace;
+use crate::model::Namespace;
 
 /// The selector of the server's pods, and of their workload. The name is compared later, because `nameOverride` of the
 /// chart changes it.

@@ -33,9 +33,9 @@ use super::limiter::ListLimiter;
 use super::lines::{LineError, events_of, is_complete, read_line};
 use super::list::{ListError, ListReader, MAX_OBJECTS};
 use crate::log::error_chain;
-use crate::mirror::watch::IMPORT_VERSIONS;
-use crate::mirror::{Kind, KubeObject, parse};
-use crate::table::inputs::Objects;
+use crate::model::watch::IMPORT_VERSIONS;
+use crate::model::{Kind, KubeObject, parse};
+use crate::table::store::Objects;
 
 /// Maximum silence of a list, before and during the response.
 const LIST_SILENCE: Duration = Duration::from_secs(30);

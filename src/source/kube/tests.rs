@@ -10,9 +10,9 @@ use super::scripted::{
     Behavior, CHUNK, RecordedRequest, ScriptedServer, Streaming, VERSION, Verb, feed_name,
 };
 use super::*;
-use crate::mirror::{Kind, Mcs, Watch};
+use crate::model::{Kind, Mcs, Watch};
 use crate::source::{Feed, Update};
-use crate::table::inputs::Objects;
+use crate::table::store::Objects;
 use crate::testing::{endpoint, import, mirror};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -38,7 +38,7 @@ use super::failure::{
 use super::overlap::Overlap;
 use super::position::{Expiries, Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
-use crate::mirror::{KubeObject, Object, ObjectKey, parse};
+use crate::model::{KubeObject, Object, ObjectKey, parse};
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);

@@ -2,14 +2,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::mirror::{Kind, KubeObject, Mcs};
+use crate::model::{Kind, KubeObject, Mcs};
 use crate::source::{
     Feed, Feeds, ShrinkGuard, Update, UpdateSettings, Updates, tests::spawn_update_loop,
 };
-use crate::table::inputs::Objects;
 use crate::table::publish::Reader;
+use crate::table::store::Objects;
 use crate::table::{Publisher, Table};
-use crate::testing::{endpoint, gateway, inputs, local, mirror, mirrors, parsed, rules, table};
+use crate::testing::{endpoint, gateway, local, mirror, mirrors, parsed, rules, store, table};
 
 fn scope() -> SnapshotScope {
     SnapshotScope {
@@ -42,7 +42,7 @@ fn objects() -> Vec<Value> {
 fn saved(path: &Path, objects: &[Value]) -> Snapshots {
     let snapshots = Snapshots::new(path.to_owned(), Duration::from_secs(3600), scope());
     let time = u64::from(unix_seconds());
-    write(path, scope(), time, &inputs(objects)).unwrap();
+    write(path, scope(), time, &store(objects)).unwrap();
     snapshots
 }
 
@@ -51,15 +51,15 @@ fn snapshot_restores_the_written_inputs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let restored = saved(&path, &objects()).load().unwrap();
-    let inputs = inputs(&objects());
+    let store = store(&objects());
     for watch in Watch::ALL {
-        assert_eq!(restored.inputs.objects(watch), inputs.objects(watch));
+        assert_eq!(restored.store.objects(watch), store.objects(watch));
     }
-    let build = |inputs: &Inputs| {
-        let built = crate::table::build(&Table::default(), inputs, &inputs.services(), &rules());
+    let build = |store: &Store| {
+        let built = crate::table::build(&Table::default(), store, &store.services(), &rules());
         built.table
     };
-    assert_eq!(build(&restored.inputs), table(&objects()));
+    assert_eq!(build(&restored.store), table(&objects()));
     assert!(restored.age < Duration::from_secs(60));
     // The temporary file is gone.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -136,13 +136,13 @@ async fn snapshot_is_written_after_changes_and_before_it_is_too_old() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
     let mut snapshots = Snapshots::new(path.clone(), Duration::from_secs(3600), scope());
-    let inputs = inputs(&objects());
+    let store = store(&objects());
     let mut writes = |wait: Duration, change: bool| {
         let _ = std::fs::remove_file(&path);
         if change {
             snapshots.note_change();
         }
-        let next = snapshots.save_if_due(&inputs, Duration::ZERO);
+        let next = snapshots.save_if_due(&store, Duration::ZERO);
         if let Some(writer) = snapshots.writer.take() {
             writer.join().unwrap();
         }
@@ -172,7 +172,7 @@ async fn failed_writes_are_counted() {
     let mut snapshots = Snapshots::new(path, Duration::from_secs(3600), scope());
     for count in 1..=2 {
         snapshots.note_change();
-        snapshots.save_if_due(&inputs(&objects()), Duration::ZERO);
+        snapshots.save_if_due(&store(&objects()), Duration::ZERO);
         snapshots.writer.take().unwrap().join().unwrap();
         assert_eq!(snapshots.failures().load(Relaxed), count);
         assert!(snapshots.status.is_failing.load(Relaxed));
@@ -292,7 +292,7 @@ async fn restored_table_keeps_its_age() {
     let path = folder.path().join("snapshot.json");
     let snapshots = saved(&path, &objects());
     let time = u64::from(unix_seconds()) - 600;
-    write(&path, scope(), time, &inputs(&objects())).unwrap();
+    write(&path, scope(), time, &store(&objects())).unwrap();
     let running = start_loop(snapshots);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(running.feeds.age() >= Duration::from_secs(600));

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::super::tests::spawn_update_loop;
 use super::super::{ShrinkGuard, SnapshotScope, Snapshots, Update, UpdateSettings, Updates};
 use super::*;
-use crate::mirror::{Mcs, Watch};
+use crate::model::{Mcs, Watch};
 use crate::table::publish::Reader;
 use crate::table::{Publisher, Service};
 use crate::testing::{endpoint, gateway, local, mirror, parsed, rules};

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::{ClusterName, GatewayDown, Namespace, ObjectKey, SkipReason, Watch};
-use crate::table::inputs::Objects;
+use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, SkipReason, Watch};
+use crate::table::store::Objects;
 use crate::table::{Conflict, Endpoint, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
-    backends, endpoint, exported, gateway, inputs, listing, local, mirror, parsed, rules,
-    service_mirror, table, table_by,
+    backends, endpoint, exported, gateway, listing, local, mirror, parsed, rules, service_mirror,
+    store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -296,12 +296,12 @@ fn only_exported_local_member_stays_without_mirrors() {
         if exported {
             service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
         }
-        let mut inputs = inputs(&[shop(), vec![service, slice]].concat());
-        let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+        let mut store = store(&[shop(), vec![service, slice]].concat());
+        let mut table = build(&Table::default(), &store, &store.services(), &rules()).table;
         // The first and the last deletion is that of a headless mirror.
         for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
-            let dirty = inputs.delete(Watch::Services, ObjectKey::new("prod", name));
-            table = build(&table, &inputs, &dirty, &rules()).table;
+            let dirty = store.delete(Watch::Services, ObjectKey::new("prod", name));
+            table = build(&table, &store, &dirty, &rules()).table;
             let service = table.service("prod", "db");
             let hub = service.map_or(0, |service| service.in_cluster("hub").len());
             assert!(hub == 1 || (name == "db-west" && hub == expected), "{name}");
@@ -479,9 +479,9 @@ fn local_member_that_is_not_exported_is_reported() {
 
 #[test]
 fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
-    let mut inputs = inputs(&shop());
+    let mut store = store(&shop());
     let rules = rules();
-    let first = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+    let first = build(&Table::default(), &store, &store.services(), &rules).table;
     let moved = annotated(
         with(
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -498,8 +498,8 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
     );
     let watch = Watch::Services;
     let (key, moved) = parsed(watch, &moved);
-    let dirty = inputs.apply(watch, key.clone(), moved);
-    let second = build(&first, &inputs, &dirty, &rules).table;
+    let dirty = store.apply(watch, key.clone(), moved);
+    let second = build(&first, &store, &dirty, &rules).table;
     let service = second.service("prod", "db").unwrap();
     let names: Vec<String> = service
         .endpoints
@@ -513,9 +513,9 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
         conflicts(&second),
         conflict("identity", "Service/prod/db-0-east", detail)
     );
-    let dirty = inputs.delete(watch, key);
+    let dirty = store.delete(watch, key);
     assert_eq!(
-        conflicts(&build(&second, &inputs, &dirty, &rules).table),
+        conflicts(&build(&second, &store, &dirty, &rules).table),
         Vec::new()
     );
 }
@@ -591,9 +591,9 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
         "stray",
     ];
     let rules = rules();
-    let mut inputs = inputs(&objects);
-    let down = |inputs: &Inputs| -> Vec<String> {
-        let table = build(&Table::default(), inputs, &inputs.services(), &rules).table;
+    let mut store = store(&objects);
+    let down = |store: &Store| -> Vec<String> {
+        let table = build(&Table::default(), store, &store.services(), &rules).table;
         let service = table.service("prod", "db").unwrap();
         let down = service.endpoints.iter().filter(|endpoint| !endpoint.alive);
         let objects = down.flat_map(|endpoint| &endpoint.objects);
@@ -611,26 +611,22 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
         // The label of the slice changes, then the slice is deleted.
         for mirror in mirrors {
             let (key, object) = slice(name, mirror);
-            assert_eq!(inputs.apply(Watch::MirrorSlices, key, object).len(), 1);
-            assert_eq!(down(&inputs), [mirror], "slice '{name}'");
+            assert_eq!(store.apply(Watch::MirrorSlices, key, object).len(), 1);
+            assert_eq!(down(&store), [mirror], "slice '{name}'");
         }
         let (key, _) = slice(name, mirrors[0]);
-        assert_eq!(inputs.delete(Watch::MirrorSlices, key).len(), 1);
-        assert_eq!(down(&inputs), [""; 0], "slice '{name}'");
+        assert_eq!(store.delete(Watch::MirrorSlices, key).len(), 1);
+        assert_eq!(down(&store), [""; 0], "slice '{name}'");
     }
     let listed: Objects = names.map(|name| slice(name, mirrors[1])).into();
-    inputs.reset(Watch::MirrorSlices, None, listed);
-    assert_eq!(down(&inputs), [mirrors[1]]);
+    store.reset(Watch::MirrorSlices, None, listed);
+    assert_eq!(down(&store), [mirrors[1]]);
     assert_eq!(
-        inputs
-            .slices_of(&ObjectKey::new("prod", mirrors[1]))
-            .count(),
+        store.slices_of(&ObjectKey::new("prod", mirrors[1])).count(),
         names.len()
     );
     assert_eq!(
-        inputs
-            .slices_of(&ObjectKey::new("prod", mirrors[0]))
-            .count(),
+        store.slices_of(&ObjectKey::new("prod", mirrors[0])).count(),
         0
     );
 }
@@ -702,11 +698,11 @@ fn change_of_one_endpoint_keeps_the_others() {
         endpoint("prod", "db", "east", &format!("db-{number}"), &[&ip])
     };
     objects.extend((0..5_000).map(|number| host(number, 1)));
-    let mut inputs = inputs(&objects);
-    let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+    let mut store = store(&objects);
+    let before = build(&Table::default(), &store, &store.services(), &rules()).table;
     let (key, object) = parsed(Watch::Services, &host(17, 2));
-    let dirty = inputs.apply(Watch::Services, key, object);
-    let after = build(&before, &inputs, &dirty, &rules());
+    let dirty = store.apply(Watch::Services, key, object);
+    let after = build(&before, &store, &dirty, &rules());
     assert!(after.is_changed);
     let ips = |table: &Table| -> BTreeSet<IpAddr> {
         let service = table.service("prod", "db").unwrap();
@@ -732,13 +728,13 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     let objects: Vec<Value> = (0..20_000)
         .flat_map(|number| service(number, "10.96.0.1"))
         .collect();
-    let mut inputs = inputs(&objects);
-    let before = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+    let mut store = store(&objects);
+    let before = build(&Table::default(), &store, &store.services(), &rules()).table;
     assert_eq!(before.services().count(), 20_000);
     let (key, object) = parsed(Watch::Services, &service(17, "10.96.0.2")[1]);
-    let dirty = inputs.apply(Watch::Services, key, object);
+    let dirty = store.apply(Watch::Services, key, object);
     assert_eq!(dirty.len(), 1);
-    let after = build(&before, &inputs, &dirty, &rules()).table;
+    let after = build(&before, &store, &dirty, &rules()).table;
     let others = before.services().filter(|service| {
         let now = after.service("prod", service.key.service.as_str()).unwrap();
         std::ptr::eq(*service, now)
@@ -756,13 +752,13 @@ fn host_with_a_service_of_its_own_follows_that_service() {
     let watch = Watch::Services;
     let own = || service_mirror("prod", "db-0", "west", "10.96.2.1");
     let listed = [("db-0", "10.96.2.1"), ("db-1", "10.96.2.2")];
-    let mut inputs = inputs(&[
+    let mut store = store(&[
         mirror("prod", "db", "west"),
         listing("prod", "db-west", &listed),
         endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]),
     ]);
     let rules = rules();
-    let mut table = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+    let mut table = build(&Table::default(), &store, &store.services(), &rules).table;
     let mut states = Vec::new();
     let slice = |ready| backends("prod", "db-0-west", true, ready);
     let of_another_service = annotated(
@@ -786,12 +782,12 @@ fn host_with_a_service_of_its_own_follows_that_service() {
     ] {
         let (key, object) = parsed(watch, &object);
         let dirty = if exists {
-            inputs.apply(watch, key, object)
+            store.apply(watch, key, object)
         } else {
-            inputs.delete(watch, key)
+            store.delete(watch, key)
         };
-        table = build(&table, &inputs, &dirty, &rules).table;
-        let full = build(&Table::default(), &inputs, &inputs.services(), &rules).table;
+        table = build(&table, &store, &dirty, &rules).table;
+        let full = build(&Table::default(), &store, &store.services(), &rules).table;
         assert_eq!(table.service("prod", "db"), full.service("prod", "db"));
         let service = table.service("prod", "db").unwrap();
         let alive = service.endpoints.iter().filter(|endpoint| endpoint.alive);

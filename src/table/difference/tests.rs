@@ -2,22 +2,22 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::table::change::ChangeKind::*;
-use crate::table::{Inputs, build};
+use crate::table::{Store, build};
 use crate::testing::{
-    backends, endpoint, exported, federated, flat_mirror, gateway, inputs, local, mirror, rules,
-    service_mirror, table,
+    backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
+    service_mirror, store, table,
 };
 
 /// Returns the changes between the tables of two sets of objects.
 fn changes(before: &[Value], after: &[Value]) -> Vec<Change> {
-    let (last, next) = (inputs(before), inputs(after));
+    let (last, next) = (store(before), store(after));
     changes_of_inputs(&last, &next, |all| all)
 }
 
 /// Returns the changes after only `select`ed services were rebuilt.
 fn changes_of_inputs(
-    last: &Inputs,
-    next: &Inputs,
+    last: &Store,
+    next: &Store,
     select: impl Fn(ServiceKeys) -> ServiceKeys,
 ) -> Vec<Change> {
     let rules = rules();
@@ -304,7 +304,7 @@ fn first_table_has_no_changes_but_its_problems() {
         endpoint("test", "shop", "east", "shop-0", &["10.0.0.5"]),
     ];
     let next = table(&objects);
-    let dirty = inputs(&objects).services();
+    let dirty = store(&objects).services();
     let own = rules().cluster_name;
     let first = Difference::between(None, &next, &dirty, &own);
     assert_eq!(counts(first), (0, 1, 2));
@@ -328,7 +328,7 @@ fn service_that_depends_on_a_changed_one_is_compared() {
         service_mirror("prod", "db-0", "west", "10.1.0.1"),
         backends("prod", "db-0-west", true, true),
     ];
-    let (last, next) = (inputs(&before), inputs(&after));
+    let (last, next) = (store(&before), store(&after));
     let only_changed = |dirty: ServiceKeys| -> ServiceKeys {
         dirty
             .into_iter()
@@ -366,7 +366,7 @@ fn measure_large_differences() {
     for (services, hosts) in [(1, 250), (40, 250), (10_000, 1), (3_333, 3)] {
         let east = objects("east", services, 1);
         let both = [&east[..], &objects("west", services, hosts)].concat();
-        let (last, next) = (inputs(&east), inputs(&both));
+        let (last, next) = (store(&east), store(&both));
         let (dirty, rules) = (next.services(), rules());
         let last = build(&Table::default(), &last, &last.services(), &rules).table;
         let started = std::time::Instant::now();

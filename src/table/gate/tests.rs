@@ -1,5 +1,5 @@
 use super::*;
-use crate::mirror::expected_clusters;
+use crate::model::expected_clusters;
 
 const HOUR: u64 = 3_600_000;
 

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::Watch;
+use crate::model::Watch;
 use crate::table::{Endpoint, Table};
 use crate::testing::{
-    endpoint, exported, federated, flat_mirror, gateway, inputs, local, mirror, parsed, rules,
-    service_mirror,
+    endpoint, exported, federated, flat_mirror, gateway, local, mirror, parsed, rules,
+    service_mirror, store,
 };
 
 const DELAYS: Delays = Delays {
@@ -21,7 +21,7 @@ const DELAYS: Delays = Delays {
 /// A table with the states of its services.
 struct World {
     rules: Rules,
-    inputs: Inputs,
+    store: Store,
     table: Table,
     /// The services whose gate opened.
     opened: Vec<ServiceKey>,
@@ -33,7 +33,7 @@ impl World {
     fn new(rules: Rules) -> Self {
         Self {
             rules,
-            inputs: Inputs::default(),
+            store: Store::default(),
             table: Table::default(),
             opened: Vec::new(),
             wakes: BTreeMap::new(),
@@ -42,13 +42,13 @@ impl World {
 
     /// Replaces all objects at a time in milliseconds, and returns the changes of steps.
     fn set(&mut self, now: u64, objects: &[Value]) -> Vec<String> {
-        let mut next = inputs(objects);
+        let mut next = store(objects);
         let mut dirty = next.services();
-        dirty.extend(self.inputs.services());
-        for (service, state) in self.inputs.states() {
+        dirty.extend(self.store.services());
+        for (service, state) in self.store.states() {
             next.set_state(service, state.clone());
         }
-        self.inputs = next;
+        self.store = next;
         self.publish(now, &dirty)
     }
 
@@ -56,19 +56,19 @@ impl World {
     fn apply(&mut self, now: u64, watch: Watch, object: &Value, exists: bool) -> Vec<String> {
         let (key, object) = parsed(watch, object);
         let dirty = if exists {
-            self.inputs.apply(watch, key, object)
+            self.store.apply(watch, key, object)
         } else {
-            self.inputs.delete(watch, key)
+            self.store.delete(watch, key)
         };
         self.publish(now, &dirty)
     }
 
     /// Builds services that changed, and returns the changes of steps.
     fn publish(&mut self, now: u64, dirty: &ServiceKeys) -> Vec<String> {
-        let had_state: ServiceKeys = self.inputs.states().keys().cloned().collect();
+        let had_state: ServiceKeys = self.store.states().keys().cloned().collect();
         let before = self.table.clone();
-        let built = build(&self.table, &self.inputs, dirty, &self.rules);
-        let advanced = advance(built, &mut self.inputs, &self.rules, Timestamp(now), DELAYS);
+        let built = build(&self.table, &self.store, dirty, &self.rules);
+        let advanced = advance(built, &mut self.store, &self.rules, Timestamp(now), DELAYS);
         self.table = advanced.built.table;
         self.opened.extend(advanced.opened);
         if self.table != before {
@@ -76,13 +76,13 @@ impl World {
         }
         // Services without a state cost nothing.
         for (service, wake) in &advanced.wakes {
-            assert!(had_state.contains(service) || self.inputs.state(service).is_some());
+            assert!(had_state.contains(service) || self.store.state(service).is_some());
             match wake {
                 Some(wake) => self.wakes.insert(service.clone(), wake.0),
                 None => self.wakes.remove(service),
             };
         }
-        for (key, state) in self.inputs.states() {
+        for (key, state) in self.store.states() {
             let service = self
                 .table
                 .service(key.namespace.as_str(), key.service.as_str());
@@ -96,10 +96,10 @@ impl World {
                 assert_eq!(shown, *state);
             }
         }
-        // A build of all services from the same inputs gives the same table.
-        let mut all = self.inputs.services();
+        // A build of all services from the same store gives the same table.
+        let mut all = self.store.services();
         all.extend(self.rules.expected_clusters.keys().cloned());
-        let full = build(&Table::default(), &self.inputs, &all, &self.rules);
+        let full = build(&Table::default(), &self.store, &all, &self.rules);
         assert_eq!(full.table, self.table);
         let changes = advanced.transitions.iter();
         changes
@@ -258,10 +258,7 @@ fn default_order_applies_to_services_that_are_not_headless() {
 
 #[test]
 fn first_setting_decides_the_order() {
-    let key = inputs(&headless(true, true))
-        .services()
-        .pop_first()
-        .unwrap();
+    let key = store(&headless(true, true)).services().pop_first().unwrap();
     let rules = Rules {
         service_failover: [(key, "west".parse().unwrap())].into(),
         ..rules()
@@ -375,12 +372,9 @@ fn name_waits_for_expected_clusters() {
 
 #[test]
 fn flag_names_expected_clusters_without_any_object() {
-    let key = inputs(&headless(true, true))
-        .services()
-        .pop_first()
-        .unwrap();
+    let key = store(&headless(true, true)).services().pop_first().unwrap();
     let rules = Rules {
-        expected_clusters: [(key, crate::mirror::expected_clusters("east+west").unwrap())].into(),
+        expected_clusters: [(key, crate::model::expected_clusters("east+west").unwrap())].into(),
         ..rules()
     };
     let mut world = World::new(rules);
@@ -459,7 +453,7 @@ fn state_that_contradicts_itself_is_removed() {
 #[test]
 fn time_in_the_future_postpones_a_change_by_one_delay_at_most() {
     let health = [StepHealth::Dead, StepHealth::Alive];
-    let order: crate::mirror::FailoverOrder = "east:west".parse().unwrap();
+    let order: crate::model::FailoverOrder = "east:west".parse().unwrap();
     let mut state = FailoverState::new(order.clone(), &[StepHealth::Alive; 2], Timestamp(0));
     state.steps[0] = crate::table::failover::StepState {
         health: StepHealth::Dead,

@@ -2,7 +2,7 @@
 //! meanings.
 
 use super::*;
-use crate::mirror::GatewayDown;
+use crate::model::GatewayDown;
 use crate::table::{Published, Rules};
 use crate::testing::{backends, federated, gateway, published, service_mirror};
 use answer::answer_question;

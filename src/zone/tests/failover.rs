@@ -1,7 +1,7 @@
 //! The names that failover orders and expected clusters concern (rules K5 and K8).
 
 use super::*;
-use crate::mirror::{GatewayDown, expected_clusters};
+use crate::model::{GatewayDown, expected_clusters};
 use crate::table::Rules;
 use crate::testing::gateway;
 
@@ -163,7 +163,7 @@ fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
 
 #[test]
 fn name_without_any_endpoint_fails_while_it_waits() {
-    let key = crate::testing::inputs(&objects("x", "y"))
+    let key = crate::testing::store(&objects("x", "y"))
         .services()
         .pop_first()
         .unwrap();

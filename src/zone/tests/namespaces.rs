@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::query::Parts;
 
-use crate::mirror::{Kind, KubeObject, Object, ObjectKey, Watch, key, parse};
-use crate::table::{Conflict, Inputs, Rules, Service, Table, build};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, key, parse};
+use crate::table::{Conflict, Rules, Service, Store, Table, build};
 use crate::testing::{
     endpoint, exported, gateway, import, local, mirror, published, rules, table_by, zones,
 };
@@ -89,7 +89,7 @@ fn short_names() -> Vec<String> {
 
 /// A server without sockets, which takes objects and returns replies.
 struct Server {
-    inputs: Inputs,
+    store: Store,
     table: Table,
     rules: Rules,
     settings: Settings,
@@ -109,9 +109,9 @@ impl Server {
             version_bind: None,
             tcp_idle: Duration::from_secs(30),
         };
-        let (inputs, table) = (Inputs::default(), Table::default());
+        let (store, table) = (Store::default(), Table::default());
         Self {
-            inputs,
+            store,
             table,
             rules,
             settings,
@@ -126,28 +126,28 @@ impl Server {
 
     /// Lists all objects again, as after a restart.
     fn list(&mut self, objects: &[Value]) {
-        self.inputs = Inputs::default();
+        self.store = Store::default();
         for object in objects {
             if let Some((watch, key, object)) = select_and_parse(object) {
-                self.inputs.apply(watch, key, object);
+                self.store.apply(watch, key, object);
             }
         }
-        let dirty = self.inputs.services();
-        self.table = build(&Table::default(), &self.inputs, &dirty, &self.rules).table;
+        let dirty = self.store.services();
+        self.table = build(&Table::default(), &self.store, &dirty, &self.rules).table;
     }
 
     /// Applies an event.
     fn apply(&mut self, object: &Value) {
         if let Some((watch, key, object)) = select_and_parse(object) {
-            let dirty = self.inputs.apply(watch, key, object);
-            self.table = build(&self.table, &self.inputs, &dirty, &self.rules).table;
+            let dirty = self.store.apply(watch, key, object);
+            self.table = build(&self.table, &self.store, &dirty, &self.rules).table;
         }
     }
 
     fn delete(&mut self, object: &Value) {
         if let Some((watch, key, _)) = select_and_parse(object) {
-            let dirty = self.inputs.delete(watch, key);
-            self.table = build(&self.table, &self.inputs, &dirty, &self.rules).table;
+            let dirty = self.store.delete(watch, key);
+            self.table = build(&self.table, &self.store, &dirty, &self.rules).table;
         }
     }
 
@@ -420,11 +420,11 @@ fn settings_and_skipped_objects_hide_no_names() {
     assert_eq!(expected[2], "SRV 0 10 26257 db-0.east.db.global.");
     let expecting = Rules {
         expected_clusters: [(
-            crate::mirror::ServiceKey {
+            crate::model::ServiceKey {
                 namespace: "db".parse().unwrap(),
                 service: "east".parse().unwrap(),
             },
-            crate::mirror::expected_clusters("west").unwrap(),
+            crate::model::expected_clusters("west").unwrap(),
         )]
         .into(),
         ..rules()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use global_dns::explain::{Context, Observer, explain};
-use global_dns::mirror::GatewayDown;
+use global_dns::model::GatewayDown;
 use global_dns::report::Report;
 use global_dns::table::{ConflictKind, Endpoint, Published, Service, Table};
 use global_dns::wire::Transport;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use global_dns::mirror::{
+use global_dns::model::{
     GatewayDown, Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse,
 };
 use global_dns::table::failover::{Delays, Timestamp};
-use global_dns::table::inputs::ServiceKeys;
 use global_dns::table::state::advance;
-use global_dns::table::{Inputs, LocalMembers, Rules, ShortNames, Table, build};
+use global_dns::table::store::ServiceKeys;
+use global_dns::table::{LocalMembers, Rules, ShortNames, Store, Table, build};
 use serde_json::Value;
 
 use super::choices::Choices;
@@ -21,8 +21,8 @@ pub type WatchedObjects = BTreeMap<(Watch, ObjectKey), Value>;
 /// A cluster, and the table that was built from it incrementally.
 pub struct Cluster {
     pub rules: Rules,
-    pub inputs: Inputs,
-    /// The objects behind the inputs.
+    pub store: Store,
+    /// The objects behind the store.
     pub watched: WatchedObjects,
     pub table: Table,
     /// The time of the last build. Each build is later by [`PAUSE`].
@@ -147,7 +147,7 @@ impl Cluster {
         }
         Self {
             rules,
-            inputs: Inputs::default(),
+            store: Store::default(),
             watched: WatchedObjects::new(),
             table: Table::default(),
             now: Timestamp(1),
@@ -202,11 +202,11 @@ impl Cluster {
             Some(object) => {
                 let parsed = parse_watched(watch, &object);
                 self.watched.insert(watched, object);
-                self.inputs.apply(watch, key, parsed)
+                self.store.apply(watch, key, parsed)
             }
             None => {
                 self.watched.remove(&watched);
-                self.inputs.delete(watch, key)
+                self.store.delete(watch, key)
             }
         };
         self.dirty.extend(dirty);
@@ -241,11 +241,8 @@ impl Cluster {
                 self.watched.insert((watch, key.clone()), object.clone());
             }
         }
-        self.dirty.extend(
-            self.inputs
-                .reset(watch, namespace.as_deref(), list)
-                .services,
-        );
+        self.dirty
+            .extend(self.store.reset(watch, namespace.as_deref(), list).services);
     }
 
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.
@@ -256,9 +253,9 @@ impl Cluster {
         let due = self.wakes.iter().filter(|(_, wake)| **wake <= now);
         dirty.extend(due.map(|(service, _)| service.clone()));
         self.wakes.retain(|_, wake| *wake > now);
-        let built = build(&self.table, &self.inputs, &dirty, &self.rules);
-        let (inputs, rules) = (&mut self.inputs, &self.rules);
-        let advanced = advance(built, inputs, rules, now, DELAYS);
+        let built = build(&self.table, &self.store, &dirty, &self.rules);
+        let (store, rules) = (&mut self.store, &self.rules);
+        let advanced = advance(built, store, rules, now, DELAYS);
         for (service, wake) in advanced.wakes {
             match wake {
                 Some(wake) => self.wakes.insert(service, wake),
@@ -275,24 +272,24 @@ impl Cluster {
 
     /// Builds a complete table from the objects with matching keys.
     pub fn build_full(&self, is_included: impl Fn(&ObjectKey) -> bool) -> Table {
-        let mut inputs = Inputs::default();
+        let mut store = Store::default();
         // Slices before Services: the order must not matter.
         for watch in Watch::ALL.into_iter().rev() {
-            let objects = self.inputs.objects(watch).iter();
+            let objects = self.store.objects(watch).iter();
             let own = objects.filter(|(key, _)| is_included(key));
             let own = own.map(|(key, object)| (key.clone(), object.clone()));
-            inputs.reset(watch, None, own.collect());
+            store.reset(watch, None, own.collect());
         }
-        self.build_of(&inputs)
+        self.build_of(&store)
     }
 
-    /// Builds a complete table from other inputs, with the states of this cluster.
-    pub fn build_of(&self, inputs: &Inputs) -> Table {
-        let mut inputs = inputs.clone();
-        for (service, state) in self.inputs.states() {
-            inputs.set_state(service, state.clone());
+    /// Builds a complete table from another store, with the states of this cluster.
+    pub fn build_of(&self, store: &Store) -> Table {
+        let mut store = store.clone();
+        for (service, state) in self.store.states() {
+            store.set_state(service, state.clone());
         }
-        build(&Table::default(), &inputs, &inputs.services(), &self.rules).table
+        build(&Table::default(), &store, &store.services(), &self.rules).table
     }
 
     /// Returns the namespaces in the metadata of objects.

@@ -1,8 +1,8 @@
 //! Generates objects of all kinds of services together: each mirror in each form, federated services, Services of this
 //! cluster, and the slices of all of them. Names and addresses are chosen so that the objects meet.
 
-use global_dns::mirror::Kind;
-use global_dns::mirror::{key, watch::controller};
+use global_dns::model::Kind;
+use global_dns::model::{key, watch::controller};
 use serde_json::{Value, json};
 
 use super::choices::Choices;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use global_dns::mirror::{Object, Watch};
+use global_dns::model::{Object, Watch};
 use global_dns::source::file::{Lists, parse_texts};
-use global_dns::table::{Inputs, Table, build};
+use global_dns::table::{Store, Table, build};
 
 use super::choices::Choices;
 use super::memory::holds_at_most;
@@ -59,15 +59,15 @@ fn check_text(text: &str) -> Outcome {
 
 fn build_table(lists: Lists) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut inputs = Inputs::default();
+    let mut store = Store::default();
     assert!(lists.keys().copied().eq(Watch::ALL), "a watch has no list");
     for (watch, objects) in lists {
         outcome.objects += objects.len();
         let is_skipped = |object: &&Object| matches!(object, Object::Skipped(_));
         outcome.skipped += objects.values().filter(is_skipped).count();
-        inputs.reset(watch, None, objects);
+        store.reset(watch, None, objects);
     }
-    let table = build(&Table::default(), &inputs, &inputs.services(), &rules()).table;
+    let table = build(&Table::default(), &store, &store.services(), &rules()).table;
     assert!(table.skipped().count() >= outcome.skipped);
     outcome.endpoints = table
         .services()

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use global_dns::mirror::Watch;
+use global_dns::model::Watch;
 use global_dns::source::file::parse_texts;
-use global_dns::table::{Inputs, Published, Publisher, Rules, Table, build};
+use global_dns::table::{Published, Publisher, Rules, Store, Table, build};
 use global_dns::wire::cookie::Cookie;
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
@@ -53,12 +53,12 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
 /// The table of the built-in sample, plus a service with more endpoints than fit into a datagram.
 static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|| {
     let mut lists = parse_texts(&[(Path::new("demo.yaml"), manifests())]).unwrap();
-    let mut inputs = Inputs::default();
+    let mut store = Store::default();
     for watch in Watch::ALL {
-        inputs.reset(watch, None, lists.remove(&watch).unwrap_or_default());
+        store.reset(watch, None, lists.remove(&watch).unwrap_or_default());
     }
     let rules = rules();
-    let built = build(&Table::default(), &inputs, &inputs.services(), &rules);
+    let built = build(&Table::default(), &store, &store.services(), &rules);
     let publisher = Publisher::default();
     publisher.publish(built, 1);
     publisher.reader()

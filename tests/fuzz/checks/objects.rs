@@ -1,7 +1,7 @@
 //! Generates objects of a cluster: most as Linkerd and Kubernetes write them, some forged or invalid.
 
-use global_dns::mirror::Kind;
-use global_dns::mirror::key;
+use global_dns::model::Kind;
+use global_dns::model::key;
 use serde_json::{Value, json};
 
 use super::choices::Choices;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use global_dns::mirror::{ClusterName, ServiceKey, expected_clusters};
+use global_dns::model::{ClusterName, ServiceKey, expected_clusters};
 use global_dns::table::{Endpoint, Rules, Service, ServiceKind, Table};
 
 /// Chooses orders from an octet: none from a small one.

@@ -1,7 +1,7 @@
 //! Checks of any text as a Kubernetes object.
 
-use global_dns::mirror::key;
-use global_dns::mirror::{Kind, KubeObject, Object, SkipReason, Watch, parse};
+use global_dns::model::key;
+use global_dns::model::{Kind, KubeObject, Object, SkipReason, Watch, parse};
 use serde_json::Value;
 
 use super::memory::holds_at_most;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use global_dns::mirror::key;
-use global_dns::mirror::{
+use global_dns::model::key;
+use global_dns::model::{
     GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
 };
 use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind, Table, build};
@@ -31,12 +31,12 @@ pub fn check(cluster: &Cluster, coverage: &mut Coverage) {
 /// Asserts that the incremental table equals a full build.
 pub fn check_incremental(cluster: &Cluster) {
     let Cluster {
-        inputs,
+        store,
         rules,
         table,
         ..
     } = cluster;
-    let full = build(&Table::default(), inputs, &inputs.services(), rules).table;
+    let full = build(&Table::default(), store, &store.services(), rules).table;
     assert_eq!(table.sorted_services(), full.sorted_services());
     assert_eq!(*table, full);
     assert_eq!(skipped(table), skipped(&full));
@@ -125,7 +125,7 @@ fn check_completeness(cluster: &Cluster) {
     let table = &cluster.table;
     let skipped: BTreeSet<ObjectRef> = table.skipped().map(|(object, _)| object).collect();
     for watch in Watch::ALL {
-        for (key, object) in cluster.inputs.objects(watch) {
+        for (key, object) in cluster.store.objects(watch) {
             let kind = watch.kind();
             let reference = ObjectRef {
                 kind,

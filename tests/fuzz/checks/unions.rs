@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use global_dns::mirror::key;
-use global_dns::mirror::{ClusterName, Clusters, ItemKind, ObjectKey, Watch};
+use global_dns::model::key;
+use global_dns::model::{ClusterName, Clusters, ItemKind, ObjectKey, Watch};
 use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind};
 use global_dns::zone::RecordType;
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn shared_clusters(
     service: &Service,
 ) -> impl Iterator<Item = (ServiceKind, Vec<String>)> {
     let name = |name: &ClusterName| cluster.rules.name_of(name).to_string();
-    let objects = cluster.inputs.objects_of(&service.key);
+    let objects = cluster.store.objects_of(&service.key);
     objects.filter_map(move |(_, object)| {
         let item = object.item()?;
         let kind = match item.kind {

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use global_dns::mirror::{Kind, KubeObject, ObjectKey, Watch};
+use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
 use global_dns::table::{ConflictKind, Table};
 use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, ZoneKind, answer, print, read,
@@ -188,7 +188,7 @@ impl World {
 
     /// Asserts that the order of the events does not matter.
     fn check_final_state(&self) {
-        let mut inputs = global_dns::table::Inputs::default();
+        let mut store = global_dns::table::Store::default();
         for watch in Watch::ALL {
             let selected = self.objects.iter().filter(|((kind, _), object)| {
                 *kind == watch.kind() && raw::expected_watch(*kind, object) == Some(watch)
@@ -196,16 +196,16 @@ impl World {
             let selected = selected
                 .map(|((_, key), object)| (key.clone(), parse_watched(watch, object)))
                 .collect();
-            inputs.reset(watch, None, selected);
+            store.reset(watch, None, selected);
         }
         for watch in Watch::ALL {
             assert_eq!(
-                inputs.objects(watch),
-                self.cluster.inputs.objects(watch),
+                store.objects(watch),
+                self.cluster.store.objects(watch),
                 "{watch}"
             );
         }
-        let listed = self.cluster.build_of(&inputs);
+        let listed = self.cluster.build_of(&store);
         assert_eq!(listed.answers_hash(), self.cluster.table.answers_hash());
         assert_eq!(zone_records(&listed), zone_records(&self.cluster.table));
     }

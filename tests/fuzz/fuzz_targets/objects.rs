@@ -1,4 +1,4 @@
-//! Objects that are created, changed and deleted → inputs → tables → answers.
+//! Objects that are created, changed and deleted → store → tables → answers.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|choices: &[u8]| {

@@ -8,7 +8,7 @@ use support::differences::assert_none;
 /// Outside crates with the only modules that may use them.
 const CRATE_USERS: [(&str, &[&str]); 18] = [
     ("arc_swap", &["table/publish"]),
-    ("arcstr", &["mirror/interned"]),
+    ("arcstr", &["model/interned"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     // Its numbers are predictable. Secrets and IDs come from the kernel (`src/random.rs`).
@@ -36,7 +36,7 @@ const CRATE_USERS: [(&str, &[&str]); 18] = [
     ("rustls", &["server/encrypted"]),
     // For tests only.
     ("support", &[]),
-    ("triomphe", &["mirror/interned"]),
+    ("triomphe", &["model/interned"]),
     ("x509_cert", &["server/encrypted"]),
 ];
 

@@ -106,7 +106,7 @@ fn annotations_of_a_service_that_is_gone_apply_for_ten_seconds() {
         world.set(30_000, &headless(true, true));
         assert_eq!(world.answer(), ["east", "west"]);
         world.set(40_000, &headless(true, true));
-        assert_eq!(world.inputs.states().len(), 0);
+        assert_eq!(world.store.states().len(), 0);
     }
 }
 
@@ -190,10 +190,7 @@ fn gate_outlasts_a_service_that_is_gone_for_a_moment() {
 }
 
 fn key() -> ServiceKey {
-    inputs(&headless(true, true))
-        .services()
-        .pop_first()
-        .unwrap()
+    store(&headless(true, true)).services().pop_first().unwrap()
 }
 
 /// Two mirrors without a slice appear one after the other. The first one of the order has not been dead for long.

@@ -1,7 +1,7 @@
 //! Failover orders of services of the Multi-Cluster Services API (rules K5 and K7).
 
 use super::*;
-use crate::mirror::ClusterName;
+use crate::model::ClusterName;
 use crate::table::Profile;
 use crate::testing::{backends, import, import_slice, submariner_slice};
 

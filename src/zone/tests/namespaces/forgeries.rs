@@ -5,8 +5,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::VICTIM;
-use crate::mirror::ClusterName;
-use crate::mirror::key;
+use crate::model::ClusterName;
+use crate::model::key;
 use crate::table::Rules;
 use crate::testing::{endpoint, gateway, local, mirror, rules};
 

@@ -39,7 +39,7 @@ pub enum Kind {
     ServiceImport,
 }
 
-/// A watch on the API server. Inputs are kept for each watch: if the labels of a slice change, it leaves one watch and
+/// A watch on the API server. Store are kept for each watch: if the labels of a slice change, it leaves one watch and
 /// appears on another, in either order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,8 +1,8 @@
 //! The last known state of every object of every watch, with the indexes of the services that depend on it.
 //!
-//! Inputs belong to one control task. They are kept separately for each watch. If the labels of a slice change, it leaves
+//! The store belongs to one control task. Objects are kept separately for each watch. If the labels of a slice change, it leaves
 //! one watch and appears on another, in either order. A deletion therefore affects only the copy of its watch.
-//! Each method that changes inputs returns the affected services, so that [`build`](super::build::build) rebuilds only
+//! Each method that changes the store returns the affected services, so that [`build`](super::build::build) rebuilds only
 //! these.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::shared::SharedMap;
 use super::state::ServiceState;
-use crate::mirror::{
+use crate::model::{
     Item, Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Slice, Text, Watch,
 };
 
@@ -30,7 +30,7 @@ pub struct Replaced {
     pub services: ServiceKeys,
     /// The state of each changed object before the list; `None`: the list added it.
     objects: Vec<(Watch, ObjectKey, Option<Object>)>,
-    /// The [`Inputs::identity_changes`] before the list.
+    /// The [`Store::identity_changes`] before the list.
     identity_changes: BTreeMap<ObjectKey, (String, String)>,
 }
 
@@ -39,7 +39,7 @@ const COMPACT_ABOVE: usize = 1000;
 
 /// The last known state of every object, with the indexes that a build needs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inputs {
+pub struct Store {
     /// The decisions of earlier events, for each service with a failover order or expected clusters.
     states: BTreeMap<ServiceKey, ServiceState>,
     watched: [WatchState; Watch::ALL.len()],
@@ -59,9 +59,9 @@ struct WatchState {
     unprefixed_slices: BTreeSet<(ObjectKey, ObjectName)>,
 }
 
-// === impl Inputs: changes ===
+// === impl Store: changes ===
 
-impl Inputs {
+impl Store {
     /// Records an object that `watch` added or modified.
     pub fn apply(&mut self, watch: Watch, key: ObjectKey, object: Object) -> ServiceKeys {
         let mut replaced = Replaced::default();
@@ -169,9 +169,9 @@ impl Inputs {
     }
 }
 
-// === impl Inputs: queries of a build ===
+// === impl Store: queries of a build ===
 
-impl Inputs {
+impl Store {
     /// Returns all services that have an object.
     pub fn services(&self) -> ServiceKeys {
         let services = self

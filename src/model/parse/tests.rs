@@ -3,8 +3,8 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::mirror::fields::shorten;
-use crate::mirror::{
+use crate::model::fields::shorten;
+use crate::model::{
     ClusterSet, Clusters, Export, GatewayDown, Hostname, Item, ItemKind, ListedHost, MirroredHost,
     Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints, intern, key,
 };

@@ -161,7 +161,7 @@ impl<'p> IntoIterator for &'p Ports {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mirror::Protocol;
+    use crate::model::Protocol;
 
     fn ports(number: u16) -> Ports {
         let (name, protocol) = (None, Protocol::Tcp);
