@@ -60,245 +60,27 @@
 pub mod answer;
 pub mod name;
 pub mod order;
+mod pointers;
 pub mod print;
 pub mod read;
 pub mod reading;
+pub mod record_name;
+mod record_type;
 pub mod records;
 pub mod reverse;
-
-use std::cmp::Reverse;
-use std::fmt;
-use std::net::IpAddr;
-use std::str::FromStr;
+mod zone_name;
+mod zones;
 
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
 pub use order::Order;
 pub use read::{read, yields};
 pub use reading::{MissingReason, Pointers, Reading, Scope, Targets, View};
-pub use records::{AnswerContext, Data, Record, RecordName, Section};
-
-/// The number of a resource record type or question type (RFC 1035 section 3.2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecordType(pub u16);
-
-/// The valid, absolute name of a zone: `global.`
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ZoneName {
-    text: String,
-    wire: Vec<u8>,
-}
-
-/// The reason for which a text is not a valid name of a zone.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidZone {
-    /// The empty text, as of an environment variable that is set but empty.
-    #[error("the name of a zone is empty; the default zone needs no value")]
-    Empty,
-    /// The root zone, which contains all of DNS.
-    #[error("the root zone cannot be served")]
-    Root,
-    /// A label that is not valid in a host name (RFC 1123 section 2.1).
-    #[error("'{0}' is not a valid label: a label has 1 to 63 letters, digits and inner hyphens")]
-    Label(String),
-    /// A name that leaves too little room for the names below it, such as `_P._R.H.C.S.N`.
-    #[error("the zone name has {0} octets; at most 128 are allowed")]
-    Long(usize),
-}
-
-/// A zone that is served authoritatively.
-#[derive(Clone, Debug)]
-pub struct Zone {
-    /// Its apex.
-    pub name: ZoneName,
-    /// TTL of NS, `ns.dns` and `dns-version` records, seconds.
-    pub ttl: u32,
-    /// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
-    pub negative_ttl: u32,
-    /// Addresses of `ns.dns.Z`. They serve this zone at port 53. If there is none, `ns.dns.Z` owns no address record.
-    pub ns_addresses: Vec<IpAddr>,
-    /// The kind of names in the zone.
-    pub kind: ZoneKind,
-}
-
-/// The kind of names in a zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ZoneKind {
-    /// Names of services and endpoints.
-    Forward,
-    /// Names of services and endpoints as the Multi-Cluster Services API defines them (profile `mcs`, rule K9).
-    ClusterSet,
-    /// Names of addresses, with PTR records (RFC 1035 section 3.5, RFC 3596 section 2.5). The targets are in this zone.
-    Reverse(ZoneName),
-}
-
-/// All zones that are served. A name belongs to the longest zone that matches.
-#[derive(Clone, Debug)]
-pub struct Zones {
-    longest_first: Vec<Zone>,
-    /// Indices of `longest_first`, in the order in which the zones were given.
-    given: Vec<usize>,
-}
-
-// === impl RecordType ===
-
-impl RecordType {
-    /// IPv4 address (RFC 1035).
-    pub const A: Self = Self(1);
-    /// Name server (RFC 1035).
-    pub const NS: Self = Self(2);
-    /// Start of authority (RFC 1035).
-    pub const SOA: Self = Self(6);
-    /// Name of an address (RFC 1035).
-    pub const PTR: Self = Self(12);
-    /// Text (RFC 1035).
-    pub const TXT: Self = Self(16);
-    /// IPv6 address (RFC 3596).
-    pub const AAAA: Self = Self(28);
-    /// Service location (RFC 2782).
-    pub const SRV: Self = Self(33);
-    /// EDNS pseudo record (RFC 6891).
-    pub const OPT: Self = Self(41);
-    /// Delegation signer (RFC 4034). It belongs to the parent zone.
-    pub const DS: Self = Self(43);
-    /// Incremental zone transfer (RFC 1995).
-    pub const IXFR: Self = Self(251);
-    /// Zone transfer (RFC 5936).
-    pub const AXFR: Self = Self(252);
-    /// Any type. The answer is one RRset (RFC 8482).
-    pub const ANY: Self = Self(255);
-
-    /// The types of records at service names. ANY returns the first type that has records.
-    pub const OF_SERVICES: [Self; 3] = [Self::A, Self::AAAA, Self::SRV];
-}
-
-impl fmt::Display for RecordType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match *self {
-            Self::A => "A",
-            Self::NS => "NS",
-            Self::SOA => "SOA",
-            Self::PTR => "PTR",
-            Self::TXT => "TXT",
-            Self::AAAA => "AAAA",
-            Self::SRV => "SRV",
-            Self::ANY => "ANY",
-            Self(number) => return write!(f, "TYPE{number}"), // RFC 3597 section 5
-        };
-        f.write_str(name)
-    }
-}
-
-// === impl ZoneName ===
-
-impl ZoneName {
-    /// Returns the name as text, with a final dot.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// Returns the name in wire format, lower case, root label included.
-    pub fn wire(&self) -> &[u8] {
-        &self.wire
-    }
-
-    /// Returns whether the name is below another name in wire format. A name is not below itself.
-    fn is_strictly_below(&self, above: &[u8]) -> bool {
-        let mut rest = self.wire.as_slice();
-        while let [length @ 1..=63, after @ ..] = rest {
-            rest = &after[usize::from(*length)..];
-            if rest == above {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-impl FromStr for ZoneName {
-    type Err = InvalidZone;
-
-    fn from_str(text: &str) -> Result<Self, InvalidZone> {
-        if text.is_empty() {
-            return Err(InvalidZone::Empty);
-        }
-        let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        if text.is_empty() {
-            return Err(InvalidZone::Root);
-        }
-        let mut wire = Vec::with_capacity(text.len() + 2);
-        for label in text.split('.') {
-            let label: crate::model::ServiceName = label
-                .parse()
-                .map_err(|_| InvalidZone::Label(label.to_owned()))?;
-            wire.push(label.as_str().len() as u8); // at most 63: checked by the line above
-            wire.extend(label.as_str().as_bytes());
-        }
-        wire.push(0);
-        if wire.len() > 128 {
-            return Err(InvalidZone::Long(wire.len()));
-        }
-        Ok(Self {
-            text: format!("{text}."),
-            wire,
-        })
-    }
-}
-
-impl fmt::Display for ZoneName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-// === impl Zones ===
-
-impl Zones {
-    /// Sorts the zones by length, so that the first match is the longest, and remembers the order in which they were
-    /// given.
-    pub fn new(zones: Vec<Zone>) -> Self {
-        let mut zones: Vec<(usize, Zone)> = zones.into_iter().enumerate().collect();
-        zones.sort_by_key(|(_, zone)| Reverse(zone.name.wire.len()));
-        let mut given: Vec<usize> = (0..zones.len()).collect();
-        given.sort_by_key(|&index| zones[index].0);
-        Self {
-            longest_first: zones.into_iter().map(|(_, zone)| zone).collect(),
-            given,
-        }
-    }
-
-    /// Returns the zone of a name.
-    pub fn find(&self, name: &Name) -> Option<&Zone> {
-        let mut zones = self.longest_first.iter();
-        zones.find(|zone| name.is_below(&zone.name))
-    }
-
-    /// Returns whether the apex of a zone is below a name. A name is not below itself.
-    pub fn has_apex_below(&self, name: &Name) -> bool {
-        let mut zones = self.longest_first.iter();
-        zones.any(|zone| zone.name.is_strictly_below(name.wire()))
-    }
-
-    /// Returns the nearest zone above a zone.
-    pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
-        let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
-        self.longest_first.iter().find(is_above)
-    }
-
-    /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.
-    pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
-        let is_child = move |zone: &&Zone| {
-            let nearest = self.parent(zone);
-            nearest.is_some_and(|nearest| nearest.name == parent.name)
-        };
-        self.longest_first.iter().filter(is_child)
-    }
-
-    /// Returns all zones, in the order in which they were given.
-    pub fn iter(&self) -> impl Iterator<Item = &Zone> {
-        self.given.iter().map(|&index| &self.longest_first[index])
-    }
-}
+pub use record_name::RecordName;
+pub use record_type::RecordType;
+pub use records::{AnswerContext, Data, Record, Section};
+pub use zone_name::{InvalidZone, ZoneName};
+pub use zones::{Zone, ZoneKind, Zones};
 
 #[cfg(test)]
 mod tests;

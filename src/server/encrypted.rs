@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use certificate::{Certificate, CertificateError};
 
-use super::Answerer;
 use super::accept::accept;
+use super::answerer::Answerer;
 use super::bind::{Addresses, BindError};
 use super::connections::{Connections, Slot};
 use super::counters::EndReason;

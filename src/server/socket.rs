@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::counters::EndReason;
-use super::tcp::MESSAGE_TIMEOUT;
+use super::time_limits::MESSAGE_TIMEOUT;
 
 /// Maximum time until a client that reads at once acknowledges a reply: the delay of an acknowledgement, a round trip, and
 /// a pause of a busy server between making a reply and writing it, for which the client must not pay.

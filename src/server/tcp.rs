@@ -9,7 +9,6 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::FutureExt as _;
 use socket2::SockRef;
@@ -21,28 +20,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::accept::accept;
+use super::answerer::Answerer;
 use super::connections::{Connections, Slot};
 use super::framing::{Framing, Pause};
 use super::socket::{Budget, Socket};
-use super::{Answerer, TCP_IDLE};
+use super::time_limits::{
+    FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE,
+};
 use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
 use crate::wire::Transport;
 
-/// Maximum time until the first query. A client opens a connection because it has a query.
-pub(super) const FIRST_QUERY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum time for the rest of a message, and for sending replies.
-pub(super) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum lifetime of a connection, so that no client keeps one forever. Clients can open another one at any time.
-pub(super) const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 /// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
 /// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
 /// runtime's own budget counts calls, which would allow half a million octets at once.
 pub(super) const READ_QUOTA: usize = 4 * 1024;
-/// Idle timeout of a connection while the server stops. Then the connection ends as soon as no query is pending.
-pub(super) const STOP_IDLE: Duration = Duration::from_millis(100);
-/// Maximum time for which a client that never pauses can delay the stop of the server.
-pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves connections until `stop`. Open connections then end after the received queries are answered.
 pub(super) async fn serve(

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 use support::query::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::counters::EndReason;
+use super::counters::{CounterSet, EndReason};
 use super::framing::{MAX_MESSAGE, MAX_OUTBOX};
 use super::udp::BATCH;
 use super::udp::address::Address;
@@ -23,7 +23,7 @@ use crate::admin::Liveness;
 use crate::admin::tests::{livez, wait_until_alive};
 use crate::table::Publisher;
 use crate::testing::zones;
-use crate::wire::Access;
+use crate::wire::{Access, Settings, Transport};
 use crate::zone::{Order, RecordType};
 
 const ENOMEM: i32 = 12;

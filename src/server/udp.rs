@@ -31,7 +31,7 @@ use address::{Address, Destination, destination};
 
 pub(super) use address::request_local_addresses;
 
-use super::Answerer;
+use super::answerer::Answerer;
 use crate::clock::unix_seconds;
 use crate::heartbeat::Heartbeat;
 use crate::log::with_limited_panic_log;

@@ -3,8 +3,8 @@
 //! Cheap checks come first. The counts are checked before any record is read, so a header cannot cause work (the class
 //! of CoreDNS CVE-2026-82399).
 
-use super::Rcode;
 use super::cookie::{ClientCookie, ServerCookie};
+use super::rcode::Rcode;
 use crate::zone::{Name, RecordType};
 
 /// A question and the EDNS data of its message.

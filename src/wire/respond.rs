@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::Rcode;
 use super::access::Access;
 use super::cookie::Cookie;
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
+use super::rcode::Rcode;
 use crate::table::Published;
 use crate::zone::answer::answer_question;
 use crate::zone::order::mix;

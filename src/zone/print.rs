@@ -8,8 +8,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::name::write_labels;
-use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
+use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
 use super::{Name, Reading, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
 use crate::table::{Endpoint, Published, Service, Table};
 
@@ -164,14 +163,6 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
         _ => write!(f, "\\{octet:03}"),
     })?;
     f.write_str("\"")
-}
-
-// === impl RecordName ===
-
-impl fmt::Display for RecordName<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_labels(f, self.labels())
-    }
 }
 
 // === Names ===

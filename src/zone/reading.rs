@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::{RecordName, Zone, ZoneKind, ZoneName, Zones, read};
+use super::{Zone, ZoneName, Zones};
 use crate::model::{Port, ServiceKey};
 use crate::table::{Endpoint, NameAddresses, Service, SharedPort, Table, has_cluster_ip};
 
@@ -96,10 +96,10 @@ pub enum MissingReason {
 /// The endpoints that have an address, and their names in a zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointers<'t> {
-    zones: &'t Zones,
-    table: &'t Table,
+    pub(super) zones: &'t Zones,
+    pub(super) table: &'t Table,
     /// The zone of the names.
-    below: &'t ZoneName,
+    pub(super) below: &'t ZoneName,
     services: &'t BTreeSet<ServiceKey>,
     address: IpAddr,
     /// Only addresses in `spec.clusterIPs` of Services count.
@@ -226,19 +226,8 @@ impl<'t> Pointers<'t> {
         pointers
     }
 
-    /// Returns the names of the endpoints with the address, alive or not: a name of one endpoint is never filtered by
-    /// liveness (rule M4). A name that does not resolve to its endpoint is omitted: it belongs to a child zone, or to the
-    /// zone itself.
-    pub fn targets(&self) -> impl Iterator<Item = RecordName<'t>> + use<'t> {
-        let pointers = *self;
-        self.selected().filter_map(move |(service, endpoint)| {
-            let target = RecordName::of_endpoint(endpoint, &service.key, pointers.below);
-            pointers.resolves(&target, endpoint).then_some(target)
-        })
-    }
-
     /// Returns the endpoints that [`Pointers::new`] selects.
-    fn selected(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + use<'t> {
+    pub(super) fn selected(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + use<'t> {
         let Self {
             table,
             services,
@@ -262,17 +251,6 @@ impl<'t> Pointers<'t> {
                     .filter(has)
                     .map(move |endpoint| (service, endpoint))
             })
-    }
-
-    /// Returns whether a name returns an endpoint.
-    fn resolves(&self, name: &RecordName<'_>, endpoint: &Endpoint) -> bool {
-        let is_forward = |zone: &Zone| !matches!(zone.kind, ZoneKind::Reverse(_));
-        let name = name
-            .to_name()
-            .filter(|name| self.zones.find(name).is_some_and(is_forward));
-        let reading = name.map(|name| read(self.zones, self.table, &name));
-        let returns = |view: &View<'_>| view.endpoints().any(|one| std::ptr::eq(one, endpoint));
-        matches!(&reading, Some(Reading::View(_, view)) if returns(view))
     }
 
     /// Returns the common TTL of the records (RFC 2181 section 5.2): the smallest TTL of the services.

@@ -6,14 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
-use smallvec::SmallVec;
-
 use super::answer::addresses_of;
-use super::name::labels_of;
 use super::order::{Order, visit_rows};
-use super::{Answer, Name, Pointers, RecordType, RowData, Targets, View, Zone, ZoneKind, ZoneName};
-use crate::model::ServiceKey;
-use crate::table::Endpoint;
+use super::record_name::RecordName;
+use super::{Answer, Name, Pointers, RecordType, RowData, View, Zone, ZoneKind};
 
 /// Weight of every SRV record. All targets have the same weight (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
@@ -108,26 +104,6 @@ pub enum Data<'a> {
 pub struct Soa<'a> {
     zone: &'a Zone,
     serial: u32,
-}
-
-/// A lower-case name in a record, as its parts.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordName<'a> {
-    /// The first labels.
-    pub labels: Labels<'a>,
-    /// The rest of the name, in wire format (RFC 1035 section 3.1).
-    pub rest: &'a [u8],
-}
-
-/// The first labels of a name in a record.
-#[derive(Clone, Copy, Debug)]
-pub enum Labels<'a> {
-    /// Fixed labels, in wire format.
-    Fixed(&'static [u8]),
-    /// `H.C` of an endpoint. A cluster IP has no `H`, and that of a federated service no `C` either (rule K2).
-    Host(&'a Endpoint),
-    /// `H.C.S.N` of an endpoint.
-    HostOf(&'a Endpoint, &'a ServiceKey),
 }
 
 // === impl Answer ===
@@ -331,83 +307,4 @@ impl<'a> Soa<'a> {
         let [refresh, retry, expire] = SOA_TIMERS;
         [self.serial, refresh, retry, expire, self.zone.negative_ttl]
     }
-}
-
-// === impl RecordName ===
-
-impl<'a> RecordName<'a> {
-    /// Returns the name with this wire format.
-    #[inline]
-    fn from_wire(rest: &'a [u8]) -> Self {
-        let labels = Labels::Fixed(b"");
-        Self { labels, rest }
-    }
-
-    /// Returns the name of this server in a zone.
-    fn ns_host(zone: &'a Zone) -> Self {
-        let labels = Labels::Fixed(b"\x02ns\x03dns");
-        let rest = zone.name.wire();
-        Self { labels, rest }
-    }
-
-    /// Returns the mailbox of the person responsible for a zone (RNAME).
-    fn hostmaster(zone: &'a Zone) -> Self {
-        let labels = Labels::Fixed(b"\x0ahostmaster");
-        let rest = zone.name.wire();
-        Self { labels, rest }
-    }
-
-    /// Returns the canonical name of an endpoint in a zone.
-    pub(super) fn of_endpoint(
-        endpoint: &'a Endpoint,
-        service: &'a ServiceKey,
-        zone: &'a ZoneName,
-    ) -> Self {
-        let labels = Labels::HostOf(endpoint, service);
-        let rest = zone.wire();
-        Self { labels, rest }
-    }
-
-    /// Returns the name in one piece. Returns `None` if it has more than 255 octets.
-    pub(super) fn to_name(self) -> Option<Name> {
-        let mut wire: SmallVec<[u8; 255]> = SmallVec::new();
-        for label in self.labels() {
-            wire.push(u8::try_from(label.len()).ok()?);
-            wire.extend_from_slice(label);
-        }
-        wire.push(0);
-        Name::read(&wire)
-    }
-
-    /// Returns the name of an endpoint as the target of an SRV record.
-    #[inline]
-    fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
-        let (labels, at) = match view.targets {
-            Targets::SameFamily(at) => (Labels::Host(endpoint), at),
-            Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
-            Targets::ClusterSet(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
-            Targets::ClusterSet(at) => (Labels::Host(endpoint), at),
-        };
-        let rest = &question.wire()[at..];
-        Self { labels, rest }
-    }
-
-    /// Returns all labels, without the root.
-    pub fn labels(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let none = ["", ""];
-        let (fixed, host, service): (&[u8], _, _) = match self.labels {
-            Labels::Fixed(labels) => (labels, none, none),
-            Labels::Host(endpoint) => (&[], host_labels(endpoint), none),
-            Labels::HostOf(endpoint, key) => (&[], host_labels(endpoint), key.labels()),
-        };
-        let own = host.into_iter().chain(service).map(str::as_bytes);
-        let own = own.filter(|label| !label.is_empty());
-        labels_of(fixed).chain(own).chain(labels_of(self.rest))
-    }
-}
-
-/// Returns the labels `H.C` of an endpoint.
-#[inline]
-pub fn host_labels(endpoint: &Endpoint) -> [&str; 2] {
-    endpoint.labels()
 }

@@ -22,10 +22,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use crate::server::TCP_IDLE;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_QUERY;
-use crate::server::tcp::{STOP_IDLE, STOP_TIMEOUT};
+use crate::server::time_limits::{STOP_IDLE, STOP_TIMEOUT, TCP_IDLE};
 
 pub(super) use exchange::Exchange;
 pub(super) use held::Held;

@@ -24,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use crate::log::with_limited_panic_log;
-use crate::server::{Answerer, TCP_IDLE};
+use crate::server::answerer::Answerer;
+use crate::server::time_limits::TCP_IDLE;
 use crate::wire::query::{HEADER, option};
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};

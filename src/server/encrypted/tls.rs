@@ -18,7 +18,8 @@ use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_OUTBOX;
 use crate::server::socket::Socket;
-use crate::server::tcp::{MESSAGE_TIMEOUT, STOP_TIMEOUT, Stream, must_end};
+use crate::server::tcp::{Stream, must_end};
+use crate::server::time_limits::{MESSAGE_TIMEOUT, STOP_TIMEOUT};
 
 /// Versions over TCP.
 pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];

@@ -2,7 +2,8 @@
 
 use super::super::query::HEADER;
 use super::{ADDITIONAL, ANSWER, AUTHORITY, Message};
-use crate::zone::records::{Labels, SRV_WEIGHT, host_labels};
+use crate::zone::record_name::{Labels, host_labels};
+use crate::zone::records::SRV_WEIGHT;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, Section};
 
 /// Length of a record before its data, if its owner name is a pointer.

@@ -20,13 +20,14 @@ use tokio::time::{Instant, timeout};
 use super::Held;
 use super::response::{body, cache_control, methods, problem_response};
 use crate::log::with_limited_panic_log;
+use crate::server::answerer::Answerer;
 use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
 use crate::server::encrypted::request::{self, DnsRequest, Problem};
 use crate::server::framing::{MAX_MESSAGE, MAX_OUTBOX, MAX_QUERY};
 use crate::server::socket::{Queued, Socket};
-use crate::server::tcp::{FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, must_end};
-use crate::server::{Answerer, TCP_IDLE};
+use crate::server::tcp::must_end;
+use crate::server::time_limits::{FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, TCP_IDLE};
 use crate::wire::{self, Transport};
 
 /// Octets of a request besides its message.

@@ -1,0 +1,271 @@
+//! Converts messages to replies, for every transport. It makes no decision itself: [`wire`] parses the message, applies the
+//! policy and writes the reply.
+
+use std::cell::{Cell, OnceCell};
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use tracing::warn;
+
+use super::cookies::Cookies;
+use super::counters::{CounterSet, Counters};
+use super::rate_limit::RateLimiter;
+use crate::clock::unix_seconds;
+use crate::log::LogLimiter;
+use crate::table::publish::{Current, Reader};
+use crate::wire::{
+    self, Body, CookieSecrets, Edns, Query, QueryContext, RateLimit, Reject, Reply, Settings,
+    Transport,
+};
+use crate::zone::Answer;
+
+/// Creates the answerer of each listener.
+pub struct Answerers {
+    settings: Arc<Settings>,
+    cookies: Arc<Cookies>,
+    limiter: Option<Arc<RateLimiter>>,
+    reader: Reader,
+    pub(super) counters: CounterSet,
+    turns: Arc<AtomicU32>,
+}
+
+/// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
+/// connections share one.
+pub(super) struct Answerer {
+    settings: Arc<Settings>,
+    cookies: Arc<Cookies>,
+    /// Limits replies over UDP to untrusted clients, if `--rate-limit` is not 0.
+    limiter: Option<Arc<RateLimiter>>,
+    reader: Reader,
+    pub(super) counters: Arc<Counters>,
+    /// Number of queries of all listeners. It determines the order of rows.
+    turns: Arc<AtomicU32>,
+    oversized_answers: LogLimiter,
+    pub(super) receive_failures: LogLimiter,
+    pub(super) send_failures: LogLimiter,
+}
+
+/// The table, time and secrets for messages that arrived together.
+pub(super) struct BatchContext {
+    table: Current,
+    /// Unix seconds.
+    time: u32,
+    /// The cookie secrets, loaded by the first query with a cookie. Few queries have one, and the lock is shared by all
+    /// threads.
+    secrets: OnceCell<Arc<CookieSecrets>>,
+    /// The turn of the next answer, and the number of reserved turns.
+    turns: Cell<(u32, usize)>,
+}
+
+// === impl Answerers ===
+
+impl Answerers {
+    /// Creates a factory. Its answerers share one table and have separate counters. `rate_limit` is the number of
+    /// replies a second over UDP to an untrusted prefix.
+    pub fn new(
+        settings: Settings,
+        cookies: Arc<Cookies>,
+        reader: Reader,
+        counters: CounterSet,
+        rate_limit: Option<NonZeroU32>,
+    ) -> Self {
+        Self {
+            settings: Arc::new(settings),
+            cookies,
+            limiter: rate_limit.map(|rate| Arc::new(RateLimiter::new(rate))),
+            reader,
+            counters,
+            // Replicas that start together must not rotate in step. The number is not secret: answers reveal it.
+            turns: Arc::new(AtomicU32::new(fastrand::u32(..))),
+        }
+    }
+
+    pub(super) fn create(&self) -> Answerer {
+        Answerer {
+            settings: self.settings.clone(),
+            cookies: self.cookies.clone(),
+            limiter: self.limiter.clone(),
+            reader: self.reader.clone(),
+            counters: self.counters.add(),
+            turns: self.turns.clone(),
+            oversized_answers: LogLimiter::default(),
+            receive_failures: LogLimiter::default(),
+            send_failures: LogLimiter::default(),
+        }
+    }
+}
+
+// === impl Answerer ===
+
+impl Answerer {
+    /// Returns the current table and time for a batch of this many queries. Drop it after the batch: it keeps an old
+    /// table in memory.
+    pub(super) fn batch_context(&self, queries: usize) -> BatchContext {
+        BatchContext {
+            table: self.reader.load(),
+            time: unix_seconds(),
+            secrets: OnceCell::new(),
+            turns: Cell::new((self.take_turns(queries), queries)),
+        }
+    }
+
+    /// Reserves turns for this many answers with one write. If every thread wrote to this word for every query, it
+    /// would be the bottleneck.
+    fn take_turns(&self, count: usize) -> u32 {
+        self.turns.fetch_add(count as u32, Relaxed)
+    }
+
+    fn turn(&self, batch: &BatchContext) -> u32 {
+        let (turn, left) = match batch.turns.get() {
+            (_, 0) => (self.take_turns(1), 0),
+            (turn, left) => (turn, left - 1),
+        };
+        batch.turns.set((turn.wrapping_add(1), left));
+        turn
+    }
+
+    /// Writes the reply to a message into `out` and returns its length. `None` means that no reply is sent.
+    pub(super) fn answer(
+        &self,
+        batch: &BatchContext,
+        packet: &[u8],
+        transport: Transport,
+        client: SocketAddr,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        self.reply(batch, packet, transport, client, |reply, query| {
+            let written = wire::write(reply, query, packet, out);
+            (written.length, written.is_truncated)
+        })
+    }
+
+    /// Makes the reply to a message and counts it. `render` encodes the reply and returns whether it is truncated.
+    /// `None` means that no reply is sent.
+    pub(super) fn reply<R>(
+        &self,
+        batch: &BatchContext,
+        packet: &[u8],
+        transport: Transport,
+        client: SocketAddr,
+        render: impl FnOnce(&Reply<'_>, &Result<Query, Reject>) -> (R, bool),
+    ) -> Option<R> {
+        if client.port() == 0 || client.ip().is_unspecified() {
+            self.counters.count_dropped(); // the source is forged: nothing can be sent to it
+            return None;
+        }
+        let query = wire::parse(packet);
+        let context = self.query_context(batch, &query, transport, client.ip());
+        let reply = wire::respond(&self.settings, &batch.table, &query, &context);
+        if context.rate_limit != RateLimit::Within {
+            self.counters.count_limited(reply.is_some());
+        } else if reply.is_none() {
+            self.counters.count_dropped();
+        }
+        let reply = reply?;
+        let (rendered, is_truncated) = render(&reply, &query);
+        let rtype = query.as_ref().ok().map(|query| query.rtype);
+        self.counters.count_request(transport, rtype);
+        self.counters.count_response(reply.rcode);
+        if is_truncated {
+            self.note_truncated(&reply, transport, batch);
+        }
+        Some(rendered)
+    }
+
+    /// Returns the circumstances of a query.
+    fn query_context(
+        &self,
+        batch: &BatchContext,
+        query: &Result<Query, Reject>,
+        transport: Transport,
+        client: IpAddr,
+    ) -> QueryContext {
+        let rate_limit = self.rate_limit(batch, query, transport, client);
+        let client_cookie = edns(query).and_then(|edns| edns.cookie);
+        let cookie =
+            client_cookie.map(|cookie| self.secrets(batch).cookie(cookie, client, batch.time));
+        QueryContext {
+            transport,
+            client,
+            rate_limit,
+            turn: self.turn(batch),
+            cookie,
+        }
+    }
+
+    /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.
+    fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
+        self.counters.count_truncated(transport);
+        if transport != Transport::Udp {
+            self.warn_about_oversized_answer(reply, batch.time);
+        }
+    }
+
+    /// Applies the rate limit to a query. Messages that are never answered do not count.
+    fn rate_limit(
+        &self,
+        batch: &BatchContext,
+        query: &Result<Query, Reject>,
+        transport: Transport,
+        client: IpAddr,
+    ) -> RateLimit {
+        let Some(limiter) = &self.limiter else {
+            return RateLimit::Within;
+        };
+        let is_limited = transport == Transport::Udp
+            && !self.settings.access.is_trusted(client)
+            && !matches!(query, Err(Reject::Drop))
+            && !self.has_valid_cookie(batch, query, client);
+        if is_limited {
+            limiter.admit(client)
+        } else {
+            RateLimit::Within
+        }
+    }
+
+    /// Returns whether a query has a valid server cookie. Its source address is then genuine, and the client is not
+    /// limited, as in Knot.
+    fn has_valid_cookie(
+        &self,
+        batch: &BatchContext,
+        query: &Result<Query, Reject>,
+        client: IpAddr,
+    ) -> bool {
+        let cookies = edns(query).and_then(|edns| edns.cookie.zip(edns.server_cookie));
+        cookies.is_some_and(|(client_cookie, server_cookie)| {
+            let secrets = self.secrets(batch);
+            secrets.is_valid(client_cookie, server_cookie, client, batch.time)
+        })
+    }
+
+    fn secrets<'b>(&self, batch: &'b BatchContext) -> &'b CookieSecrets {
+        batch.secrets.get_or_init(|| self.cookies.current())
+    }
+
+    /// Warns about an answer that no message can hold. The message names the service, because questions are not logged.
+    fn warn_about_oversized_answer(&self, reply: &Reply<'_>, time: u32) {
+        if !self.oversized_answers.is_due(time) {
+            return;
+        }
+        let service = match &reply.body {
+            Body::Answer(Answer::Data(_, view, _)) => Some(&view.service.key),
+            // An address can belong to many services.
+            _ => None,
+        };
+        let service = service.map(tracing::field::display);
+        warn!(
+            service,
+            "An answer does not fit 65,535 octets and is truncated"
+        );
+    }
+}
+
+/// Returns the OPT record of a query, if it has a readable one.
+fn edns(query: &Result<Query, Reject>) -> Option<&Edns> {
+    match query {
+        Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns.as_ref(),
+        Err(Reject::Drop) => None,
+    }
+}
