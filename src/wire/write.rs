@@ -10,11 +10,13 @@
 //! The addresses of `S.N.Z` are the most common answer. They are written as one block instead of single records: for
 //! nine addresses, that takes a third of the time.
 
+mod message;
 mod record;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
+use message::{ADDITIONAL, ANSWER, Message, QUESTION};
 use record::RecordWriter;
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
@@ -70,25 +72,11 @@ pub fn whole_answer(answer: &Answer<'_>, question: &Name) -> usize {
     octets
 }
 
-const QUESTION: usize = 0;
-const ANSWER: usize = 1;
-const AUTHORITY: usize = 2;
-const ADDITIONAL: usize = 3;
-
 /// Length of an OPT record without options.
 const OPT: usize = 11;
 
 /// Maximum length of a record with a header before it. A name or a text has at most 256 octets.
 const LONGEST_RECORD: usize = 512;
-
-/// An unfinished message.
-struct Message<'o> {
-    out: &'o mut [u8],
-    length: usize,
-    limit: usize,
-    /// QDCOUNT, ANCOUNT, NSCOUNT, ARCOUNT.
-    counts: [u16; 4],
-}
 
 /// An address in the format of its record.
 trait Address<const N: usize>: Copy {
@@ -98,17 +86,7 @@ trait Address<const N: usize>: Copy {
 
 // === impl Message ===
 
-impl<'o> Message<'o> {
-    /// Creates an empty message with space for the header.
-    fn new(out: &'o mut [u8], limit: usize) -> Self {
-        Self {
-            out,
-            length: HEADER,
-            limit,
-            counts: [0; 4],
-        }
-    }
-
+impl Message<'_> {
     /// Echoes the question, if there is one.
     fn put_question(&mut self, query: &Result<Query, Reject>, packet: &[u8]) {
         let question = match query {
@@ -227,24 +205,6 @@ impl<'o> Message<'o> {
         let length = self.length + opt_length(edns);
         let missing = length.next_multiple_of(PADDING_BLOCK) - length;
         missing.min(self.limit - length)
-    }
-
-    /// Extends the message by this many octets. Returns `None` if it would exceed its limit.
-    #[inline]
-    fn room(&mut self, octets: usize) -> Option<&mut [u8]> {
-        let start = self.length;
-        let end = start + octets;
-        if end > self.limit {
-            return None;
-        }
-        self.length = end;
-        Some(&mut self.out[start..end])
-    }
-
-    /// Writes all octets, or none if they do not fit.
-    fn put(&mut self, octets: &[u8]) -> bool {
-        let room = self.room(octets.len());
-        room.map(|room| room.copy_from_slice(octets)).is_some()
     }
 
     /// Writes the header. It is last because it contains the counts.

@@ -1,7 +1,7 @@
 //! Writes single records. A record is written completely or not at all.
 
-use super::super::query::HEADER;
-use super::{ADDITIONAL, ANSWER, AUTHORITY, Message};
+use super::message::{ADDITIONAL, ANSWER, AUTHORITY, Message};
+use crate::wire::query::HEADER;
 use crate::zone::record_name::{Labels, host_labels};
 use crate::zone::records::SRV_WEIGHT;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, Section};
