@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, anyhow, bail};
 
 use super::first_table::ONE_SHOT_TIMING;
-use super::{access, log_to_stderr, print};
+use super::flags::log_to_stderr;
+use super::output::print;
+use super::source::access;
 use crate::cli::CorefileArgs;
 use crate::corefile::{ClusterIpError, Forwarding, Platform, SELECTOR, cluster_ip, is_cluster_ip};
 use crate::model::{Kind, ServiceKey};

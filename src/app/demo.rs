@@ -10,12 +10,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tracing::warn;
 
-use super::print;
+use super::output::print;
 use super::serve::{Started, serve};
 use crate::cli::{DemoArgs, ServeArgs, parse_zone};
 
-/// The built-in sample of `demo`.
-const SAMPLE: &str = include_str!("../demo.yaml");
 /// The queries that `demo` suggests, each group with a heading.
 const QUESTIONS: [(&str, &[&str]); 5] = [
     (
@@ -61,7 +59,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let sample = folder.join("demo.yaml");
     let write = || -> std::io::Result<()> {
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(&sample, SAMPLE)
+        std::fs::write(&sample, story::SAMPLE)
     };
     write().with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;

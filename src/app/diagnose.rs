@@ -2,42 +2,27 @@
 
 mod api_server;
 mod end_to_end;
+mod facts;
 mod files;
 mod name_servers;
 mod wait;
 
-use std::collections::BTreeSet;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use super::flags::{log_to_stderr, zones};
 use super::inspect::fetch;
-use super::{json, log_to_stderr, print, zones};
-use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
-use crate::check::permissions::ApiServer;
+use super::output::{json, print, print_to_stderr};
 use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as run_checks};
-use crate::cli::{CheckArgs, CheckOutput, ModelArgs, SourceArgs};
+use crate::cli::{CheckArgs, CheckOutput};
 use crate::log::error_chain;
-use crate::model::Namespace;
 use crate::report::ConflictList;
-use crate::table::publish::Reader;
-use crate::table::{Conflict, Table};
+use crate::table::Conflict;
 use api_server::query_api_server;
 use files::read_files;
 use name_servers::query_name_servers;
-
-/// The facts from the API server or the files.
-struct SourceFacts {
-    api: Fact<ApiServer>,
-    table: Fact<Table>,
-    mirror_slices: Fact<Vec<MirrorSlice>>,
-    links: Fact<Vec<Link>>,
-    namespaces: Fact<Vec<(Namespace, bool)>>,
-    mirror_ports: Fact<Vec<MirrorPorts>>,
-    unwatched_objects: Fact<Vec<String>>,
-    linkerd_versions: Fact<Vec<String>>,
-}
 
 /// Runs the checks and prints the diagnosis. The exit code is 1 if a check is red.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
@@ -53,7 +38,7 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
     }
     let diagnosis = match args.wait {
         None => diagnose(&args).await?,
-        Some(limit) => wait::diagnose_until(&args, limit).await?,
+        Some(limit) => wait::diagnose_until(limit, async || diagnose(&args).await).await?,
     };
     print_diagnosis(&diagnosis, args.output)?;
     Ok(if diagnosis.is_success() {
@@ -119,14 +104,6 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
     Ok(run_checks(&facts))
 }
 
-/// Writes to standard error. Ignores a stream that cannot be written.
-fn print_to_stderr(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = stderr
-        .write_all(text.as_bytes())
-        .and_then(|()| stderr.flush());
-}
-
 /// Prints a diagnosis in the requested format.
 fn print_diagnosis(diagnosis: &Diagnosis, output: CheckOutput) -> anyhow::Result<()> {
     print(&match output {
@@ -144,32 +121,6 @@ fn colors() -> Colors {
     } else {
         Colors::Plain
     }
-}
-
-// === Common to files and API server ===
-
-/// Returns the namespaces that flags name.
-fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeSet<Namespace> {
-    let pinned = model.short_name.iter().map(|(_, namespace)| namespace);
-    let named = source.namespace.iter().chain(&model.default_namespace);
-    named.chain(pinned).cloned().collect()
-}
-
-/// Removes the services of Links in namespaces that are not watched.
-fn retain_watched(mut links: Vec<Link>, source: &SourceArgs) -> Vec<Link> {
-    if !source.namespace.is_empty() {
-        let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
-        for link in &mut links {
-            link.services.retain(|one| is_watched(&one.namespace));
-        }
-    }
-    links
-}
-
-/// Returns the table of a source.
-fn table_of(reader: &Reader) -> Fact<Table> {
-    let none = || NotChecked::new("there is no table", "try again");
-    reader.load().table.clone().ok_or_else(none)
 }
 
 // === A running server ===

@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
 
 use super::api::Api;
+use super::flags::log_to_stderr;
 use super::origin::{Chosen, Document, Server, find_server, note};
+use super::output::{json, print, yaml};
 use super::screen::{harmless, write};
-use super::{access, json, log_to_stderr, print, yaml};
+use super::source::access;
 use crate::cli::{EventsArgs, EventsOutput};
 use crate::report::Selection;
 use crate::source::kube;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use tokio::task::JoinSet;
 
-use super::Source;
+use super::source::Source;
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::source::{Feeds, ShrinkGuard, UpdateSettings, kube};
 use crate::table::Publisher;

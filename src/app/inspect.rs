@@ -8,9 +8,11 @@ use http::Uri;
 
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
+use super::flags::{log_to_stderr, zones};
 use super::origin::{Chosen, Document, Origin, note};
+use super::output::{json, print, yaml};
 use super::screen::{Screen, harmless};
-use super::{access, json, log_to_stderr, print, yaml, zones};
+use super::source::access;
 use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::model::ServiceKey;

@@ -15,7 +15,8 @@ use tokio::time::{sleep, timeout};
 
 use super::api::Api;
 use super::first_table::{ONE_SHOT_TIMING, first_table};
-use super::{access, zones};
+use super::flags::zones;
+use super::source::access;
 use crate::admin::choose_zone;
 use crate::cli::{ServerArgs, ViewArgs};
 use crate::model::Namespace;

@@ -17,10 +17,10 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use super::flags::{level, zones};
 use super::source::Source;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, log_unknown};
-use super::{level, zones};
 use crate::admin::{AdminState, ApiHosts, Facts, Liveness, Metrics, admin_routes, api_routes};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::heartbeat::{self, Heartbeat};

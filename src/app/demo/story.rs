@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::SAMPLE;
-use crate::app::print;
+use crate::app::output::print;
 use crate::source::Events;
 use crate::table::change::{Change, ChangeKind};
+
+/// The built-in sample of `demo`.
+pub(super) const SAMPLE: &str = include_str!("../../demo.yaml");
 
 /// A scene: what happens, and the objects of the clusters meanwhile.
 struct Scene {

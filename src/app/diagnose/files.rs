@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{SourceFacts, named_namespaces, retain_watched, table_of};
+use super::facts::{SourceFacts, named_namespaces, retain_watched, table_of};
 use crate::app::first_table::first_table;
 use crate::check::objects::{
     Link, link, linkerd_version, mirror_ports, mirror_slice, unwatched_object,

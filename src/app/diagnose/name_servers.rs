@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use crate::app::zones;
+use crate::app::flags::zones;
 use crate::check::dns::{DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts, samples};
 use crate::check::dns_client::{Recursion, Transport, query};
 use crate::check::resolv_conf::ResolvConf;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{diagnose, print_to_stderr};
+use crate::app::output::print_to_stderr;
 use crate::check::Diagnosis;
-use crate::cli::CheckArgs;
 
 /// The pause between two diagnoses. Each of them lists all objects.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -15,17 +14,20 @@ const PAUSE: Duration = Duration::from_secs(2);
 const CLEAR_LINE: &str = "\r\u{1b}[K";
 
 /// Repeats the diagnosis until no finding is red, or until the time is over. Returns the last complete one.
-pub(super) async fn diagnose_until(args: &CheckArgs, limit: Duration) -> anyhow::Result<Diagnosis> {
+pub(super) async fn diagnose_until(
+    limit: Duration,
+    diagnose: impl AsyncFn() -> anyhow::Result<Diagnosis>,
+) -> anyhow::Result<Diagnosis> {
     let is_terminal = std::io::stderr().is_terminal();
     let end = Instant::now() + limit;
-    let mut last = diagnose(args).await?;
+    let mut last = diagnose().await?;
     while !last.is_success() && Instant::now() + PAUSE < end {
         if is_terminal {
             let left = end.saturating_duration_since(Instant::now());
             print_to_stderr(&format!("{CLEAR_LINE}{}", last.progress(left)));
         }
         sleep(PAUSE).await;
-        match timeout_at(end, diagnose(args)).await {
+        match timeout_at(end, diagnose()).await {
             Ok(diagnosis) => last = diagnosis?,
             Err(_) => break,
         }

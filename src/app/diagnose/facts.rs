@@ -1,0 +1,47 @@
+//! The facts for `check` that files and the API server both have.
+
+use std::collections::BTreeSet;
+
+use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
+use crate::check::permissions::ApiServer;
+use crate::check::{Fact, NotChecked};
+use crate::cli::{ModelArgs, SourceArgs};
+use crate::model::Namespace;
+use crate::table::Table;
+use crate::table::publish::Reader;
+
+/// The facts from the API server or the files.
+pub(super) struct SourceFacts {
+    pub(super) api: Fact<ApiServer>,
+    pub(super) table: Fact<Table>,
+    pub(super) mirror_slices: Fact<Vec<MirrorSlice>>,
+    pub(super) links: Fact<Vec<Link>>,
+    pub(super) namespaces: Fact<Vec<(Namespace, bool)>>,
+    pub(super) mirror_ports: Fact<Vec<MirrorPorts>>,
+    pub(super) unwatched_objects: Fact<Vec<String>>,
+    pub(super) linkerd_versions: Fact<Vec<String>>,
+}
+
+/// Returns the namespaces that flags name.
+pub(super) fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeSet<Namespace> {
+    let pinned = model.short_name.iter().map(|(_, namespace)| namespace);
+    let named = source.namespace.iter().chain(&model.default_namespace);
+    named.chain(pinned).cloned().collect()
+}
+
+/// Removes the services of Links in namespaces that are not watched.
+pub(super) fn retain_watched(mut links: Vec<Link>, source: &SourceArgs) -> Vec<Link> {
+    if !source.namespace.is_empty() {
+        let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
+        for link in &mut links {
+            link.services.retain(|one| is_watched(&one.namespace));
+        }
+    }
+    links
+}
+
+/// Returns the table of a source.
+pub(super) fn table_of(reader: &Reader) -> Fact<Table> {
+    let none = || NotChecked::new("there is no table", "try again");
+    reader.load().table.clone().ok_or_else(none)
+}

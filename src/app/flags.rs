@@ -1,0 +1,44 @@
+//! What several commands make of their flags.
+
+use std::net::IpAddr;
+
+use super::variables;
+use crate::cli::{LogArgs, ModelArgs};
+use crate::log::{InvalidLogFilter, LogFilter, start_logging};
+use crate::table::Profile;
+use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
+
+/// Returns the zones that the flags name.
+pub(super) fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
+    let zone = |name: &ZoneName, kind| Zone {
+        name: name.clone(),
+        ttl: model.ttl,
+        negative_ttl: model.negative_ttl,
+        ns_addresses: ns_addresses.to_vec(),
+        kind,
+    };
+    let given = model.zones();
+    let forward = given.iter().map(|given| match given.profile {
+        Profile::Global => zone(&given.name, ZoneKind::Forward),
+        Profile::ClusterSet => zone(&given.name, ZoneKind::ClusterSet),
+    });
+    let pointers = std::iter::repeat(model.zone_of_pointers());
+    let reverse = model.reverse_zone.iter().zip(pointers);
+    let reverse = reverse.filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
+    Zones::new(forward.chain(reverse).collect())
+}
+
+/// Starts the log of a command that ends, and prints warnings about environment variables.
+pub(super) fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
+    start_logging(&level(log, default)?, log.log_format.into());
+    variables::print_unknown();
+    Ok(())
+}
+
+/// Returns the filter of the flag, or of `default`.
+pub(super) fn level(log: &LogArgs, default: &str) -> Result<LogFilter, InvalidLogFilter> {
+    match &log.log_level {
+        Some(given) => Ok(given.clone()),
+        None => default.parse(),
+    }
+}

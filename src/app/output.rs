@@ -1,0 +1,28 @@
+//! The output of commands.
+
+use std::io::Write as _;
+
+use super::screen;
+
+/// Returns a value as JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// Returns a value as YAML.
+pub(super) fn yaml(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(value)?)
+}
+
+/// Writes to standard output. Ignores a closed pipe, as with `| head`.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    screen::write(text).map(|_| ())
+}
+
+/// Writes to standard error. Ignores a stream that cannot be written.
+pub(super) fn print_to_stderr(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr
+        .write_all(text.as_bytes())
+        .and_then(|()| stderr.flush());
+}
