@@ -6,8 +6,9 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
 
+use super::groups::{LogArgs, SourceArgs};
+use super::model::ModelArgs;
 use super::values::{CheckOutput, parse_duration, parse_name, parse_name_server};
-use super::{LogArgs, ModelArgs, SourceArgs};
 use crate::check::Check;
 use crate::zone::Name;
 

@@ -1,16 +1,9 @@
 //! `completions`: the script that completes commands and flags in a shell.
 
-use clap::Args;
 use clap_complete::{Shell, generate};
 
+use super::command::CompletionsArgs;
 use super::program;
-
-/// Flags of `completions`.
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// Shell to complete in
-    pub shell: Shell,
-}
 
 // === impl CompletionsArgs ===
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
-use super::LogArgs;
+use super::groups::LogArgs;
 use super::model::zones_or_default;
 use super::values::{
     ZoneArg, parse_cluster_address, parse_reverse_zone, parse_service, parse_zone,

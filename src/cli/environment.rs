@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command, CommandFactory as _};
 
-use super::Cli;
+use super::command::Cli;
 
 /// The start of the names of all variables.
 const PREFIX: &str = "GLOBAL_DNS_";

@@ -1,7 +1,8 @@
 //! `help`: the help of the program and of its commands, and the table of the flags of `serve`.
 
-use clap::{Arg, Args, ValueEnum};
+use clap::{Arg, ValueEnum as _};
 
+use super::command::{HelpArgs, HelpOutput, Topic};
 use super::program;
 
 /// The text above the table in Markdown. With the table, it is `src/cli/README.md`.
@@ -17,51 +18,6 @@ name does not exist.
 | flag | environment variable | default | description |
 |---|---|---|---|
 ";
-
-/// Flags of `help`.
-#[derive(Debug, Args)]
-pub struct HelpArgs {
-    /// Command to describe, or flags: a table of all flags of serve [default: the program itself]
-    pub topic: Option<Topic>,
-
-    /// Format of the table of flags
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub output: HelpOutput,
-}
-
-/// The topics of `help`: the commands, and the table of flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Topic {
-    /// The server
-    Serve,
-    /// The server with built-in sample data
-    Demo,
-    /// The explanation of an answer
-    Explain,
-    /// The table that is served
-    Table,
-    /// The last changes of the answers
-    Events,
-    /// The diagnosis of an installation
-    Check,
-    /// The setting of the cluster's DNS
-    Corefile,
-    /// The script that completes commands and flags in a shell
-    Completions,
-    /// This command
-    Help,
-    /// The table of all flags of serve
-    Flags,
-}
-
-/// `--output` of `help`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HelpOutput {
-    /// Plain text
-    Text,
-    /// A Markdown document
-    Markdown,
-}
 
 // === impl HelpArgs ===
 

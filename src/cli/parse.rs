@@ -2,11 +2,18 @@
 
 use std::ffi::OsString;
 
-use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, FromArgMatches as _};
 
+use super::command::{Cli, Command};
+use super::encrypted::EncryptedArgs;
 use super::environment::name_variables;
-use super::{Cli, Command, program};
+use super::groups::ListenArgs;
+use super::program;
+use super::serve::{DemoArgs, ServeArgs};
+use super::values::TableOutput;
+use super::view::model_flags;
 
 /// Parses arguments, and the environment variables of their command. Ends the process with exit code 2 if they are
 /// invalid.
@@ -29,7 +36,21 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
     cli
 }
 
+// === impl Command ===
+
 impl Command {
+    /// Returns an error if values of flags contradict each other.
+    fn check(&self) -> Result<(), String> {
+        let model = match self {
+            Self::Serve(args) => &args.model,
+            Self::Explain(args) => &args.view.model,
+            Self::Table(args) => &args.view.model,
+            Self::Check(args) => &args.model,
+            _ => return Ok(()),
+        };
+        model.check_zones().and_then(|()| model.check_failover())
+    }
+
     /// Returns an error if tables would expire while their watches are healthy.
     fn check_max_stale(&self) -> Result<(), String> {
         let Self::Serve(args) = self else {
@@ -44,5 +65,81 @@ impl Command {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Returns an error for flags that have no effect: those that the queried server decides, and those that select
+    /// parts of a zone file.
+    fn check_view(&self, matches: &ArgMatches) -> Result<(), String> {
+        let (view, selects_zone) = match self {
+            Self::Explain(args) => (&args.view, false),
+            Self::Table(args) => (&args.view, args.output == TableOutput::Zone),
+            _ => return Ok(()),
+        };
+        let reads_objects = view.direct || !view.source.file.is_empty();
+        if let Self::Table(args) = self
+            && selects_zone
+            && !(args.filter.is_empty() && (reads_objects || view.source.namespace.is_empty()))
+        {
+            return Err("--output zone prints a whole zone; remove the filter".to_owned());
+        }
+        let matches = matches.subcommand().map(|(_, matches)| matches);
+        match matches.filter(|_| !reads_objects) {
+            Some(matches) => refuse_model_flags(matches, selects_zone),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns an error if a flag of [`ModelArgs`] is given.
+fn refuse_model_flags(matches: &ArgMatches, allows_zone: bool) -> Result<(), String> {
+    let refused = model_flags().filter(|flag| !(allows_zone && flag == "zone"));
+    let given = refused.filter_map(|flag| {
+        let source = matches.value_source(&flag)?;
+        if source == ValueSource::EnvVariable {
+            return Some(format!("GLOBAL_DNS_{}", flag.to_uppercase()));
+        }
+        let is_flag = source == ValueSource::CommandLine;
+        is_flag.then(|| format!("--{}", flag.replace('_', "-")))
+    });
+    let given: Vec<_> = given.collect();
+    let (is, them) = match given.len() {
+        0 => return Ok(()),
+        1 => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    let given = given.join(", ");
+    Err(format!(
+        "{given} {is} decided by the server; remove {them}, or read the objects with --file or --direct"
+    ))
+}
+
+// === impl ServeArgs ===
+
+impl From<DemoArgs> for ServeArgs {
+    /// Converts the flags of `demo` to those of `serve`. The caller adds the file.
+    fn from(demo: DemoArgs) -> Self {
+        let DemoArgs {
+            listen,
+            admin_listen,
+            api_listen,
+            live: _, // the caller plays the scenes
+            log,
+        } = demo;
+        // The defaults of `serve`, and the values of its environment variables.
+        let Command::Serve(mut serve) =
+            parse(["global-dns", "serve"].map(OsString::from).into()).command
+        else {
+            unreachable!("the subcommand is named on the line above")
+        };
+        serve.listeners = ListenArgs {
+            listen: vec![listen],
+            admin_listen: vec![admin_listen],
+            api_listen: vec![api_listen],
+            api_host: Vec::new(),
+        };
+        serve.encrypted = EncryptedArgs::default();
+        serve.snapshot = None; // the sample data is not from a cluster
+        serve.log = log;
+        *serve
     }
 }

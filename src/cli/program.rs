@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 
-use super::Cli;
+use super::command::Cli;
 
 /// The name without a link.
 const NAME: &str = "global-dns";

@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::Mcs;
 use crate::table::Profile;
-use clap::{CommandFactory as _, ValueEnum as _};
+use clap::{CommandFactory as _, Parser as _, ValueEnum as _};
 
 /// The flags of names and members alone.
 #[derive(clap::Parser)]

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args};
+use clap::{Arg, Args};
 
-use super::values::{parse_server, parse_subject};
-use super::{Command, EventsOutput, ExplainOutput, LogArgs, ModelArgs, SourceArgs, TableOutput};
+use super::groups::{LogArgs, SourceArgs};
+use super::model::ModelArgs;
+use super::values::{EventsOutput, ExplainOutput, TableOutput, parse_server, parse_subject};
 use crate::model::Namespace;
 
 /// The section of the flags that only reading objects needs.
@@ -176,60 +176,12 @@ fn is_model(id: &str) -> bool {
     model_flags().any(|flag| flag == id)
 }
 
-fn model_flags() -> impl Iterator<Item = String> {
+/// Returns the names of the flags of [`ModelArgs`].
+pub(super) fn model_flags() -> impl Iterator<Item = String> {
     let command = ModelArgs::augment_args(clap::Command::new(""));
     let flags: Vec<_> = command
         .get_arguments()
         .map(|flag| flag.get_id().to_string())
         .collect();
     flags.into_iter()
-}
-
-// === impl Command ===
-
-impl Command {
-    /// Returns an error for flags that have no effect: those that the queried server decides, and those that select
-    /// parts of a zone file.
-    pub(super) fn check_view(&self, matches: &ArgMatches) -> Result<(), String> {
-        let (view, selects_zone) = match self {
-            Self::Explain(args) => (&args.view, false),
-            Self::Table(args) => (&args.view, args.output == TableOutput::Zone),
-            _ => return Ok(()),
-        };
-        let reads_objects = view.direct || !view.source.file.is_empty();
-        if let Self::Table(args) = self
-            && selects_zone
-            && !(args.filter.is_empty() && (reads_objects || view.source.namespace.is_empty()))
-        {
-            return Err("--output zone prints a whole zone; remove the filter".to_owned());
-        }
-        let matches = matches.subcommand().map(|(_, matches)| matches);
-        match matches.filter(|_| !reads_objects) {
-            Some(matches) => refuse_model_flags(matches, selects_zone),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Returns an error if a flag of [`ModelArgs`] is given.
-fn refuse_model_flags(matches: &ArgMatches, allows_zone: bool) -> Result<(), String> {
-    let refused = model_flags().filter(|flag| !(allows_zone && flag == "zone"));
-    let given = refused.filter_map(|flag| {
-        let source = matches.value_source(&flag)?;
-        if source == ValueSource::EnvVariable {
-            return Some(format!("GLOBAL_DNS_{}", flag.to_uppercase()));
-        }
-        let is_flag = source == ValueSource::CommandLine;
-        is_flag.then(|| format!("--{}", flag.replace('_', "-")))
-    });
-    let given: Vec<_> = given.collect();
-    let (is, them) = match given.len() {
-        0 => return Ok(()),
-        1 => ("is", "it"),
-        _ => ("are", "them"),
-    };
-    let given = given.join(", ");
-    Err(format!(
-        "{given} {is} decided by the server; remove {them}, or read the objects with --file or --direct"
-    ))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 
 use super::facts::{SourceFacts, named_namespaces, retain_watched, table_of};
-use crate::app::source::access;
 use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
+use crate::app::source::access;
 use crate::check::objects::{
     Link, PROBE_SERVICES, SERVICE_MIRRORS, UNWATCHED_OBJECTS, link, linkerd_version, mirror_ports,
     mirror_slice, unwatched_object,

@@ -1,0 +1,123 @@
+//! Groups of flags that several commands have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::LogFormatArg;
+use crate::admin::ApiHost;
+use crate::log::LogFilter;
+use crate::model::Namespace;
+use crate::server::{Addresses, ListenAddress};
+
+/// The source of objects.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Source")]
+pub struct SourceArgs {
+    /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
+    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    pub file: Vec<PathBuf>,
+
+    /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// Watch only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_NAMESPACE",
+        value_name = "NAMESPACE",
+        value_delimiter = ','
+    )]
+    pub namespace: Vec<Namespace>,
+}
+
+/// The listeners.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Listeners")]
+pub struct ListenArgs {
+    /// DNS addresses. Empty: all addresses of both families, at port 5353.
+    #[arg(
+        help = "DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
+        long,
+        env = "GLOBAL_DNS_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub listen: Vec<ListenAddress>,
+
+    /// Addresses of `/livez`, `/readyz` and `/metrics`. Empty: all addresses of both families, at port 9153.
+    #[arg(
+        help = "HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]",
+        long,
+        env = "GLOBAL_DNS_ADMIN_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub admin_listen: Vec<ListenAddress>,
+
+    /// HTTP address of /api/v1, which shows all namespaces (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_LISTEN",
+        value_name = "ADDRESS",
+        value_delimiter = ',',
+        default_value = "127.0.0.1:9154"
+    )]
+    pub api_listen: Vec<ListenAddress>,
+
+    /// Additional name or address that API requests may have as Host or Origin, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_API_HOST",
+        value_name = "HOST",
+        value_delimiter = ','
+    )]
+    pub api_host: Vec<ApiHost>,
+}
+
+/// The log.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log")]
+pub struct LogArgs {
+    /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table, events and check]
+    #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
+    pub log_level: Option<LogFilter>,
+
+    /// Format of log lines
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_LOG_FORMAT",
+        value_name = "FORM",
+        default_value = "text"
+    )]
+    pub log_format: LogFormatArg,
+}
+
+impl ListenArgs {
+    /// Returns the addresses of DNS.
+    pub fn dns(&self) -> Addresses {
+        addresses_or_default(&self.listen, 5353)
+    }
+
+    /// Returns the addresses of `/livez`, `/readyz` and `/metrics`.
+    pub fn admin(&self) -> Addresses {
+        addresses_or_default(&self.admin_listen, 9153)
+    }
+
+    /// Returns the addresses of `/api/v1`.
+    pub fn api(&self) -> Addresses {
+        Addresses::Given(self.api_listen.clone())
+    }
+}
+
+fn addresses_or_default(addresses: &[ListenAddress], port: u16) -> Addresses {
+    match addresses {
+        [] => Addresses::EveryAt(port),
+        given => Addresses::Given(given.to_vec()),
+    }
+}
