@@ -227,7 +227,7 @@ impl UpdateLoop<'_> {
             for service in table.services() {
                 self.dirty.insert(service.key.clone());
                 self.store
-                    .set_state(&service.key, ServiceState::of(service));
+                    .set_state(&service.key, ServiceState::of(table, service));
             }
             return;
         }

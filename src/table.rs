@@ -88,6 +88,7 @@ mod missing;
 mod own_name;
 pub mod publish;
 mod rules;
+mod services;
 mod settings;
 pub mod shared;
 mod short;
@@ -118,15 +119,20 @@ pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use publish::{Published, Publisher};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
+pub use services::Services;
 use shared::SharedMap;
 pub use short::{NoOwner, ShortName};
 use store::Skipped;
 pub use store::Store;
 
-/// All services that are served at one time. A clone is cheap, because it shares its content with the original.
+/// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    namespaces: SharedMap<Namespace, Arc<NamespaceTable>>,
+    /// The services as zones with the names of this server answer them.
+    global: Services,
+    /// The services as zones with the profile `mcs` answer them, if there is such a zone. Services that both profiles answer
+    /// alike are shared.
+    cluster_set: Option<Services>,
     short_names: SharedMap<ServiceName, Arc<ShortName>>,
     /// Headless Services of this cluster that are not members. Their endpoints are not served.
     non_members: SharedMap<ServiceKey, NonMember>,
@@ -139,14 +145,6 @@ pub struct Table {
     listed_hosts: Index<HostKey>,
     /// Conflicts between names of different services.
     conflicts: Arc<BTreeMap<ConflictScope, Vec<Conflict>>>,
-}
-
-/// The services of one namespace.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct NamespaceTable {
-    services: SharedMap<ServiceName, Arc<Service>>,
-    /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
-    with_names: build::NameCounts,
 }
 
 /// The objects of a service that were skipped, with the reasons.
@@ -193,8 +191,6 @@ pub struct Service {
     pub mirrors: Box<[(ClusterName, ObjectRef)]>,
     /// The clusters of a federated service, or of a ServiceImport with one address for all clusters, sorted.
     pub federated: Box<[ClusterName]>,
-    /// The service as zones with the profile `mcs` answer it, if it differs (rule K9).
-    pub in_cluster_set: Option<Box<Service>>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
     /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has
@@ -215,34 +211,17 @@ pub struct Service {
 // === impl Table ===
 
 impl Table {
-    /// Returns a service.
-    pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
-        self.namespaces
-            .get(namespace)?
-            .services
-            .get(service)
-            .map(AsRef::as_ref)
-    }
-
-    /// Returns a service as zones with the profile `mcs` answer it (rule K9).
-    pub fn service_in_cluster_set(&self, namespace: &str, service: &str) -> Option<&Service> {
-        let service = self.service(namespace, service)?;
-        Some(service.in_cluster_set.as_deref().unwrap_or(service))
-    }
-
-    /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
-    pub fn has_names_in(&self, namespace: &str) -> bool {
-        let namespace = self.namespaces.get(namespace);
-        namespace.is_some_and(|namespace| namespace.with_names.global > 0)
-    }
-
-    /// Returns whether zones with the profile `mcs` have names in a namespace, or in any.
-    pub fn has_cluster_set_names_in(&self, namespace: Option<&str>) -> bool {
-        let has_names = |namespace: &Arc<NamespaceTable>| namespace.with_names.cluster_set > 0;
-        match namespace {
-            Some(namespace) => self.namespaces.get(namespace).is_some_and(has_names),
-            None => self.namespaces.iter().any(|(_, one)| has_names(one)),
+    /// Returns the services as zones with a profile answer them (rule K9).
+    pub fn of(&self, profile: Profile) -> &Services {
+        match (profile, &self.cluster_set) {
+            (Profile::ClusterSet, Some(services)) => services,
+            (Profile::ClusterSet, None) | (Profile::Global, _) => &self.global,
         }
+    }
+
+    /// Returns a service as zones with the names of this server answer it.
+    pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
+        self.global.service(namespace, service)
     }
 
     /// Returns the service that owns a short name.
@@ -284,16 +263,12 @@ impl Table {
 
     /// Returns all services, including those without endpoints, in no particular order.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
-        let namespaces = self.namespaces.iter();
-        let services = namespaces.flat_map(|(_, namespace)| namespace.services.iter());
-        services.map(|(_, service)| service.as_ref())
+        self.global.iter()
     }
 
     /// Returns all services, including those without endpoints, sorted by namespace and name.
     pub fn sorted_services(&self) -> Vec<&Service> {
-        let mut services: Vec<_> = self.services().collect();
-        services.sort_by_key(|service| &service.key);
-        services
+        self.global.sorted()
     }
 
     /// Returns the reason for which the parser skipped an object, if it did.
@@ -414,16 +389,6 @@ impl Service {
             [cluster] => !self.in_cluster(cluster).is_empty(),
             [host, cluster] => !self.at_host(cluster, host).is_empty(),
             _ => false,
-        }
-    }
-
-    /// Returns the service with the parts of another version of it that no profile changes.
-    fn with_common_parts_of(self, other: &Self) -> Self {
-        Self {
-            gate: other.gate.clone(),
-            skipped: other.skipped.clone(),
-            conflicts: other.conflicts.clone(),
-            ..self
         }
     }
 

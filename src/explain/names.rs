@@ -1,6 +1,6 @@
 //! The service that a name is about.
 
-use crate::table::{Service, Table};
+use crate::table::{Profile, Service, Table};
 use crate::zone::{Name, Reading, ZoneKind, Zones, yields};
 
 /// Returns the service of a name, or of the longest part of the name that exists.
@@ -18,10 +18,8 @@ pub(super) fn services_of_name<'t>(
     let labels = labels_below(zones, name);
     let canonical = match labels.as_slice() {
         [.., service, namespace] if is_in_cluster_set(zones, name) => {
-            return table
-                .service_in_cluster_set(namespace, service)
-                .into_iter()
-                .collect();
+            let services = table.of(Profile::ClusterSet);
+            return services.service(namespace, service).into_iter().collect();
         }
         [.., service, namespace] => table
             .service(namespace, service)

@@ -113,12 +113,13 @@ impl<'t> Search<'t> {
     /// Returns the services that labels below a zone may mean, the nearest first.
     fn services<'n>(&mut self, zone: &Zone, path: &'n [&'n str]) -> Vec<Candidate<'t, 'n>> {
         let table = self.table;
+        let services = table.of(zone.kind.profile());
         let mut found = Vec::new();
         let canonical = |distance, namespace: &str, name: &str, scope| {
-            let service = table.service(namespace, name)?;
+            let service = services.service(namespace, name)?;
             Some(Candidate {
                 distance,
-                service: service_in(zone, service),
+                service,
                 base: format!("{name}.{namespace}.{}", suffix_of(zone)?),
                 scope,
             })
@@ -304,14 +305,6 @@ fn suffix_of(zone: &Zone) -> Option<String> {
         ZoneKind::Forward => Some(zone.name.to_string()),
         ZoneKind::ClusterSet => Some(format!("svc.{}", zone.name)),
         ZoneKind::Reverse(_) => None,
-    }
-}
-
-/// Returns the version of a service that a zone answers.
-fn service_in<'t>(zone: &Zone, service: &'t Service) -> &'t Service {
-    match zone.kind {
-        ZoneKind::ClusterSet => service.in_cluster_set.as_deref().unwrap_or(service),
-        ZoneKind::Forward | ZoneKind::Reverse(_) => service,
     }
 }
 

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::items::Items;
+use super::kind::Profile;
 use super::local::non_member;
 use super::members::build_service;
 use super::rules::Rules;
@@ -24,37 +25,44 @@ pub struct Built {
     pub services: ServiceKeys,
 }
 
-/// Numbers of services that have names.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct NameCounts {
-    /// In zones with the names of this server.
-    pub(super) global: usize,
-    /// In zones with the profile `mcs`.
-    pub(super) cluster_set: usize,
-}
-
 /// Builds the table that follows `last` after the services in `dirty` changed.
 pub fn build(last: &Table, store: &Store, dirty: &ServiceKeys, rules: &Rules) -> Built {
     let services = with_expected_services(last, with_listing_services(last, dirty), rules);
     let dirty = &services;
     let mut table = last.clone();
     table.skipped = store.skipped().clone();
+    if rules.has_cluster_sets {
+        table.cluster_set.get_or_insert_default();
+    }
     let mut is_changed = table.skipped != last.skipped;
     for key in dirty {
         is_changed |= update_non_member(&mut table, key, store, rules);
+        let new = build_service(Profile::Global, key, store, rules).map(Arc::new);
+        if let Some(services) = &mut table.cluster_set {
+            // The gate opens for the zones of both profiles at once.
+            let other = build_service(Profile::ClusterSet, key, store, rules).map(|other| {
+                let gate = new.as_ref().and_then(|new| new.gate.clone());
+                Arc::new(Service { gate, ..other })
+            });
+            let is_alike = other == new;
+            is_changed |= services.replace(key, if is_alike { new.clone() } else { other });
+        }
         let old = last.service(key.namespace.as_str(), key.service.as_str());
-        let new = build_service(key, store, rules);
-        if old == new.as_ref() {
+        if !table.global.replace(key, new.clone()) {
             continue;
         }
         is_changed = true;
+        let new = new.as_deref();
+        match new {
+            Some(new) if !new.awaited().is_empty() => table.awaiting.insert_mut(key.clone()),
+            _ => _ = table.awaiting.remove_mut(key),
+        }
         if rules.has_reverse_zones {
-            let (old, new) = (index::addresses(old), index::addresses(new.as_ref()));
+            let (old, new) = (index::addresses(old), index::addresses(new));
             index::update(&mut table.addresses, key, &old, &new);
         }
-        let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new.as_ref()));
+        let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
-        replace_service(&mut table, key, new);
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
     short::update_conflicts(&mut table, dirty, rules);
@@ -97,55 +105,6 @@ fn with_expected_services(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -
     let expected = rules.expected_clusters.keys().filter(is_new);
     dirty.extend(expected.cloned());
     dirty
-}
-
-/// Replaces a service with its new version.
-fn replace_service(table: &mut Table, key: &ServiceKey, service: Option<Service>) {
-    // The namespace is removed first, so that it is copied once for each build and not for each of its services.
-    let mut namespace = table.namespaces.remove(&key.namespace).unwrap_or_default();
-    let namespace_table = Arc::make_mut(&mut namespace);
-    namespace_table.with_names.add(service.as_ref());
-    match &service {
-        Some(new) if !new.awaited().is_empty() => table.awaiting.insert_mut(key.clone()),
-        _ => _ = table.awaiting.remove_mut(key),
-    }
-    let services = &mut namespace_table.services;
-    let old = match service {
-        Some(service) => services.insert(key.service.clone(), Arc::new(service)),
-        None => services.remove(&key.service),
-    };
-    namespace_table.with_names.remove(old.as_deref());
-    if !namespace_table.services.is_empty() {
-        table.namespaces.insert(key.namespace.clone(), namespace);
-    }
-}
-
-// === impl NameCounts ===
-
-impl NameCounts {
-    fn add(&mut self, service: Option<&Service>) {
-        let [global, cluster_set] = Self::of(service);
-        self.global += global;
-        self.cluster_set += cluster_set;
-    }
-
-    fn remove(&mut self, service: Option<&Service>) {
-        let [global, cluster_set] = Self::of(service);
-        self.global -= global;
-        self.cluster_set -= cluster_set;
-    }
-
-    /// Returns the counts of one service.
-    fn of(service: Option<&Service>) -> [usize; 2] {
-        let Some(service) = service else {
-            return [0; 2];
-        };
-        let versions = [
-            service,
-            service.in_cluster_set.as_deref().unwrap_or(service),
-        ];
-        versions.map(|version| usize::from(version.has_names()))
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
 use super::endpoint::{Draft, Source};
-use super::items::Items;
+use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, ServiceKind, SkippedObjects};
@@ -16,13 +16,11 @@ pub(super) fn mirror_drafts(
     skipped: &mut SkippedObjects,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for (object, mirror) in items.service_mirrors() {
-        let Some(cluster) = mirror.link().map(|link| rules.name_of(link)) else {
-            continue; // unreachable: every mirror has a link
-        };
+    for Mirror { object, item, link } in items.service_mirrors() {
+        let cluster = rules.name_of(link);
         match rules.exclusion(&cluster) {
             Some(skip) => skipped.push((ObjectRef::service(object), skip)),
-            None => drafts.push(mirror_draft(object, mirror, cluster, None, store)),
+            None => drafts.push(mirror_draft(object, item, cluster, None, store)),
         }
     }
     drafts

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Endpoint;
 use super::failover::Timestamp;
-use super::items::Items;
+use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{ClusterName, ItemKind, ServiceKey};
@@ -158,9 +158,9 @@ pub(super) fn expected_of<'r>(
 /// Returns the clusters of the mirrors, with the time at which the oldest of each was created.
 fn mirrored(items: &Items<'_>, rules: &Rules) -> BTreeMap<ClusterName, Timestamp> {
     let mut mirrored = BTreeMap::new();
-    for (_, mirror) in items.headless_mirrors().chain(items.service_mirrors()) {
+    for Mirror { item, link, .. } in items.headless_mirrors().chain(items.service_mirrors()) {
         // A file may have objects without a time.
-        let Some((link, created)) = mirror.link().zip(mirror.created) else {
+        let Some(created) = item.created else {
             continue;
         };
         let created = Timestamp(u64::from(created.get()) * 1000);

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use super::{ConflictScope, Endpoint, Service, Table, has_cluster_ip};
+use super::{ConflictScope, Endpoint, Service, Services, Table, has_cluster_ip};
 use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
@@ -26,7 +26,11 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
     let services = table.services().filter(has_endpoints);
     let services = services.map(|service| hash_service("service", service));
-    let in_cluster_sets = table.services().filter_map(|s| s.in_cluster_set.as_deref());
+    let in_cluster_sets = table.cluster_set.iter().flat_map(Services::iter);
+    let in_cluster_sets = in_cluster_sets.filter(|service| {
+        let [name, namespace] = service.key.labels();
+        table.service(namespace, name) != Some(*service)
+    });
     let in_cluster_sets = in_cluster_sets.map(|service| hash_service("cluster set", service));
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
         let owner = short.owner.as_ref().ok()?;

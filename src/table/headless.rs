@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::endpoint::{Draft, Source};
-use super::items::Items;
+use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, MissingHost, ServiceKind, SkippedObjects, cluster_ip};
@@ -22,24 +22,21 @@ pub(super) fn mirror_drafts(
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     // Collected once, because a service may have thousands of endpoint mirrors, and the parent of each is looked up.
-    let parents: BTreeSet<(Text, Option<&ClusterName>)> = items
+    let parents: BTreeSet<(Text, &ClusterName)> = items
         .headless_mirrors()
-        .map(|(object, parent)| (object.name.text(), parent.link()))
+        .map(|parent| (parent.object.name.text(), parent.link))
         .collect();
-    for (object, mirror) in items.of_kind(ItemKind::EndpointMirror) {
-        let (Some(link), Some(host)) = (mirror.link(), &mirror.host) else {
-            continue; // unreachable: every endpoint mirror has both
-        };
+    for (Mirror { object, item, link }, host) in items.endpoint_mirrors() {
         let cluster = rules.name_of(link);
         let skip = if let Some(skip) = rules.exclusion(&cluster) {
             skip
-        } else if !parents.contains(&(host.parent.clone(), Some(link))) {
+        } else if !parents.contains(&(host.parent.clone(), link)) {
             let parent = &host.parent;
             let detail =
                 format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
             Skip::new(SkipReason::NoParent, detail)
         } else {
-            drafts.push(draft_of_mirror(object, mirror, host, cluster, store));
+            drafts.push(draft_of_mirror(object, item, host, cluster, store));
             continue;
         };
         skipped.push((ObjectRef::service(object), skip));

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Clusters, ImportEndpoints, Item, ItemKind, Object, ObjectKey, ServiceKey, Settings,
+    ClusterName, Clusters, ImportEndpoints, Item, ItemKind, MirroredHost, Object, ObjectKey,
+    ServiceKey, Settings,
 };
 
 /// The objects of one service, except slices of Services.
@@ -17,6 +18,17 @@ pub(super) struct Items<'i> {
     /// The annotations of the Service of this cluster (rules K6, K8), also for a moment after it is gone, while other
     /// objects remain.
     pub(super) settings: Option<&'i Settings>,
+}
+
+/// A mirror of a Service or of an endpoint of one cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mirror<'i> {
+    /// The key of the mirror.
+    pub(super) object: &'i ObjectKey,
+    /// The mirror.
+    pub(super) item: &'i Item,
+    /// The link that made it.
+    pub(super) link: &'i ClusterName,
 }
 
 // === impl Items ===
@@ -55,15 +67,29 @@ impl<'i> Items<'i> {
     }
 
     /// Returns the headless mirrors (rule M2).
-    pub(super) fn headless_mirrors(&self) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> {
-        self.of_kind(ItemKind::HeadlessMirror)
+    pub(super) fn headless_mirrors(&self) -> impl Iterator<Item = Mirror<'i>> {
+        self.mirrors()
+            .filter(|mirror| mirror.item.kind == ItemKind::HeadlessMirror)
+    }
+
+    /// Returns the endpoint mirrors with the endpoints that they stand for (rule M1).
+    pub(super) fn endpoint_mirrors(&self) -> impl Iterator<Item = (Mirror<'i>, &'i MirroredHost)> {
+        self.mirrors()
+            .filter_map(|mirror| Some((mirror, mirror.item.host.as_ref()?)))
     }
 
     /// Returns the mirrors with a cluster IP that stand for the Service of one cluster.
-    pub(super) fn service_mirrors(&self) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> {
-        let items = self.items.iter().copied();
-        items
-            .filter(|(_, item)| matches!(item.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror))
+    pub(super) fn service_mirrors(&self) -> impl Iterator<Item = Mirror<'i>> {
+        let is_it = |kind| matches!(kind, ItemKind::GatewayMirror | ItemKind::FlatMirror);
+        self.mirrors().filter(move |mirror| is_it(mirror.item.kind))
+    }
+
+    /// Returns the mirrors of one cluster each.
+    fn mirrors(&self) -> impl Iterator<Item = Mirror<'i>> {
+        self.items.iter().filter_map(|&(object, item)| {
+            let link = item.link()?;
+            Some(Mirror { object, item, link })
+        })
     }
 
     /// Returns the Service of this cluster (rule M5).

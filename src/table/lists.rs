@@ -8,19 +8,17 @@ use crate::model::ServiceKey;
 impl Table {
     /// Returns the names of all namespaces with services, in no particular order.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.iter().map(|(name, _)| name.as_str())
+        self.global.namespaces()
     }
 
     /// Returns whether a namespace has services, with or without endpoints.
     pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.get(namespace).is_some()
+        self.global.has_namespace(namespace)
     }
 
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
-        let namespace = self.namespaces.get(namespace).into_iter();
-        let services = namespace.flat_map(|namespace| namespace.services.iter());
-        services.map(|(_, service)| service.as_ref())
+        self.global.in_namespace(namespace)
     }
 
     /// Returns all short names, in no particular order.

@@ -7,7 +7,7 @@ use super::failover::{Failover, order_of};
 use super::gate::{Gate, expected_of};
 use super::headless;
 use super::import::import_drafts;
-use super::items::Items;
+use super::items::{Items, Mirror};
 use super::kind::Profile;
 use super::local::{cluster_ip_member, export_conflict, headless_member, pod_drafts};
 use super::merge::{cluster_conflicts, merge_drafts};
@@ -23,20 +23,14 @@ use crate::model::{
     ClusterName, ItemKind, Line, ObjectRef, ServiceKey, Settings, Skip, SkipReason,
 };
 
-/// Builds one service. Returns `None` if no object belongs to it.
-pub(super) fn build_service(key: &ServiceKey, store: &Store, rules: &Rules) -> Option<Service> {
-    let mut service = build_in(Profile::Global, key, store, rules)?;
-    if rules.has_cluster_sets {
-        // The objects decide whether a service exists, not the profile.
-        let other = build_in(Profile::ClusterSet, key, store, rules)?;
-        let other = other.with_common_parts_of(&service);
-        service.in_cluster_set = (other != service).then(|| Box::new(other));
-    }
-    Some(service)
-}
-
-/// Builds one service as zones with a profile answer it.
-fn build_in(profile: Profile, key: &ServiceKey, store: &Store, rules: &Rules) -> Option<Service> {
+/// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
+/// objects only, not on the profile.
+pub(super) fn build_service(
+    profile: Profile,
+    key: &ServiceKey,
+    store: &Store,
+    rules: &Rules,
+) -> Option<Service> {
     let items = Items::of(key, store);
     let mut skipped = SkippedObjects::new();
     let mirrors = headless_mirrors(&items, rules, &mut skipped);
@@ -134,7 +128,6 @@ fn build_in(profile: Profile, key: &ServiceKey, store: &Store, rules: &Rules) ->
         is_headless,
         mirrors: mirrors.into(),
         federated: items.shared_clusters(shared, rules).into_iter().collect(),
-        in_cluster_set: None,
         missing: missing.into(),
         skipped: skipped.into(),
         conflicts,
@@ -149,10 +142,8 @@ fn headless_mirrors(
     skipped: &mut SkippedObjects,
 ) -> Vec<(ClusterName, ObjectRef)> {
     let mut mirrors = Vec::new();
-    for (object, mirror) in items.headless_mirrors() {
-        let Some(cluster) = mirror.link().map(|link| rules.name_of(link)) else {
-            continue; // unreachable: every mirror has a link
-        };
+    for Mirror { object, link, .. } in items.headless_mirrors() {
+        let cluster = rules.name_of(link);
         match rules.exclusion(&cluster) {
             Some(skip) => skipped.push((ObjectRef::service(object), skip)),
             None => mirrors.push((cluster, ObjectRef::service(object))),

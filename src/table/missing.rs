@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::items::Items;
+use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Hostname, ItemKind, ListedHost, ObjectKey, ObjectRef, ServiceKey, SliceContent,
-    Text,
+    ClusterName, Hostname, ListedHost, ObjectKey, ObjectRef, ServiceKey, SliceContent, Text,
 };
 
 /// A host that a headless mirror lists and that has no endpoint mirror.
@@ -40,11 +39,9 @@ pub(super) fn missing_hosts(
     if listed.is_empty() {
         return Vec::new();
     }
-    let existing = items.of_kind(ItemKind::EndpointMirror);
-    let existing = existing.filter_map(|(_, mirror)| {
-        let host = mirror.host.as_ref()?;
-        Some((host.parent.clone(), mirror.link()?, &host.hostname))
-    });
+    let existing = items.endpoint_mirrors();
+    let existing =
+        existing.map(|(mirror, host)| (host.parent.clone(), mirror.link, &host.hostname));
     let existing: BTreeSet<ListedName<'_>> = existing.collect();
     listed.retain(|name, _| !existing.contains(name));
     let service = |name: &Text| ObjectRef::service(&ObjectKey::of_service(key).sibling(name));
@@ -66,10 +63,7 @@ fn listed_names<'i>(
     rules: &Rules,
 ) -> BTreeMap<ListedName<'i>, Option<IpAddr>> {
     let mut listed = BTreeMap::new();
-    for (object, mirror) in items.headless_mirrors() {
-        let Some(link) = mirror.link() else {
-            continue; // unreachable: every mirror has a link
-        };
+    for Mirror { object, link, .. } in items.headless_mirrors() {
         if rules.excluded_clusters.contains(&rules.name_of(link)) {
             continue;
         }

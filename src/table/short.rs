@@ -267,6 +267,7 @@ fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Conflict> {
 fn hidden_below(table: &Table, labels: &[&str]) -> Vec<String> {
     let canonical = match labels {
         [namespace] => table
+            .of(Profile::Global)
             .has_names_in(namespace)
             .then(|| format!("all names of namespace '{namespace}'")),
         [scope @ .., service, namespace] => table
@@ -288,15 +289,14 @@ fn hidden_in_cluster_set(table: &Table, labels: &[&str]) -> Option<String> {
     let [labels @ .., "svc"] = labels else {
         return None;
     };
+    let services = table.of(Profile::ClusterSet);
     match labels {
-        [] => table
-            .has_cluster_set_names_in(None)
-            .then(|| "all names".to_owned()),
-        [namespace] => table
-            .has_cluster_set_names_in(Some(namespace))
+        [] => services.has_names().then(|| "all names".to_owned()),
+        [namespace] => services
+            .has_names_in(namespace)
             .then(|| format!("all names of namespace '{namespace}'")),
-        [scope @ .., service, namespace] => table
-            .service_in_cluster_set(namespace, service)
+        [scope @ .., service, namespace] => services
+            .service(namespace, service)
             .filter(|service| service.has_names_at(scope))
             .map(|service| format!("names of {}", service.key)),
     }

@@ -10,7 +10,7 @@ use super::gate::GateState;
 use super::items::Items;
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
-use super::{Built, GatewayDown, Profile, Service, build};
+use super::{Built, GatewayDown, Profile, Service, Table, build};
 use crate::model::{ServiceKey, Settings};
 
 /// The state of a service that has a failover order or expected clusters.
@@ -124,8 +124,8 @@ impl Advanced {
     ) {
         let table = self.built.table.clone();
         for key in services {
-            let service = table.service(key.namespace.as_str(), key.service.as_str());
-            let service = service.filter(|service| service.has_state());
+            let service = Versions::of(&table, key);
+            let service = service.filter(Versions::have_state);
             let last = store.state(key).cloned();
             let state = match (service, last) {
                 (None, None) => continue, // most services
@@ -134,7 +134,7 @@ impl Advanced {
                     let settings = own.map(|own| own.settings.as_deref().cloned());
                     let settings = settings.map(Option::unwrap_or_default);
                     let last = last.unwrap_or_default();
-                    self.advance(service, &last, settings, now, delays)
+                    self.advance(&service, &last, settings, now, delays)
                 }
                 (None, Some(last)) => {
                     let (state, wake) = last.unused(now);
@@ -149,15 +149,16 @@ impl Advanced {
     /// Advances the state of one service.
     fn advance(
         &mut self,
-        service: &Service,
+        versions: &Versions<'_>,
         last: &ServiceState,
         settings: Option<Settings>,
         now: Timestamp,
         delays: Delays,
     ) -> ServiceState {
+        let service = versions.global;
         let global = last.failover_in(Profile::Global);
         let (failover, wake) = self.advance_failover(service, global, now, delays);
-        let in_cluster_set = service.in_cluster_set.as_deref().map(|service| {
+        let in_cluster_set = versions.cluster_set.map(|service| {
             let last = last.failover_in(Profile::ClusterSet);
             self.advance_failover(service, last, now, delays)
         });
@@ -267,23 +268,43 @@ impl Transition {
 
 // === impl ServiceState ===
 
-impl Service {
+/// A service as each profile answers it.
+struct Versions<'t> {
+    global: &'t Service,
+    /// In zones with the profile `mcs`, if it differs there.
+    cluster_set: Option<&'t Service>,
+}
+
+impl<'t> Versions<'t> {
+    fn of(table: &'t Table, key: &ServiceKey) -> Option<Self> {
+        let [name, namespace] = key.labels();
+        let global = table.service(namespace, name)?;
+        let cluster_set = table.of(Profile::ClusterSet).service(namespace, name);
+        Some(Self {
+            global,
+            cluster_set: cluster_set.filter(|other| !std::ptr::eq(*other, global)),
+        })
+    }
+
     /// Returns whether earlier events decide a part of its answers.
-    fn has_state(&self) -> bool {
-        let other = self.in_cluster_set.as_deref();
-        self.failover.is_some()
-            || self.gate.is_some()
-            || other.is_some_and(|other| other.failover.is_some())
+    fn have_state(&self) -> bool {
+        self.global.failover.is_some()
+            || self.global.gate.is_some()
+            || self
+                .cluster_set
+                .is_some_and(|other| other.failover.is_some())
     }
 }
 
 impl ServiceState {
     /// Returns the state that a table shows. It replaces a state that was lost in a panic.
-    pub fn of(service: &Service) -> Self {
+    pub fn of(table: &Table, service: &Service) -> Self {
         let failover = |service: &Service| Some(service.failover.as_ref()?.state.clone());
+        let versions = Versions::of(table, &service.key);
+        let other = versions.and_then(|versions| versions.cluster_set);
         Self {
             failover: failover(service),
-            cluster_set_failover: service.in_cluster_set.as_deref().and_then(failover),
+            cluster_set_failover: other.and_then(failover),
             gate: service.gate.as_ref().map(|gate| gate.state()),
             settings: None,
             gone_since: None,

@@ -63,7 +63,7 @@ pub fn write_zone_file(
         file.write_records(child.name.as_str(), child, &[RecordType::NS])?;
         file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA])?;
     }
-    for service in table.sorted_services() {
+    for service in table.of(zone.kind.profile()).sorted() {
         // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
         let names = names_of_service(zone, table, service).into_iter();
         for owner in names.filter(|owner| *owner != ns_host) {
@@ -170,7 +170,8 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 /// Returns the names that own records of services, sorted.
 pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
     let names = |service| names_of_service(zone, table, service);
-    table.services().flat_map(names).collect()
+    let services = table.of(zone.kind.profile());
+    services.iter().flat_map(names).collect()
 }
 
 /// Returns the names of a service that own records, sorted. Some may belong to another service.
@@ -200,7 +201,6 @@ fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<S
 
 /// Adds the names of a service in a zone with the profile `mcs`.
 fn add_cluster_set_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
-    let service = service.in_cluster_set.as_deref().unwrap_or(service);
     for endpoint in &service.endpoints {
         if endpoint.is_selected {
             add_with_ports(names, endpoint, base.to_owned());

@@ -31,7 +31,7 @@ use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
 use crate::model::{ClusterName, Port};
-use crate::table::{Endpoint, Service, Table};
+use crate::table::{Endpoint, Profile, Service, Services, Table};
 
 /// The label between namespace and zone, in zones with the profile `mcs`.
 const SVC: &str = "svc";
@@ -96,7 +96,9 @@ fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) 
         ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
         _ if is_reverse => Reading::Missing(zone, MissingReason::NoForm),
         ["dns-version"] => Reading::Version(zone),
-        labels if zone.kind == ZoneKind::ClusterSet => read_cluster_set(zone, table, name, labels),
+        labels if zone.kind == ZoneKind::ClusterSet => {
+            read_cluster_set(zone, table.of(Profile::ClusterSet), name, labels)
+        }
         labels => below_apex(zone, table, name, labels),
     }
 }
@@ -145,7 +147,7 @@ fn is_of_zone(labels: &[&str]) -> bool {
 
 /// Returns whether the labels are those of `N.Z` or `dns.Z`, above existing names.
 fn is_parent(table: &Table, labels: &[&str]) -> bool {
-    matches!(labels, [label] if *label == "dns" || table.has_names_in(label))
+    matches!(labels, [label] if *label == "dns" || table.of(Profile::Global).has_names_in(label))
 }
 
 /// Returns whether the names of a service belong to the short names of another one. Settings alone, or skipped objects,
@@ -198,23 +200,19 @@ fn look_up_short<'t>(
 /// Interprets the labels below the apex of a zone with the profile `mcs`.
 fn read_cluster_set<'t>(
     zone: &'t Zone,
-    table: &'t Table,
+    services: &'t Services,
     name: &Name,
     labels: &[&str],
 ) -> Reading<'t> {
     let (prefix, path) = Prefix::split(labels);
     let missing = |reason| Reading::Missing(zone, reason);
     let (exists, reason) = match path {
-        [SVC] if prefix.is_none() => (
-            table.has_cluster_set_names_in(None),
-            MissingReason::NoService,
-        ),
-        [namespace, SVC] if prefix.is_none() => (
-            table.has_cluster_set_names_in(Some(namespace)),
-            MissingReason::NoService,
-        ),
+        [SVC] if prefix.is_none() => (services.has_names(), MissingReason::NoService),
+        [namespace, SVC] if prefix.is_none() => {
+            (services.has_names_in(namespace), MissingReason::NoService)
+        }
         [cluster, service, namespace, SVC] if prefix.is_none() => {
-            let service = table.service_in_cluster_set(namespace, service);
+            let service = services.service(namespace, service);
             let has_hosts = service.is_some_and(|service| has_hosts(service, cluster));
             (has_hosts, MissingReason::NoForm)
         }
@@ -224,7 +222,7 @@ fn read_cluster_set<'t>(
                 prefix,
                 targets: Targets::ClusterSet(name.start_of(labels.len() - 3)),
             };
-            return match table.service_in_cluster_set(namespace, service) {
+            return match services.service(namespace, service) {
                 Some(service) => look_up(zone, service, part),
                 None => missing(MissingReason::NoService),
             };

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::name::Name;
 use super::zone_name::ZoneName;
+use crate::table::Profile;
 
 /// A zone that is served authoritatively.
 #[derive(Clone, Debug)]
@@ -38,6 +39,18 @@ pub struct Zones {
     longest_first: Vec<Zone>,
     /// Indices of `longest_first`, in the order in which the zones were given.
     given: Vec<usize>,
+}
+
+// === impl ZoneKind ===
+
+impl ZoneKind {
+    /// Returns the profile of the zone. The names in a reverse zone point to names of the profile `global`.
+    pub fn profile(&self) -> Profile {
+        match self {
+            Self::Forward | Self::Reverse(_) => Profile::Global,
+            Self::ClusterSet => Profile::ClusterSet,
+        }
+    }
 }
 
 // === impl Zones ===

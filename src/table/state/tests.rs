@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::Watch;
-use crate::table::{Endpoint, Table};
+use crate::table::Endpoint;
 use crate::testing::{
     endpoint, exported, federated, flat_mirror, gateway, local, mirror, parsed, rules,
     service_mirror, store,
@@ -91,7 +91,7 @@ impl World {
                 let settings = state.settings.clone();
                 let shown = ServiceState {
                     settings,
-                    ..ServiceState::of(service)
+                    ..ServiceState::of(&self.table, service)
                 };
                 assert_eq!(shown, *state);
             }
@@ -355,7 +355,7 @@ fn name_waits_for_expected_clusters() {
         awaited.map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(awaited(&world), ["east", "west"]);
-    assert!(world.table.has_names_in("prod"));
+    assert!(world.table.of(Profile::Global).has_names_in("prod"));
     assert!(world.opened.is_empty());
     let (east, all) = (headless(true, true)[..3].to_vec(), headless(true, false));
     world.set(1, &with(east, expected()));

@@ -68,8 +68,6 @@ fn without_identity_conflicts(service: &Service) -> Service {
     service
         .conflicts
         .retain(|conflict| conflict.kind != ConflictKind::Identity);
-    let other = service.in_cluster_set.as_deref();
-    service.in_cluster_set = other.map(|other| Box::new(without_identity_conflicts(other)));
     service
 }
 

@@ -37,13 +37,8 @@ fn submariner(east: bool, west: bool) -> Vec<Value> {
 
 /// Returns the clusters that the name of the service returns in zones with a profile.
 fn answer_in(world: &World, profile: Profile) -> Vec<&str> {
-    let service = match profile {
-        Profile::Global => world.service(),
-        Profile::ClusterSet => {
-            (world.service().in_cluster_set.as_deref()).unwrap_or_else(|| world.service())
-        }
-    };
-    World::answer_of(service)
+    let [name, namespace] = world.service().key.labels();
+    World::answer_of(world.table.of(profile).service(namespace, name).unwrap())
 }
 
 #[test]
