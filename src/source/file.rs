@@ -8,20 +8,22 @@
 //! [`Feeds`] requests it.
 
 mod objects;
+mod read;
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::error::SendError;
 use tracing::{info, warn};
 
 pub use objects::{Lists, parse_texts, read_objects};
+pub use read::FileError;
+
+use read::read_text;
 
 use super::{Feed, Feeds, Update, Updates};
 use crate::log::error_chain;
-use crate::model::{ObjectRef, Watch};
+use crate::model::Watch;
 
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
@@ -30,49 +32,6 @@ pub struct Timing {
     pub poll: Duration,
     /// The pause between the two reads that must be equal.
     pub settle: Duration,
-}
-
-/// The reason why the files cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// The file cannot be read.
-    #[error("cannot read {}: {}{}", .0.display(), .1, way_out(.1))]
-    Read(PathBuf, #[source] io::Error),
-    /// The file is neither YAML nor JSON.
-    #[error("{}:{line}:{column}: {reason}", .path.display())]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1; 0 if unknown.
-        line: u64,
-        /// Column, from 1; 0 if unknown.
-        column: u64,
-        /// The message of the parser.
-        reason: String,
-    },
-    /// A list cannot be split into objects.
-    #[error("{}: document {document}: {reason}", .path.display())]
-    List {
-        /// The file.
-        path: PathBuf,
-        /// The number of the document, from 1.
-        document: usize,
-        /// The cause.
-        reason: String,
-    },
-    /// The file contains no relevant object.
-    #[error("{}: contains no Service, EndpointSlice or ServiceImport", .0.display())]
-    Empty(PathBuf),
-    /// One object occurs twice.
-    #[error("{object} occurs twice, in {} and in {}", .first.display(), .second.display())]
-    Duplicate {
-        /// The object.
-        object: ObjectRef,
-        /// The file with the first occurrence.
-        first: PathBuf,
-        /// The file with the second occurrence.
-        second: PathBuf,
-    },
 }
 
 impl Default for Timing {
@@ -106,19 +65,6 @@ enum LastRead {
     /// The files must be read again even without a change: their content is held (`--shrink-guard`), a file could not
     /// be read, or the update loop panicked.
     Incomplete,
-}
-
-// === impl FileError ===
-
-impl FileError {
-    fn list(path: &Path, index: usize, reason: String) -> Self {
-        let (path, document) = (path.to_path_buf(), index + 1);
-        Self::List {
-            path,
-            document,
-            reason,
-        }
-    }
 }
 
 // === impl Files ===
@@ -230,31 +176,6 @@ impl LastRead {
             ) => Self::Unusable,
         }
     }
-}
-
-/// Returns what to do after a failed read, if the cause shows it.
-fn way_out(error: &io::Error) -> &'static str {
-    if error.kind() == io::ErrorKind::IsADirectory {
-        "; name each of its files with --file"
-    } else {
-        ""
-    }
-}
-
-/// The path that means standard input.
-const STANDARD_INPUT: &str = "-";
-
-/// Reads a file, or standard input. The latter can be read only once, so its text is kept.
-fn read_text(path: &Path) -> io::Result<String> {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    if path.as_os_str() != STANDARD_INPUT {
-        return std::fs::read_to_string(path);
-    }
-    if let Some(text) = TEXT.get() {
-        return Ok(text.clone());
-    }
-    let text = io::read_to_string(io::stdin())?;
-    Ok(TEXT.get_or_init(|| text).clone())
 }
 
 /// Reads the files twice, with a pause. Returns `None` if the reads differ.

@@ -1,6 +1,7 @@
 //! The source that watches an API server. All use of the `kube` client is in this module.
 
 mod client;
+mod connect_error;
 mod credentials;
 mod failure;
 mod limiter;
@@ -11,6 +12,7 @@ mod position;
 mod query;
 mod replica;
 mod requests;
+mod timing;
 mod watcher;
 
 #[cfg(test)]
@@ -26,8 +28,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tracing::{Instrument, info_span, warn};
 
+pub use connect_error::ConnectError;
 pub use credentials::Credentials;
 pub use replica::{Replica, ReplicaError, ReplicaStream, StreamError};
+pub use timing::Timing;
 
 use credentials::kubeconfig_error;
 use requests::ApiServer;
@@ -36,56 +40,8 @@ use watcher::Watcher;
 use super::{Feeds, Updates};
 use crate::log::error_chain;
 
-/// Intervals of the requests to the API server.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// The requested duration of a watch. A connection that is silent for longer is dead.
-    pub watch_timeout: Duration,
-    /// The interval, without jitter, at which one watch in turn is relisted.
-    pub relist: Duration,
-}
-
 /// Maximum time for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The reason why no client could be created.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The file of the kubeconfig cannot be read.
-    #[error("cannot read the kubeconfig {path}: {source}; set --kubeconfig to an existing file")]
-    Unreadable {
-        /// The path of the file, or a description of the default location.
-        path: String,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The kubeconfig lacks the context.
-    #[error("cannot use the kubeconfig {path}: {problem}; {contexts}; choose one with --context")]
-    Context {
-        /// The path of the file, or a description of the default location.
-        path: String,
-        /// The problem with the context.
-        problem: String,
-        /// A list of the contexts.
-        contexts: String,
-    },
-    /// The kubeconfig cannot be used.
-    #[error("cannot read the kubeconfig {path}")]
-    Kubeconfig {
-        /// The path of the file, or a description of the default location.
-        path: String,
-        /// The cause.
-        #[source]
-        source: Box<kube::config::KubeconfigError>,
-    },
-    /// Neither a kubeconfig nor the service account of a pod is available.
-    #[error("not running in a pod of a cluster ({0}); set --kubeconfig or --file")]
-    NotInCluster(#[source] Box<kube::config::InClusterError>),
-    /// The client cannot be created because of its certificates or credentials.
-    #[error("cannot set up the Kubernetes client")]
-    Client(#[source] Box<kube::Error>),
-}
 
 /// The way to reach the API server.
 #[derive(Clone, Debug)]

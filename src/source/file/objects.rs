@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{FileError, read_text};
+use super::read::{FileError, read_text};
 use crate::model::watch::IMPORT_VERSIONS;
 use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::store::Objects;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use kube::config::{Kubeconfig, KubeconfigError};
 
-use super::ConnectError;
+use super::connect_error::ConnectError;
 
 /// The origin of the configuration of a client.
 #[derive(Clone, Debug)]

@@ -31,13 +31,13 @@ use tracing::{debug, info, warn};
 
 use super::super::backoff::{Backoff, jittered};
 use super::super::{Feed, Feeds, Update, Updates};
-use super::Timing;
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
 };
 use super::overlap::Overlap;
 use super::position::{Expiries, Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
+use super::timing::Timing;
 use crate::model::{KubeObject, Object, ObjectKey, parse};
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
