@@ -37,7 +37,7 @@ use tracing::{debug, warn};
 
 pub use answerer::Answerers;
 pub use bind::{Addresses, BindError, DnsListener};
-pub use connections::Limits;
+pub use connections::ConnectionLimits;
 pub use cookies::Cookies;
 pub use encrypted::{Certificate, Encrypted};
 pub use http::{Lifetime, LocalAddress};
@@ -74,7 +74,7 @@ impl DnsServer {
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
         udp_workers: usize,
-        limits: Limits,
+        limits: ConnectionLimits,
     ) -> io::Result<Self> {
         let budget = memory_limit::budget();
         debug!(budget, "Octets that clients may leave unread");
@@ -87,7 +87,7 @@ impl DnsServer {
         listeners: Vec<DnsListener>,
         answerers: &Answerers,
         udp_workers: usize,
-        limits: Limits,
+        limits: ConnectionLimits,
         budget: Budget,
     ) -> io::Result<Self> {
         let stop = CancellationToken::new();
@@ -121,7 +121,12 @@ impl DnsServer {
     }
 
     /// Starts the encrypted listeners. `limits` applies to TLS and HTTPS connections together.
-    pub fn start_encrypted(&mut self, listeners: Encrypted, answerers: &Answerers, limits: Limits) {
+    pub fn start_encrypted(
+        &mut self,
+        listeners: Encrypted,
+        answerers: &Answerers,
+        limits: ConnectionLimits,
+    ) {
         let answerer = Arc::new(answerers.create());
         let connections = Connections::new(limits, answerer.counters.clone());
         for task in listeners.start(&answerer, &connections, &self.budget, &self.stop) {

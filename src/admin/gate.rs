@@ -16,7 +16,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::host::{ApiHosts, Refusal, host_of};
+use super::host::{ApiHosts, HostRefusal, host_of};
 use crate::server::LocalAddress;
 
 /// Not a constant of `http`. It keeps other sites from embedding responses.
@@ -107,9 +107,9 @@ fn opens_page<B>(request: &http::Request<B>) -> bool {
         && has(SEC_FETCH_DEST, "document")
 }
 
-// === impl Refusal ===
+// === impl HostRefusal ===
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HostRefusal {
     fn into_response(self) -> Response {
         match self {
             Self::Malformed => {

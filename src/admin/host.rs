@@ -34,7 +34,7 @@ pub struct InvalidHost;
 
 /// The reason why the host of a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum HostRefusal {
     /// It has no host, several, or an invalid one (RFC 9112 section 3.2).
     Malformed,
     /// Its host is not allowed (RFC 9110 section 15.5.20).
@@ -50,25 +50,25 @@ impl ApiHosts {
     }
 
     /// Checks the host that a request is for.
-    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), Refusal> {
+    pub(super) fn check<B>(&self, request: &http::Request<B>) -> Result<(), HostRefusal> {
         let mut headers = request.headers().get_all(HOST).iter();
         let header = headers.next();
         if headers.next().is_some() || (header.is_none() && request.version() >= Version::HTTP_11) {
-            return Err(Refusal::Malformed);
+            return Err(HostRefusal::Malformed);
         }
         let text = match (request.uri().authority(), header) {
             // A target in absolute form takes precedence over the header (RFC 9112 section 3.2.2).
             (Some(authority), _) => authority.as_str(),
-            (None, Some(header)) => header.to_str().map_err(|_| Refusal::Malformed)?,
+            (None, Some(header)) => header.to_str().map_err(|_| HostRefusal::Malformed)?,
             // HTTP/1.0. No browser uses it.
             (None, None) => return Ok(()),
         };
-        let host = host_of(text).ok_or(Refusal::Malformed)?;
+        let host = host_of(text).ok_or(HostRefusal::Malformed)?;
         let local = request.extensions().get::<LocalAddress>();
         if self.is_allowed(&host, local) {
             Ok(())
         } else {
-            Err(Refusal::Misdirected(host))
+            Err(HostRefusal::Misdirected(host))
         }
     }
 
@@ -170,8 +170,8 @@ mod tests {
         let hosts = ApiHosts::new(allowed.to_vec());
         match hosts.check(&request.body(()).unwrap()) {
             Ok(()) => ALLOWED,
-            Err(Refusal::Malformed) => MALFORMED,
-            Err(Refusal::Misdirected(_)) => MISDIRECTED,
+            Err(HostRefusal::Malformed) => MALFORMED,
+            Err(HostRefusal::Misdirected(_)) => MISDIRECTED,
         }
     }
 

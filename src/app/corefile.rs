@@ -41,7 +41,11 @@ pub(super) async fn print_corefile(args: CorefileArgs) -> anyhow::Result<ExitCod
             },
         )?,
         None => {
-            let access = access(kubeconfig.as_ref(), context.as_ref(), kube::Access::Auto);
+            let access = access(
+                kubeconfig.as_ref(),
+                context.as_ref(),
+                kube::KubeAccess::Auto,
+            );
             let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await?;
             let setting = async {
                 let address = find_address(&cluster, address, service.as_ref()).await?;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use super::api::Api;
 use super::flags::log_to_stderr;
-use super::origin::{Chosen, Document, Server, find_server, note};
+use super::origin::{ChosenServer, Server, ServerDocument, find_server, note};
 use super::output::{json, print, yaml};
 use super::screen::{harmless, write};
 use super::source::access;
@@ -102,7 +102,7 @@ async fn find(args: &EventsArgs) -> anyhow::Result<Server> {
     let access = access(
         args.kubeconfig.as_ref(),
         args.context.as_ref(),
-        kube::Access::Auto,
+        kube::KubeAccess::Auto,
     );
     let found = find_server(&args.server, access).await?;
     found.map_err(|error| anyhow!(error).context("only a running server has events"))
@@ -183,7 +183,7 @@ impl Selection<'_> {
 }
 
 /// Returns the lines above the events.
-fn heading(output: EventsOutput, chosen: Option<&Chosen>) -> String {
+fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
     let columns = match output {
         EventsOutput::Text => {
             "TIME                  KIND               SERVICE                   TEXT\n"
@@ -199,8 +199,12 @@ fn heading(output: EventsOutput, chosen: Option<&Chosen>) -> String {
 }
 
 /// Returns all events.
-fn all(events: &Events, output: EventsOutput, chosen: Option<&Chosen>) -> anyhow::Result<String> {
-    let document = Document {
+fn all(
+    events: &Events,
+    output: EventsOutput,
+    chosen: Option<&ChosenServer>,
+) -> anyhow::Result<String> {
+    let document = ServerDocument {
         content: events,
         origin: chosen,
     };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use tokio::task::JoinSet;
 
-use super::source::Source;
+use super::source::SelectedSource;
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::source::{Feeds, ShrinkGuard, UpdateSettings, kube};
 use crate::table::Publisher;
@@ -15,7 +15,7 @@ use crate::table::publish::Reader;
 /// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The intervals for a command that ends when it has a table.
-pub(super) const ONE_SHOT_TIMING: kube::Timing = kube::Timing {
+pub(super) const ONE_SHOT_TIMING: kube::WatchTiming = kube::WatchTiming {
     watch_timeout: FIRST_TABLE_TIMEOUT,
     relist: FIRST_TABLE_TIMEOUT,
 };
@@ -33,7 +33,7 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
     let feeds = Feeds::new(&args.namespace, model.mcs());
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let source = Source::open(args, ONE_SHOT_TIMING, kube::Access::Auto).await?;
+    let source = SelectedSource::open(args, ONE_SHOT_TIMING, kube::KubeAccess::Auto).await?;
     let mut tasks = JoinSet::new();
     let settings = UpdateSettings {
         rules: model.rules(),
@@ -58,13 +58,13 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
 
 impl TableSource {
     /// Returns the origin of a source.
-    fn of(source: &Source) -> Self {
+    fn of(source: &SelectedSource) -> Self {
         match source {
-            Source::Files(_) => Self {
+            SelectedSource::Files(_) => Self {
                 cluster: None,
                 way_out: "check the files of --file".to_owned(),
             },
-            Source::Cluster(cluster) => Self {
+            SelectedSource::Cluster(cluster) => Self {
                 cluster: Some((
                     cluster.url().trim_end_matches('/').to_owned(),
                     cluster.credentials().to_string(),

@@ -9,7 +9,7 @@ use http::Uri;
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
-use super::origin::{Chosen, Document, Origin, note};
+use super::origin::{ChosenServer, Origin, ServerDocument, note};
 use super::output::{json, print, yaml};
 use super::screen::{Screen, harmless};
 use super::source::access;
@@ -89,7 +89,7 @@ async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<Table
 
 impl TableContent {
     /// Returns the table in the requested format, with its origin.
-    fn text(&self, output: TableOutput, chosen: Option<&Chosen>) -> anyhow::Result<String> {
+    fn text(&self, output: TableOutput, chosen: Option<&ChosenServer>) -> anyhow::Result<String> {
         let report = match self {
             Self::Zone(text) => return Ok(with_heading(chosen, "; ", text)),
             Self::Report(report) => report,
@@ -109,13 +109,13 @@ impl TableContent {
 }
 
 /// Returns a text below the lines about its origin.
-fn with_heading(chosen: Option<&Chosen>, start: &str, text: &str) -> String {
+fn with_heading(chosen: Option<&ChosenServer>, start: &str, text: &str) -> String {
     let heading = chosen.map(|chosen| chosen.heading(start));
     harmless(&(heading.unwrap_or_default() + text))
 }
 
-fn document<'a, T>(content: &'a T, origin: Option<&'a Chosen>) -> Document<'a, T> {
-    Document { content, origin }
+fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDocument<'a, T> {
+    ServerDocument { content, origin }
 }
 
 /// Prints the explanation of a name or an address, by a running server or by the table of a source.
@@ -200,7 +200,7 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
         let access = access(
             source.kubeconfig.as_ref(),
             source.context.as_ref(),
-            kube::Access::Auto,
+            kube::KubeAccess::Auto,
         );
         let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await.ok()?;
         let service = cluster.service(name).await.ok()??;

@@ -1,7 +1,7 @@
 //! The origin of the data of `explain`, `table` and `events`: a running server, or objects.
 //!
 //! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If none can be reached, the
-//! objects are read directly. Then no flag says where the data is from, so the output does ([`Chosen`]).
+//! objects are read directly. Then no flag says where the data is from, so the output does ([`ChosenServer`]).
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ struct Found {
 
 /// The origin of an output that no flag names.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Chosen {
+pub(super) struct ChosenServer {
     /// The namespace and name of the pod that answered. `None`: the output was computed from objects.
     pod: Option<String>,
     /// Why the output may differ from the answers of the servers.
@@ -78,11 +78,11 @@ pub(super) struct Chosen {
 
 /// A document with its origin.
 #[derive(Serialize)]
-pub(super) struct Document<'a, T> {
+pub(super) struct ServerDocument<'a, T> {
     #[serde(flatten)]
     pub(super) content: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) origin: Option<&'a Chosen>,
+    pub(super) origin: Option<&'a ChosenServer>,
 }
 
 // === impl Origin ===
@@ -118,10 +118,10 @@ impl Origin {
     }
 
     /// Returns the origin, if no flag names it.
-    pub(super) fn chosen(&self) -> Option<Chosen> {
+    pub(super) fn chosen(&self) -> Option<ChosenServer> {
         match self {
             Self::Server(server) => server.chosen(),
-            Self::Objects(_, reason) => reason.as_ref().map(|reason| Chosen {
+            Self::Objects(_, reason) => reason.as_ref().map(|reason| ChosenServer {
                 pod: None,
                 notes: vec![reason.clone()],
             }),
@@ -129,7 +129,7 @@ impl Origin {
     }
 
     /// Like [`Self::chosen`], with the differences between the replicas.
-    pub(super) async fn chosen_and_compared(&mut self) -> Option<Chosen> {
+    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
         let mut chosen = self.chosen()?;
         if let Self::Server(server) = self {
             chosen.notes.extend(server.differences().await);
@@ -172,9 +172,9 @@ impl Origin {
 
 impl Server {
     /// Returns the replica that was found.
-    pub(super) fn chosen(&self) -> Option<Chosen> {
+    pub(super) fn chosen(&self) -> Option<ChosenServer> {
         let Replica { namespace, pod, .. } = &self.found.as_ref()?.replica;
-        Some(Chosen {
+        Some(ChosenServer {
             pod: Some(format!("{namespace}/{pod}")),
             notes: Vec::new(),
         })
@@ -235,9 +235,9 @@ impl Found {
     }
 }
 
-// === impl Chosen ===
+// === impl ChosenServer ===
 
-impl Chosen {
+impl ChosenServer {
     /// Returns the first lines of a text. Each starts with `start`, for example that of a comment.
     pub(super) fn heading(&self, start: &str) -> String {
         let pod = self.pod.iter().map(|pod| format!("answered by pod {pod}"));
@@ -253,9 +253,13 @@ async fn status(api: &mut Api) -> anyhow::Result<Value> {
     serde_json::from_str(&text).context("cannot parse the status of the server")
 }
 
-fn access_of(view: &ViewArgs) -> kube::Access {
+fn access_of(view: &ViewArgs) -> kube::KubeAccess {
     let (kubeconfig, context) = (&view.source.kubeconfig, &view.source.context);
-    access(kubeconfig.as_ref(), context.as_ref(), kube::Access::Auto)
+    access(
+        kubeconfig.as_ref(),
+        context.as_ref(),
+        kube::KubeAccess::Auto,
+    )
 }
 
 /// Returns the named server, or a ready replica.
@@ -265,7 +269,7 @@ fn access_of(view: &ViewArgs) -> kube::Access {
 /// If the kubeconfig cannot be used. The inner error: if no replica can be reached.
 pub(super) async fn find_server(
     args: &ServerArgs,
-    access: kube::Access,
+    access: kube::KubeAccess,
 ) -> anyhow::Result<Result<Server, ReplicaError>> {
     if let Some(url) = &args.server {
         let api = Api::at(url);

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::flags::{level, zones};
-use super::source::Source;
+use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, log_unknown};
 use crate::admin::{AdminState, ApiHosts, Facts, Liveness, Metrics, admin_routes, api_routes};
@@ -28,7 +28,7 @@ use crate::log::start_queued_logging;
 use crate::model::Watch;
 use crate::server::counters::CounterSet;
 use crate::server::{
-    Answerers, Cookies, DnsListener, DnsServer, Encrypted, Limits, TCP_IDLE, descriptors,
+    Answerers, ConnectionLimits, Cookies, DnsListener, DnsServer, Encrypted, TCP_IDLE, descriptors,
     ns_addresses,
 };
 use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
@@ -71,7 +71,7 @@ pub(super) struct Started {
 
 /// The external resources that the flags name. They are opened before anything is bound, so that an error is early.
 struct Resources {
-    source: Source,
+    source: SelectedSource,
     update_settings: UpdateSettings,
     encrypted: Option<Encrypted>,
     cookies: Cookies,
@@ -82,11 +82,11 @@ struct Resources {
 impl Resources {
     async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
         let (watch_timeout, relist) = (args.watch_timeout, args.relist);
-        let timing = kube::Timing {
+        let timing = kube::WatchTiming {
             watch_timeout,
             relist,
         };
-        let source = Source::open(&args.source, timing, kube::Access::Pod).await?;
+        let source = SelectedSource::open(&args.source, timing, kube::KubeAccess::Pod).await?;
         let encrypted = args.encrypted.clone().options();
         Ok(Self {
             update_settings: update_settings(args, &source),
@@ -98,7 +98,7 @@ impl Resources {
     }
 }
 
-fn update_settings(args: &ServeArgs, source: &Source) -> UpdateSettings {
+fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings {
     let snapshots = |path| {
         let scope = SnapshotScope {
             source: source.location(),
@@ -111,8 +111,8 @@ fn update_settings(args: &ServeArgs, source: &Source) -> UpdateSettings {
     UpdateSettings {
         rules: args.model.rules(),
         shrink_guard: match source {
-            Source::Files(_) => args.shrink_guard.for_files(),
-            Source::Cluster(_) => args.shrink_guard,
+            SelectedSource::Files(_) => args.shrink_guard.for_files(),
+            SelectedSource::Cluster(_) => args.shrink_guard,
         },
         snapshot: args.snapshot.clone().map(snapshots),
         max_stale: args.max_stale,
@@ -163,8 +163,8 @@ impl BoundListeners {
     }
 
     /// Returns the limits of connections: those of the flags, or less if the system grants fewer file descriptors.
-    fn limits(&self, args: &ServeArgs, udp_workers: usize) -> anyhow::Result<Limits> {
-        let wanted = Limits {
+    fn limits(&self, args: &ServeArgs, udp_workers: usize) -> anyhow::Result<ConnectionLimits> {
+        let wanted = ConnectionLimits {
             total: args.tcp_connections as usize,
             per_address: args.tcp_connections_per_address as usize,
         };

@@ -10,17 +10,17 @@ use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
 
 /// A source that is open but not running.
-pub(super) enum Source {
+pub(super) enum SelectedSource {
     Files(file::Files),
     Cluster(Box<kube::Cluster>),
 }
 
-impl Source {
+impl SelectedSource {
     /// Opens the source that the flags select; without such flags, the API server as `default` specifies.
     pub(super) async fn open(
         args: &SourceArgs,
-        timing: kube::Timing,
-        default: kube::Access,
+        timing: kube::WatchTiming,
+        default: kube::KubeAccess,
     ) -> anyhow::Result<Self> {
         let SourceArgs {
             file,
@@ -31,7 +31,7 @@ impl Source {
         if !file.is_empty() {
             return Ok(Self::Files(file::Files::open(
                 file.clone(),
-                file::Timing::default(),
+                file::FileTiming::default(),
             )?));
         }
         let access = access(kubeconfig.as_ref(), context.as_ref(), default);
@@ -75,11 +75,11 @@ impl Source {
 pub(super) fn access(
     kubeconfig: Option<&PathBuf>,
     context: Option<&String>,
-    default: kube::Access,
-) -> kube::Access {
+    default: kube::KubeAccess,
+) -> kube::KubeAccess {
     match (kubeconfig, context) {
         (None, None) => default,
-        (path, context) => kube::Access::Kubeconfig {
+        (path, context) => kube::KubeAccess::Kubeconfig {
             path: path.cloned(),
             context: context.cloned(),
         },

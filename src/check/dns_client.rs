@@ -17,7 +17,7 @@ use crate::zone::RecordType;
 
 /// The transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum ClientTransport {
     /// UDP, and TCP if the reply is truncated.
     Udp,
     /// TCP.
@@ -47,7 +47,7 @@ const UDP_PAYLOAD_SIZE: u16 = 1232;
 /// A sentence, if there is no valid reply.
 pub async fn query(
     server: SocketAddr,
-    transport: Transport,
+    transport: ClientTransport,
     recursion: Recursion,
     name: &str,
     rtype: RecordType,
@@ -65,11 +65,11 @@ pub async fn query(
 /// Sends a query and returns the reply. If the reply over UDP is truncated, repeats the query over TCP.
 async fn exchange(
     server: SocketAddr,
-    transport: Transport,
+    transport: ClientTransport,
     query: &Message,
 ) -> Result<Message, String> {
     let packet = query.to_vec().map_err(|error| error.to_string())?;
-    if transport == Transport::Udp {
+    if transport == ClientTransport::Udp {
         let reply = over_udp(server, &packet, query).await?;
         if !reply.metadata.truncation {
             return Ok(reply);
@@ -229,7 +229,7 @@ mod tests {
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let server = closed.local_addr().unwrap();
         drop(closed);
-        for transport in [Transport::Udp, Transport::Tcp] {
+        for transport in [ClientTransport::Udp, ClientTransport::Tcp] {
             let result = query(
                 server,
                 transport,

@@ -11,7 +11,7 @@ use super::dns::{CHECK_REACHABILITY, QueryResult, Reply, is_of_global_dns, rcode
 use super::{Check, Fact, Finding, NotChecked, list_some};
 use crate::wire::Rcode;
 use crate::zone::ZoneName;
-pub use question::{Origin, Question, Target, question_of, smallest, targets};
+pub use question::{Question, QuestionOrigin, Target, question_of, smallest, targets};
 
 /// The way of one name from a program on this machine to an endpoint.
 #[derive(Clone, Debug)]
@@ -182,7 +182,7 @@ fn other_answer(way: &EndToEnd, reply: &ResolverReply, is_first: bool) -> Findin
     };
     // A missing stub zone is normal between the installation and the stanza. Programs use further name servers if the
     // first one fails; musl uses all of them at once.
-    let is_red = is_first && (cause == Cause::Wrong || way.question.origin == Origin::Flag);
+    let is_red = is_first && (cause == Cause::Wrong || way.question.origin == QuestionOrigin::Flag);
     if is_red {
         Check::ClusterAnswer.red(sentence, hint)
     } else {

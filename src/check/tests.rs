@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::dns::{DnsFacts, Reply};
-use super::end_to_end::{Connection, EndToEnd, Origin, Question, ResolverReply, Target};
+use super::end_to_end::{Connection, EndToEnd, Question, QuestionOrigin, ResolverReply, Target};
 use super::objects::{Failure, LinkedService};
 use super::permissions::{Permission, Review, needed, not_needed};
 use super::*;
@@ -107,7 +107,7 @@ pub(super) fn way() -> EndToEnd {
         question: Question {
             name: "db.prod.global.".to_owned(),
             rtype: RecordType::A,
-            origin: Origin::Table,
+            origin: QuestionOrigin::Table,
         },
         server: "10.96.0.53:53".parse().unwrap(),
         direct: Ok(reply()),

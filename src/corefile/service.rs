@@ -53,13 +53,13 @@ pub enum ClusterIpError {
 /// A Service, reduced to the fields in use.
 #[derive(Deserialize)]
 struct Service {
-    metadata: Metadata,
+    metadata: ServiceMetadata,
     #[serde(default)]
     spec: Spec,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct ServiceMetadata {
     namespace: String,
     name: String,
 }
@@ -72,11 +72,11 @@ struct Spec {
     cluster_ip: String,
     #[serde(rename = "clusterIPs")]
     cluster_ips: Vec<String>,
-    ports: Vec<Port>,
+    ports: Vec<ServicePort>,
 }
 
 #[derive(Deserialize)]
-struct Port {
+struct ServicePort {
     port: u16,
 }
 

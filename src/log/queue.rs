@@ -17,16 +17,16 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The queue of the log thread. Clones share it.
 #[derive(Clone)]
-pub struct LogQueue(Arc<Shared>);
+pub struct LogQueue(Arc<SharedQueue>);
 
-struct Shared {
-    items: Sender<Item>,
+struct SharedQueue {
+    items: Sender<QueuedLine>,
     /// Octets of the queued lines, including the line that is being written.
     waiting: AtomicUsize,
     lost: Arc<AtomicU64>,
 }
 
-enum Item {
+enum QueuedLine {
     Line(Vec<u8>),
     /// Requests a signal after everything before it has been written.
     Flush(SyncSender<()>),
@@ -50,7 +50,7 @@ impl LogQueue {
     pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
         let (items, inbox) = channel();
         let lost = Arc::<AtomicU64>::default();
-        let queue = Self(Arc::new(Shared {
+        let queue = Self(Arc::new(SharedQueue {
             items,
             waiting: AtomicUsize::new(0),
             lost: lost.clone(),
@@ -66,19 +66,19 @@ impl LogQueue {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// Writes all items. It never returns, because it holds a sender itself.
-    fn write_all(&self, inbox: &Receiver<Item>, mut to: impl Write) {
+    fn write_all(&self, inbox: &Receiver<QueuedLine>, mut to: impl Write) {
         for item in inbox {
             match item {
-                Item::Line(line) => {
+                QueuedLine::Line(line) => {
                     if to.write_all(&line).is_err() {
                         self.lost.fetch_add(1, Relaxed);
                     }
                     self.waiting.fetch_sub(line.len(), Relaxed);
                 }
                 // An error means that the receiver no longer waits.
-                Item::Flush(written) => _ = written.send(()),
+                QueuedLine::Flush(written) => _ = written.send(()),
             }
         }
     }
@@ -87,13 +87,14 @@ impl Shared {
 impl Write for &LogQueue {
     /// Adds a line to the queue, or counts it as lost.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let Shared {
+        let SharedQueue {
             items,
             waiting,
             lost,
         } = &*self.0;
         let before = waiting.fetch_add(line.len(), Relaxed);
-        if before + line.len() > MAX_QUEUED || items.send(Item::Line(line.to_vec())).is_err() {
+        if before + line.len() > MAX_QUEUED || items.send(QueuedLine::Line(line.to_vec())).is_err()
+        {
             waiting.fetch_sub(line.len(), Relaxed);
             lost.fetch_add(1, Relaxed);
         }
@@ -125,7 +126,7 @@ impl LogGuard {
 impl Drop for LogGuard {
     fn drop(&mut self) {
         let (written, receiver) = sync_channel(1);
-        if self.queue.0.items.send(Item::Flush(written)).is_ok() {
+        if self.queue.0.items.send(QueuedLine::Flush(written)).is_ok() {
             // An error means that the reader is too slow. Its lines are lost.
             let _ = receiver.recv_timeout(FLUSH_TIMEOUT);
         }

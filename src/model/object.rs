@@ -19,7 +19,7 @@ use super::{ObjectKey, key};
 #[derive(Debug)]
 pub struct KubeObject<'j> {
     json: &'j str,
-    head: Head<'j>,
+    head: ObjectHead<'j>,
     /// The reason for which `metadata` cannot be read.
     problem: Option<String>,
 }
@@ -32,7 +32,7 @@ pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
 /// The fields that identify an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Head<'j> {
+struct ObjectHead<'j> {
     #[serde(borrow)]
     api_version: Option<JsonText<'j>>,
     #[serde(borrow)]
@@ -223,7 +223,7 @@ impl<'j> KubeObject<'j> {
     }
 
     /// Reads only the kind of an object, if `metadata` is invalid.
-    fn read_kind(json: &'j str) -> Head<'j> {
+    fn read_kind(json: &'j str) -> ObjectHead<'j> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
         struct Kind<'j> {
@@ -234,7 +234,7 @@ impl<'j> KubeObject<'j> {
         }
         let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
         let metadata = None;
-        Head {
+        ObjectHead {
             api_version,
             kind,
             metadata,

@@ -74,7 +74,7 @@ pub enum Mcs {
 }
 
 /// The row of a watch.
-struct Row {
+struct WatchRow {
     watch: Watch,
     /// Its name in logs and `/readyz`: the resource and the selector in words.
     name: &'static str,
@@ -97,15 +97,15 @@ enum Requirement {
 use Requirement::{Absent, Differs, Equals, Exists};
 
 /// The watches, in the order of their discriminants.
-static ROWS: [Row; 7] = [
-    Row {
+static ROWS: [WatchRow; 7] = [
+    WatchRow {
         watch: Watch::Services,
         name: "Services",
         kind: Kind::Service,
         labels: &[],
         mcs: Mcs::Off,
     },
-    Row {
+    WatchRow {
         watch: Watch::MirrorSlices,
         name: "EndpointSlices of mirrors",
         kind: Kind::EndpointSlice,
@@ -115,7 +115,7 @@ static ROWS: [Row; 7] = [
         ],
         mcs: Mcs::Off,
     },
-    Row {
+    WatchRow {
         watch: Watch::LocalSlices,
         name: "EndpointSlices of headless Services",
         kind: Kind::EndpointSlice,
@@ -128,7 +128,7 @@ static ROWS: [Row; 7] = [
         ],
         mcs: Mcs::Off,
     },
-    Row {
+    WatchRow {
         watch: Watch::ForeignSlices,
         name: "EndpointSlices of other controllers",
         kind: Kind::EndpointSlice,
@@ -142,7 +142,7 @@ static ROWS: [Row; 7] = [
         ],
         mcs: Mcs::Off,
     },
-    Row {
+    WatchRow {
         watch: Watch::ExportedSlices,
         name: "EndpointSlices of exported Services",
         kind: Kind::EndpointSlice,
@@ -156,14 +156,14 @@ static ROWS: [Row; 7] = [
         ],
         mcs: Mcs::Off,
     },
-    Row {
+    WatchRow {
         watch: Watch::ServiceImports,
         name: "ServiceImports",
         kind: Kind::ServiceImport,
         labels: &[],
         mcs: Mcs::On,
     },
-    Row {
+    WatchRow {
         watch: Watch::ImportSlices,
         name: "EndpointSlices of ServiceImports",
         kind: Kind::EndpointSlice,
@@ -188,7 +188,7 @@ impl Watch {
         all
     };
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static WatchRow {
         &ROWS[self as usize]
     }
 

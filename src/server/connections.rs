@@ -25,7 +25,7 @@ use crate::server::counters::Counters;
 
 /// Maximum numbers of open TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// `--tcp-connections`: for all clients.
     pub total: usize,
     /// `--tcp-connections-per-address`: for the client addresses of one prefix.
@@ -34,10 +34,10 @@ pub struct Limits {
 
 /// The open connections of all TCP listeners. Clones share them.
 #[derive(Clone)]
-pub(super) struct Connections(Arc<Shared>);
+pub(super) struct Connections(Arc<SharedConnections>);
 
-struct Shared {
-    limits: Limits,
+struct SharedConnections {
+    limits: ConnectionLimits,
     counters: Arc<Counters>,
     started: Instant,
     failures: LogLimiter,
@@ -49,13 +49,13 @@ struct Shared {
 #[derive(Default)]
 struct OpenConnections {
     /// Connections by number, in order of arrival.
-    all: BTreeMap<u64, Arc<Entry>>,
+    all: BTreeMap<u64, Arc<OpenConnection>>,
     per_prefix_count: BTreeMap<ClientPrefix, usize>,
     next: u64,
 }
 
 /// The shared state of a connection.
-struct Entry {
+struct OpenConnection {
     address: IpAddr,
     /// Microseconds from the start of the server to the last query, or to the start of the connection if it had no
     /// query.
@@ -68,24 +68,24 @@ struct Entry {
 pub(super) struct Slot {
     connections: Connections,
     number: u64,
-    entry: Arc<Entry>,
+    entry: Arc<OpenConnection>,
 }
 
 // === impl Connections ===
 
 impl Connections {
-    pub(super) fn new(limits: Limits, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(limits: ConnectionLimits, counters: Arc<Counters>) -> Self {
         Self::with_fallback(limits, counters, None)
     }
 
     /// Creates a set of connections that are too important to be closed if descriptors are exhausted. A connection of
     /// `fallback` is closed instead.
     pub(super) fn with_fallback(
-        limits: Limits,
+        limits: ConnectionLimits,
         counters: Arc<Counters>,
         fallback: Option<Self>,
     ) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedConnections {
             limits,
             counters,
             started: Instant::now(),
@@ -98,7 +98,7 @@ impl Connections {
     /// Registers a connection from `address`. If there are too many, another one is displaced.
     pub(super) fn register(&self, address: IpAddr) -> Slot {
         let limits = self.0.limits;
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(OpenConnection {
             address,
             last_query: AtomicU64::new(self.now()),
             displaced: CancellationToken::new(),
@@ -146,7 +146,7 @@ impl Connections {
         Self::displace(longest);
     }
 
-    fn displace(entry: Option<Arc<Entry>>) {
+    fn displace(entry: Option<Arc<OpenConnection>>) {
         if let Some(entry) = entry {
             entry.displaced.cancel();
         }
@@ -172,14 +172,17 @@ impl OpenConnections {
     }
 
     /// Removes and returns the candidate that has been idle longest.
-    fn take_longest_idle(&mut self, is_candidate: impl Fn(&Entry) -> bool) -> Option<Arc<Entry>> {
+    fn take_longest_idle(
+        &mut self,
+        is_candidate: impl Fn(&OpenConnection) -> bool,
+    ) -> Option<Arc<OpenConnection>> {
         let candidates = self.all.iter().filter(|(_, entry)| is_candidate(entry));
         let longest = candidates.min_by_key(|(_, entry)| entry.last_query.load(Relaxed));
         let number = *longest?.0;
         self.remove(number)
     }
 
-    fn remove(&mut self, number: u64) -> Option<Arc<Entry>> {
+    fn remove(&mut self, number: u64) -> Option<Arc<OpenConnection>> {
         let entry = self.all.remove(&number)?;
         let prefix = entry.address.into();
         if let Some(count) = self.per_prefix_count.get_mut(&prefix) {
@@ -221,7 +224,7 @@ mod tests {
     use std::time::Duration;
 
     fn connections(total: usize, per_address: usize) -> Connections {
-        Connections::new(Limits { total, per_address }, Arc::default())
+        Connections::new(ConnectionLimits { total, per_address }, Arc::default())
     }
 
     fn is_displaced(slot: &Slot) -> bool {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tracing::{info, warn};
 
-use super::file_change::{Content, read_content, wait_for_change};
+use super::file_change::{FileContent, read_content, wait_for_change};
 use crate::log::error_chain;
 use crate::wire::cookie::{InvalidSecrets, MAX_AGE};
 use crate::wire::{CookieSecret, CookieSecrets};
@@ -90,7 +90,7 @@ impl Cookies {
         }
     }
 
-    fn reload(&self, path: &Path, content: &Content) {
+    fn reload(&self, path: &Path, content: &FileContent) {
         match parse(path, content) {
             Ok(new) if new == *self.current() => {}
             Ok(new) => {
@@ -127,7 +127,7 @@ impl Cookies {
     }
 }
 
-fn parse(path: &Path, content: &Content) -> Result<CookieSecrets, CookieError> {
+fn parse(path: &Path, content: &FileContent) -> Result<CookieSecrets, CookieError> {
     let failed = |(kind, text)| CookieError::Read(path.to_owned(), io::Error::new(kind, text));
     let text = content.clone().map_err(failed)?;
     let secrets = String::from_utf8_lossy(&text).parse();

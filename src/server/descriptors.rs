@@ -6,7 +6,7 @@ use std::io;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tracing::warn;
 
-use super::Limits;
+use super::ConnectionLimits;
 
 /// Descriptors besides those of DNS connections and UDP workers. They are for three HTTP listeners with their
 /// connections, closing connections of each listener, watches and files, and as many again for system libraries.
@@ -21,10 +21,10 @@ const MIN_CONNECTIONS: usize = 8;
 ///
 /// If the limit cannot be read.
 pub fn fit_to_open_files(
-    limits: Limits,
+    limits: ConnectionLimits,
     per_connection: usize,
     sockets: usize,
-) -> io::Result<Limits> {
+) -> io::Result<ConnectionLimits> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     let granted = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
         Ok(()) => hard,
@@ -49,10 +49,10 @@ pub fn fit_to_open_files(
     Ok(fitting)
 }
 
-fn fit(limits: Limits, per_connection: usize, descriptors: usize) -> Limits {
+fn fit(limits: ConnectionLimits, per_connection: usize, descriptors: usize) -> ConnectionLimits {
     let fitting = descriptors / per_connection;
     let total = limits.total.min(fitting.max(MIN_CONNECTIONS));
-    Limits {
+    ConnectionLimits {
         total,
         per_address: limits.per_address.min(total),
     }
@@ -65,11 +65,11 @@ mod tests {
     #[test]
     fn connection_limits_are_lowered_to_fit_descriptors() {
         let fit = |descriptors, per_connection| {
-            let limits = Limits {
+            let limits = ConnectionLimits {
                 total: 1024,
                 per_address: 256,
             };
-            let Limits { total, per_address } = fit(limits, per_connection, descriptors);
+            let ConnectionLimits { total, per_address } = fit(limits, per_connection, descriptors);
             (total, per_address)
         };
         assert_eq!(fit(usize::MAX, 4), (1024, 256));

@@ -36,7 +36,7 @@ use super::socket::Budget;
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
-use https::{Exchange, Held};
+use https::{Exchange, HeldBodies};
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
 /// Settings of the encrypted listeners.
@@ -78,13 +78,13 @@ enum InnerProtocol {
 
 /// Serves the connections of a listener.
 #[derive(Clone)]
-struct Service {
+struct InnerService {
     protocol: InnerProtocol,
     acceptor: TlsAcceptor,
     answerer: Arc<Answerer>,
     /// `--https-path`.
     path: Arc<str>,
-    held: Arc<Held>,
+    held: Arc<HeldBodies>,
     budget: Budget,
     client_ca: Option<Arc<ClientCa>>,
     stop: CancellationToken,
@@ -174,14 +174,14 @@ impl Encrypted {
     ) -> Vec<BoxFuture<'static, ()>> {
         let [dns, http, quic] = self.configs;
         let path = Arc::from(self.options.https_path);
-        let held = Arc::<Held>::default();
+        let held = Arc::<HeldBodies>::default();
         let mut tasks = Vec::new();
         for (protocol, listener) in self.listeners {
             let config = match protocol {
                 InnerProtocol::Dns => &dns,
                 InnerProtocol::Http => &http,
             };
-            let service = Service {
+            let service = InnerService {
                 protocol,
                 acceptor: TlsAcceptor::from(config.clone()),
                 answerer: answerer.clone(),
@@ -201,9 +201,9 @@ impl Encrypted {
     }
 }
 
-// === impl Service ===
+// === impl InnerService ===
 
-impl Service {
+impl InnerService {
     /// Accepts connections until `stop`, and serves each until it ends.
     async fn accept(self, listener: TcpListener, connections: Connections) {
         let transport = match self.protocol {

@@ -18,10 +18,10 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
 /// The content of a file, or the error of reading it. Both are compared to detect a change.
-pub(super) type Content = Result<Vec<u8>, (io::ErrorKind, String)>;
+pub(super) type FileContent = Result<Vec<u8>, (io::ErrorKind, String)>;
 
 /// Reads a whole file.
-pub(super) fn read_content(path: &Path) -> Content {
+pub(super) fn read_content(path: &Path) -> FileContent {
     std::fs::read(path).map_err(|error| (error.kind(), error.to_string()))
 }
 

@@ -24,11 +24,11 @@ use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::accept::accept;
-use super::connections::{Connections, Limits, Slot};
+use super::connections::{ConnectionLimits, Connections, Slot};
 use super::write_timeout::WriteTimeout;
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     total: 32,
     per_address: 16,
 };

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::counters::{CounterSet, EndReason};
 use super::framing::{MAX_MESSAGE, MAX_OUTBOX};
 use super::udp::BATCH;
-use super::udp::address::Address;
+use super::udp::address::ClientAddress;
 use super::*;
 use crate::admin::Liveness;
 use crate::admin::tests::{livez, wait_until_alive};
@@ -55,7 +55,7 @@ struct Faults {
 }
 
 impl SystemCalls for Arc<Faults> {
-    fn receive<'b, A: Address>(
+    fn receive<'b, A: ClientAddress>(
         &self,
         socket: RawFd,
         headers: &'b mut MultiHeaders<A>,
@@ -75,7 +75,7 @@ impl SystemCalls for Arc<Faults> {
         Ok(received)
     }
 
-    fn send<A: Address>(
+    fn send<A: ClientAddress>(
         &self,
         socket: RawFd,
         headers: &mut MultiHeaders<A>,
@@ -105,7 +105,7 @@ impl Running {
         let address = SocketAddr::from((address, 0));
         let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
         let dns = listeners[0].address;
-        let limits = Limits {
+        let limits = ConnectionLimits {
             total: 100,
             per_address: 100,
         };

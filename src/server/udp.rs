@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use address::{Address, Destination, destination};
+use address::{ClientAddress, Destination, destination};
 
 pub(super) use address::request_local_addresses;
 
@@ -116,7 +116,7 @@ pub(super) fn start<C: SystemCalls>(
 /// The system calls of a worker. Tests replace them to inject failures.
 pub(super) trait SystemCalls: Send + 'static {
     /// Receives a batch.
-    fn receive<'b, A: Address>(
+    fn receive<'b, A: ClientAddress>(
         &self,
         socket: RawFd,
         headers: &'b mut MultiHeaders<A>,
@@ -125,7 +125,7 @@ pub(super) trait SystemCalls: Send + 'static {
     ) -> Result<MultiResults<'b, A>, Errno>;
 
     /// Sends as many replies as possible and returns their number. An error concerns the first reply.
-    fn send<A: Address>(
+    fn send<A: ClientAddress>(
         &self,
         socket: RawFd,
         headers: &mut MultiHeaders<A>,
@@ -162,7 +162,7 @@ struct Packet([u8; MAX_QUERY + 64]);
 
 /// A datagram of a batch.
 #[derive(Clone, Copy)]
-struct Datagram<A: Address> {
+struct Datagram<A: ClientAddress> {
     /// The local address that received it.
     local: A::Local,
     /// The index of its packet.
@@ -174,7 +174,7 @@ struct Datagram<A: Address> {
 }
 
 /// The unsent replies of a batch.
-struct Outgoing<'r, A: Address> {
+struct Outgoing<'r, A: ClientAddress> {
     replies: [[IoSlice<'r>; 1]; BATCH],
     clients: [Option<A>; BATCH],
     /// Source address of each reply.
@@ -185,7 +185,7 @@ struct Outgoing<'r, A: Address> {
 // === impl Kernel ===
 
 impl SystemCalls for Kernel {
-    fn receive<'b, A: Address>(
+    fn receive<'b, A: ClientAddress>(
         &self,
         socket: RawFd,
         headers: &'b mut MultiHeaders<A>,
@@ -195,7 +195,7 @@ impl SystemCalls for Kernel {
         recvmmsg(socket, headers, packets, flags, None)
     }
 
-    fn send<A: Address>(
+    fn send<A: ClientAddress>(
         &self,
         socket: RawFd,
         headers: &mut MultiHeaders<A>,
@@ -210,7 +210,7 @@ impl SystemCalls for Kernel {
 
 // === impl Worker ===
 
-impl<'w, A: Address, C: SystemCalls> Worker<'w, A, C> {
+impl<'w, A: ClientAddress, C: SystemCalls> Worker<'w, A, C> {
     fn new(socket: &'w UdpSocket, calls: &'w C, answerer: &'w Answerer, is_wildcard: bool) -> Self {
         let headers = || MultiHeaders::preallocate(BATCH, is_wildcard.then(A::control_buffer));
         Self {
@@ -347,7 +347,7 @@ impl<'w, A: Address, C: SystemCalls> Worker<'w, A, C> {
 
 // === impl Outgoing ===
 
-impl<'r, A: Address> Outgoing<'r, A> {
+impl<'r, A: ClientAddress> Outgoing<'r, A> {
     /// Adds the reply to a datagram.
     fn push(&mut self, reply: &'r [u8], to: &Datagram<A>) {
         self.replies[self.count] = [IoSlice::new(reply)];

@@ -27,14 +27,14 @@ use crate::model::Watch;
 
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub struct FileTiming {
     /// The interval between checks of the files' metadata.
     pub poll: Duration,
     /// The pause between the two reads that must be equal.
     pub settle: Duration,
 }
 
-impl Default for Timing {
+impl Default for FileTiming {
     /// Returns a poll interval of one second and a settle time of a tenth of it.
     fn default() -> Self {
         Self {
@@ -49,7 +49,7 @@ pub struct Files {
     paths: Vec<PathBuf>,
     /// The stamps of the files before the last read.
     stamps: Vec<Stamp>,
-    timing: Timing,
+    timing: FileTiming,
     /// The content of the first read, until it is sent.
     first: Option<Lists>,
     last: LastRead,
@@ -75,7 +75,7 @@ impl Files {
     /// # Errors
     ///
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
-    pub fn open(paths: Vec<PathBuf>, timing: Timing) -> Result<Self, FileError> {
+    pub fn open(paths: Vec<PathBuf>, timing: FileTiming) -> Result<Self, FileError> {
         let stamps = read_stamps(&paths);
         let mut texts = Vec::new();
         for path in &paths {

@@ -7,7 +7,7 @@
 //! held. Files may lose up to ten services at once, because a user who tries things out deletes everything.
 //!
 //! The decision compares two tables: the current one, and the one that the list leads to. Endpoints of each
-//! [origin](Origin) are compared by themselves, so that the Services of this cluster do not hide that all mirrors are
+//! [origin](EndpointOrigin) are compared by themselves, so that the Services of this cluster do not hide that all mirrors are
 //! missing. The liveness of endpoints is not compared: without the slices of gateways, no endpoint leaves a name.
 //!
 //! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
@@ -58,7 +58,7 @@ pub(super) struct Shrinkage {
 
 /// The objects that an endpoint comes from. A wrong list concerns one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+enum EndpointOrigin {
     /// Mirrors of Linkerd.
     Mirror,
     /// A Service of this cluster.
@@ -140,9 +140,9 @@ impl Shrinkage {
     }
 }
 
-// === impl Origin ===
+// === impl EndpointOrigin ===
 
-impl Origin {
+impl EndpointOrigin {
     const ALL: [Self; 3] = [Self::Mirror, Self::Local, Self::Import];
 
     fn of(kind: ServiceKind) -> Self {
@@ -181,11 +181,11 @@ impl Guard {
             let mut namespaces = feeds.iter().map(|feed| feed.namespace.as_ref());
             namespaces.any(|namespace| namespace.is_none_or(|name| *name == key.namespace))
         };
-        let mut shrinkages = [Shrinkage::default(); Origin::ALL.len()];
+        let mut shrinkages = [Shrinkage::default(); EndpointOrigin::ALL.len()];
         for service in last.services().filter(|service| is_covered(&service.key)) {
             let key = &service.key;
             let after = next.service(key.namespace.as_str(), key.service.as_str());
-            for (shrinkage, origin) in shrinkages.iter_mut().zip(Origin::ALL) {
+            for (shrinkage, origin) in shrinkages.iter_mut().zip(EndpointOrigin::ALL) {
                 let after = after.map_or(0, |service| origin.count(service));
                 shrinkage.add(origin.count(service), after, self.rule);
             }

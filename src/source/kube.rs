@@ -31,7 +31,7 @@ use tracing::{Instrument, info_span, warn};
 pub use connect_error::ConnectError;
 pub use credentials::Credentials;
 pub use replica::{Replica, ReplicaError, ReplicaStream, StreamError};
-pub use timing::Timing;
+pub use timing::WatchTiming;
 
 use credentials::kubeconfig_error;
 use requests::ApiServer;
@@ -45,7 +45,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The way to reach the API server.
 #[derive(Clone, Debug)]
-pub enum Access {
+pub enum KubeAccess {
     /// With the service account of the pod.
     Pod,
     /// With a kubeconfig.
@@ -64,7 +64,7 @@ pub struct Cluster {
     config: Config,
     client: Client,
     credentials: Credentials,
-    timing: Timing,
+    timing: WatchTiming,
 }
 
 impl Cluster {
@@ -73,13 +73,13 @@ impl Cluster {
     /// # Errors
     ///
     /// If the kubeconfig, the service account, or a file that they name cannot be used.
-    pub async fn open(access: Access, timing: Timing) -> Result<Self, ConnectError> {
+    pub async fn open(access: KubeAccess, timing: WatchTiming) -> Result<Self, ConnectError> {
         let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         let (mut config, credentials) = match access {
-            Access::Auto if is_pod => Self::pod()?,
-            Access::Pod => Self::pod()?,
-            Access::Auto => Self::kubeconfig(None, None).await?,
-            Access::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
+            KubeAccess::Auto if is_pod => Self::pod()?,
+            KubeAccess::Pod => Self::pod()?,
+            KubeAccess::Auto => Self::kubeconfig(None, None).await?,
+            KubeAccess::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
@@ -151,7 +151,7 @@ impl Cluster {
 }
 
 /// Watches every feed of an API server until the receiver of the updates is closed.
-async fn watch(client: Client, timing: Timing, feeds: &Feeds, updates: &Updates) {
+async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Updates) {
     let server = Arc::new(ApiServer::new(client));
     let watches = feeds.all().into_iter().map(|feed| {
         let span = info_span!("watch", %feed);

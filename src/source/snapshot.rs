@@ -82,14 +82,14 @@ pub(super) struct RestoredSnapshot {
 
 /// The first fields of the file. They decide whether the rest can be parsed.
 #[derive(Deserialize)]
-struct Head {
+struct SnapshotHead {
     form: u32,
     program: String,
 }
 
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
-struct Content<Objects> {
+struct SnapshotContent<Objects> {
     form: u32,
     program: String,
     of: SnapshotScope,
@@ -155,11 +155,11 @@ impl Snapshots {
 
     fn read(&self) -> Result<RestoredSnapshot, SnapshotError> {
         let text = std::fs::read(&self.path)?;
-        let head: Head = serde_json::from_slice(&text)?;
+        let head: SnapshotHead = serde_json::from_slice(&text)?;
         if head.form != FORMAT || head.program != VERSION {
             return Err(SnapshotError::Version(head.program, head.form));
         }
-        let content: Content<Vec<(ObjectKey, Object)>> = serde_json::from_slice(&text)?;
+        let content: SnapshotContent<Vec<(ObjectKey, Object)>> = serde_json::from_slice(&text)?;
         if content.of != self.scope {
             return Err(SnapshotError::OtherScope(Box::new(content.of)));
         }
@@ -265,7 +265,7 @@ fn write(path: &Path, of: SnapshotScope, time: u64, store: &Store) -> io::Result
     let list = |watch| -> (Watch, Vec<(&ObjectKey, &Object)>) {
         (watch, store.objects(watch).iter().collect())
     };
-    let content = Content {
+    let content = SnapshotContent {
         form: FORMAT,
         program: VERSION.to_owned(),
         of,

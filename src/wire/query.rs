@@ -192,7 +192,7 @@ fn read_edns(
 ) -> Result<Option<Edns>, Malformed> {
     let mut edns = None;
     for index in 0..count {
-        let record = Record::read(packet, at).ok_or(Malformed(edns))?;
+        let record = QueryRecord::read(packet, at).ok_or(Malformed(edns))?;
         at = record.end;
         if record.rtype != RecordType::OPT {
             continue;
@@ -209,7 +209,7 @@ fn read_edns(
 
 impl Edns {
     /// Reads the fixed fields.
-    fn from_record(record: &Record) -> Self {
+    fn from_record(record: &QueryRecord) -> Self {
         let [_, version, flags, _] = record.ttl;
         Self {
             payload: record.class,
@@ -270,7 +270,7 @@ pub mod option {
 }
 
 /// The fixed fields of a record, and the positions of its data.
-struct Record {
+struct QueryRecord {
     is_root: bool,
     rtype: RecordType,
     class: u16,
@@ -279,7 +279,7 @@ struct Record {
     end: usize,
 }
 
-impl Record {
+impl QueryRecord {
     fn read(packet: &[u8], at: usize) -> Option<Self> {
         let fixed = skip_name(packet, at)?;
         let fields: &[u8; 10] = packet.get(fixed..fixed + 10)?.try_into().ok()?;

@@ -79,7 +79,7 @@ const OPT: usize = 11;
 const LONGEST_RECORD: usize = 512;
 
 /// An address in the format of its record.
-trait Address<const N: usize>: Copy {
+trait AddressData<const N: usize>: Copy {
     const RTYPE: RecordType;
     fn octets(self) -> [u8; N];
 }
@@ -137,7 +137,7 @@ impl Message<'_> {
     }
 
     /// Writes address records with the name of the question, rotated by `turn`. Returns `false` if not all of them fit.
-    fn put_addresses<A: Address<N>, const N: usize>(
+    fn put_addresses<A: AddressData<N>, const N: usize>(
         &mut self,
         ips: &[A],
         turn: u32,
@@ -235,16 +235,16 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
         + option(edns.is_padded.then_some(0))
 }
 
-// === impl Address ===
+// === impl AddressData ===
 
-impl Address<4> for Ipv4Addr {
+impl AddressData<4> for Ipv4Addr {
     const RTYPE: RecordType = RecordType::A;
     fn octets(self) -> [u8; 4] {
         Self::octets(&self)
     }
 }
 
-impl Address<16> for Ipv6Addr {
+impl AddressData<16> for Ipv6Addr {
     const RTYPE: RecordType = RecordType::AAAA;
     fn octets(self) -> [u8; 16] {
         Self::octets(&self)

@@ -57,7 +57,7 @@ pub enum RowData {
 }
 
 /// A port of an endpoint that may be a row.
-pub(super) struct Candidate<'t> {
+pub(super) struct PortRow<'t> {
     endpoint: &'t Endpoint,
     port: &'t Port,
     /// Whether no candidate before it has its target and number.
@@ -196,7 +196,7 @@ impl<'t> View<'t> {
     fn visit_ports(&self, visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut last = None; // the target of the last row
         self.candidates().try_for_each(|candidate| {
-            let Candidate { endpoint, port, .. } = candidate;
+            let PortRow { endpoint, port, .. } = candidate;
             let is_row = match self.port {
                 Some(wanted) => same_port(port, wanted),
                 None => candidate.is_new_number,
@@ -219,9 +219,9 @@ impl<'t> View<'t> {
 
     /// Returns the ports that may be rows: first those of the common target, whose equal ports are known since the service
     /// was built, then those of each endpoint with a target of its own.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = Candidate<'t>> {
+    pub(super) fn candidates(&self) -> impl Iterator<Item = PortRow<'t>> {
         let endpoints = &self.service.endpoints;
-        let shared = self.shared_ports().iter().map(|shared| Candidate {
+        let shared = self.shared_ports().iter().map(|shared| PortRow {
             endpoint: &endpoints[shared.endpoint],
             port: &shared.port,
             is_new_number: shared.is_new_number,
@@ -233,7 +233,7 @@ impl<'t> View<'t> {
         shared.chain(others.flat_map(|endpoint| {
             let mut last = None;
             // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.
-            endpoint.ports.iter().map(move |port| Candidate {
+            endpoint.ports.iter().map(move |port| PortRow {
                 endpoint,
                 port,
                 is_new_number: last.replace(port.number) != Some(port.number),

@@ -30,7 +30,7 @@ pub(super) async fn query_api_server(source: &SourceArgs, model: &ModelArgs) -> 
 /// Connects to the API server. Returns it with its version, or a sentence with the reason of the failure.
 async fn connect(source: &SourceArgs) -> Result<(kube::Cluster, String), String> {
     let (file, context) = (source.kubeconfig.as_ref(), source.context.as_ref());
-    let access = access(file, context, kube::Access::Auto);
+    let access = access(file, context, kube::KubeAccess::Auto);
     let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await;
     let cluster = cluster.map_err(|error| error_chain(&error))?;
     let version = cluster.version().await;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::name_servers::CACHED;
 use crate::check::dns::{QueryResult, no_server};
-use crate::check::dns_client::{Recursion, Transport, query};
+use crate::check::dns_client::{ClientTransport, Recursion, query};
 use crate::check::end_to_end::{
     Connection, EndToEnd, Question, ResolverReply, Target, question_of, smallest, targets,
 };
@@ -89,7 +89,7 @@ impl Request<'_> {
     async fn ask(&self, server: SocketAddr, question: &Question) -> EndToEnd {
         let direct = query(
             server,
-            Transport::Udp,
+            ClientTransport::Udp,
             Recursion::None,
             &question.name,
             question.rtype,
@@ -174,7 +174,14 @@ impl Request<'_> {
 
 /// Asks a name server of the resolver.
 async fn resolve(server: SocketAddr, name: &str, rtype: RecordType) -> QueryResult {
-    query(server, Transport::Udp, Recursion::Desired, name, rtype).await
+    query(
+        server,
+        ClientTransport::Udp,
+        Recursion::Desired,
+        name,
+        rtype,
+    )
+    .await
 }
 
 /// Asks the name servers in turn until one answers with or without the name, as resolvers do.

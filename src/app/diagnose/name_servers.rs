@@ -7,7 +7,7 @@ use futures::future::join_all;
 
 use crate::app::flags::zones;
 use crate::check::dns::{DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts, samples};
-use crate::check::dns_client::{Recursion, Transport, query};
+use crate::check::dns_client::{ClientTransport, Recursion, query};
 use crate::check::resolv_conf::ResolvConf;
 use crate::check::{Fact, NotChecked};
 use crate::cli::ModelArgs;
@@ -89,9 +89,9 @@ async fn query_server(zone: &Zone, server: SocketAddr) -> ServerReplies {
     let query_apex =
         async |transport, rtype| query(server, transport, Recursion::None, apex, rtype).await;
     let (udp, tcp, ns) = tokio::join!(
-        query_apex(Transport::Udp, RecordType::SOA),
-        query_apex(Transport::Tcp, RecordType::SOA),
-        query_apex(Transport::Udp, RecordType::NS),
+        query_apex(ClientTransport::Udp, RecordType::SOA),
+        query_apex(ClientTransport::Tcp, RecordType::SOA),
+        query_apex(ClientTransport::Udp, RecordType::NS),
     );
     ServerReplies { udp, tcp, ns }
 }
@@ -103,8 +103,16 @@ async fn query_resolver(
     resolver: SocketAddr,
     table: Option<&Table>,
 ) -> ResolverReplies {
-    let resolve =
-        async |name, rtype| query(resolver, Transport::Udp, Recursion::Desired, name, rtype).await;
+    let resolve = async |name, rtype| {
+        query(
+            resolver,
+            ClientTransport::Udp,
+            Recursion::Desired,
+            name,
+            rtype,
+        )
+        .await
+    };
     let questions = table.map_or_else(Vec::new, |table| samples(zone, table));
     let samples = questions
         .into_iter()
@@ -127,8 +135,14 @@ async fn query_both(
 ) -> Sample {
     let once = async || {
         let (of_server, of_resolver) = tokio::join!(
-            query(server, Transport::Udp, Recursion::None, &name, rtype),
-            query(resolver, Transport::Udp, Recursion::Desired, &name, rtype),
+            query(server, ClientTransport::Udp, Recursion::None, &name, rtype),
+            query(
+                resolver,
+                ClientTransport::Udp,
+                Recursion::Desired,
+                &name,
+                rtype
+            ),
         );
         Sample {
             question: format!("{name} {rtype}"),

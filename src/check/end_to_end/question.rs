@@ -16,12 +16,12 @@ pub struct Question {
     /// A or AAAA.
     pub rtype: RecordType,
     /// Who chose the name.
-    pub origin: Origin,
+    pub origin: QuestionOrigin,
 }
 
 /// Who chose the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum QuestionOrigin {
     /// `--name`: the user expects that it resolves.
     Flag,
     /// The smallest service of the table.
@@ -61,7 +61,7 @@ pub fn smallest(zones: &Zones, table: &Table) -> Option<Question> {
     Some(Question {
         name: format!("{}.{}.{}", key.service, key.namespace, zone.name),
         rtype,
-        origin: Origin::Table,
+        origin: QuestionOrigin::Table,
     })
 }
 
@@ -82,7 +82,7 @@ pub fn question_of(name: &Name, zones: &Zones, table: Option<&Table>) -> Questio
         } else {
             RecordType::A
         },
-        origin: Origin::Flag,
+        origin: QuestionOrigin::Flag,
     }
 }
 

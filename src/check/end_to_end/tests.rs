@@ -146,7 +146,7 @@ fn wrong_answer_of_the_clusters_dns_has_its_own_reason() {
         assert!(way.differs());
         // The user expects that a named name resolves.
         let mut named = way;
-        named.question.origin = Origin::Flag;
+        named.question.origin = QuestionOrigin::Flag;
         let found = findings(named, Check::ClusterAnswer);
         assert_eq!(found, [format!("red: 10.96.0.10:53 {reason}")]);
     }
@@ -171,7 +171,7 @@ fn forwarded_zone_without_the_name_is_red() {
 #[test]
 fn further_name_server_without_the_zone_is_yellow() {
     let mut way = way();
-    way.question.origin = Origin::Flag;
+    way.question.origin = QuestionOrigin::Flag;
     let mut further = way.resolvers.as_ref().unwrap()[0].clone();
     further.server = "192.0.2.1:53".parse().unwrap();
     further.answer = code(Rcode::NXDOMAIN);

@@ -19,7 +19,7 @@ use x509_cert::der::Decode as _;
 
 use crate::clock::unix_seconds;
 use crate::log::error_chain;
-use crate::server::file_change::{Content, POLL_INTERVAL, read_content, wait_for_change};
+use crate::server::file_change::{FileContent, POLL_INTERVAL, read_content, wait_for_change};
 
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
 /// Automatic renewal usually happens when a third is left, so it has failed by then.
@@ -65,7 +65,7 @@ pub enum CertificateError {
 /// The certificate in use. It changes when its files change.
 #[derive(Debug)]
 pub struct Certificate {
-    files: Files,
+    files: CertificateFiles,
     current: RwLock<Active>,
     /// Expiry of the certificate in use, in Unix seconds.
     expiry: Arc<AtomicU64>,
@@ -73,7 +73,7 @@ pub struct Certificate {
 
 /// The files of a certificate.
 #[derive(Clone, Debug)]
-struct Files {
+struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
 }
@@ -94,7 +94,7 @@ struct Validity {
 
 /// The phase of a certificate's validity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ValidityPhase {
     NotYetValid,
     Good,
     Ending,
@@ -102,7 +102,7 @@ enum Phase {
 }
 
 /// The contents of the certificate file and the key file.
-type Contents = [Content; 2];
+type Contents = [FileContent; 2];
 
 // === impl Certificate ===
 
@@ -113,7 +113,7 @@ impl Certificate {
     ///
     /// If a file is unusable.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let files = Files {
+        let files = CertificateFiles {
             certificate: certificate.to_path_buf(),
             key: key.to_path_buf(),
         };
@@ -148,7 +148,7 @@ impl Certificate {
     }
 
     async fn follow_phase(&self) {
-        let mut phase = Phase::Good;
+        let mut phase = ValidityPhase::Good;
         loop {
             self.warn_about_phase(&mut phase);
             sleep(POLL_INTERVAL).await;
@@ -176,7 +176,7 @@ impl Certificate {
     }
 
     /// Warns when the certificate in use enters a worse phase.
-    fn warn_about_phase(&self, last: &mut Phase) {
+    fn warn_about_phase(&self, last: &mut ValidityPhase) {
         let validity = self.active().validity;
         let phase = validity.phase(u64::from(unix_seconds()));
         if phase == *last {
@@ -185,10 +185,10 @@ impl Certificate {
         *last = phase;
         let (file, expires) = (self.files.certificate.display(), expiry_text(validity));
         match phase {
-            Phase::Good => {}
-            Phase::NotYetValid => warn!(%file, "The certificate is not valid yet"),
-            Phase::Ending => warn!(%file, expires, "The certificate expires soon"),
-            Phase::Expired => warn!(%file, expires, "The certificate has expired"),
+            ValidityPhase::Good => {}
+            ValidityPhase::NotYetValid => warn!(%file, "The certificate is not valid yet"),
+            ValidityPhase::Ending => warn!(%file, expires, "The certificate expires soon"),
+            ValidityPhase::Expired => warn!(%file, expires, "The certificate has expired"),
         }
     }
 
@@ -203,16 +203,16 @@ impl Certificate {
     }
 }
 
-// === impl Files ===
+// === impl CertificateFiles ===
 
-impl Files {
+impl CertificateFiles {
     fn read(&self) -> Contents {
         [&self.certificate, &self.key].map(|path| read_content(path))
     }
 
     /// Parses the certificate and its key.
     fn parse(&self, [certificate, key]: &Contents) -> Result<Active, CertificateError> {
-        let read = |path: &PathBuf, content: &Content| {
+        let read = |path: &PathBuf, content: &FileContent| {
             content.clone().map_err(|failed| read_error(path, failed))
         };
         let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
@@ -266,14 +266,14 @@ impl Validity {
         })
     }
 
-    fn phase(self, now: u64) -> Phase {
+    fn phase(self, now: u64) -> ValidityPhase {
         let lasts = self.ends.saturating_sub(self.begins);
         let left = self.ends.saturating_sub(now);
         match left {
-            _ if now < self.begins => Phase::NotYetValid,
-            0 => Phase::Expired,
-            _ if left < MAX_WARNING_TIME.min(lasts / WARNING_PART) => Phase::Ending,
-            _ => Phase::Good,
+            _ if now < self.begins => ValidityPhase::NotYetValid,
+            0 => ValidityPhase::Expired,
+            _ if left < MAX_WARNING_TIME.min(lasts / WARNING_PART) => ValidityPhase::Ending,
+            _ => ValidityPhase::Good,
         }
     }
 }
@@ -301,14 +301,14 @@ mod tests {
             ends: 1_001 * DAY,
         };
         for (validity, now, phase) in [
-            (of_a_year, 1_000 * DAY - 1, Phase::NotYetValid),
-            (of_a_year, 1_000 * DAY, Phase::Good),
-            (of_a_year, 1_358 * DAY, Phase::Good),
-            (of_a_year, 1_358 * DAY + 1, Phase::Ending),
-            (of_a_year, 1_365 * DAY - 1, Phase::Ending),
-            (of_a_year, 1_365 * DAY, Phase::Expired),
-            (of_a_day, 1_000 * DAY + DAY / 2, Phase::Good),
-            (of_a_day, 1_001 * DAY - DAY / 6, Phase::Ending),
+            (of_a_year, 1_000 * DAY - 1, ValidityPhase::NotYetValid),
+            (of_a_year, 1_000 * DAY, ValidityPhase::Good),
+            (of_a_year, 1_358 * DAY, ValidityPhase::Good),
+            (of_a_year, 1_358 * DAY + 1, ValidityPhase::Ending),
+            (of_a_year, 1_365 * DAY - 1, ValidityPhase::Ending),
+            (of_a_year, 1_365 * DAY, ValidityPhase::Expired),
+            (of_a_day, 1_000 * DAY + DAY / 2, ValidityPhase::Good),
+            (of_a_day, 1_001 * DAY - DAY / 6, ValidityPhase::Ending),
         ] {
             assert_eq!(validity.phase(now), phase, "{validity:?} at {now}");
         }

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use super::certificate::{CertificateError, read_error};
 use crate::log::error_chain;
-use crate::server::file_change::{Content, read_content, wait_for_change};
+use crate::server::file_change::{FileContent, read_content, wait_for_change};
 
 /// The certificate authorities of clients. They change when the file changes.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl ClientCa {
         }
     }
 
-    fn reload(&self, content: &Content) {
+    fn reload(&self, content: &FileContent) {
         match parse(&self.file, content) {
             Ok(new) if new.authorities == self.trusted().authorities => {}
             Ok(mut new) => {
@@ -103,7 +103,7 @@ impl ClientCa {
     }
 }
 
-fn parse(file: &Path, content: &Content) -> Result<Trusted, CertificateError> {
+fn parse(file: &Path, content: &FileContent) -> Result<Trusted, CertificateError> {
     let text = content.clone();
     let text = text.map_err(|failed| read_error(file, failed))?;
     let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();

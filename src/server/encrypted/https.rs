@@ -27,7 +27,7 @@ use crate::server::framing::MAX_QUERY;
 use crate::server::time_limits::{STOP_IDLE, STOP_TIMEOUT, TCP_IDLE};
 
 pub(super) use exchange::Exchange;
-pub(super) use held::Held;
+pub(super) use held::HeldBodies;
 use monitored_stream::MonitoredStream;
 
 /// Maximum number of concurrent streams of an HTTP/2 connection (RFC 9113 section 6.5.2 recommends at least 100).
@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// The phase of a connection.
 #[derive(Clone, Copy)]
-enum Phase {
+enum ConnectionPhase {
     /// The client may send requests.
     Open,
     /// The server began to stop at this time. Requests that the client has already sent are still answered.
@@ -61,7 +61,7 @@ pub(super) async fn serve(
     let builder = builder();
     let stream = TokioIo::new(MonitoredStream::new(stream, exchange.clone()));
     let mut connection = pin!(builder.serve_connection(stream, service));
-    let mut phase = Phase::Open;
+    let mut phase = ConnectionPhase::Open;
     let ended = loop {
         let now = Instant::now();
         let (until, why) = phase.deadline(&exchange);
@@ -70,14 +70,14 @@ pub(super) async fn serve(
                 break why;
             }
             connection.as_mut().graceful_shutdown();
-            phase = Phase::Closing(now + STOP_TIMEOUT, why);
+            phase = ConnectionPhase::Closing(now + STOP_TIMEOUT, why);
             continue;
         }
         tokio::select! {
             biased; // received requests come first
             ended = connection.as_mut() => break phase.ended(ended),
             reason = exchange.must_end() => break reason,
-            () = stop.cancelled(), if phase.is_open() => phase = Phase::Stopping(Instant::now()),
+            () = stop.cancelled(), if phase.is_open() => phase = ConnectionPhase::Stopping(Instant::now()),
             () = sleep_until(until.min(now + TICK)) => {}
         }
     };
@@ -85,9 +85,9 @@ pub(super) async fn serve(
     exchange.end(ended);
 }
 
-// === impl Phase ===
+// === impl ConnectionPhase ===
 
-impl Phase {
+impl ConnectionPhase {
     /// Returns the end of the phase, and the reason why the connection ends then.
     fn deadline(self, exchange: &Exchange) -> (Instant, EndReason) {
         match self {

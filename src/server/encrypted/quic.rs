@@ -36,7 +36,7 @@ struct Adapter {
 }
 
 /// A reply that does not borrow the table.
-struct Message {
+struct QuicQuery {
     rcode: ResponseCode,
     authoritative: bool,
     has_question: bool,
@@ -81,7 +81,7 @@ fn register(
 
 impl Adapter {
     /// Makes the reply to a message. `None` means that no reply is sent. Only the encoder differs from UDP and TCP.
-    fn reply(&self, packet: &[u8], client: SocketAddr) -> Option<Message> {
+    fn reply(&self, packet: &[u8], client: SocketAddr) -> Option<QuicQuery> {
         let answerer = &self.answerer;
         // Otherwise, hickory would end the connection silently.
         let made = catch_unwind(AssertUnwindSafe(|| {
@@ -93,13 +93,13 @@ impl Adapter {
         })
     }
 
-    fn make(&self, packet: &[u8], client: SocketAddr) -> Option<Message> {
+    fn make(&self, packet: &[u8], client: SocketAddr) -> Option<QuicQuery> {
         let started = Instant::now();
         let answerer = &self.answerer;
         let batch = answerer.batch_context(1);
         let quic = Transport::Quic;
         let message = answerer.reply(&batch, packet, quic, client, |reply, query| {
-            let message = Message::of(reply, query);
+            let message = QuicQuery::of(reply, query);
             let is_truncated = message.is_truncated;
             (message, is_truncated)
         })?;
@@ -156,9 +156,9 @@ fn unsent(metadata: Metadata) -> ResponseInfo {
     Header { metadata, counts }.into()
 }
 
-// === impl Message ===
+// === impl QuicQuery ===
 
-impl Message {
+impl QuicQuery {
     fn of(reply: &Reply<'_>, query: &Result<Query, Reject>) -> Self {
         let (question, sections) = match query {
             Ok(query) => (query.question(), wire::records(reply, query)),
@@ -314,7 +314,7 @@ mod tests {
         let whole = count(&additionals());
         let mut seen = std::collections::BTreeSet::new();
         for room in 0..400 {
-            let mut message = Message {
+            let mut message = QuicQuery {
                 rcode: ResponseCode::NoError,
                 authoritative: true,
                 has_question: true,

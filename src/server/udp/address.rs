@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 
 /// The address of a client. Its family determines the other types.
-pub(in crate::server) trait Address: SockaddrLike + Copy {
+pub(in crate::server) trait ClientAddress: SockaddrLike + Copy {
     /// A local address.
     type Local: Copy + Ord;
     /// A local address in the format of the kernel.
@@ -66,13 +66,13 @@ pub(in crate::server) fn request_local_addresses(
 }
 
 /// Returns the destination of a datagram. A socket that is not bound to a wildcard address has only one.
-pub(super) fn destination<A: Address>(message: &RecvMsg<'_, '_, A>) -> Destination<A::Local> {
+pub(super) fn destination<A: ClientAddress>(message: &RecvMsg<'_, '_, A>) -> Destination<A::Local> {
     let mut messages = message.cmsgs().into_iter().flatten();
     let destination = messages.find_map(|message| A::read_destination(&message));
     destination.unwrap_or(Destination::Local(A::UNSPECIFIED))
 }
 
-impl Address for SockaddrIn {
+impl ClientAddress for SockaddrIn {
     type Local = Ipv4Addr;
     type PacketInfo = in_pktinfo;
     const UNSPECIFIED: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
@@ -114,7 +114,7 @@ impl Address for SockaddrIn {
     }
 }
 
-impl Address for SockaddrIn6 {
+impl ClientAddress for SockaddrIn6 {
     /// An address and its interface. Only a link-local address needs an interface (RFC 4007 section 6). For others it
     /// is 0, and the routing table chooses.
     type Local = (Ipv6Addr, u32);

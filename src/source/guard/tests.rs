@@ -542,7 +542,7 @@ async fn files_are_held_until_a_second_read() {
     };
     write(&mirrors(20));
     let running = TestLoop::new(Some(90), &[]);
-    let mut files = file::Files::open(vec![path.clone()], file::Timing::default()).unwrap();
+    let mut files = file::Files::open(vec![path.clone()], file::FileTiming::default()).unwrap();
     let run = tokio::spawn({
         let (feeds, updates) = (running.feeds.clone(), running.updates.clone());
         async move { files.run(feeds, updates).await }

@@ -7,13 +7,13 @@ use crate::table::store::Objects;
 #[derive(Default)]
 pub(super) struct Overlap {
     /// Events since the start of the current list; `None` if no list is running.
-    events: Option<Vec<Event>>,
+    events: Option<Vec<QueuedEvent>>,
     /// The version of the last list. It includes all events up to this version.
     list_version: Option<u64>,
 }
 
 /// An event of the watch.
-struct Event {
+struct QueuedEvent {
     version: Option<u64>,
     key: ObjectKey,
     object: Option<Object>,
@@ -44,7 +44,7 @@ impl Overlap {
             return false;
         }
         if let Some(events) = &mut self.events {
-            events.push(Event {
+            events.push(QueuedEvent {
                 version,
                 key: key.clone(),
                 object: object.cloned(),

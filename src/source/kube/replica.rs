@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use error::Permission;
+use error::MissingPermission;
 pub use error::ReplicaError;
 
 use super::Cluster;
@@ -144,7 +144,7 @@ impl Cluster {
         let pods = Api::<ListedPod>::namespaced_with(self.client.clone(), &namespace, &kind);
         let action = format!("list pods in namespace {namespace}");
         let listed = self
-            .list_selected(pods, &selector, action, Permission::Pods)
+            .list_selected(pods, &selector, action, MissingPermission::Pods)
             .await?;
         let mut replicas: Vec<Replica> = listed.iter().filter_map(Replica::of).collect();
         replicas.sort_by(|one, other| one.pod.cmp(&other.pod));
@@ -211,7 +211,7 @@ impl Cluster {
         let workloads = Api::<ListedWorkload>::all_with(self.client.clone(), &kind);
         let action = format!("list {kinds} in all namespaces");
         let listed = self
-            .list_selected(workloads, SELECTOR, action, Permission::Workloads)
+            .list_selected(workloads, SELECTOR, action, MissingPermission::Workloads)
             .await?;
         let is_of_chart = |one: &ListedWorkload| is_of_chart(one.metadata.labels.as_ref());
         Ok(listed.into_iter().filter(is_of_chart).collect())
@@ -223,7 +223,7 @@ impl Cluster {
         objects: Api<K>,
         selector: &str,
         action: String,
-        missing: Permission,
+        missing: MissingPermission,
     ) -> Result<ObjectList<K>, ReplicaError> {
         let params = ListParams::default().labels(selector);
         let listed = timeout(REQUEST_TIMEOUT, objects.list(&params)).await;
@@ -256,8 +256,9 @@ impl Cluster {
         let ports = [*port];
         let forwarding = timeout(REQUEST_TIMEOUT, pods.portforward(pod, &ports)).await;
         let forwarding = forwarding.map_err(|_| self.timed_out())?;
-        let mut forwarder = forwarding
-            .map_err(|error| self.failure(&error, action.clone(), Permission::PortForward))?;
+        let mut forwarder = forwarding.map_err(|error| {
+            self.failure(&error, action.clone(), MissingPermission::PortForward)
+        })?;
         let (stream, error) = (forwarder.take_stream(*port), forwarder.take_error(*port));
         let opened = stream.zip(error.map(FutureExt::boxed));
         opened.ok_or_else(|| failed("the API server did not open a stream"))
@@ -277,7 +278,12 @@ impl Cluster {
     }
 
     /// Converts an error of the client.
-    fn failure(&self, error: &kube::Error, action: String, missing: Permission) -> ReplicaError {
+    fn failure(
+        &self,
+        error: &kube::Error,
+        action: String,
+        missing: MissingPermission,
+    ) -> ReplicaError {
         let url = self.address();
         let reason = if let kube::Error::Api(status) = error {
             format!("{} {}", status.code, status.message)

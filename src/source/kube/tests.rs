@@ -51,7 +51,7 @@ impl Replica {
         fastrand::seed(7);
         let feeds = Feeds::new(&[], Mcs::On);
         let (sender, mut receiver) = mpsc::channel(16);
-        let timing = Timing {
+        let timing = WatchTiming {
             watch_timeout,
             relist,
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Intervals of the requests to the API server.
 #[derive(Clone, Copy, Debug)]
-pub struct Timing {
+pub struct WatchTiming {
     /// The requested duration of a watch. A connection that is silent for longer is dead.
     pub watch_timeout: Duration,
     /// The interval, without jitter, at which one watch in turn is relisted.

@@ -37,7 +37,7 @@ use super::failure::{
 use super::overlap::Overlap;
 use super::position::{Expiries, Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
-use super::timing::Timing;
+use super::timing::WatchTiming;
 use crate::model::{KubeObject, Object, ObjectKey, parse};
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
@@ -51,7 +51,7 @@ const UNDEFINED_POLL: Duration = Duration::from_secs(30);
 /// The watcher of one feed.
 pub(super) struct Watcher {
     requests: Requests,
-    timing: Timing,
+    timing: WatchTiming,
     feed: Feed,
     feeds: Feeds,
     updates: Updates,
@@ -64,7 +64,7 @@ impl Watcher {
     /// Creates the watcher of a feed.
     pub(super) fn new(
         server: Arc<ApiServer>,
-        timing: Timing,
+        timing: WatchTiming,
         feed: Feed,
         feeds: Feeds,
         updates: Updates,

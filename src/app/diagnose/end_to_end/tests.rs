@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
 
 use super::*;
-use crate::check::end_to_end::Origin;
+use crate::check::end_to_end::QuestionOrigin;
 use crate::testing::zones;
 
 /// Starts a name server that returns NOERROR without records for names that end in `known`, and `other` for the rest.
@@ -55,7 +55,7 @@ async fn names_of_the_search_list_are_asked_at_the_next_server_if_the_first_fail
     let question = Question {
         name: "db.prod.global.".to_owned(),
         rtype: RecordType::A,
-        origin: Origin::Flag,
+        origin: QuestionOrigin::Flag,
     };
     let searched = request.search(&question).await;
     let codes = searched.into_iter();

@@ -17,7 +17,7 @@ use hyper::body::{Body as _, Incoming};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
 
-use super::Held;
+use super::HeldBodies;
 use super::response::{body, cache_control, methods, problem_response};
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
@@ -32,7 +32,7 @@ use crate::wire::{self, Transport};
 
 /// Octets of a request besides its message.
 const REQUEST_SIZE: usize = 1024;
-/// Octets of pending requests that a connection may always have, even above the limits of [`Held`]: eight of the longest.
+/// Octets of pending requests that a connection may always have, even above the limits of [`HeldBodies`]: eight of the longest.
 const MIN_HELD: usize = 8 * (REQUEST_SIZE + MAX_QUERY);
 
 /// The shared state of the requests of a connection.
@@ -45,7 +45,7 @@ pub(in crate::server::encrypted) struct Exchange {
     path: Arc<str>,
     started: Instant,
     /// Octets in use by the requests of all connections.
-    held_by_all: Arc<Held>,
+    held_by_all: Arc<HeldBodies>,
     /// Octets in use by the requests of this connection.
     held: AtomicUsize,
     /// Held by the request that makes the next reply.
@@ -84,7 +84,7 @@ struct PendingRequest {
 }
 
 /// The body of a reply. Dropping it ends the request.
-struct Reply {
+struct HttpReply {
     octets: Vec<u8>,
     _request: PendingRequest,
 }
@@ -97,7 +97,7 @@ enum NoMessage {
 }
 
 /// A DNS message, and the number of seconds for which caches may store it.
-struct Message {
+struct ReadBody {
     octets: Vec<u8>,
     max_age: Option<u32>,
 }
@@ -111,7 +111,7 @@ impl Exchange {
         slot: Slot,
         socket: Socket,
         path: Arc<str>,
-        held: Arc<Held>,
+        held: Arc<HeldBodies>,
     ) -> Arc<Self> {
         Arc::new(Self {
             answerer,
@@ -235,7 +235,7 @@ impl Exchange {
         }
     }
 
-    fn answer(&self, packet: &[u8]) -> Result<Message, Problem> {
+    fn answer(&self, packet: &[u8]) -> Result<ReadBody, Problem> {
         // Otherwise, hyper would end the stream silently.
         let made = catch_unwind(AssertUnwindSafe(|| {
             with_limited_panic_log(|| self.make(packet))
@@ -247,7 +247,7 @@ impl Exchange {
         made.ok_or(request::NO_QUERY)
     }
 
-    fn make(&self, packet: &[u8]) -> Option<Message> {
+    fn make(&self, packet: &[u8]) -> Option<ReadBody> {
         thread_local! {
             /// Buffer for a message.
             static ROOM: RefCell<Box<[u8]>> = RefCell::new(vec![0; MAX_MESSAGE].into_boxed_slice());
@@ -259,7 +259,7 @@ impl Exchange {
         let message = answerer.reply(&batch, packet, https, client, |reply, query| {
             ROOM.with_borrow_mut(|room| {
                 let written = wire::write(reply, query, packet, room);
-                let message = Message {
+                let message = ReadBody {
                     octets: room[..written.length].to_vec(),
                     max_age: query.as_ref().ok().and_then(|query| reply.max_age(query)),
                 };
@@ -276,16 +276,16 @@ impl Exchange {
     }
 }
 
-// === impl Message ===
+// === impl ReadBody ===
 
-impl Message {
+impl ReadBody {
     fn into_response(
         self,
         pending_request: PendingRequest,
         is_head: bool,
     ) -> Response<Full<Bytes>> {
         let length = self.octets.len();
-        let reply = Reply {
+        let reply = HttpReply {
             octets: self.octets,
             _request: pending_request,
         };
@@ -404,7 +404,7 @@ impl Drop for PendingRequest {
     }
 }
 
-impl AsRef<[u8]> for Reply {
+impl AsRef<[u8]> for HttpReply {
     fn as_ref(&self) -> &[u8] {
         &self.octets
     }

@@ -14,7 +14,7 @@ const MAX_HELD_BY_PREFIX: usize = 1 << 20;
 
 /// The octets in use by the pending requests of all connections.
 #[derive(Default)]
-pub(in crate::server::encrypted) struct Held(Mutex<Counts>);
+pub(in crate::server::encrypted) struct HeldBodies(Mutex<Counts>);
 
 #[derive(Default)]
 struct Counts {
@@ -22,9 +22,9 @@ struct Counts {
     by_prefix: BTreeMap<ClientPrefix, usize>,
 }
 
-// === impl Held ===
+// === impl HeldBodies ===
 
-impl Held {
+impl HeldBodies {
     /// Adds octets of a client. Returns whether they are within the limits.
     pub(super) fn add(&self, client: ClientPrefix, octets: usize) -> bool {
         let mut counts = self.0.lock();
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn one_prefix_cannot_use_the_memory_of_others() {
-        let held = Held::default();
+        let held = HeldBodies::default();
         let prefix = |network: u8| ClientPrefix::from(IpAddr::from([192, 0, network, 1]));
         assert!(held.add(prefix(1), MAX_HELD_BY_PREFIX));
         assert!(!held.add(prefix(1), 1));

@@ -21,7 +21,7 @@ pub enum ReplicaError {
         /// The response of the API server.
         reason: String,
         /// The permission.
-        missing: Permission,
+        missing: MissingPermission,
     },
     /// There are several releases.
     #[error("found several servers: {}; choose one with {}", .found.join(", "), .flag)]
@@ -51,7 +51,7 @@ pub enum ReplicaError {
 
 /// A permission to reach a replica. Its text says how to grant it, or what needs less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Permission {
+pub enum MissingPermission {
     /// To find the release.
     #[error(
         "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server"
@@ -71,7 +71,7 @@ impl ReplicaError {
     /// Returns whether it is not known which server the user means, so that the user must say it.
     pub fn is_undecided(&self) -> bool {
         match self {
-            Self::Forbidden { missing, .. } => *missing != Permission::PortForward,
+            Self::Forbidden { missing, .. } => *missing != MissingPermission::PortForward,
             Self::Several { .. } => true,
             Self::NoApiServer { .. } | Self::None | Self::NotReady(_) | Self::Failed { .. } => {
                 false

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::server::client_prefix::ClientPrefix;
-use crate::server::connections::{Connections, Limits};
+use crate::server::connections::{ConnectionLimits, Connections};
 use crate::server::encrypted::https;
 use crate::server::socket::Budget;
 use crate::server::tests::answerers;
@@ -21,12 +21,12 @@ struct Client {
 }
 
 impl Client {
-    async fn connect(held: &Arc<Held>) -> Self {
+    async fn connect(held: &Arc<HeldBodies>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap());
         let stream = stream.await.unwrap();
         let (accepted, client) = listener.accept().await.unwrap();
-        let limits = Limits {
+        let limits = ConnectionLimits {
             total: 10,
             per_address: 10,
         };
@@ -113,7 +113,7 @@ async fn only_received_octets_are_held() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_above_the_limit_of_the_client_are_refused() {
-    let held = Arc::<Held>::default();
+    let held = Arc::<HeldBodies>::default();
     let prefix =
         |address: &str| -> ClientPrefix { address.parse::<std::net::IpAddr>().unwrap().into() };
     // Other connections of this client use everything. Other clients do not matter.
