@@ -1,7 +1,7 @@
 //! The command line: every flag with its default and its help. Only this module uses `clap`.
 //!
 //! Values leave this module typed and checked. Every flag has an environment variable: `GLOBAL_DNS_` and the name of the
-//! flag. Commas separate the items of lists. `README.md` in `cli/` is generated from the definitions here.
+//! flag. Commas separate the items of lists. The manual's table of flags is generated from the definitions here.
 
 mod access;
 mod check;

@@ -5,7 +5,8 @@ use clap::{Arg, ValueEnum as _};
 use super::command::{HelpArgs, HelpOutput, Topic};
 use super::program;
 
-/// The text above the table in Markdown. With the table, it is `src/cli/README.md`.
+/// The text above the table in Markdown. With the table, it is a chapter of the manual: `flags.md` in
+/// `charts/global-dns/docs/src`.
 const MARKDOWN_HEAD: &str = "\
 # Flags of `serve`
 

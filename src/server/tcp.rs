@@ -360,8 +360,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn document_has_the_time_limits() {
-        let document = include_str!("../wire/README.md");
+    fn documents_have_the_time_limits() {
+        let document = concat!(
+            include_str!("../wire/README.md"),
+            include_str!("../../charts/global-dns/docs/src/encrypted.md")
+        );
         let document = document.split_whitespace().collect::<Vec<_>>().join(" ");
         let [first, next, message] =
             [FIRST_QUERY_TIMEOUT, TCP_IDLE, MESSAGE_TIMEOUT].map(|limit| limit.as_secs());

@@ -21,7 +21,7 @@ mod attack;
 mod large;
 // What axe finds in every view.
 mod accessibility;
-// The picture of the README.
+// The picture of the page in the manual.
 mod picture;
 
 use std::process::Stdio;

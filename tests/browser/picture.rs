@@ -1,4 +1,4 @@
-//! The picture of the page in the README. `tests/tools/picture page` writes it.
+//! The picture of the page in the manual. `tests/tools/picture page` writes it.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use support::repository::repository;
 use crate::chromium::Window;
 use crate::{demo, open};
 
-const PICTURE: &str = ".github/page.webp";
+const PICTURE: &str = "charts/global-dns/docs/src/page.webp";
 /// If set, the picture is written.
 const WRITE: &str = "GLOBAL_DNS_WRITE_PICTURE";
 /// Octets. Everybody who clones the repository loads it.

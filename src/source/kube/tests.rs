@@ -613,7 +613,7 @@ async fn streamed_list_is_tried_once_if_unsupported() {
 
 // === Number of requests ===
 
-/// Computes the load on the API server. `charts/global-dns/README.md` has the results.
+/// Computes the load on the API server. `charts/global-dns/docs/src/sizing.md` has the results.
 #[tokio::test(start_paused = true)]
 async fn requests_of_one_replica_and_of_a_thousand() {
     const REPLICAS: f64 = 1000.0;
