@@ -5,10 +5,12 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::commands::command;
 use support::output::print_line;
+use support::process::run;
 use support::repository::repository;
 
-use crate::helm::{chart, helm, try_template};
+use crate::helm::{chart, helm, helm_without_values, try_template};
 use crate::values::{every_flag, matrix, minimum, with};
 
 #[test]
@@ -269,6 +271,21 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         "{} invalid values, each rejected with its name",
         cases.len()
     ));
+    Ok(())
+}
+
+/// Helm stores the package in the cluster, in the Secret of each revision of a release.
+#[test]
+#[ignore = "needs Helm"]
+fn the_package_has_no_manual() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().display().to_string();
+    let ended = helm_without_values(&["package", &chart(), "--destination", &place])?;
+    ensure!(ended.is_success(), "{}", ended.stderr);
+    let package = fs::read_dir(&folder)?.next().context("no package")??;
+    let listed = run(command("tar").arg("-tzf").arg(package.path())).stdout;
+    ensure!(listed.contains("global-dns/README.md\n"), "{listed}");
+    ensure!(!listed.contains("docs/"), "{listed}");
     Ok(())
 }
 

@@ -1,11 +1,10 @@
 //! The layout of the repository: the entries of the top-level folder, and the support library.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use super::source::sources_below;
 use support::differences::assert_none;
-use support::repository::repository;
+use support::repository::tracked_files;
 
 /// The support library of the tests.
 const SUPPORT: &str = "tests/support";
@@ -36,17 +35,7 @@ fn support_library_is_one_crate_without_dependency_on_global_dns() {
 
 #[test]
 fn top_level_folder_has_only_the_listed_entries() {
-    let output = Command::new("git")
-        .args(["-c", "safe.directory=*", "ls-files", "-z"])
-        .current_dir(repository(""))
-        .output();
-    let output = output.unwrap_or_else(|error| panic!("git: {error}; install git"));
-    assert!(
-        output.status.success(),
-        "git ls-files: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let listed = String::from_utf8(output.stdout).unwrap();
+    let listed = tracked_files();
     let allowed = [
         "CHANGELOG.md",
         "Cargo.lock",
@@ -60,8 +49,10 @@ fn top_level_folder_has_only_the_listed_entries() {
         "src",
         "tests",
     ];
-    let top = listed.split('\0').filter(|path| !path.is_empty());
-    let top: BTreeSet<&str> = top.map(|path| path.split('/').next().unwrap()).collect();
+    let top: BTreeSet<&str> = listed
+        .iter()
+        .map(|path| path.split('/').next().unwrap())
+        .collect();
     let unexpected = top
         .iter()
         .filter(|name| !name.starts_with('.') && !allowed.contains(name));
