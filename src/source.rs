@@ -175,14 +175,12 @@ impl UpdateLoop<'_> {
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let save = self.save_if_due();
-            let flush = self.feeds.events().flush();
-            let waits = free.into_iter().chain(save).chain(flush);
-            let waits = waits.chain(self.check_expiry());
-            let wake = self.states.next_wake();
+            let expiry = self.check_expiry();
             // Until all feeds are listed, no delay changes the table.
-            let waits = waits.chain(wake.filter(|_| self.unlisted.is_empty()));
-            let wait = waits.chain([heartbeat::INTERVAL]).min();
-            match timeout(wait.unwrap_or_default(), updates.recv()).await {
+            let wake = self.states.next_wake().filter(|_| self.unlisted.is_empty());
+            let waits = [free, save, expiry, wake, Some(heartbeat::INTERVAL)];
+            let wait = waits.into_iter().flatten().min().unwrap_or_default();
+            match timeout(wait, updates.recv()).await {
                 Err(_) => self.advance_states(),
                 Ok(None) => return,
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use tracing::{debug, info, warn};
 
 use super::{DEFAULT_CLUSTER_NAME, Events};
-use crate::model::{ObjectRef, ServiceKey, SkipReason};
-use crate::table::change::{Change, ChangeKind, aggregate};
+use crate::model::{ClusterName, Hostname, ObjectRef, ServiceKey, SkipReason};
+use crate::table::change::Change;
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Conflict, Published, Rules, Service, ServiceKind, Table};
-
-/// Maximum number of changes of one table that are logged by themselves. More are merged: the log must not repeat a large
-/// list.
-const MAX_LOGGED_CHANGES: usize = 8;
 
 /// The log of skipped objects and conflicts. Each is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -60,9 +56,7 @@ impl ChangeLog {
         for (object, skip) in &difference.skips {
             log_skip(object, skip.reason, &skip.detail);
         }
-        for change in aggregate(difference.changes.clone(), MAX_LOGGED_CHANGES) {
-            log_change(&change);
-        }
+        difference.changes.iter().for_each(log_change);
         if self.warned_of_cluster_name || !has_default_name(rules) {
             return;
         }
@@ -75,26 +69,21 @@ impl ChangeLog {
     }
 }
 
-/// Logs a change: at debug level if it concerns endpoints, which change with every restart of a pod.
+/// Logs a change, with the fields and the sentence of its event.
 fn log_change(change: &Change) {
-    let (kind, text) = (change.kind.name(), &change.text);
-    match change.kind {
-        ChangeKind::EndpointAdded | ChangeKind::EndpointRemoved | ChangeKind::EndpointChanged => {
-            debug!(kind, "Changed: {text}");
-        }
-        ChangeKind::ClusterJoined
-        | ChangeKind::ClusterLeft
-        | ChangeKind::ServiceAdded
-        | ChangeKind::ServiceRemoved
-        | ChangeKind::GatewayDown
-        | ChangeKind::GatewayUp
-        | ChangeKind::ListHeld
-        | ChangeKind::ListAccepted
-        | ChangeKind::TableStale
-        | ChangeKind::Snapshot => info!(kind, "Changed: {text}"),
-        // Failovers are logged with their reason. Captions are printed.
-        ChangeKind::Failover | ChangeKind::Demo => {}
-    }
+    let service = change.service.as_ref();
+    info!(
+        kind = <&str>::from(change.kind),
+        namespace = service.map(|key| key.namespace.as_str()),
+        service = service.map(|key| key.service.as_str()),
+        cluster = change.cluster.as_ref().map(ClusterName::as_str),
+        hostname = change.hostname.as_ref().map(Hostname::as_str),
+        before = change.before.as_deref(),
+        after = change.after.as_deref(),
+        count = change.count,
+        "{}",
+        change.text
+    );
 }
 
 /// Logs a conflict.

@@ -4,38 +4,28 @@
 //! update loop waits for none of them, and their number costs no memory. A reader that falls behind the ring learns that
 //! it has missed events.
 //!
-//! Changes that follow each other quickly are merged. Linking a cluster causes thousands of watch events; they must not
-//! displace everything else from the ring.
+//! Linking a cluster causes thousands of watch events. Each table has few changes
+//! ([`Difference`](crate::table::difference::Difference)), and a full ring forgets the oldest event of the kind that it has
+//! most of. So new endpoints do not displace the failover before them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::clock::unix_seconds;
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
-use crate::table::change::{Change, ChangeKind, aggregate};
+use crate::table::change::{Change, ChangeKind};
 
 /// Maximum number of events in the ring. With some 300 octets each, they use less than a megabyte.
 pub const MAX_EVENTS: usize = 1000;
 
-/// Changes within this time are merged if there are too many. A person does not notice the delay.
-const WINDOW: Duration = Duration::from_millis(500);
-
-/// Maximum number of changes of one window that become events of their own. The ring then covers at least 10 s of a
-/// storm.
-const MAX_PER_WINDOW: usize = 50;
-
-/// Maximum number of changes that wait for the end of a window. Beyond it, they are merged earlier.
-const MAX_PENDING: usize = 20_000;
-
-/// The number of bits for the number of an event within its process. 2³³ events take five years at the highest rate.
+/// The number of bits for the number of an event within its process. At 100 events per second, 2³³ take two years.
 const NUMBER_BITS: u32 = 33;
 
 /// The number of bits that identify a process. Together with [`NUMBER_BITS`], an ID is less than 2⁵³.
@@ -71,28 +61,18 @@ pub struct TableState {
 }
 
 struct Ring {
-    /// The last events. Their IDs are consecutive.
+    /// The last events. Their IDs increase.
     events: VecDeque<Arc<Event>>,
     /// The ID of the last event.
     last_id: u64,
-    window: Window,
-}
-
-/// The changes of the last [`WINDOW`].
-#[derive(Default)]
-struct Window {
-    /// Its end. `None` before the first change.
-    end: Option<Instant>,
-    /// The number of events in it.
-    count: usize,
-    /// Changes for which there was no room. They become events at its end.
-    pending: Vec<Change>,
+    /// The highest ID of an event that was forgotten, or the ID before the first event.
+    forgotten: u64,
 }
 
 // === impl Events ===
 
 impl Events {
-    /// Records changes. They become events at once, or, if there are many, within half a second.
+    /// Records changes.
     pub fn record(&self, changes: impl IntoIterator<Item = Change>) {
         self.record_with(changes, || ());
     }
@@ -106,24 +86,17 @@ impl Events {
     ) -> T {
         let mut ring = self.0.ring.lock();
         let applied = apply();
-        let changes = changes.into_iter().collect();
-        let ready = ring.window.admit(changes, Instant::now());
-        self.append(&mut ring, ready);
-        applied
-    }
-
-    /// Makes events of the changes for which there was no room in a window that has ended. Returns when to call again.
-    pub(super) fn flush(&self) -> Option<Duration> {
-        let mut ring = self.0.ring.lock();
-        if ring.window.pending.is_empty() {
-            return None;
+        let seconds = i64::from(unix_seconds());
+        let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
+        for change in changes {
+            ring.push(time.to_string(), change);
         }
-        let now = Instant::now();
-        let ready = ring.window.admit(Vec::new(), now);
-        self.append(&mut ring, ready);
-        let is_waiting = !ring.window.pending.is_empty();
-        let end = ring.window.end.filter(|_| is_waiting);
-        end.map(|end| end.saturating_duration_since(now))
+        self.0.latest.send_if_modified(|latest| {
+            let is_new = latest.id != ring.last_id;
+            latest.id = ring.last_id;
+            is_new
+        });
+        applied
     }
 
     /// Publishes a snapshot of an earlier process, and records that it is served.
@@ -193,22 +166,6 @@ impl Events {
         });
     }
 
-    fn append(&self, ring: &mut Ring, changes: Vec<Change>) {
-        if changes.is_empty() {
-            return;
-        }
-        let seconds = i64::from(unix_seconds());
-        let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
-        for change in changes {
-            ring.last_id += 1;
-            let event = Event::new(ring.last_id, time.to_string(), change);
-            ring.events.push_back(Arc::new(event));
-        }
-        let surplus = ring.events.len().saturating_sub(MAX_EVENTS);
-        ring.events.drain(..surplus);
-        self.0.latest.send_modify(|latest| latest.id = ring.last_id);
-    }
-
     /// Returns whether there has been a table.
     pub(super) fn has_table(&self) -> bool {
         self.0.latest.borrow().table.generation > 0
@@ -223,11 +180,10 @@ impl Events {
     /// that follows it is no longer in the ring.
     pub fn after(&self, id: u64, max: usize) -> Option<Vec<Arc<Event>>> {
         let ring = self.0.ring.lock();
-        let oldest = ring.last_id - ring.events.len() as u64; // the ID before the first event
-        if !(oldest..=ring.last_id).contains(&id) {
+        if !(ring.forgotten..=ring.last_id).contains(&id) {
             return None;
         }
-        let known = usize::try_from(id - oldest).ok()?;
+        let known = ring.events.partition_point(|event| event.id <= id);
         Some(ring.events.range(known..).take(max).cloned().collect())
     }
 
@@ -250,7 +206,7 @@ impl Default for Events {
         let ring = Ring {
             events: VecDeque::new(),
             last_id,
-            window: Window::default(),
+            forgotten: last_id,
         };
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
@@ -265,28 +221,33 @@ impl fmt::Debug for Events {
     }
 }
 
-// === impl Window ===
+// === impl Ring ===
 
-impl Window {
-    /// Adds changes. Returns those that become events now, merged if there are too many for one window.
-    fn admit(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Change> {
-        if self.end.is_none_or(|end| now >= end) && !(changes.is_empty() && self.pending.is_empty())
-        {
-            self.end = Some(now + WINDOW);
-            self.pending.extend(changes);
-            let ready = aggregate(std::mem::take(&mut self.pending), MAX_PER_WINDOW);
-            self.count = ready.len();
-            return ready;
+impl Ring {
+    fn push(&mut self, time: String, change: Change) {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.events.push_back(Arc::new(Event { id, time, change }));
+        if self.events.len() > MAX_EVENTS {
+            self.forget_one();
         }
-        if self.pending.is_empty() && self.count + changes.len() <= MAX_PER_WINDOW {
-            self.count += changes.len();
-            return changes;
+    }
+
+    /// Forgets the oldest event of the kind that has most of them.
+    fn forget_one(&mut self) {
+        let mut counts: BTreeMap<ChangeKind, usize> = BTreeMap::new();
+        for event in &self.events {
+            *counts.entry(event.change.kind).or_default() += 1;
         }
-        self.pending.extend(changes);
-        if self.pending.len() > MAX_PENDING {
-            self.pending = aggregate(std::mem::take(&mut self.pending), MAX_PER_WINDOW);
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let kind = most.map(|(kind, _)| kind);
+        let oldest = self
+            .events
+            .iter()
+            .position(|event| Some(event.change.kind) == kind);
+        if let Some(event) = oldest.and_then(|place| self.events.remove(place)) {
+            self.forgotten = self.forgotten.max(event.id);
         }
-        Vec::new()
     }
 }
 

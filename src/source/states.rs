@@ -10,7 +10,7 @@ use super::Feeds;
 use crate::clock::unix_milliseconds;
 use crate::model::ServiceKey;
 use crate::table::failover::{Delays, Timestamp};
-use crate::table::state::{Transition, TransitionReason, advance};
+use crate::table::state::advance;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Rules, Store, Table, build};
 
@@ -62,7 +62,6 @@ impl<'f> States<'f> {
             };
         }
         self.feeds.note_failovers(advanced.transitions.len());
-        advanced.transitions.iter().for_each(log_transition);
         for service in &advanced.opened {
             info!(%service, "All expected clusters have been seen; the name of the service is answered");
         }
@@ -87,23 +86,6 @@ impl<'f> States<'f> {
     fn now(&self) -> Timestamp {
         Timestamp(self.start.0).after(self.start.1.elapsed())
     }
-}
-
-/// Logs a change of the step that answers.
-fn log_transition(transition: &Transition) {
-    let Transition {
-        service,
-        from,
-        to,
-        reason,
-    } = transition;
-    let reason = match reason {
-        TransitionReason::Recovered => "an earlier step has an endpoint that is alive",
-        TransitionReason::Dead => "no endpoint of the step is alive",
-        TransitionReason::Empty => "the step has no endpoint",
-        TransitionReason::NewOrder => "the order has changed",
-    };
-    info!(%service, from, to, reason, "Failover");
 }
 
 #[cfg(test)]

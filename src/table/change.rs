@@ -1,14 +1,19 @@
-//! Changes of answers in words, and their aggregation: ten thousand changes at once become a few sentences.
+//! Changes of answers, made once from two tables. `/api/v1/events`, the command `events`, the page and the log show this one
+//! struct. Ten thousand changes at once become a few sentences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
 
-use crate::model::{ClusterName, Hostname, Line, Namespace, ServiceKey, ServiceName};
+use crate::model::{ClusterName, Hostname, Line, ServiceKey};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum ChangeKind {
     /// A cluster has a mirror, a member or an endpoint of a service, and had none.
     ClusterJoined,
@@ -43,153 +48,123 @@ pub enum ChangeKind {
 }
 
 /// A change, or several of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
-    /// The namespace, if the change concerns one service.
-    pub namespace: Option<Namespace>,
     /// The service, if the change concerns one.
-    pub service: Option<ServiceName>,
+    #[serde(flatten)]
+    pub service: Option<ServiceKey>,
     /// The cluster, if the change concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
     /// The endpoint, if the change concerns one that has a hostname.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Hostname>,
-    /// The number of changes that this one stands for.
-    pub count: usize,
-    /// The number of services that these changes concern.
-    pub services: usize,
+    /// What was there before: the addresses of an endpoint, `alive` or `down`, a step of a failover order, or the endpoints
+    /// of a service in words. Absent if nothing was, and if the change stands for several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Line>,
+    /// What is there now, in the form of `before`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Line>,
     /// A sentence.
     pub text: Line,
+    /// The number of changes that this one stands for.
+    pub count: usize,
 }
 
-/// The common part of changes that are merged, besides their kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Common {
-    /// The service and the cluster.
-    ServiceAndCluster,
-    /// The cluster.
-    Cluster,
-    /// Nothing.
-    Kind,
-}
-
-type GroupKey = (
-    ChangeKind,
-    Option<Namespace>,
-    Option<ServiceName>,
-    Option<ClusterName>,
-);
-
-/// Merges changes until at most `max` remain: first those of one service and cluster, then those of one cluster, then
-/// those of one kind. If there are not more than `max` changes, they stay as they are. There may be more than `max`
-/// only if `max` is less than the number of kinds.
-pub fn aggregate(mut changes: Vec<Change>, max: usize) -> Vec<Change> {
-    for common in [Common::ServiceAndCluster, Common::Cluster, Common::Kind] {
-        if changes.len() <= max {
-            break;
-        }
-        changes = merge_groups(changes, common);
+/// Merges changes if there are more than `max`: those of one service and cluster, or else those of one cluster, or else
+/// those of one kind. More than `max` remain only if `max` is less than the number of kinds. Merged changes are in the
+/// order of their first ones.
+pub fn aggregate(changes: Vec<Change>, max: usize) -> Vec<Change> {
+    if changes.len() <= max {
+        return changes;
     }
-    changes
+    let by_service = merge_groups(&changes, |change| (&change.service, &change.cluster));
+    if by_service.len() <= max {
+        return by_service;
+    }
+    let by_cluster = merge_groups(&changes, |change| (&None, &change.cluster));
+    if by_cluster.len() <= max {
+        return by_cluster;
+    }
+    merge_groups(&changes, |_| (&None, &None))
 }
 
-/// Merges the changes of each group. The groups are in the order of their first changes.
-fn merge_groups(changes: Vec<Change>, common: Common) -> Vec<Change> {
-    let mut places: BTreeMap<GroupKey, usize> = BTreeMap::new();
-    let mut groups: Vec<Vec<Change>> = Vec::new();
+/// Merges the changes of one kind that also have a subject in common.
+fn merge_groups(
+    changes: &[Change],
+    subject: impl Fn(&Change) -> (&Option<ServiceKey>, &Option<ClusterName>),
+) -> Vec<Change> {
+    let mut places = BTreeMap::new();
+    let mut groups: Vec<Vec<&Change>> = Vec::new();
     for change in changes {
-        let place = *places.entry(common.key_of(&change)).or_insert(groups.len());
+        let key = (change.kind, subject(change));
+        let place = *places.entry(key).or_insert(groups.len());
         match groups.get_mut(place) {
             Some(group) => group.push(change),
             None => groups.push(vec![change]),
         }
     }
-    groups.into_iter().filter_map(merge).collect()
+    groups.iter().filter_map(|group| merge(group)).collect()
 }
 
 /// Merges changes of one kind. Returns `None` if there are none.
-fn merge(group: Vec<Change>) -> Option<Change> {
-    let mut changes = group.into_iter();
-    let mut merged = changes.next()?;
-    let mut is_merged = false;
-    for change in changes {
-        is_merged = true;
-        let is_one_service =
-            merged.service_key().is_some() && merged.service_key() == change.service_key();
-        if !is_one_service {
-            (merged.namespace, merged.service) = (None, None);
-            merged.services += change.services;
-        }
-        if merged.cluster != change.cluster {
-            merged.cluster = None;
-        }
-        merged.hostname = None;
-        merged.count += change.count;
+fn merge(group: &[&Change]) -> Option<Change> {
+    let (first, others) = group.split_first()?;
+    if others.is_empty() {
+        return Some((*first).clone());
     }
-    if is_merged {
-        merged.text = merged.describe().into();
-    }
-    Some(merged)
+    let services: BTreeSet<&ServiceKey> = group
+        .iter()
+        .filter_map(|change| change.service.as_ref())
+        .collect();
+    let is_one_cluster = others.iter().all(|change| change.cluster == first.cluster);
+    let cluster = first.cluster.as_ref().filter(|_| is_one_cluster);
+    let count = group.iter().map(|change| change.count).sum();
+    Some(Change {
+        service: first.service.clone().filter(|_| services.len() == 1),
+        cluster: cluster.cloned(),
+        count,
+        ..Change::new(first.kind, describe(first.kind, count, &services, cluster))
+    })
 }
 
-// === impl ChangeKind ===
-
-impl ChangeKind {
-    /// All kinds.
-    pub const ALL: [Self; 15] = [
-        Self::ClusterJoined,
-        Self::ClusterLeft,
-        Self::ServiceAdded,
-        Self::ServiceRemoved,
-        Self::EndpointAdded,
-        Self::EndpointRemoved,
-        Self::EndpointChanged,
-        Self::GatewayDown,
-        Self::GatewayUp,
-        Self::Failover,
-        Self::ListHeld,
-        Self::ListAccepted,
-        Self::TableStale,
-        Self::Snapshot,
-        Self::Demo,
-    ];
-
-    /// Returns the kind's name in logs and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ClusterJoined => "cluster-joined",
-            Self::ClusterLeft => "cluster-left",
-            Self::ServiceAdded => "service-added",
-            Self::ServiceRemoved => "service-removed",
-            Self::EndpointAdded => "endpoint-added",
-            Self::EndpointRemoved => "endpoint-removed",
-            Self::EndpointChanged => "endpoint-changed",
-            Self::GatewayDown => "gateway-down",
-            Self::GatewayUp => "gateway-up",
-            Self::Failover => "failover",
-            Self::ListHeld => "list-held",
-            Self::ListAccepted => "list-accepted",
-            Self::TableStale => "table-stale",
-            Self::Snapshot => "snapshot",
-            Self::Demo => "demo",
+/// Returns the sentence for several changes of one kind.
+fn describe(
+    kind: ChangeKind,
+    count: usize,
+    services: &BTreeSet<&ServiceKey>,
+    cluster: Option<&ClusterName>,
+) -> String {
+    let of_cluster = cluster.map_or_else(String::new, |cluster| format!(" of cluster {cluster}"));
+    let services = match services.first() {
+        Some(one) if services.len() == 1 => one.to_string(),
+        _ => format!("{} services", services.len()),
+    };
+    match kind {
+        ChangeKind::ClusterJoined => format!("{count} clusters joined their first services."),
+        ChangeKind::ClusterLeft => format!("{count} clusters left their last services."),
+        ChangeKind::ServiceAdded => format!("{count} services were added."),
+        ChangeKind::ServiceRemoved => format!("{count} services were removed."),
+        ChangeKind::EndpointAdded => format!("{count} endpoints{of_cluster} joined {services}."),
+        ChangeKind::EndpointRemoved => format!("{count} endpoints{of_cluster} left {services}."),
+        ChangeKind::EndpointChanged => {
+            format!("{count} endpoints{of_cluster} in {services} have new addresses.")
         }
-    }
-}
-
-// === impl Common ===
-
-impl Common {
-    fn key_of(self, change: &Change) -> GroupKey {
-        let (kind, cluster) = (change.kind, change.cluster.clone());
-        match self {
-            Self::ServiceAndCluster => {
-                let (namespace, service) = (change.namespace.clone(), change.service.clone());
-                (kind, namespace, service, cluster)
-            }
-            Self::Cluster => (kind, None, None, cluster),
-            Self::Kind => (kind, None, None, None),
+        ChangeKind::GatewayDown => {
+            format!("{count} endpoints{of_cluster} in {services} are down.")
         }
+        ChangeKind::GatewayUp => {
+            format!("{count} endpoints{of_cluster} in {services} are up again.")
+        }
+        ChangeKind::Failover => format!("Other steps answer for {services}: {count} failovers."),
+        ChangeKind::ListHeld => format!("{count} lists are held."),
+        ChangeKind::ListAccepted => format!("{count} lists were applied."),
+        ChangeKind::TableStale => format!("The table expired or recovered {count} times."),
+        ChangeKind::Snapshot => format!("A snapshot was served or replaced {count} times."),
+        ChangeKind::Demo => format!("{count} scenes of the demo began."),
     }
 }
 
@@ -200,70 +175,21 @@ impl Change {
     pub fn new(kind: ChangeKind, text: impl Into<Line>) -> Self {
         Self {
             kind,
-            namespace: None,
             service: None,
             cluster: None,
             hostname: None,
-            count: 1,
-            services: 0,
+            before: None,
+            after: None,
             text: text.into(),
+            count: 1,
         }
     }
 
     /// Makes a change of a service.
     pub fn of_service(kind: ChangeKind, key: &ServiceKey, text: impl Into<Line>) -> Self {
         Self {
-            namespace: Some(key.namespace.clone()),
-            service: Some(key.service.clone()),
-            services: 1,
+            service: Some(key.clone()),
             ..Self::new(kind, text)
-        }
-    }
-
-    /// Returns the namespace and the name of the service, if the change concerns one.
-    fn service_key(&self) -> Option<(&Namespace, &ServiceName)> {
-        self.namespace.as_ref().zip(self.service.as_ref())
-    }
-
-    /// Returns the sentence for several changes.
-    fn describe(&self) -> String {
-        let count = self.count;
-        let of_cluster = match &self.cluster {
-            Some(cluster) => format!(" of cluster {cluster}"),
-            None => String::new(),
-        };
-        let services = match self.service_key() {
-            Some((namespace, service)) => format!("{namespace}/{service}"),
-            None => format!("{} services", self.services),
-        };
-        match self.kind {
-            ChangeKind::ClusterJoined => format!("{count} clusters joined their first services."),
-            ChangeKind::ClusterLeft => format!("{count} clusters left their last services."),
-            ChangeKind::ServiceAdded => format!("{count} services were added."),
-            ChangeKind::ServiceRemoved => format!("{count} services were removed."),
-            ChangeKind::EndpointAdded => {
-                format!("{count} endpoints{of_cluster} joined {services}.")
-            }
-            ChangeKind::EndpointRemoved => {
-                format!("{count} endpoints{of_cluster} left {services}.")
-            }
-            ChangeKind::EndpointChanged => {
-                format!("{count} endpoints{of_cluster} in {services} have new addresses.")
-            }
-            ChangeKind::GatewayDown => {
-                format!("{count} endpoints{of_cluster} in {services} are down.")
-            }
-            ChangeKind::GatewayUp => {
-                format!("{count} endpoints{of_cluster} in {services} are up again.")
-            }
-            ChangeKind::Failover => {
-                format!("Other steps answer for {services}: {count} failovers.")
-            }
-            ChangeKind::ListHeld => format!("{count} lists are held."),
-            ChangeKind::ListAccepted => format!("{count} lists were applied."),
-            ChangeKind::TableStale => format!("The table expired or recovered {count} times."),
-            ChangeKind::Snapshot => format!("A snapshot was served or replaced {count} times."),
-            ChangeKind::Demo => format!("{count} scenes of the demo began."),
         }
     }
 }
@@ -330,16 +256,16 @@ mod tests {
         let by_kind = aggregate(changes, 2);
         assert_eq!(
             texts(&by_kind),
-            ["7 endpoints joined 3 services.", "Endpoint 0."]
+            ["7 endpoints joined 2 services.", "Endpoint 0."]
         );
         assert_eq!((&by_kind[0].cluster, by_kind[0].count), (&None, 7));
     }
 
     #[test]
     fn every_kind_has_the_name_of_its_json() {
-        for kind in ChangeKind::ALL {
+        for &kind in ChangeKind::VARIANTS {
             let json = serde_json::to_value(kind).unwrap();
-            assert_eq!(json, kind.name());
+            assert_eq!(json, <&str>::from(kind));
             // The sentence for several changes has their number.
             let changes = vec![Change::new(kind, String::new()); 7];
             let merged = aggregate(changes, 1);

@@ -1,14 +1,20 @@
-//! The differences between two tables, for the log and for the events. It is a pure function.
+//! The differences between two tables, for the log and for the events. It is a pure function, and the only place where
+//! changes of answers are found.
 //!
 //! The cost depends on the services that changed. Only if one of them gained or lost a cluster are others searched for
 //! that cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use super::change::{Change, ChangeKind};
+use super::change::{Change, ChangeKind, aggregate};
+use super::state::Transition;
 use super::store::ServiceKeys;
 use super::{Conflict, Endpoint, Service, ServiceKind, Table};
-use crate::model::{ClusterName, ObjectRef, ServiceKey, Skip};
+use crate::model::{ClusterName, Line, ObjectRef, ServiceKey, Skip};
+
+/// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
+const MAX_CHANGES: usize = 20;
 
 /// The differences between a table and the one before it.
 #[derive(Debug, Default)]
@@ -17,7 +23,7 @@ pub struct Difference<'t> {
     pub skips: Vec<&'t (ObjectRef, Skip)>,
     /// Conflicts that are new.
     pub conflicts: Vec<&'t Conflict>,
-    /// The changes of services and endpoints. Empty for the first table.
+    /// The changes of services and endpoints, merged if there are many. Empty for the first table.
     pub changes: Vec<Change>,
 }
 
@@ -64,6 +70,7 @@ impl<'t> Difference<'t> {
         }
         let of_clusters = clusters.changes(last, next, own);
         difference.changes.splice(..0, of_clusters);
+        difference.changes = aggregate(difference.changes, MAX_CHANGES);
         difference
     }
 
@@ -85,15 +92,24 @@ impl<'t> Difference<'t> {
         let is_listed = |service: &&Service| service.is_listed();
         match (old.filter(is_listed), new.filter(is_listed)) {
             (None, None) => {}
-            (None, Some(new)) => self.changes.push(added(new)),
-            (Some(_), None) => {
+            (None, Some(new)) => {
+                let endpoints = endpoints(new);
+                let text = format!("Service {key} was added with {endpoints}.");
+                self.changes.push(Change {
+                    after: Some(endpoints.into()),
+                    ..Change::of_service(ChangeKind::ServiceAdded, key, text)
+                });
+            }
+            (Some(old), None) => {
                 let text = format!("Service {key} was removed.");
-                let change = Change::of_service(ChangeKind::ServiceRemoved, key, text);
-                self.changes.push(change);
+                self.changes.push(Change {
+                    before: Some(endpoints(old).into()),
+                    ..Change::of_service(ChangeKind::ServiceRemoved, key, text)
+                });
             }
             (Some(old), Some(new)) => {
                 self.note_endpoints(old, new);
-                self.changes.extend(failover_change(old, new));
+                self.note_failover(old, new);
             }
         }
     }
@@ -115,20 +131,37 @@ impl<'t> Difference<'t> {
             }
         }
     }
+
+    /// Notes that another step of a failover order answers. Zones of both profiles mostly have the same step.
+    fn note_failover(&mut self, old: &Service, new: &Service) {
+        let change = failover_change(old, new);
+        let others = old
+            .in_cluster_set
+            .as_deref()
+            .zip(new.in_cluster_set.as_deref());
+        let other = others.and_then(|(old, new)| failover_change(old, new));
+        let other = other.filter(|other| change.as_ref() != Some(other));
+        self.changes.extend(change.into_iter().chain(other));
+    }
 }
 
 /// Returns the change of the step that answers, if both versions of a service have a failover order.
 fn failover_change(old: &Service, new: &Service) -> Option<Change> {
-    let step = |service: &Service| {
-        let failover = service.failover.as_ref()?;
-        Some(failover.state.answering_text())
-    };
-    let (from, to) = (step(old)?, step(new)?);
+    let (last, next) = (old.failover.as_ref()?, new.failover.as_ref()?);
+    let Transition {
+        service,
+        from,
+        to,
+        reason,
+    } = Transition::between(&new.key, &last.state, &next.state, &next.health)?;
     let text = format!(
-        "Step {to} of the failover order answers for {}, instead of {from}.",
-        new.key
+        "Step {to} of the failover order answers for {service} instead of {from}: {reason}."
     );
-    (from != to).then(|| Change::of_service(ChangeKind::Failover, &new.key, text))
+    Some(Change {
+        before: Some(from.into()),
+        after: Some(to.into()),
+        ..Change::of_service(ChangeKind::Failover, &service, text)
+    })
 }
 
 fn find<'t>(table: &'t Table, key: &ServiceKey) -> Option<&'t Service> {
@@ -205,28 +238,28 @@ fn list(services: &[&ServiceKey]) -> String {
 
 // === Sentences ===
 
-fn added(service: &Service) -> Change {
-    let count = service.endpoints.len();
+/// Returns the number of endpoints of a service and their clusters.
+fn endpoints(service: &Service) -> String {
     let clusters: Vec<&str> = service.clusters().map(ClusterName::as_str).collect();
-    let endpoints = match (count, clusters.as_slice()) {
-        (0, _) => "without endpoints".to_owned(),
-        (1, []) => "with 1 endpoint".to_owned(),
-        (1, clusters) => format!("with 1 endpoint in {}", clusters.join(", ")),
-        (_, []) => format!("with {count} endpoints"),
-        (_, clusters) => format!("with {count} endpoints in {}", clusters.join(", ")),
+    let place = if clusters.is_empty() {
+        String::new()
+    } else {
+        format!(" in {}", clusters.join(", "))
     };
-    let text = format!("Service {} was added {endpoints}.", service.key);
-    Change::of_service(ChangeKind::ServiceAdded, &service.key, text)
+    match service.endpoints.len() {
+        0 => "no endpoints".to_owned(),
+        1 => format!("1 endpoint{place}"),
+        count => format!("{count} endpoints{place}"),
+    }
 }
 
 fn endpoint_added(service: &Service, endpoint: &Endpoint) -> Change {
-    let text = format!(
-        "{} joined {}: {}.",
-        subject(endpoint),
-        service.key,
-        addresses(endpoint)
-    );
-    of_endpoint(ChangeKind::EndpointAdded, service, endpoint, text)
+    let addresses = addresses(endpoint);
+    let text = format!("{} joined {}: {addresses}.", subject(endpoint), service.key);
+    Change {
+        after: Some(addresses),
+        ..of_endpoint(ChangeKind::EndpointAdded, service, endpoint, text)
+    }
 }
 
 fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
@@ -239,33 +272,39 @@ fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
         ""
     };
     let text = format!("{} left {}{reason}.", subject(endpoint), service.key);
-    of_endpoint(ChangeKind::EndpointRemoved, service, endpoint, text)
+    Change {
+        before: Some(addresses(endpoint)),
+        ..of_endpoint(ChangeKind::EndpointRemoved, service, endpoint, text)
+    }
 }
 
 /// Returns the changes of an endpoint: of its addresses, and of its gateway.
 fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Option<Change>; 2] {
-    let is_moved = !old
-        .addresses
-        .iter()
-        .map(|a| a.ip)
-        .eq(new.addresses.iter().map(|a| a.ip));
+    let is_moved = !ips(old).eq(ips(new));
     let moved = is_moved.then(|| {
+        let (before, after) = (addresses(old), addresses(new));
         let text = format!(
-            "{} in {} changed its address from {} to {}.",
+            "{} in {} changed its address from {before} to {after}.",
             subject(new),
-            service.key,
-            addresses(old),
-            addresses(new)
+            service.key
         );
-        of_endpoint(ChangeKind::EndpointChanged, service, new, text)
+        Change {
+            before: Some(before),
+            after: Some(after),
+            ..of_endpoint(ChangeKind::EndpointChanged, service, new, text)
+        }
     });
     let turned = (old.alive != new.alive).then(|| {
-        let kind = if new.alive {
-            ChangeKind::GatewayUp
+        let (kind, before, after) = if new.alive {
+            (ChangeKind::GatewayUp, "down", "alive")
         } else {
-            ChangeKind::GatewayDown
+            (ChangeKind::GatewayDown, "alive", "down")
         };
-        of_endpoint(kind, service, new, liveness(service, new))
+        Change {
+            before: Some(before.into()),
+            after: Some(after.into()),
+            ..of_endpoint(kind, service, new, liveness(service, new))
+        }
     });
     [moved, turned]
 }
@@ -298,10 +337,13 @@ fn subject(endpoint: &Endpoint) -> String {
     }
 }
 
-fn addresses(endpoint: &Endpoint) -> String {
-    let addresses = endpoint.addresses.iter();
-    let addresses: Vec<String> = addresses.map(|address| address.ip.to_string()).collect();
-    addresses.join(", ")
+fn ips(endpoint: &Endpoint) -> impl Iterator<Item = IpAddr> {
+    endpoint.addresses.iter().map(|address| address.ip)
+}
+
+fn addresses(endpoint: &Endpoint) -> Line {
+    let texts: Vec<String> = ips(endpoint).map(|ip| ip.to_string()).collect();
+    texts.join(", ").into()
 }
 
 fn of_endpoint(kind: ChangeKind, service: &Service, endpoint: &Endpoint, text: String) -> Change {

@@ -1,6 +1,7 @@
 //! What earlier events decided for a service: the step of its failover order that answers (rule K7), and the clusters that
 //! it has seen (rule K8). A build reads the state as one of its inputs. [`advance`] computes the next state after a build.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,17 @@ pub enum TransitionReason {
     Empty,
     /// The order has changed.
     NewOrder,
+}
+
+impl fmt::Display for TransitionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Recovered => "an earlier step has an endpoint that is alive",
+            Self::Dead => "no endpoint of the last step is alive",
+            Self::Empty => "the last step has no endpoint",
+            Self::NewOrder => "the order has changed",
+        })
+    }
 }
 
 /// A table whose services have their next states.
@@ -243,8 +255,9 @@ impl Advanced {
 // === impl Transition ===
 
 impl Transition {
-    /// Returns the change from one state of a service to the next, if another step answers.
-    fn between(
+    /// Returns the change from one state of a service to the next, if another step answers. `health` is that of the steps of
+    /// the next state.
+    pub(super) fn between(
         service: &ServiceKey,
         last: &FailoverState,
         next: &FailoverState,

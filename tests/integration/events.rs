@@ -149,7 +149,39 @@ fn each_change_of_objects_is_an_event() {
     );
     // Fields that do not apply are absent.
     let linked: Vec<&String> = report[0].as_object().unwrap().keys().collect();
-    assert_eq!(linked, ["cluster", "id", "kind", "text", "time"]);
+    assert_eq!(linked, ["cluster", "count", "id", "kind", "text", "time"]);
+    let states = |event: &Value| [event["before"].clone(), event["after"].clone()];
+    assert_eq!(states(changed), ["10.96.2.1", "10.96.2.2"]);
+    assert_eq!(states(&report[5]), ["alive", "down"]);
+    assert_eq!(
+        states(&report[7]),
+        [Value::Null, json!("1 endpoint in east")]
+    );
+    // The log has the same sentences and fields.
+    let fields = |event: &Value| {
+        let mut fields = event.as_object().unwrap().clone();
+        fields.retain(|name, _| name != "id" && name != "time");
+        json!(fields)
+    };
+    server
+        .log
+        .wait(0, report.last().unwrap()["text"].as_str().unwrap());
+    let lines = server
+        .log
+        .events()
+        .into_iter()
+        .filter(|line| line["fields"]["count"].is_number());
+    let logged = lines.map(|line| {
+        assert_eq!(line["level"], "INFO");
+        let mut fields = line["fields"].clone();
+        fields["text"] = fields["message"].take();
+        fields.as_object_mut().unwrap().remove("message");
+        fields
+    });
+    assert_eq!(
+        logged.collect::<Vec<_>>(),
+        report.iter().map(fields).collect::<Vec<_>>()
+    );
     let after = server.api(&format!("{EVENTS}?after={}", ids[9]));
     assert_eq!(after["events"], json!(report[10..]));
     // An unknown ID: everything.

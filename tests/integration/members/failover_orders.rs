@@ -89,18 +89,21 @@ fn failover_is_one_log_line_with_service_steps_and_reason() {
     server.rewrite(&manifest(Gateway::Down).text());
     server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
     // A thread writes the log.
-    server.process().log().wait(0, "Failover");
+    let sentence = "Step west of the failover order answers for prod/db instead of east: no endpoint of the last step is alive.";
+    server.process().log().wait(0, sentence);
     let events = server.process().log().events().into_iter();
     let failovers: Vec<Value> = events
-        .filter(|event| event["fields"]["message"] == "Failover")
+        .filter(|event| event["fields"]["kind"] == "failover")
         .map(|mut event| json!([event["level"].take(), event["fields"].take()]))
         .collect();
     let expected = json!(["INFO", {
-        "message": "Failover",
-        "service": "prod/db",
-        "from": "east",
-        "to": "west",
-        "reason": "no endpoint of the step is alive",
+        "message": sentence,
+        "kind": "failover",
+        "namespace": "prod",
+        "service": "db",
+        "before": "east",
+        "after": "west",
+        "count": 1,
     }]);
     assert_eq!(failovers, [expected]);
 }
