@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::change::{Change, ChangeKind, aggregate};
+use super::services::Services;
 use super::state::Transition;
 use super::store::ServiceKeys;
-use super::{Conflict, Endpoint, Service, ServiceKind, Table};
+use super::{Conflict, Endpoint, Profile, Service, ServiceKind, Table};
 use crate::model::{ClusterName, Line, ObjectRef, ServiceKey, Skip};
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
@@ -51,22 +52,20 @@ impl<'t> Difference<'t> {
         };
         let Some(last) = last else {
             for key in services {
-                difference.note_problems(None, find(next, key));
+                difference.note_problems(None, find(next.of(Profile::Global), key));
             }
             return difference;
         };
         let mut clusters = Clusters::default();
         for key in services {
-            let (old, new) = (find(last, key), find(next, key));
-            if old
-                .zip(new)
-                .is_some_and(|(old, new)| std::ptr::eq(old, new))
-            {
-                continue; // shared by both tables
+            let [old, new] = [last, next].map(|table| find(table.of(Profile::Global), key));
+            // Both tables share a service that did not change.
+            if old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref) {
+                difference.note_problems(old, new);
+                clusters.note(key, old, new);
+                difference.note_changes(key, old, new);
             }
-            difference.note_problems(old, new);
-            clusters.note(key, old, new);
-            difference.note_changes(key, old, new);
+            difference.note_failovers(key, last, next);
         }
         let of_clusters = clusters.changes(last, next, own);
         difference.changes.splice(..0, of_clusters);
@@ -109,7 +108,6 @@ impl<'t> Difference<'t> {
             }
             (Some(old), Some(new)) => {
                 self.note_endpoints(old, new);
-                self.note_failover(old, new);
             }
         }
     }
@@ -133,15 +131,14 @@ impl<'t> Difference<'t> {
     }
 
     /// Notes that another step of a failover order answers. Zones of both profiles mostly have the same step.
-    fn note_failover(&mut self, old: &Service, new: &Service) {
-        let change = failover_change(old, new);
-        let others = old
-            .in_cluster_set
-            .as_deref()
-            .zip(new.in_cluster_set.as_deref());
-        let other = others.and_then(|(old, new)| failover_change(old, new));
-        let other = other.filter(|other| change.as_ref() != Some(other));
-        self.changes.extend(change.into_iter().chain(other));
+    fn note_failovers(&mut self, key: &ServiceKey, last: &Table, next: &Table) {
+        let change = |profile| {
+            let [old, new] = [last, next].map(|table| find(table.of(profile), key));
+            failover_change(old?, new?)
+        };
+        let global = change(Profile::Global);
+        let cluster_set = change(Profile::ClusterSet).filter(|one| global.as_ref() != Some(one));
+        self.changes.extend(global.into_iter().chain(cluster_set));
     }
 }
 
@@ -164,8 +161,8 @@ fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     })
 }
 
-fn find<'t>(table: &'t Table, key: &ServiceKey) -> Option<&'t Service> {
-    table.service(key.namespace.as_str(), key.service.as_str())
+fn find<'t>(services: &'t Services, key: &ServiceKey) -> Option<&'t Service> {
+    services.service(key.namespace.as_str(), key.service.as_str())
 }
 
 /// Returns the endpoint of a service with the same cluster and hostname as another.
