@@ -28,7 +28,8 @@ mod versions;
 use serde::Serialize;
 
 use crate::model::{Line, Mcs, Namespace};
-use crate::table::{Conflict, Rules, Table};
+use crate::report::ConflictReport;
+use crate::table::{Rules, Table};
 use crate::zone::Zones;
 use objects::{Link, MirrorPorts, MirrorSlice};
 use permissions::ApiServer;
@@ -72,7 +73,7 @@ pub struct Facts {
     /// Objects that no watch selects because of the value of a label.
     pub unwatched_objects: Fact<Vec<String>>,
     /// The conflicts that a running server reports.
-    pub server_conflicts: Fact<Vec<Conflict>>,
+    pub server_conflicts: Fact<Vec<ConflictReport>>,
     /// The versions of Linkerd that created the gateways' probe Services.
     pub linkerd_versions: Fact<Vec<String>>,
     /// Replies of name servers, by zone.

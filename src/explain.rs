@@ -26,11 +26,12 @@ use names::{labels_below, services_of_name};
 use nearest::nearest;
 pub use subject::{AnsweringName, Subject};
 
-use crate::model::{ObjectRef, ServiceKey, Skip};
+use crate::model::{Problem, ProblemKind, ServiceKey};
 use crate::report::{
-    EndpointReport, EndpointState, RecordReport, SchemaVersion, SkipReport, TextForm, write_rows,
+    ConflictReport, EndpointReport, EndpointState, RecordReport, SchemaVersion, SkipReport,
+    TextForm, write_rows,
 };
-use crate::table::{Conflict, ConflictKind, Published, Service, Table};
+use crate::table::{Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
     Answer, AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
@@ -59,7 +60,7 @@ pub struct Explanation {
     /// Skipped objects that concern the name.
     pub skipped: Vec<SkipReport>,
     /// Conflicts that concern the name.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<ConflictReport>,
     /// If the name does not exist: the most similar names that exist.
     pub nearest: Vec<String>,
     /// Further information.
@@ -284,7 +285,7 @@ fn conflicts(
     name: &Name,
     relative_name: &str,
     reading: &Reading<'_>,
-) -> Vec<Conflict> {
+) -> Vec<ConflictReport> {
     // There may be as many conflicts as services, and as many objects as endpoints.
     let objects = services.iter().flat_map(|service| {
         let endpoints = service.endpoints.iter();
@@ -302,26 +303,26 @@ fn conflicts(
     // A conflict that shadows a name also shadows the names below it. Below a short name without an owner, no name
     // exists.
     let has_no_owner = matches!(reading, Reading::Missing(_, MissingReason::NoOwner));
-    let is_below = |Conflict { kind, name, .. }: &Conflict| {
+    let is_below = |kind: ProblemKind, name: &str| {
         let is_kind =
-            *kind == ConflictKind::Shadowed || (*kind == ConflictKind::ShortName && has_no_owner);
+            kind == ProblemKind::Shadowed || (kind == ProblemKind::ShortName && has_no_owner);
         let is_below = |own: &&str| {
-            let labels = own.strip_suffix(name.as_str());
+            let labels = own.strip_suffix(name);
             labels.is_some_and(|labels| labels.ends_with('.'))
         };
         is_kind && own_names.iter().any(is_below)
     };
-    let concerns = |conflict: &&Conflict| {
-        own_names.contains(&conflict.name.as_str())
-            || is_below(conflict)
-            || services
-                .iter()
-                .any(|service| is_of(service, &conflict.name))
+    let concerns = |problem: &&Problem| {
+        let name = problem.subject();
+        own_names.contains(&name.as_str())
+            || is_below(problem.kind, &name)
+            || services.iter().any(|service| is_of(service, &name))
     };
-    let own = services.iter().flat_map(|service| &service.conflicts);
-    let between = table.name_conflicts().filter(concerns);
+    let own = services.iter().flat_map(|service| &service.problems);
+    let own = own.filter(|problem| problem.is_conflict());
+    let between = table.name_problems().filter(concerns);
     own.chain(between)
-        .cloned()
+        .map(ConflictReport::from)
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect()
@@ -336,27 +337,21 @@ fn skipped(table: &Table, services: &[&Service], zones: &Zones, name: &Name) -> 
         .checked_sub(2)
         .map(|index| labels[index])
         .unwrap_or_default();
-    let is_about = |object: &ObjectRef, skip: &Skip, labels: [&str; 2]| match &skip.mirror_of {
-        Some((key, _)) => key.labels() == labels,
+    let is_about = |problem: &Problem, labels: [&str; 2]| match (&problem.service, &problem.object)
+    {
+        (Some(key), _) => key.labels() == labels,
         // Only the name of the object is known.
-        None => object.key.name.text().contains(labels[0]) && *object.key.namespace == *labels[1],
+        (None, Some(object)) => {
+            object.key.name.text().contains(labels[0]) && *object.key.namespace == *labels[1]
+        }
+        (None, None) => false,
     };
-    let concerns = |object: &ObjectRef, skip: &Skip| match services {
-        [] => is_about(object, skip, [service, namespace]),
-        some => some.iter().any(|s| {
-            let is_own = s.skipped.iter().any(|(own, _)| own == object);
-            is_own || is_about(object, skip, s.key.labels())
-        }),
+    let concerns = |problem: &&Problem| match services {
+        [] => is_about(problem, [service, namespace]),
+        some => some.iter().any(|s| is_about(problem, s.key.labels())),
     };
-    let concerned = table
-        .skipped()
-        .filter(|(object, skip)| concerns(object, skip));
-    let report = |(object, skip): (ObjectRef, &Skip)| SkipReport {
-        object: object.to_string(),
-        reason: skip.reason,
-        detail: skip.detail.clone(),
-    };
-    concerned.map(report).collect()
+    let concerned = table.skipped().filter(concerns);
+    concerned.map(SkipReport::from).collect()
 }
 
 // === impl Explanation ===

@@ -17,6 +17,7 @@ mod mcs;
 mod object;
 mod object_name;
 pub mod parse;
+pub mod problem;
 mod settings;
 mod slice;
 pub mod watch;
@@ -36,6 +37,7 @@ pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, Servic
 pub use line::{Line, is_deceptive};
 pub use object::KubeObject;
 pub use object_name::ObjectName;
+pub use problem::{Family, Level, Problem, ProblemKind};
 pub use settings::{GatewayDown, Settings, expected_clusters};
 pub use slice::{ImportEndpoints, ListedHost, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use watch::{Kind, Mcs, Watch};
@@ -52,7 +54,7 @@ pub struct ObjectKey {
 }
 
 /// The reference to a Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// The object's `kind`.
     pub kind: Kind,
@@ -79,7 +81,7 @@ pub enum Object {
     /// An EndpointSlice.
     Slice(Slice),
     /// An object that cannot or must not be used (rule M9).
-    Skipped(Arc<Skip>),
+    Skipped(Arc<Problem>),
 }
 
 /// A port with its name and protocol.
@@ -103,43 +105,6 @@ pub enum Protocol {
     Udp,
     /// `SCTP`.
     Sctp,
-}
-
-/// The reason for which an object or an endpoint is skipped, with an explanation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skip {
-    /// The reason, a metric label.
-    pub reason: SkipReason,
-    /// One sentence that names the field and the value.
-    pub detail: Line,
-    /// The mirrored service and its cluster, if the object is a mirror and both can be read.
-    pub mirror_of: Option<(ServiceKey, ClusterName)>,
-}
-
-/// Maximum number of characters in [`Skip::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
-const MAX_DETAIL: usize = 400;
-
-/// The reasons for which objects are skipped (rule M9). The set is fixed, because reasons are values of a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SkipReason {
-    /// The object does not match the schema of its kind.
-    Undecodable,
-    /// An endpoint mirror has no headless mirror of the same cluster and service (M2), or a slice has no ServiceImport.
-    NoParent,
-    /// A ServiceImport has no EndpointSlice.
-    NoSlice,
-    /// The annotation names another namespace than that of the object (M1).
-    NamespaceMismatch,
-    /// A name is not a DNS label or exceeds the limits of DNS.
-    BadName,
-    /// Clients cannot use the address, or there is none.
-    BadAddress,
-    /// `--exclude-cluster` names the cluster of the object.
-    ExcludedCluster,
-    /// An implementation of the Multi-Cluster Services API made the object, for its own use or as a part of a service of
-    /// that API.
-    Internal,
 }
 
 /// Serializes addresses as a list.
@@ -291,58 +256,6 @@ impl Protocol {
             Self::Udp => "udp",
             Self::Sctp => "sctp",
         }
-    }
-}
-
-// === impl Skip ===
-
-impl Skip {
-    /// Makes a skip. A long detail is truncated.
-    pub fn new(reason: SkipReason, detail: impl Into<Line>) -> Self {
-        Self {
-            reason,
-            detail: detail.into().truncated(MAX_DETAIL),
-            mirror_of: None,
-        }
-    }
-}
-
-impl SkipReason {
-    /// All reasons. Metrics have a value for each, even if it is zero.
-    pub const ALL: [Self; 8] = [
-        Self::Undecodable,
-        Self::NoParent,
-        Self::NoSlice,
-        Self::NamespaceMismatch,
-        Self::BadName,
-        Self::BadAddress,
-        Self::ExcludedCluster,
-        Self::Internal,
-    ];
-
-    /// Returns whether somebody should look at the object. Otherwise it is intended that the object is skipped.
-    pub fn is_problem(self) -> bool {
-        !matches!(self, Self::ExcludedCluster | Self::Internal)
-    }
-
-    /// Returns the reason's name in logs, metrics and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Undecodable => "undecodable",
-            Self::NoParent => "no-parent",
-            Self::NoSlice => "no-slice",
-            Self::NamespaceMismatch => "namespace-mismatch",
-            Self::BadName => "bad-name",
-            Self::BadAddress => "bad-address",
-            Self::ExcludedCluster => "excluded-cluster",
-            Self::Internal => "internal",
-        }
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

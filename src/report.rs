@@ -6,6 +6,7 @@ mod document;
 
 pub mod events;
 mod failover;
+mod problems;
 mod select;
 mod stream;
 mod wide;
@@ -17,9 +18,10 @@ use serde::{Deserialize, Serialize};
 
 pub use document::{ConflictList, RecordReport, SchemaVersion};
 pub use failover::{FailoverReport, StepReport};
+pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
-use crate::model::{GatewayDown, Line, ObjectRef, Port, Protocol, ServiceKey, Skip, SkipReason};
-use crate::table::{Conflict, Endpoint, Published, Service, Table};
+use crate::model::{GatewayDown, Port, Protocol, ServiceKey};
+use crate::table::{Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
@@ -37,7 +39,12 @@ pub enum TextForm {
 
 /// The report on the whole table. The types of its lists differ while it is streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report<S = Vec<ServiceReport>, K = Vec<SkipReport>, C = Vec<Conflict>> {
+pub struct Report<
+    S = Vec<ServiceReport>,
+    K = Vec<SkipReport>,
+    C = Vec<ConflictReport>,
+    P = Vec<ProblemReport>,
+> {
     /// Version of the document's format.
     #[serde(rename = "schemaVersion")]
     pub schema_version: SchemaVersion,
@@ -56,10 +63,12 @@ pub struct Report<S = Vec<ServiceReport>, K = Vec<SkipReport>, C = Vec<Conflict>
     pub zones: Vec<String>,
     /// All services, sorted by namespace and name.
     pub services: S,
-    /// All skipped objects.
+    /// The problems of objects that are skipped.
     pub skipped: K,
-    /// All conflicts.
+    /// The problems that are conflicts.
     pub conflicts: C,
+    /// All problems.
+    pub problems: P,
 }
 
 /// The report on one service.
@@ -136,17 +145,6 @@ pub enum EndpointState {
     Standby,
 }
 
-/// The report on one skipped object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SkipReport {
-    /// The object, such as `Service/prod/db-0-west`.
-    pub object: String,
-    /// The reason.
-    pub reason: SkipReason,
-    /// An explanation.
-    pub detail: Line,
-}
-
 // === impl Report ===
 
 impl Report {
@@ -154,13 +152,19 @@ impl Report {
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let table = published.table.as_ref();
         let parts = Parts::of(table);
-        let services = parts.services.into_iter();
+        let services = parts.services.iter();
         let services = services
             .map(|service| ServiceReport::new(service, owns_short_name(service, table)))
             .collect();
-        let skipped = parts.skipped.iter().map(SkipReport::new).collect();
-        let conflicts = parts.conflicts.into_iter().cloned().collect();
-        Self::with_lists(zones, published, services, skipped, conflicts)
+        let skipped = parts.skipped().map(SkipReport::from).collect();
+        let conflicts = parts.conflicts().map(ConflictReport::from).collect();
+        let problems = parts.problems.iter();
+        let problems = problems.map(|problem| ProblemReport::from(problem.as_ref()));
+        Self::with_lists(
+            zones,
+            published,
+            (services, skipped, conflicts, problems.collect()),
+        )
     }
 
     /// Returns the report as text.
@@ -197,19 +201,9 @@ impl Report {
             TextForm::Narrow => self.services.iter().try_for_each(|one| one.write(text))?,
             TextForm::Wide => self.write_wide(text)?,
         }
-        writeln!(text, "\nskipped objects: {}", self.skipped.len())?;
-        let skipped = self.skipped.iter().map(SkipReport::row);
-        write_rows(text, &skipped.collect::<Vec<_>>())?;
-        writeln!(text, "\nconflicts: {}", self.conflicts.len())?;
-        let conflicts = self.conflicts.iter();
-        let conflicts = conflicts.map(|c| {
-            [
-                c.kind.name().to_owned(),
-                c.name.to_string(),
-                c.detail.to_string(),
-            ]
-        });
-        write_rows(text, &conflicts.collect::<Vec<_>>())
+        writeln!(text, "\nproblems: {}", self.problems.len())?;
+        let problems = self.problems.iter().map(ProblemReport::row);
+        write_rows(text, &problems.collect::<Vec<_>>())
     }
 }
 
@@ -299,28 +293,6 @@ impl ServiceReport {
         let mut rows = vec![EndpointReport::HEAD.map(str::to_owned)];
         rows.extend(self.endpoints.iter().map(EndpointReport::row));
         write_rows(text, &rows)
-    }
-}
-
-// === impl SkipReport ===
-
-impl SkipReport {
-    /// Makes the report on a skipped object.
-    fn new((object, skip): &(ObjectRef, &Skip)) -> Self {
-        Self {
-            object: object.to_string(),
-            reason: skip.reason,
-            detail: skip.detail.clone(),
-        }
-    }
-
-    /// Returns the object as a row of text.
-    fn row(&self) -> [String; 3] {
-        [
-            self.object.clone(),
-            self.reason.to_string(),
-            self.detail.to_string(),
-        ]
     }
 }
 

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, warn};
 
 use backoff::Backoff;
-use change_log::{ChangeLog, log_skip};
+use change_log::{ChangeLog, log_problem};
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
@@ -36,7 +36,7 @@ use states::States;
 
 use crate::clock::unix_seconds;
 use crate::heartbeat;
-use crate::model::{Namespace, Object, ObjectKey, ObjectRef, Watch};
+use crate::model::{Namespace, Object, ObjectKey, Watch};
 use crate::table::failover::Delays;
 use crate::table::publish::Reader;
 use crate::table::state::ServiceState;
@@ -291,17 +291,13 @@ impl UpdateLoop<'_> {
     }
 
     fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
-        if let Some(Object::Skipped(skip)) = &object {
-            let object = ObjectRef {
-                kind: watch.kind(),
-                key: key.clone(),
-            };
-            log_skip(&object, skip.reason, &skip.detail);
-        }
         self.dirty.extend(match object {
-            Some(object) => self.store.apply(watch, key, object),
-            None => self.store.delete(watch, key),
+            Some(object) => self.store.apply(watch, key.clone(), object),
+            None => self.store.delete(watch, key.clone()),
         });
+        if let Some(problem) = self.store.skipped().get(&(watch, key)) {
+            log_problem(problem);
+        }
     }
 
     fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
@@ -315,12 +311,8 @@ impl UpdateLoop<'_> {
             self.apply_first_lists(lists)
         }
         let skipped = self.store.skipped().iter();
-        for ((watch, key), skip) in skipped.filter(|(key, skip)| old.get(*key) != Some(*skip)) {
-            let object = ObjectRef {
-                kind: watch.kind(),
-                key: key.clone(),
-            };
-            log_skip(&object, skip.reason, &skip.detail);
+        for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
+            log_problem(problem);
         }
     }
 

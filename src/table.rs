@@ -24,7 +24,7 @@
 //! | M6 | A cluster has one name. `--cluster-name` names this cluster. The label names another cluster, and `--cluster-alias` can change that name. If two sources have one name, their endpoints are merged and a conflict is reported. | `tests/integration/members/clusters.rs` |
 //! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/model/parse/tests.rs` |
 //! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service, and a conflict is reported, because two Links write one object. | `src/table/build/tests.rs` |
-//! | M9 | An object that cannot be used is skipped with a [reason](crate::model::SkipReason), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/model/parse/tests.rs`, `src/table/tests.rs`, `tests/integration/file_source/errors.rs` |
+//! | M9 | An object that cannot be used is skipped with a [reason](crate::model::ProblemKind), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/model/parse/tests.rs`, `src/table/tests.rs`, `tests/integration/file_source/errors.rs` |
 //!
 //! # Kinds of services
 //!
@@ -69,7 +69,6 @@ pub mod build;
 mod candidates;
 pub mod change;
 mod cluster_ip;
-mod conflict;
 pub mod difference;
 mod endpoint;
 pub mod failover;
@@ -86,6 +85,7 @@ mod members;
 mod merge;
 mod missing;
 mod own_name;
+mod problems;
 pub mod publish;
 mod rules;
 mod services;
@@ -103,18 +103,16 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use crate::model::{
-    ClusterName, GatewayDown, Hostname, Line, Namespace, ObjectKey, ObjectRef, ServiceKey,
-    ServiceName, Skip, Watch,
+    ClusterName, GatewayDown, Hostname, Namespace, ObjectRef, Problem, ServiceKey, ServiceName,
 };
 
 pub use build::{Built, build};
-pub use conflict::{Conflict, ConflictKind};
 pub use endpoint::{Address, Duplicate, Endpoint};
 use failover::{Failover, Order};
 use gate::Gate;
 use index::{HostKey, Index};
 pub use kind::{Profile, ServiceKind, list_clusters};
-pub use local::NonMember;
+use local::NonMember;
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use publish::{Published, Publisher};
@@ -143,16 +141,13 @@ pub struct Table {
     awaiting: RedBlackTreeSetSync<ServiceKey>,
     /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
     listed_hosts: Index<HostKey>,
-    /// Conflicts between names of different services.
-    conflicts: Arc<BTreeMap<ConflictScope, Vec<Conflict>>>,
+    /// Problems of names, which concern several services.
+    name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
 }
 
-/// The objects of a service that were skipped, with the reasons.
-type SkippedObjects = Vec<(ObjectRef, Skip)>;
-
-/// The names that a list of conflicts concerns.
+/// The names that a list of problems concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ConflictScope {
+enum NameScope {
     /// The names of the zone itself.
     Zone,
     /// A short name.
@@ -200,12 +195,8 @@ pub struct Service {
     /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
     /// without a flag.
     pub is_headless: bool,
-    /// Objects of this service that were skipped.
-    pub skipped: Box<[(ObjectRef, Skip)]>,
-    /// Conflicts between the members.
-    pub conflicts: Vec<Conflict>,
-    /// Annotations of mirrors that are ignored, with the mirrors (rule K6).
-    pub ignored: Box<[Line]>,
+    /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
+    pub problems: Box<[Problem]>,
 }
 
 // === impl Table ===
@@ -241,11 +232,6 @@ impl Table {
         hash::hash_answers(self)
     }
 
-    /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.
-    pub fn non_member(&self, key: &ServiceKey) -> Option<NonMember> {
-        self.non_members.get(key).copied()
-    }
-
     /// Returns the services that have an endpoint with this address.
     pub fn services_at(&self, address: IpAddr) -> Option<&BTreeSet<ServiceKey>> {
         self.addresses.get(&address).map(AsRef::as_ref)
@@ -269,45 +255,6 @@ impl Table {
     /// Returns all services, including those without endpoints, sorted by namespace and name.
     pub fn sorted_services(&self) -> Vec<&Service> {
         self.global.sorted()
-    }
-
-    /// Returns the reason for which the parser skipped an object, if it did.
-    pub fn skip_of(&self, watch: Watch, key: &ObjectKey) -> Option<&Skip> {
-        let watched_key = (watch, key.clone());
-        self.skipped.get(&watched_key).map(AsRef::as_ref)
-    }
-
-    /// Returns every skipped object with its reason, in no particular order.
-    pub fn skipped(&self) -> impl Iterator<Item = (ObjectRef, &Skip)> {
-        let by_parser = self.skipped.iter().map(|((watch, key), skip)| {
-            let kind = watch.kind();
-            let key = key.clone();
-            (ObjectRef { kind, key }, skip.as_ref())
-        });
-        let by_build = self.services().flat_map(|service| &service.skipped);
-        by_parser.chain(by_build.map(|(object, skip)| (object.clone(), skip)))
-    }
-
-    /// Returns the conflicts between names of different services.
-    pub fn name_conflicts(&self) -> impl Iterator<Item = &Conflict> {
-        self.conflicts.values().flatten()
-    }
-
-    /// Returns the conflicts between names of different services that an earlier table did not have. If both tables
-    /// share their conflicts, nothing is compared: there may be as many conflicts as services.
-    pub fn new_conflicts(&self, last: &Self) -> Vec<&Conflict> {
-        if Arc::ptr_eq(&self.conflicts, &last.conflicts) {
-            return Vec::new();
-        }
-        let known: BTreeSet<&Conflict> = last.name_conflicts().collect();
-        let new = self.name_conflicts();
-        new.filter(|conflict| !known.contains(conflict)).collect()
-    }
-
-    /// Returns every conflict, in no particular order.
-    pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
-        self.name_conflicts()
-            .chain(self.services().flat_map(|service| &service.conflicts))
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::status;
-use crate::model::SkipReason;
+use crate::model::{Family, ProblemKind};
 use crate::report::EndpointState;
-use crate::table::{ConflictKind, Published, ServiceKind, Table};
+use crate::table::{Published, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -39,12 +39,10 @@ pub(super) struct TableFacts {
     pub(super) services: BTreeMap<ServiceKind, u32>,
     /// The numbers of endpoints by cluster and state.
     pub(super) endpoints: BTreeMap<(String, &'static str), u32>,
-    /// The numbers of skipped objects, including zeros.
-    pub(super) skipped: BTreeMap<SkipReason, u32>,
-    /// The numbers of conflicts, including zeros.
-    pub(super) conflicts: BTreeMap<ConflictKind, u32>,
+    /// The numbers of problems of objects and services, including zeros.
+    pub(super) problems: BTreeMap<ProblemKind, u32>,
     /// A sentence for each problem of the table.
-    pub(super) problems: Vec<String>,
+    pub(super) sentences: Vec<String>,
 }
 
 // === impl Facts ===
@@ -73,21 +71,18 @@ impl TableFacts {
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
         }
-        let mut skipped = BTreeMap::from(SkipReason::ALL.map(|reason| (reason, 0)));
-        for (_, skip) in table.skipped() {
-            *skipped.entry(skip.reason).or_default() += 1;
-        }
-        let mut conflicts = BTreeMap::from(ConflictKind::ALL.map(|kind| (kind, 0)));
-        for conflict in table.conflicts() {
-            *conflicts.entry(conflict.kind).or_default() += 1;
+        let families = [Family::Skipped, Family::Conflict, Family::State].into_iter();
+        let kinds = families.flat_map(ProblemKind::of_family);
+        let mut problems: BTreeMap<ProblemKind, u32> = kinds.map(|kind| (kind, 0)).collect();
+        for problem in table.problems() {
+            *problems.entry(problem.kind).or_default() += 1;
         }
         Self {
             hash: table.answers_hash(),
             services,
             endpoints: count_endpoints(table),
-            skipped,
-            conflicts,
-            problems: status::table_problems(table),
+            problems,
+            sentences: status::table_problems(table),
         }
     }
 }

@@ -19,6 +19,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::facts::{Facts, TableFacts};
+use crate::model::Family;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::source::Feeds;
 use crate::table::Published;
@@ -245,11 +246,14 @@ impl Page<'_, '_> {
             (labels, count(n))
         });
         self.gauges("endpoints", "Endpoints by cluster and state", endpoints)?;
-        let skipped = facts.skipped.iter();
-        let skipped = skipped.map(|(reason, n)| ([("reason", reason.name())], count(n)));
+        let of_family = |label: &'static str, family: Family| {
+            let problems = facts.problems.iter();
+            let problems = problems.filter(move |(kind, _)| kind.row().family == family);
+            problems.map(move |(kind, n)| ([(label, kind.name())], count(n)))
+        };
+        let skipped = of_family("reason", Family::Skipped);
         self.gauges("skipped_objects", "Skipped objects by reason", skipped)?;
-        let conflicts = facts.conflicts.iter();
-        let conflicts = conflicts.map(|(kind, n)| ([("kind", kind.name())], count(n)));
+        let conflicts = of_family("kind", Family::Conflict);
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
     }
 }

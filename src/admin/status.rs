@@ -104,7 +104,7 @@ fn problems(state: &AdminState, now: &Arc<Published>) -> Vec<String> {
         problems.push("there is no complete table yet: answering SERVFAIL".to_owned());
     }
     problems.extend(state.problems());
-    problems.extend_from_slice(&state.metrics.facts.of(now).problems);
+    problems.extend_from_slice(&state.metrics.facts.of(now).sentences);
     problems.extend(certificate(state));
     problems.extend(failures(state));
     problems
@@ -145,7 +145,7 @@ fn unreachable_clusters(table: &Table) -> Vec<String> {
 fn conflicts(table: &Table) -> Option<String> {
     let count = table.conflicts().count();
     let first = table.conflicts().min()?;
-    let (kind, name, detail) = (first.kind.name(), &first.name, &first.detail);
+    let (kind, name, detail) = (first.kind.name(), first.subject(), &first.detail);
     Some(match count {
         1 => format!("there is a conflict: {kind} of {name}: {detail}"),
         _ => format!("there are {count} conflicts; the first is {kind} of {name}: {detail}"),
@@ -154,10 +154,10 @@ fn conflicts(table: &Table) -> Option<String> {
 
 /// Returns a sentence with the number of objects that should not have been skipped, and the first of them.
 fn skipped(table: &Table) -> Option<String> {
-    let objects = || table.skipped().filter(|(_, skip)| skip.reason.is_problem());
+    let objects = || table.skipped().filter(|problem| problem.is_serious());
     let count = objects().count();
-    let (object, skip) = objects().min_by(|(one, _), (other, _)| one.cmp(other))?;
-    let reason = skip.reason;
+    let first = objects().min_by_key(|problem| &problem.object)?;
+    let (object, reason) = (first.subject(), first.kind);
     Some(match count {
         1 => format!("an object is skipped: {object}: {reason}"),
         _ => format!("{count} objects are skipped; the first is {object}: {reason}"),
@@ -273,7 +273,7 @@ mod tests {
             first.kind.name()
         );
         assert!(sentence.starts_with(&start), "{sentence}");
-        assert!(sentence.contains(first.name.as_str()), "{sentence}");
+        assert!(sentence.contains(first.subject().as_str()), "{sentence}");
     }
 
     #[test]

@@ -18,8 +18,7 @@ use super::output::{json, print, print_to_stderr};
 use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as run_checks};
 use crate::cli::{CheckArgs, CheckOutput};
 use crate::log::error_chain;
-use crate::report::ConflictList;
-use crate::table::Conflict;
+use crate::report::{ConflictList, ConflictReport};
 use api_server::query_api_server;
 use files::read_files;
 use name_servers::query_name_servers;
@@ -126,7 +125,7 @@ fn colors() -> Colors {
 // === A running server ===
 
 /// Requests the conflicts of a running server.
-async fn conflicts_of(running: Option<&http::Uri>) -> Fact<Vec<Conflict>> {
+async fn conflicts_of(running: Option<&http::Uri>) -> Fact<Vec<ConflictReport>> {
     const HINT: &str = "set --api to the API address of a running server, such as http://127.0.0.1:9154 with kubectl \
                         port-forward";
     let Some(running) = running else {

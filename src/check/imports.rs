@@ -14,7 +14,9 @@ pub(super) fn check(table: &Fact<Table>, mcs: Mcs) -> Vec<Finding> {
 
 fn imports(table: &Table) -> Finding {
     let (services, endpoints) = count_imports(table);
-    let mut skipped = table.skipped().map(|(object, _)| object);
+    let mut skipped = table
+        .skipped()
+        .filter_map(|problem| problem.object.as_ref());
     let has_skipped = skipped.any(|object| object.kind == Kind::ServiceImport);
     match services {
         0 if !has_skipped => Check::ServiceImports.yellow(

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::objects::{Failure, Link, LinkedService};
 use super::{Check, Fact, Finding, list_some};
-use crate::model::{ClusterName, Hostname, Namespace, ServiceKey};
-use crate::table::{ConflictKind, Rules, Service, ServiceKind, Table};
+use crate::model::{ClusterName, Hostname, Namespace, ProblemKind, ServiceKey};
+use crate::table::{Rules, Service, ServiceKind, Table};
 
 /// Maximum length of the name of a Service in Kubernetes (RFC 1123).
 const MAX_NAME_LENGTH: usize = 63;
@@ -171,14 +171,14 @@ fn long_names_here(links: &[Link]) -> BTreeSet<String> {
 /// Returns the mirrors in other clusters with names that are too long, for a service with exported members in this
 /// cluster.
 fn long_names_elsewhere(service: &Service, rules: &Rules) -> Vec<String> {
-    let mut conflicts = service.conflicts.iter();
+    let mut problems = service.problems.iter();
     let local = service.endpoints.iter();
     let local = local.filter(|e| e.kind == ServiceKind::Local);
     let hosts: Vec<&str> = local
         .filter_map(|e| e.hostname.as_ref())
         .map(Hostname::as_str)
         .collect();
-    if hosts.is_empty() || conflicts.any(|one| one.kind == ConflictKind::NotExported) {
+    if hosts.is_empty() || problems.any(|one| one.kind == ProblemKind::NotExported) {
         return Vec::new();
     }
     let names = hosts.into_iter().chain([service.key.service.as_str()]);

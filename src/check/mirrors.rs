@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::imports::count_imports;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
 use super::{Check, Facts, Finding, count, links, list_some};
-use crate::model::{ClusterName, Hostname, ObjectRef, Text};
-use crate::table::{Conflict, ConflictKind, Endpoint, Rules, ServiceKind, Table};
+use crate::model::{ClusterName, Hostname, ObjectRef, Problem, ProblemKind, Text};
+use crate::report::ConflictReport;
+use crate::table::{Endpoint, Rules, ServiceKind, Table};
 
 /// Hint for headless mirrors without endpoint mirrors.
 const NO_ENDPOINT_MIRRORS: &str = "no pod with a hostname is ready in the other cluster, or Linkerd's mirror controller lost \
@@ -124,10 +125,10 @@ fn headless_mirroring(table: &Table) -> Finding {
     const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
                         use a StatefulSet with the exported Service as its serviceName";
     const MIXED_HINT: &str = "export the service in the same way in every cluster: global-dns explain NAME shows the kind in each cluster";
-    let is_kind = |conflict: &&Conflict| conflict.kind == ConflictKind::Kind;
+    let is_kind = |problem: &&Problem| problem.kind == ProblemKind::Kind;
     let mixed = table.conflicts().filter(is_kind);
     let mixed: BTreeSet<String> = mixed
-        .map(|conflict| format!("{} is {}", conflict.name, conflict.detail))
+        .map(|conflict| format!("{} is {}", conflict.subject(), conflict.detail))
         .collect();
     if !mixed.is_empty() {
         let hint = match headless_mirrors(table).next() {
@@ -282,10 +283,8 @@ fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
 
 /// Checks mirrors that two Links write, because the names of both give the same mirror name. Only a running server
 /// detects this.
-fn identity(conflicts: &[Conflict]) -> Finding {
-    let identity = conflicts
-        .iter()
-        .filter(|c| c.kind == ConflictKind::Identity);
+fn identity(conflicts: &[ConflictReport]) -> Finding {
+    let identity = conflicts.iter().filter(|c| c.kind == ProblemKind::Identity);
     let changed: BTreeSet<String> = identity
         .map(|c| format!("{} {}", c.name, c.detail))
         .collect();

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::objects::Link;
 use super::{Check, Fact, Facts, Finding, count, list_some};
-use crate::table::{Conflict, ConflictKind, Table};
+use crate::model::{Problem, ProblemKind};
+use crate::table::Table;
 use crate::wire::whole_answer;
 use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};
 
@@ -30,11 +31,11 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 /// Checks short names. A contested one is NXDOMAIN, and any namespace can contest one that is not pinned.
 fn short_names(table: &Table) -> Finding {
-    let is_contested = |conflict: &&Conflict| conflict.kind == ConflictKind::ShortName;
+    let is_contested = |problem: &&Problem| problem.kind == ProblemKind::ShortName;
     let contested: BTreeSet<String> = table
         .conflicts()
         .filter(is_contested)
-        .map(|c| format!("'{}' is {}", c.name, c.detail))
+        .map(|c| format!("'{}' is {}", c.subject(), c.detail))
         .collect();
     if contested.is_empty() {
         Check::ShortNames.green("no short name is contested")
@@ -97,12 +98,12 @@ fn long_answers(name: &str, table: &Table, zones: &Zones) -> Vec<String> {
 fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
     let mut links = links.iter().flatten();
     let own_selector = links.find(|link| link.has_own_selector);
-    let is_checked = |conflict: &&Conflict| {
-        let is_unknown = conflict.kind == ConflictKind::NotExported && own_selector.is_some();
+    let is_checked = |conflict: &&Problem| {
+        let is_unknown = conflict.kind == ProblemKind::NotExported && own_selector.is_some();
         !is_unknown && !has_own_check(conflict.kind)
     };
-    let conflicts: BTreeSet<&Conflict> = table.conflicts().filter(is_checked).collect();
-    let describe = |c: &&Conflict| format!("{} ({}: {})", c.name, c.kind.name(), c.detail);
+    let conflicts: BTreeSet<&Problem> = table.conflicts().filter(is_checked).collect();
+    let describe = |c: &&Problem| format!("{} ({}: {})", c.subject(), c.kind.name(), c.detail);
     match (conflicts.is_empty(), own_selector) {
         (true, None) => Check::Conflicts.green("there are no other conflicts"),
         (true, Some(link)) => Check::Conflicts.green(format!(
@@ -122,18 +123,18 @@ fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
 }
 
 /// Returns whether another check reports conflicts of this kind.
-fn has_own_check(kind: ConflictKind) -> bool {
+fn has_own_check(kind: ProblemKind) -> bool {
     matches!(
         kind,
-        ConflictKind::ShortName | ConflictKind::Kind | ConflictKind::Identity
+        ProblemKind::ShortName | ProblemKind::Kind | ProblemKind::Identity
     )
 }
 
 /// Checks skipped objects.
 fn skipped(table: &Table) -> Finding {
-    let problems = table.skipped().filter(|(_, skip)| skip.reason.is_problem());
+    let problems = table.skipped().filter(|problem| problem.is_serious());
     let problems: BTreeSet<String> = problems
-        .map(|(object, skip)| format!("{object} ({})", skip.reason))
+        .map(|problem| format!("{} ({})", problem.subject(), problem.kind))
         .collect();
     if problems.is_empty() {
         Check::SkippedObjects.green("no object is skipped")

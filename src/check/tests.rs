@@ -10,8 +10,8 @@ use super::end_to_end::{Connection, EndToEnd, Question, QuestionOrigin, Resolver
 use super::objects::{Failure, LinkedService};
 use super::permissions::{Permission, Review, needed, not_needed};
 use super::*;
-use crate::model::{Mcs, Namespace};
-use crate::table::{Conflict, ConflictKind};
+use crate::model::{Mcs, Namespace, ProblemKind};
+use crate::report::ConflictReport;
 use crate::testing::{
     endpoint, federated, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
 };
@@ -578,7 +578,7 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
 
 #[test]
 fn identity_conflict_of_a_running_server_is_yellow() {
-    let conflict = |kind: ConflictKind, name: &str| Conflict {
+    let conflict = |kind: ProblemKind, name: &str| ConflictReport {
         kind,
         name: name.into(),
         detail: "was the mirror of one, is now the mirror of another; two Links may write it"
@@ -589,8 +589,8 @@ fn identity_conflict_of_a_running_server_is_yellow() {
     let none = "the server has seen no mirror change its service";
     assert_eq!(found, green(none));
     facts.server_conflicts = Ok(vec![
-        conflict(ConflictKind::NotExported, "prod/db"),
-        conflict(ConflictKind::Identity, "Service/prod/db-us-east"),
+        conflict(ProblemKind::NotExported, "prod/db"),
+        conflict(ProblemKind::Identity, "Service/prod/db-us-east"),
     ]);
     let sentence = "Service/prod/db-us-east was the mirror of one, is now the mirror of another; two Links may write it";
     assert_eq!(findings(&facts, Check::Identity), yellow(sentence));

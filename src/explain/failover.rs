@@ -2,6 +2,7 @@
 
 use super::kinds::list;
 use super::{Context, Observer};
+use crate::model::ProblemKind;
 use crate::table::Service;
 use crate::table::failover::{Failover, OrderOrigin, StepHealth, Timestamp};
 
@@ -25,9 +26,9 @@ pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<St
             list(awaited.iter())
         ));
     }
-    notes.extend(service.ignored.iter().map(|annotation| {
-        format!("annotation {annotation} is ignored: only the Service of this cluster sets it")
-    }));
+    let ignored = service.problems.iter();
+    let ignored = ignored.filter(|one| one.kind == ProblemKind::IgnoredAnnotation);
+    notes.extend(ignored.map(ToString::to_string));
     notes
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Context, Observer};
 use super::kinds::list;
-use crate::model::{Export, Namespace, ObjectRef, Port, ServiceKey, Watch};
-use crate::table::{Endpoint, MissingHost, NoOwner, NonMember, Service, ServiceKind, Table};
+use crate::model::{Namespace, ObjectRef, Port, ServiceKey, Watch};
+use crate::table::{Endpoint, MissingHost, NoOwner, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
 /// Returns the notes about what is missing.
@@ -185,11 +185,15 @@ fn missing_in_namespace(
 fn skipped_mirrors(namespace: &str, service: &str, table: &Table) -> Vec<String> {
     let is_it =
         |key: &ServiceKey| key.namespace.as_str() == namespace && key.service.as_str() == service;
-    let notes = table.skipped().filter_map(|(object, skip)| {
-        let (_, cluster) = skip.mirror_of.as_ref().filter(|(key, _)| is_it(key))?;
+    let notes = table.skipped().filter_map(|problem| {
+        problem.service.as_ref().filter(|key| is_it(key))?;
+        let (object, cluster, detail) = (
+            problem.subject(),
+            problem.cluster.as_ref()?,
+            &problem.detail,
+        );
         Some(format!(
-            "{object} mirrors it from cluster '{cluster}', but cannot be used: {}",
-            skip.detail
+            "{object} mirrors it from cluster '{cluster}', but cannot be used: {detail}"
         ))
     });
     notes.collect()
@@ -199,39 +203,14 @@ fn skipped_mirrors(namespace: &str, service: &str, table: &Table) -> Vec<String>
 fn not_exported_note(key: &ServiceKey) -> String {
     let ServiceKey { namespace, service } = key;
     format!(
-        "Service/{namespace}/{service} of this cluster has a cluster IP, and is not exported: {}",
-        export_command(key, "")
+        "Service/{namespace}/{service} of this cluster has a cluster IP, and is not exported: kubectl label service {service} \
+         --namespace {namespace} mirror.linkerd.io/exported=true"
     )
 }
 
 /// Explains why a headless Service of this cluster is not a member, with the command to make it one.
 fn non_member_note(key: &ServiceKey, table: &Table) -> Option<String> {
-    let ServiceKey { namespace, service } = key;
-    let object = format!("Service/{namespace}/{service} of this cluster");
-    Some(match table.non_member(key)? {
-        NonMember::Off => format!("{object} is not a member, because --local-members is off"),
-        NonMember::NotExported(Export::No | Export::Gateway) => format!(
-            "{object} is headless, but not exported: {}",
-            export_command(key, "")
-        ),
-        NonMember::NotExported(Export::RemoteDiscovery) => format!(
-            "{object} is exported as remote-discovery, which Linkerd does not support for headless Services; \
-             export it through the gateway: {}",
-            export_command(key, " --overwrite")
-        ),
-        NonMember::NotExported(Export::Other) => format!(
-            "{object} is headless, but its label mirror.linkerd.io/exported is not 'true': {}",
-            export_command(key, " --overwrite")
-        ),
-    })
-}
-
-/// Returns the command that exports a Service.
-fn export_command(key: &ServiceKey, flag: &str) -> String {
-    let ServiceKey { namespace, service } = key;
-    format!(
-        "kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
-    )
+    Some(table.non_member(key)?.to_string())
 }
 
 /// Lists the members of a service that have no endpoints or missing ones, with the reasons.

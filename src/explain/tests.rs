@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::nearest::MAX_NAMES;
 use super::*;
-use crate::model::{Namespace, SkipReason};
+use crate::model::{Namespace, ProblemKind};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
     backends, endpoint, exported, flat_mirror, gateway, import, import_slice, listing, local,
@@ -132,7 +132,7 @@ fn omitted_endpoints_and_skipped_objects_have_reasons() {
     let skipped = &explained.skipped[0];
     assert_eq!(
         (skipped.object.as_str(), skipped.reason),
-        ("Service/prod/db-9-north", SkipReason::NoParent)
+        ("Service/prod/db-9-north", ProblemKind::NoParent)
     );
 }
 
@@ -269,22 +269,23 @@ fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
     for (name, why, command) in [
         (
             "plain",
-            "is headless, but not exported",
+            "it is headless, but not exported",
             command("plain", ""),
         ),
         (
             "flat",
-            "is exported as remote-discovery, which Linkerd does not support for headless Services; export it through \
-             the gateway",
+            "it is exported as remote-discovery, which Linkerd does not support for headless Services",
             command("flat", " --overwrite"),
         ),
         (
             "odd",
-            "is headless, but its label mirror.linkerd.io/exported is not 'true'",
+            "it is headless, but its label mirror.linkerd.io/exported is not 'true'",
             command("odd", " --overwrite"),
         ),
     ] {
-        let note = format!("Service/prod/{name} of this cluster {why}: {command}");
+        let note = format!(
+            "Service of this cluster is not a member: Service/prod/{name}: {why}: {command}"
+        );
         for below in ["", "h-0.hub."] {
             let explained = explained(&objects, &format!("{below}{name}.prod.global"));
             assert_eq!(
@@ -306,12 +307,12 @@ fn flag_that_excludes_a_local_service_is_in_a_note() {
     for (local_members, note) in [
         (
             LocalMembers::Off,
-            "Service/prod/db of this cluster is not a member, because --local-members is off",
+            "Service of this cluster is not a member: Service/prod/db: --local-members is off",
         ),
         (
             LocalMembers::Exported,
-            "Service/prod/db of this cluster is headless, but not exported: kubectl label service db --namespace prod \
-             mirror.linkerd.io/exported=true",
+            "Service of this cluster is not a member: Service/prod/db: it is headless, but not exported: kubectl label \
+             service db --namespace prod mirror.linkerd.io/exported=true",
         ),
     ] {
         let rules = Rules {
@@ -480,7 +481,7 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     // The name with its namespace is answered, and also shows the conflict.
     let explained = explained(rules(), "db.prod.global");
     assert!(explained.exists);
-    assert_eq!(explained.conflicts[0].kind, ConflictKind::ShortName);
+    assert_eq!(explained.conflicts[0].kind, ProblemKind::ShortName);
 }
 
 /// Half of all namespaces have an `api`, so that only a flag gives it a short name.

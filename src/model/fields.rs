@@ -6,26 +6,26 @@ use smallvec::SmallVec;
 
 use super::object::{JsonText, KubePort, ServiceSpec};
 use super::{
-    ClusterName, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Protocol, ServiceKey,
-    ServiceName, Skip, SkipReason, key,
+    ClusterName, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind,
+    Protocol, ServiceKey, ServiceName, key,
 };
 
 /// Returns the skip of an object that does not match the schema of its kind.
-pub(super) fn undecodable(error: serde_json::Error) -> Skip {
-    Skip::new(SkipReason::Undecodable, error.to_string())
+pub(super) fn undecodable(error: serde_json::Error) -> Problem {
+    Problem::new(ProblemKind::Undecodable, error.to_string())
 }
 
 // === Names ===
 
 /// Returns the key of a service in the namespace of an object.
-pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Skip> {
+pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Problem> {
     let namespace = Namespace::interned(object.namespace()).map_err(bad_name)?;
     let service = ServiceName::interned(service).map_err(bad_name)?;
     Ok(ServiceKey { namespace, service })
 }
 
 /// Reads the cluster of a mirror.
-pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
+pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Problem> {
     let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
     ClusterName::interned(cluster).map_err(bad_name)
 }
@@ -34,7 +34,7 @@ pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Skip> {
 pub(super) fn mirrored_service(
     service: &KubeObject<'_>,
     cluster: &ClusterName,
-) -> Result<ServiceKey, Skip> {
+) -> Result<ServiceKey, Problem> {
     let name = match service.annotation(key::REMOTE_FQ_NAME) {
         Some(fq_name) => {
             let (name, rest) = split(fq_name)?;
@@ -47,31 +47,31 @@ pub(super) fn mirrored_service(
 }
 
 /// Splits the first label off a dotted name.
-pub(super) fn split(name: &str) -> Result<(&str, &str), Skip> {
+pub(super) fn split(name: &str) -> Result<(&str, &str), Problem> {
     name.split_once('.').ok_or_else(|| {
         let detail = format!(
             "annotation {} has too few labels: '{name}'",
             key::REMOTE_FQ_NAME
         );
-        Skip::new(SkipReason::BadName, detail)
+        Problem::new(ProblemKind::BadName, detail)
     })
 }
 
 /// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
 /// to a service of another namespace.
-pub(super) fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Skip> {
+pub(super) fn same_namespace(service: &KubeObject<'_>, rest: &str) -> Result<(), Problem> {
     let named = rest.split('.').next().unwrap_or_default();
     let own = service.namespace();
     if named == own {
         return Ok(());
     }
     let detail = format!("the annotation names namespace '{named}', but the object is in '{own}'");
-    Err(Skip::new(SkipReason::NamespaceMismatch, detail))
+    Err(Problem::new(ProblemKind::NamespaceMismatch, detail))
 }
 
 /// Returns a name without the suffix `-CLUSTER`, which is removed once. It is used if the annotation is absent (rule
 /// M7).
-pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Skip> {
+pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<&'n str, Problem> {
     let base = name
         .strip_suffix(cluster.as_str())
         .and_then(|rest| rest.strip_suffix('-'));
@@ -79,13 +79,13 @@ pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<
         let key = key::REMOTE_FQ_NAME;
         let detail =
             format!("annotation {key} is absent, and '{name}' does not end in '-{cluster}'");
-        Skip::new(SkipReason::BadName, detail)
+        Problem::new(ProblemKind::BadName, detail)
     })
 }
 
 /// Returns the skip of an object with an invalid name.
-pub(super) fn bad_name(error: InvalidLabel) -> Skip {
-    Skip::new(SkipReason::BadName, error.to_string())
+pub(super) fn bad_name(error: InvalidLabel) -> Problem {
+    Problem::new(ProblemKind::BadName, error.to_string())
 }
 
 /// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
@@ -96,11 +96,11 @@ pub(super) fn shorten(value: &str) -> String {
 // === Addresses and ports ===
 
 /// Reads the cluster IPs of a Service.
-pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
+pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Problem> {
     let addresses = usable_addresses(spec.addresses())?;
     if addresses.is_empty() {
-        return Err(Skip::new(
-            SkipReason::BadAddress,
+        return Err(Problem::new(
+            ProblemKind::BadAddress,
             "spec.clusterIPs and spec.clusterIP contain no address",
         ));
     }
@@ -108,7 +108,7 @@ pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAd
 }
 
 /// Parses addresses. Fails if clients cannot use one of them.
-pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<SmallVec<[IpAddr; 1]>, Skip> {
+pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<SmallVec<[IpAddr; 1]>, Problem> {
     ips.iter().map(|ip| usable_address(ip)).collect()
 }
 
@@ -123,8 +123,8 @@ pub(super) fn list_of_ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
 }
 
 /// Parses an address, and rejects addresses that clients cannot use.
-pub(super) fn usable_address(text: &str) -> Result<IpAddr, Skip> {
-    let bad = |why: &str| Skip::new(SkipReason::BadAddress, format!("'{text}' {why}"));
+pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
+    let bad = |why: &str| Problem::new(ProblemKind::BadAddress, format!("'{text}' {why}"));
     let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
     // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
     if address != address.to_canonical() {

@@ -13,8 +13,8 @@ use super::object::{KubeEndpoint, ServiceSpec, SliceBody};
 use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
     ClusterName, ClusterSet, Clusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
-    MirroredHost, Ports, ServiceKey, ServiceName, Settings, Skip, SkipReason, Slice, SliceContent,
-    intern, key, usable_address,
+    MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName, Settings, Slice,
+    SliceContent, intern, key, usable_address,
 };
 
 /// The suffix of the names of federated services.
@@ -26,7 +26,7 @@ pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
 }
 
 /// Reads a Service that Linkerd mirrored.
-pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
+pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     is_of_linkerd(service)?;
     let read = || {
         let spec = service.service_spec().map_err(undecodable)?;
@@ -40,15 +40,15 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
             service_mirror(service, &spec)
         }
     };
-    read().map_err(|skip| Skip {
-        mirror_of: service_and_cluster(service),
-        ..skip
+    read().map_err(|problem| match service_and_cluster(service) {
+        Some((key, cluster)) => problem.of_service(&key).of_cluster(&cluster),
+        None => problem,
     })
 }
 
 /// Rejects a Service that belongs to the Multi-Cluster Services API. Cilium copies labels of an exported Service to the
 /// Service that it derives from a ServiceImport. Labels of Linkerd among them must not make it a mirror.
-fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Skip> {
+fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
     if service.label(key::MCS_SERVICE).is_none() {
         return Ok(());
     }
@@ -57,12 +57,12 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Skip> {
         key::MCS_SERVICE,
         key::MIRRORED_SERVICE
     );
-    Err(Skip::new(SkipReason::Internal, detail))
+    Err(Problem::new(ProblemKind::Internal, detail))
 }
 
 /// Reads a slice of a mirror. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
 /// addresses.
-pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
     let body = slice.slice_body().map_err(undecodable)?;
     let owner = slice_owner(slice)?;
     has_addresses(&body)?;
@@ -103,7 +103,7 @@ fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterN
 
 // === Headless mirrors and endpoint mirrors ===
 
-fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Skip> {
+fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
     Ok(Item {
         kind: ItemKind::HeadlessMirror,
@@ -122,7 +122,7 @@ fn is_endpoint_mirror(service: &KubeObject<'_>) -> bool {
     service.label(key::HEADLESS_MIRROR).is_some()
 }
 
-fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Skip> {
+fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
@@ -146,7 +146,7 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
 fn mirrored_endpoint<'o>(
     service: &'o KubeObject<'_>,
     cluster: &ClusterName,
-) -> Result<(&'o str, &'o str), Skip> {
+) -> Result<(&'o str, &'o str), Problem> {
     let Some(fq_name) = service.annotation(key::REMOTE_FQ_NAME) else {
         let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
         return Ok((
@@ -162,7 +162,7 @@ fn mirrored_endpoint<'o>(
 
 // === Mirrors with a cluster IP ===
 
-fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Skip> {
+fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
     let mirrored = mirrored_service(service, &cluster)?;
     Ok(Item {
@@ -183,7 +183,7 @@ fn route(
     service: &KubeObject<'_>,
     cluster: &ClusterName,
     mirrored: &ServiceKey,
-) -> Result<ItemKind, Skip> {
+) -> Result<ItemKind, Problem> {
     let Some(discovery) = service.label(key::REMOTE_DISCOVERY) else {
         return Ok(ItemKind::GatewayMirror);
     };
@@ -196,7 +196,7 @@ fn route(
         if value != expected {
             let value: String = value.chars().take(63).collect();
             let detail = format!("label {label} is '{value}', but the mirror is of '{expected}'");
-            return Err(Skip::new(SkipReason::BadName, detail));
+            return Err(Problem::new(ProblemKind::BadName, detail));
         }
     }
     Ok(ItemKind::FlatMirror)
@@ -210,12 +210,12 @@ fn is_federated(service: &KubeObject<'_>) -> bool {
     keys.iter().any(|key| service.annotation(key).is_some())
 }
 
-fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Skip> {
+fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let name = service.name();
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         let detail =
             format!("a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'");
-        return Err(Skip::new(SkipReason::BadName, detail));
+        return Err(Problem::new(ProblemKind::BadName, detail));
     };
     let mut settings = Settings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);

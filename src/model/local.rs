@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 use super::fields::{cluster_addresses, ports, service_key, undecodable};
 use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
-    Clusters, Export, Item, ItemKind, KubeObject, Ports, Settings, Skip, Slice, SliceContent, key,
+    Clusters, Export, Item, ItemKind, KubeObject, Ports, Problem, Settings, Slice, SliceContent,
+    key,
 };
 
 /// Returns whether a Service belongs to this cluster and matters. An implementation of the Multi-Cluster Services API may
@@ -18,7 +19,7 @@ pub(super) fn matters(service: &KubeObject<'_>) -> bool {
 }
 
 /// Reads a Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has settings.
-pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
+pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let spec = service.service_spec().map_err(undecodable)?;
     let (addresses, ports) = if service.is_headless() {
         (SmallVec::new(), Ports::interned([]))
@@ -44,7 +45,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Skip> {
 }
 
 /// Reads a slice of a headless Service.
-pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
     let body = slice.slice_body().map_err(undecodable)?;
     let owner = slice_owner(slice)?;
     let content = SliceContent::Endpoints(Box::new(endpoints(&body)?));
@@ -52,7 +53,7 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
 }
 
 /// Reads a slice of an exported Service with a cluster IP.
-pub(super) fn read_ready_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+pub(super) fn read_ready_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
     let body = slice.slice_body().map_err(undecodable)?;
     has_addresses(&body)?;
     Ok(readiness(slice_owner(slice)?, &body))

@@ -22,12 +22,12 @@ use super::fields::{list_of_ports, service_key, undecodable, usable_addresses};
 use super::slice::endpoints;
 use super::watch::controller;
 use super::{
-    ClusterName, ClusterSet, Clusters, ImportEndpoints, Item, ItemKind, KubeObject, Settings, Skip,
-    SkipReason, Slice, SliceContent, key,
+    ClusterName, ClusterSet, Clusters, ImportEndpoints, Item, ItemKind, KubeObject, Problem,
+    ProblemKind, Settings, Slice, SliceContent, key,
 };
 
 /// Reads a ServiceImport: a service that at least one cluster exports.
-pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Skip> {
+pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Problem> {
     is_for_clients(import, &[key::SUBMARINER_NAMESPACE, key::MCS_SERVICE])?;
     let body = import.import_body().map_err(undecodable)?;
     let spec = &body.spec;
@@ -40,7 +40,7 @@ pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Skip> {
                 "type is '{}', neither ClusterSetIP nor Headless",
                 other.unwrap_or_default()
             );
-            return Err(Skip::new(SkipReason::Undecodable, detail));
+            return Err(Problem::new(ProblemKind::Undecodable, detail));
         }
     };
     let names = body.clusters();
@@ -67,7 +67,7 @@ pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Skip> {
 
 /// Reads a slice of a ServiceImport. A slice whose cluster is unknown has no endpoints. Kubernetes marks the endpoints of
 /// a Service with `publishNotReadyAddresses` as ready; Submariner has an annotation for slices of other controllers.
-pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
+pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
     is_for_clients(slice, &[])?;
     let body = slice.slice_body().map_err(undecodable)?;
     let name = slice.label(key::MCS_SERVICE).unwrap_or_default();
@@ -95,7 +95,7 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Skip> {
 }
 
 /// Returns the skip of a slice whose cluster is unknown.
-fn bad_cluster(label: Option<&str>) -> Skip {
+fn bad_cluster(label: Option<&str>) -> Problem {
     let detail = match label {
         None => format!("label {} is missing", key::SOURCE_CLUSTER),
         Some(value) => format!(
@@ -103,12 +103,12 @@ fn bad_cluster(label: Option<&str>) -> Skip {
             key::SOURCE_CLUSTER
         ),
     };
-    Skip::new(SkipReason::BadName, detail)
+    Problem::new(ProblemKind::BadName, detail)
 }
 
 /// Rejects the objects that an implementation keeps for its own use. Submariner has ServiceImports in a namespace of its
 /// own, one for each cluster or service, and copies of slices. A label or an annotation names the exported Service.
-fn is_for_clients(object: &KubeObject<'_>, internal: &[&str]) -> Result<(), Skip> {
+fn is_for_clients(object: &KubeObject<'_>, internal: &[&str]) -> Result<(), Problem> {
     let mark = |key: &&str| {
         object
             .label(key)
@@ -117,12 +117,12 @@ fn is_for_clients(object: &KubeObject<'_>, internal: &[&str]) -> Result<(), Skip
     };
     if let Some(key) = internal.iter().copied().find(mark) {
         let detail = format!("{key} marks an object that Submariner keeps for its own use");
-        return Err(Skip::new(SkipReason::Internal, detail));
+        return Err(Problem::new(ProblemKind::Internal, detail));
     }
     let own = object.namespace();
     match object.label(key::SUBMARINER_NAMESPACE) {
-        Some(named) if named != own => Err(Skip::new(
-            SkipReason::Internal,
+        Some(named) if named != own => Err(Problem::new(
+            ProblemKind::Internal,
             format!(
                 "label {} names namespace '{named}', but the object is in '{own}'",
                 key::SUBMARINER_NAMESPACE

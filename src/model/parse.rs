@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::watch::{Kind, Watch};
-use super::{KubeObject, Object, ObjectKey, Skip, SkipReason, linkerd, local, mcs};
+use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, linkerd, local, mcs};
 
 /// Reduces an object that `watch` lists or reports to the fields in use. Returns `None` if the object does not matter, such
 /// as most Services of a cluster.
@@ -25,7 +25,10 @@ pub fn select_and_parse(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, O
         return Watch::for_object(kind, object).map(|watch| (watch, parse_object(watch, object)));
     };
     let watch = Watch::ALL.into_iter().find(|watch| watch.kind() == kind)?;
-    Some((watch, skipped(Skip::new(SkipReason::Undecodable, detail))))
+    Some((
+        watch,
+        skipped(Problem::new(ProblemKind::Undecodable, detail)),
+    ))
 }
 
 /// Parses an object that `watch` selected.
@@ -44,7 +47,7 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
     parsed.unwrap_or_else(skipped)
 }
 
-fn skipped(skip: Skip) -> Object {
+fn skipped(skip: Problem) -> Object {
     Object::Skipped(Arc::new(skip))
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fields::{bad_name, list_of_ports, usable_address};
 use super::object::{KubeEndpoint, SliceBody};
 use super::{
-    ClusterName, Hostname, KubeObject, Ports, ServiceKey, Skip, SkipReason, Text, intern, key,
+    ClusterName, Hostname, KubeObject, Ports, Problem, ProblemKind, ServiceKey, Text, intern, key,
 };
 
 /// An EndpointSlice, reduced to what this server uses.
@@ -52,7 +52,7 @@ pub struct SliceEndpoints {
     /// `ports`: the ports of the pods.
     pub ports: Ports,
     /// Skipped parts of the slice: one skip for each reason.
-    pub left_out: Box<[Skip]>,
+    pub left_out: Box<[Problem]>,
 }
 
 /// The endpoints of a slice of a ServiceImport.
@@ -104,12 +104,12 @@ pub(super) fn readiness(owner: Text, body: &SliceBody<'_>) -> Slice {
 }
 
 /// Reads the endpoints and ports of a slice.
-pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Skip> {
+pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem> {
     has_addresses(body)?;
     let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
-        let none = || Skip::new(SkipReason::BadAddress, "an endpoint has no address");
+        let none = || Problem::new(ProblemKind::BadAddress, "an endpoint has no address");
         let address = first.ok_or_else(none).and_then(|ip| usable_address(ip));
         let address = skips.record(address)?;
         let hostname = e.hostname.as_deref().filter(|host| !host.is_empty());
@@ -138,49 +138,45 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Skip> {
 /// One skip for each reason, with the number of further skips. A slice may have a thousand endpoints with the same
 /// error.
 #[derive(Default)]
-struct SkipCounts(Vec<(Skip, usize)>);
+struct SkipCounts(Vec<(Problem, usize)>);
 
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
-    fn record<T>(&mut self, part: Result<T, Skip>) -> Option<T> {
+    fn record<T>(&mut self, part: Result<T, Problem>) -> Option<T> {
         let skip = match part {
             Ok(part) => return Some(part),
             Err(skip) => skip,
         };
-        match self
-            .0
-            .iter_mut()
-            .find(|(first, _)| first.reason == skip.reason)
-        {
+        match self.0.iter_mut().find(|(first, _)| first.kind == skip.kind) {
             Some((_, others)) => *others += 1,
             None => self.0.push((skip, 0)),
         }
         None
     }
 
-    fn into_skips(self) -> Box<[Skip]> {
-        let skip = |(skip, others): (Skip, usize)| match others {
+    fn into_skips(self) -> Box<[Problem]> {
+        let skip = |(skip, others): (Problem, usize)| match others {
             0 => skip,
-            others => Skip::new(skip.reason, format!("{}; and {others} more", skip.detail)),
+            others => Problem::new(skip.kind, format!("{}; and {others} more", skip.detail)),
         };
         self.0.into_iter().map(skip).collect()
     }
 }
 
 /// Returns the name of the Service that a slice belongs to.
-pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Skip> {
+pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Problem> {
     let Some(service) = slice.label(key::SERVICE_NAME) else {
         let detail = format!("label {} is missing", key::SERVICE_NAME);
-        return Err(Skip::new(SkipReason::BadName, detail));
+        return Err(Problem::new(ProblemKind::BadName, detail));
     };
     Ok(intern(service))
 }
 
 /// Rejects a slice of names instead of addresses.
-pub(super) fn has_addresses(body: &SliceBody<'_>) -> Result<(), Skip> {
+pub(super) fn has_addresses(body: &SliceBody<'_>) -> Result<(), Problem> {
     match body.address_type.as_deref() {
-        Some("FQDN") => Err(Skip::new(
-            SkipReason::BadAddress,
+        Some("FQDN") => Err(Problem::new(
+            ProblemKind::BadAddress,
             "addressType FQDN is not supported",
         )),
         _ => Ok(()),

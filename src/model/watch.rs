@@ -29,7 +29,7 @@ pub const IMPORT_VERSIONS: [&str; 2] = [
 ];
 
 /// The kinds of Kubernetes objects that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// `v1 Service`.
     Service,

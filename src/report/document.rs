@@ -3,7 +3,8 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::table::{Conflict, Published, Table};
+use super::ConflictReport;
+use crate::table::{Published, Table};
 use crate::zone::Record;
 
 /// The version of the format of the JSON documents. It changes if a field is removed or gets another meaning. New
@@ -21,7 +22,7 @@ pub struct ConflictList {
     #[serde(rename = "schemaVersion")]
     pub schema_version: SchemaVersion,
     /// All conflicts, sorted, each once.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<ConflictReport>,
 }
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
@@ -63,7 +64,7 @@ impl ConflictList {
     /// Lists the conflicts of the published table.
     pub fn new(published: &Published) -> Self {
         let conflicts = published.table.iter().flat_map(Table::conflicts);
-        let mut conflicts: Vec<Conflict> = conflicts.cloned().collect();
+        let mut conflicts: Vec<ConflictReport> = conflicts.map(ConflictReport::from).collect();
         conflicts.sort();
         conflicts.dedup();
         Self {

@@ -1,8 +1,7 @@
 //! A part of a report: some namespaces, or what matches a text.
 
-use super::{EndpointReport, Report};
+use super::{ConflictReport, EndpointReport, ProblemReport, Report};
 use crate::model::Namespace;
-use crate::table::Conflict;
 
 /// The part of a report or of a list of events to print.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +36,30 @@ impl Selection<'_> {
         self.has(namespace.unwrap_or_default(), name.unwrap_or_default())
     }
 
+    /// Returns whether a problem is selected: its service, its object, or a namespace or text that it names.
+    fn has_problem(&self, problem: &ProblemReport) -> bool {
+        let ProblemReport {
+            kind,
+            subject,
+            detail,
+            service,
+            ..
+        } = problem;
+        if let Some((namespace, name)) = service.as_ref().and_then(|key| key.split_once('/')) {
+            return self.has(namespace, name) || self.has_object(subject);
+        }
+        if subject.matches('/').count() == 2 {
+            return self.has_object(subject);
+        }
+        self.has_conflict(&ConflictReport {
+            kind: *kind,
+            name: subject.clone(),
+            detail: detail.clone(),
+        })
+    }
+
     /// Returns whether a conflict is selected. It names its namespaces in its name or its detail.
-    fn has_conflict(&self, conflict: &Conflict) -> bool {
+    fn has_conflict(&self, conflict: &ConflictReport) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let text = format!("{} {}", conflict.name, conflict.detail);
         let names = |namespace: &Namespace| {
@@ -63,6 +84,7 @@ impl Report {
             .retain(|one| selection.has(&one.namespace, &one.service));
         self.skipped.retain(|one| selection.has_object(&one.object));
         self.conflicts.retain(|one| selection.has_conflict(one));
+        self.problems.retain(|one| selection.has_problem(one));
     }
 }
 

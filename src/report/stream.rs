@@ -1,22 +1,24 @@
 //! The report on the table as a JSON document that is written one service after the other. It needs memory for one service,
 //! not for the document.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
 use serde::ser::Serializer;
 
-use super::{Report, SchemaVersion, ServiceReport, SkipReport, owns_short_name};
-use crate::model::{ObjectRef, Skip};
-use crate::table::{Conflict, Published, Service, Table};
+use super::{
+    ConflictReport, ProblemReport, Report, SchemaVersion, ServiceReport, SkipReport,
+    owns_short_name,
+};
+use crate::model::Problem;
+use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
 
 /// The parts of a table that are reported, sorted.
 pub(super) struct Parts<'t> {
     pub(super) services: Vec<&'t Service>,
-    pub(super) skipped: Vec<(ObjectRef, &'t Skip)>,
-    pub(super) conflicts: BTreeSet<&'t Conflict>,
+    pub(super) problems: Vec<Cow<'t, Problem>>,
 }
 
 /// A list whose items are made when they are written.
@@ -39,22 +41,25 @@ pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -
     let services = parts.services.iter();
     let services =
         services.map(|service| ServiceReport::new(service, owns_short_name(service, table)));
-    let skipped = parts.skipped.iter().map(SkipReport::new);
-    let lists = (Lazy(services), Lazy(skipped), Lazy(parts.conflicts.iter()));
-    let report = Report::with_lists(zones, published, lists.0, lists.1, lists.2);
+    let problems = parts.problems.iter();
+    let lists = (
+        Lazy(services),
+        Lazy(parts.skipped().map(SkipReport::from)),
+        Lazy(parts.conflicts().map(ConflictReport::from)),
+        Lazy(problems.map(|problem| ProblemReport::from(problem.as_ref()))),
+    );
+    let report = Report::with_lists(zones, published, lists);
     Ok(serde_json::to_writer(out, &report)?)
 }
 
 // === impl Report ===
 
-impl<S, K, C> Report<S, K, C> {
+impl<S, K, C, P> Report<S, K, C, P> {
     /// Makes the report on the published table with these lists.
     pub(super) fn with_lists(
         zones: &Zones,
         published: &Published,
-        services: S,
-        skipped: K,
-        conflicts: C,
+        (services, skipped, conflicts, problems): (S, K, C, P),
     ) -> Self {
         Self {
             schema_version: SchemaVersion,
@@ -66,6 +71,7 @@ impl<S, K, C> Report<S, K, C> {
             services,
             skipped,
             conflicts,
+            problems,
         }
     }
 }
@@ -75,12 +81,22 @@ impl<S, K, C> Report<S, K, C> {
 impl<'t> Parts<'t> {
     pub(super) fn of(table: Option<&'t Table>) -> Self {
         let services = table.into_iter().flat_map(Table::sorted_services);
-        let mut skipped: Vec<_> = table.into_iter().flat_map(Table::skipped).collect();
-        skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut problems: Vec<_> = table.into_iter().flat_map(Table::problems).collect();
+        problems.sort();
+        problems.dedup();
         Self {
             services: services.filter(|service| service.is_listed()).collect(),
-            skipped,
-            conflicts: table.into_iter().flat_map(Table::conflicts).collect(),
+            problems,
         }
+    }
+
+    pub(super) fn skipped(&self) -> impl Iterator<Item = &Problem> + Clone {
+        let problems = self.problems.iter().map(AsRef::as_ref);
+        problems.filter(|problem| problem.is_skip())
+    }
+
+    pub(super) fn conflicts(&self) -> impl Iterator<Item = &Problem> + Clone {
+        let problems = self.problems.iter().map(AsRef::as_ref);
+        problems.filter(|problem| problem.is_conflict())
     }
 }

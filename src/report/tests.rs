@@ -3,9 +3,15 @@ use serde_json::{Value, json};
 use super::*;
 use strum::VariantArray as _;
 
+use crate::model::{Family, ProblemKind};
 use crate::table::change::ChangeKind;
-use crate::table::{ConflictKind, Rules, ServiceKind};
+use crate::table::{Rules, ServiceKind};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
+
+fn names_of(families: &[Family]) -> Vec<&'static str> {
+    let kinds = families.iter().copied().flat_map(ProblemKind::of_family);
+    kinds.map(ProblemKind::name).collect()
+}
 
 /// Objects with an endpoint in every state.
 fn all_states() -> Vec<Value> {
@@ -55,11 +61,13 @@ down.shop  headless, ttl 5, owns its short name
   CLUSTER  HOST    ADDRESSES  PORTS                                 STATE        OBJECT
   east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  last-resort  Service/shop/down-0-east
 
-skipped objects: 1
-  Service/shop/web-0-east  no-parent  headless mirror 'web-east' of shop/web in cluster 'east' does not exist
-
-conflicts: 1
-  not-exported  prod/db  cluster 'hub' is a member here only: its Service is not exported
+problems: 6
+  warning  no-parent           Service/shop/web-0-east  headless mirror 'web-east' of shop/web in cluster 'east' does not exist
+  warning  not-exported        prod/db                  cluster 'hub' is a member here only: its Service is not exported
+  warning  gateway-down        prod/db                  cluster 'east': db-1
+  warning  gateway-down        shop/down                cluster 'east': down-0
+  note     pod-not-ready       prod/db                  in this cluster: db-1
+  warning  no-endpoint-mirror  Service/prod/idle-east   no host of cluster 'east'
 ";
     let words = |text: &str| -> Vec<Vec<String>> {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
@@ -139,13 +147,16 @@ fn schema_has_all_values_of_the_enumerations() {
             field("endpoint", "state"),
             states.map(EndpointState::name).to_vec(),
         ),
+        (field("skip", "reason"), names_of(&[Family::Skipped])),
+        (field("conflict", "kind"), names_of(&[Family::Conflict])),
         (
-            field("skip", "reason"),
-            SkipReason::ALL.map(SkipReason::name).to_vec(),
-        ),
-        (
-            field("conflict", "kind"),
-            ConflictKind::ALL.map(ConflictKind::name).to_vec(),
+            field("problem", "kind"),
+            names_of(&[
+                Family::Skipped,
+                Family::Conflict,
+                Family::State,
+                Family::Server,
+            ]),
         ),
     ] {
         assert_eq!(listed, serde_json::json!(expected));

@@ -1,17 +1,17 @@
-//! Log messages about skipped objects, conflicts and changes of answers.
+//! Log messages about problems and changes of answers.
 
 use std::sync::Arc;
 
 use tracing::{debug, info, warn};
 
 use super::{DEFAULT_CLUSTER_NAME, Events};
-use crate::model::{ClusterName, Hostname, ObjectRef, ServiceKey, SkipReason};
+use crate::model::{ClusterName, Hostname, Level, Problem, ProblemKind, ServiceKey};
 use crate::table::change::Change;
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Conflict, Published, Rules, Service, ServiceKind, Table};
+use crate::table::{Built, Published, Rules, Service, ServiceKind, Table};
 
-/// The log of skipped objects and conflicts. Each is logged once, when it appears.
+/// The log of problems. Each is logged once, when it appears.
 #[derive(Debug, Default)]
 pub(super) struct ChangeLog {
     /// Whether the warning about the default cluster name was logged.
@@ -50,11 +50,8 @@ impl ChangeLog {
         services: &ServiceKeys,
         rules: &Rules,
     ) {
-        for conflict in &difference.conflicts {
-            log_conflict(conflict);
-        }
-        for (object, skip) in &difference.skips {
-            log_skip(object, skip.reason, &skip.detail);
+        for problem in &difference.problems {
+            log_problem(problem);
         }
         difference.changes.iter().for_each(log_change);
         if self.warned_of_cluster_name || !has_default_name(rules) {
@@ -86,16 +83,6 @@ fn log_change(change: &Change) {
     );
 }
 
-/// Logs a conflict.
-fn log_conflict(conflict: &Conflict) {
-    warn!(
-        kind = conflict.kind.name(),
-        name = conflict.name.as_str(),
-        "Conflict: {}",
-        conflict.detail
-    );
-}
-
 /// Returns whether a service has endpoints of this cluster.
 fn is_local(service: &Service) -> bool {
     let mut endpoints = service.endpoints.iter();
@@ -106,12 +93,20 @@ fn has_default_name(rules: &Rules) -> bool {
     rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
 }
 
-/// Logs a skipped object: as a warning, unless it is normal to skip it. A flag that excludes a cluster skips all its
-/// objects, so these lines have the level debug.
-pub(super) fn log_skip(object: &ObjectRef, reason: SkipReason, detail: &str) {
-    match reason {
-        SkipReason::ExcludedCluster => debug!(%object, %reason, detail, "Skipped object"),
-        SkipReason::Internal => info!(%object, %reason, detail, "Skipped object"),
-        _ => warn!(%object, %reason, detail, "Skipped object"),
+/// Logs a problem as a warning, or with level info if it is a note. Objects are the matter of tenants, so no problem of theirs is
+/// an error of this server. A flag that excludes a cluster skips all its objects, so these lines have the level debug.
+pub(super) fn log_problem(problem: &Problem) {
+    let Problem { kind, detail, .. } = problem;
+    let row = kind.row();
+    let (kind_name, subject) = (row.name, problem.subject());
+    macro_rules! log {
+        ($level:ident) => {
+            $level!(problem = kind_name, %subject, %detail, "{}", row.sentence)
+        };
+    }
+    match row.level {
+        Level::Note if *kind == ProblemKind::ExcludedCluster => log!(debug),
+        Level::Note => log!(info),
+        Level::Warning | Level::Error => log!(warn),
     }
 }

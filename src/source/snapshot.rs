@@ -27,7 +27,7 @@ use crate::table::Store;
 use crate::table::state::ServiceState;
 
 /// The version of the file format. Files of other versions are ignored.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 /// The shortest time between two writes. A crash loses a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between writes is at least this many times the duration of a write, which is expensive for large

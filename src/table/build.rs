@@ -65,7 +65,7 @@ pub fn build(last: &Table, store: &Store, dirty: &ServiceKeys, rules: &Rules) ->
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
-    short::update_conflicts(&mut table, dirty, rules);
+    short::update_problems(&mut table, dirty, rules);
     Built {
         table,
         is_changed,

@@ -6,8 +6,7 @@ use super::endpoint::Draft;
 use super::items::Items;
 use super::kind::{Profile, ServiceKind, list_clusters};
 use super::rules::Rules;
-use super::{Conflict, ConflictKind};
-use crate::model::{ClusterName, Export, Item, ItemKind, ServiceKey};
+use crate::model::{ClusterName, Export, Item, ItemKind, Problem, ProblemKind};
 
 /// What one kind offers for a service. The kinds of rule K1, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,12 +155,7 @@ impl Chosen {
     }
 
     /// Reports the clusters that `S.N.Z` omits because another kind answers it.
-    pub(super) fn kind_conflict(
-        &self,
-        key: &ServiceKey,
-        items: &Items<'_>,
-        rules: &Rules,
-    ) -> Option<Conflict> {
+    pub(super) fn kind_conflict(&self, items: &Items<'_>, rules: &Rules) -> Option<Problem> {
         let mut included = self.clusters(true);
         let mut omitted = self.clusters(false);
         // Their addresses belong to no single cluster.
@@ -186,15 +180,11 @@ impl Chosen {
         if !included.is_empty() {
             chosen = format!("{chosen} in {}", list_clusters(included.iter()));
         }
-        Some(Conflict {
-            kind: ConflictKind::Kind,
-            name: key.to_string().into(),
-            detail: format!(
-                "{chosen}, but of another kind in {}: omitted from the name of the service",
-                list_clusters(omitted.iter()),
-            )
-            .into(),
-        })
+        let detail = format!(
+            "{chosen}, but of another kind in {}: omitted from the name of the service",
+            list_clusters(omitted.iter()),
+        );
+        Some(Problem::new(ProblemKind::Kind, detail))
     }
 
     /// Returns the clusters of the endpoints that are in the name of the service, or of those that are not. An endpoint

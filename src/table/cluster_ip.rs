@@ -5,21 +5,23 @@ use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
-use super::{Endpoint, ServiceKind, SkippedObjects};
-use crate::model::{ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, SliceContent};
+use super::{Endpoint, ServiceKind};
+use crate::model::{
+    ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, Problem, SliceContent,
+};
 
 /// Collects the mirrors with a cluster IP. Those of excluded clusters are skipped.
 pub(super) fn mirror_drafts(
     items: &Items<'_>,
     store: &Store,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for Mirror { object, item, link } in items.service_mirrors() {
         let cluster = rules.name_of(link);
         match rules.exclusion(&cluster) {
-            Some(skip) => skipped.push((ObjectRef::service(object), skip)),
+            Some(problem) => problems.push(problem.of_object(ObjectRef::service(object))),
             None => drafts.push(mirror_draft(object, item, cluster, None, store)),
         }
     }
@@ -38,13 +40,14 @@ pub(super) fn mirror_draft(
         // The mesh finds the pods itself.
         (ServiceKind::Flat, true)
     } else {
-        // Without a slice, the exported Service has no ready endpoint.
         (ServiceKind::Gateway, has_ready_slice(store, object))
     };
     let endpoint = Endpoint {
         cluster: Some(cluster),
         hostname,
         alive,
+        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+        is_gateway_down: !alive && store.slices_of(object).next().is_some(),
         ..Endpoint::of_item(object, mirror, kind)
     };
     Draft::ready(endpoint, Source::of(mirror))

@@ -11,8 +11,8 @@ use super::change::{Change, ChangeKind, aggregate};
 use super::services::Services;
 use super::state::Transition;
 use super::store::ServiceKeys;
-use super::{Conflict, Endpoint, Profile, Service, ServiceKind, Table};
-use crate::model::{ClusterName, Line, ObjectRef, ServiceKey, Skip};
+use super::{Endpoint, Profile, Service, ServiceKind, Table};
+use crate::model::{ClusterName, Line, Problem, ServiceKey};
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
 const MAX_CHANGES: usize = 20;
@@ -20,10 +20,8 @@ const MAX_CHANGES: usize = 20;
 /// The differences between a table and the one before it.
 #[derive(Debug, Default)]
 pub struct Difference<'t> {
-    /// Skipped objects that are new. Those that the parser skipped are not included.
-    pub skips: Vec<&'t (ObjectRef, Skip)>,
-    /// Conflicts that are new.
-    pub conflicts: Vec<&'t Conflict>,
+    /// Problems of names, and those that the build found, that are new. Those of the readers are not included.
+    pub problems: Vec<&'t Problem>,
     /// The changes of services and endpoints, merged if there are many. Empty for the first table.
     pub changes: Vec<Change>,
 }
@@ -45,11 +43,8 @@ impl<'t> Difference<'t> {
         services: &'t ServiceKeys,
         own: &ClusterName,
     ) -> Self {
-        let empty = Table::default();
-        let mut difference = Self {
-            conflicts: next.new_conflicts(last.unwrap_or(&empty)),
-            ..Self::default()
-        };
+        let mut difference = Self::default();
+        difference.note_names(last, next);
         let Some(last) = last else {
             for key in services {
                 difference.note_problems(None, find(next.of(Profile::Global), key));
@@ -73,18 +68,23 @@ impl<'t> Difference<'t> {
         difference
     }
 
-    /// Notes the skipped objects and conflicts that are in the new service, but not in the old one.
+    /// Notes the problems of names that are new.
+    fn note_names(&mut self, last: Option<&Table>, next: &'t Table) {
+        if last.is_some_and(|last| last.has_same_name_problems(next)) {
+            return;
+        }
+        let known: BTreeSet<&Problem> = last.into_iter().flat_map(Table::name_problems).collect();
+        let new = next.name_problems();
+        self.problems
+            .extend(new.filter(|problem| !known.contains(problem)));
+    }
+
+    /// Notes the problems that are in the new service, but not in the old one.
     fn note_problems(&mut self, old: Option<&Service>, new: Option<&'t Service>) {
-        let Some(new) = new else { return };
-        let (old_skips, old_conflicts) = old.map_or((&[][..], &[][..]), |old| {
-            (&old.skipped[..], &old.conflicts[..])
-        });
-        let skips = new.skipped.iter();
-        self.skips
-            .extend(skips.filter(|skip| !old_skips.contains(skip)));
-        let conflicts = new.conflicts.iter();
-        self.conflicts
-            .extend(conflicts.filter(|conflict| !old_conflicts.contains(conflict)));
+        let known = old.map_or(&[][..], |old| &old.problems[..]);
+        let new = new.into_iter().flat_map(|new| &new.problems);
+        self.problems
+            .extend(new.filter(|problem| known.binary_search(problem).is_err()));
     }
 
     fn note_changes(&mut self, key: &ServiceKey, old: Option<&Service>, new: Option<&Service>) {

@@ -26,6 +26,8 @@ pub struct Endpoint {
     /// Whether connections can succeed: a gateway is up (rule M3), or a cluster IP has a ready endpoint. Pods of this
     /// cluster are always alive.
     pub alive: bool,
+    /// Whether it is not alive because the gateway of its cluster is down. Otherwise, nothing is ready behind it.
+    pub is_gateway_down: bool,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
     /// Whether it belongs to this cluster: a pod or a Service of it, or its part of a ServiceImport.
@@ -108,6 +110,7 @@ impl Endpoint {
             addresses: distinct(item.addresses.iter().copied()),
             ports: item.ports.clone(),
             alive: true,
+            is_gateway_down: false,
             kind,
             is_local: kind == ServiceKind::Local,
             is_selected: true,

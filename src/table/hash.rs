@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use super::{ConflictScope, Endpoint, Service, Services, Table, has_cluster_ip};
+use super::{Endpoint, NameScope, Service, Services, Table, has_cluster_ip};
 use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
@@ -39,13 +39,15 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
             .filter(|service| has_endpoints(service) || !service.awaited().is_empty())
             .map(|_| hash_texts(["short name", name.as_str(), owner.as_str()]))
     });
-    let hidden = table.conflicts.iter().flat_map(|(scope, conflicts)| {
+    let hidden = table.name_problems.iter().flat_map(|(scope, problems)| {
         let hidden = match scope {
-            ConflictScope::Namespace(_) => conflicts.as_slice(),
+            NameScope::Namespace(_) => problems.as_slice(),
             // Other parts of the sum determine the answers.
-            ConflictScope::Zone | ConflictScope::ShortName(_) => &[],
+            NameScope::Zone | NameScope::ShortName(_) => &[],
         };
-        hidden.iter().map(|one| hash_texts(["hidden", &one.name]))
+        hidden
+            .iter()
+            .map(|one| hash_texts(["hidden", &one.subject()]))
     });
     let awaiting = table
         .services()

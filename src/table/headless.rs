@@ -6,10 +6,10 @@ use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
-use super::{Endpoint, MissingHost, ServiceKind, SkippedObjects, cluster_ip};
+use super::{Endpoint, MissingHost, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, ServiceKey, Skip, SkipReason,
-    SliceContent, Text,
+    ClusterName, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, SliceContent, Text,
 };
 
 /// Collects the endpoints of other clusters (rules M1, M2, M3, M6).
@@ -18,7 +18,7 @@ pub(super) fn mirror_drafts(
     key: &ServiceKey,
     store: &Store,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     // Collected once, because a service may have thousands of endpoint mirrors, and the parent of each is looked up.
@@ -28,18 +28,18 @@ pub(super) fn mirror_drafts(
         .collect();
     for (Mirror { object, item, link }, host) in items.endpoint_mirrors() {
         let cluster = rules.name_of(link);
-        let skip = if let Some(skip) = rules.exclusion(&cluster) {
-            skip
+        let problem = if let Some(problem) = rules.exclusion(&cluster) {
+            problem
         } else if !parents.contains(&(host.parent.clone(), link)) {
             let parent = &host.parent;
             let detail =
                 format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
-            Skip::new(SkipReason::NoParent, detail)
+            Problem::new(ProblemKind::NoParent, detail).of_cluster(link)
         } else {
             drafts.push(draft_of_mirror(object, item, host, cluster, store));
             continue;
         };
-        skipped.push((ObjectRef::service(object), skip));
+        problems.push(problem.of_object(ObjectRef::service(object)));
     }
     drafts
 }
@@ -80,10 +80,12 @@ fn draft_of_mirror(
     cluster: ClusterName,
     store: &Store,
 ) -> Draft {
+    let alive = is_alive(store, object);
     let endpoint = Endpoint {
         cluster: Some(cluster),
         hostname: Some(host.hostname.clone()),
-        alive: is_alive(store, object),
+        alive,
+        is_gateway_down: !alive,
         ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
     };
     Draft::ready(endpoint, Source::of(mirror))

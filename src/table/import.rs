@@ -5,9 +5,9 @@ use smallvec::smallvec;
 use super::endpoint::{Draft, Source, distinct};
 use super::items::Items;
 use super::rules::Rules;
-use super::{Endpoint, ServiceKind, SkippedObjects};
+use super::{Endpoint, ServiceKind};
 use crate::model::{
-    ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, ServiceKey, Skip, SkipReason,
+    ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
     SliceEndpoint,
 };
 
@@ -17,17 +17,20 @@ pub(super) fn import_drafts(
     key: &ServiceKey,
     items: &Items<'_>,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
     let slices = &items.import_slices;
     let Some((object, import)) = items.import() else {
-        let orphans = slices.iter();
-        skipped.extend(orphans.map(|(slice, _)| (ObjectRef::slice(slice), orphan_skip(key))));
+        let orphans = slices.iter().map(|(slice, _)| {
+            let detail = format!("ServiceImport {key} does not exist or is skipped");
+            Problem::new(ProblemKind::NoParent, detail).of_object(ObjectRef::slice(slice))
+        });
+        problems.extend(orphans);
         return Vec::new();
     };
     for (object, slice) in slices {
         let left_out = slice.listed.left_out.iter();
-        skipped.extend(left_out.map(|skip| (ObjectRef::slice(object), skip.clone())));
+        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
     }
     if !import.addresses.is_empty() {
         let endpoint = Endpoint::of_item(object, import, ServiceKind::Import);
@@ -39,10 +42,16 @@ pub(super) fn import_drafts(
         .filter(|(_, slice)| slice.is_from_submariner || is_headless)
         .collect();
     if used.is_empty() {
-        skipped.push((ObjectRef::import(object), no_address_skip(is_headless)));
+        let detail = if is_headless {
+            "type Headless, but no EndpointSlice of it exists"
+        } else {
+            "type ClusterSetIP, but ips is empty and no EndpointSlice of Submariner exists"
+        };
+        let problem = Problem::new(ProblemKind::NoSlice, detail);
+        problems.push(problem.of_object(ObjectRef::import(object)));
     }
     used.into_iter()
-        .flat_map(|(object, slice)| slice_drafts(object, slice, is_headless, rules, skipped))
+        .flat_map(|(object, slice)| slice_drafts(object, slice, is_headless, rules, problems))
         .collect()
 }
 
@@ -52,14 +61,14 @@ fn slice_drafts(
     slice: &ImportEndpoints,
     is_headless: bool,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
     let Some(label) = &slice.cluster else {
         return Vec::new(); // listed as skipped
     };
     let cluster = rules.name_of(label);
-    if let Some(skip) = rules.exclusion(&cluster) {
-        skipped.push((ObjectRef::slice(object), skip));
+    if let Some(problem) = rules.exclusion(&cluster) {
+        problems.push(problem.of_object(ObjectRef::slice(object)));
         return Vec::new();
     }
     let draft = |entry: &SliceEndpoint| {
@@ -77,6 +86,7 @@ fn slice_drafts(
                 addresses: distinct([entry.address]),
                 ports: slice.listed.ports.clone(),
                 alive,
+                is_gateway_down: false,
                 kind: ServiceKind::Import,
                 is_selected: true,
                 is_standby: false,
@@ -88,20 +98,4 @@ fn slice_drafts(
         }
     };
     slice.listed.endpoints.iter().map(draft).collect()
-}
-
-/// Returns the skip of a slice without a ServiceImport.
-fn orphan_skip(key: &ServiceKey) -> Skip {
-    let detail = format!("ServiceImport {key} does not exist or is skipped");
-    Skip::new(SkipReason::NoParent, detail)
-}
-
-/// Returns the skip of a ServiceImport without addresses.
-fn no_address_skip(is_headless: bool) -> Skip {
-    let detail = if is_headless {
-        "type Headless, but no EndpointSlice of it exists"
-    } else {
-        "type ClusterSetIP, but ips is empty and no EndpointSlice of Submariner exists"
-    };
-    Skip::new(SkipReason::NoSlice, detail)
 }

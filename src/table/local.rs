@@ -6,15 +6,15 @@ use super::endpoint::{Draft, Source, distinct};
 use super::items::Items;
 use super::rules::{LocalMembers, Rules};
 use super::store::Store;
-use super::{Conflict, ConflictKind, Endpoint, ServiceKind, SkippedObjects};
+use super::{Endpoint, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, ServiceKey, SliceContent, SliceEndpoint,
-    SliceEndpoints,
+    ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
+    SliceContent, SliceEndpoint, SliceEndpoints,
 };
 
 /// The reason for which a headless Service of this cluster is not a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NonMember {
+pub(super) enum NonMember {
     /// Links do not select it by default, and no headless mirror of its name exists.
     NotExported(Export),
     /// `--local-members=off`.
@@ -54,7 +54,7 @@ pub(super) fn pod_drafts(
     key: &ServiceKey,
     store: &Store,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for (object, slice) in store.slices_of(&ObjectKey::of_service(key)) {
@@ -62,7 +62,7 @@ pub(super) fn pod_drafts(
             continue;
         };
         let left_out = listed.left_out.iter();
-        skipped.extend(left_out.map(|skip| (ObjectRef::slice(object), skip.clone())));
+        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
         let pods = listed.endpoints.iter();
         drafts.extend(pods.map(|pod| draft_of_pod(object, listed, pod, &rules.cluster_name)));
     }
@@ -83,6 +83,7 @@ fn draft_of_pod(
             addresses: distinct([pod.address]),
             ports: listed.ports.clone(),
             alive: true,
+            is_gateway_down: false,
             kind: ServiceKind::Local,
             is_local: true,
             is_selected: true,
@@ -96,7 +97,7 @@ fn draft_of_pod(
 }
 
 /// Reports a member of this cluster that other clusters do not have.
-pub(super) fn export_conflict(key: &ServiceKey, own: &Item, rules: &Rules) -> Option<Conflict> {
+pub(super) fn not_exported(own: &Item, rules: &Rules) -> Option<Problem> {
     let why = match own.export()? {
         Export::No => "its Service is not exported",
         Export::RemoteDiscovery => {
@@ -105,9 +106,6 @@ pub(super) fn export_conflict(key: &ServiceKey, own: &Item, rules: &Rules) -> Op
         Export::Gateway | Export::Other => return None,
     };
     let cluster = &rules.cluster_name;
-    Some(Conflict {
-        kind: ConflictKind::NotExported,
-        name: key.to_string().into(),
-        detail: format!("cluster '{cluster}' is a member here only: {why}").into(),
-    })
+    let detail = format!("cluster '{cluster}' is a member here only: {why}");
+    Some(Problem::new(ProblemKind::NotExported, detail))
 }

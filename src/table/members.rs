@@ -9,19 +9,14 @@ use super::headless;
 use super::import::import_drafts;
 use super::items::{Items, Mirror};
 use super::kind::Profile;
-use super::local::{cluster_ip_member, export_conflict, headless_member, pod_drafts};
+use super::local::{cluster_ip_member, headless_member, not_exported, pod_drafts};
 use super::merge::{cluster_conflicts, merge_drafts};
 use super::missing::missing_hosts;
 use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
-use super::{
-    Conflict, ConflictKind, Endpoint, NameAddresses, Service, ServiceKind, SharedPort,
-    SkippedObjects,
-};
-use crate::model::{
-    ClusterName, ItemKind, Line, ObjectRef, ServiceKey, Settings, Skip, SkipReason,
-};
+use super::{Endpoint, NameAddresses, Service, ServiceKind, SharedPort};
+use crate::model::{ClusterName, ItemKind, ObjectRef, Problem, ProblemKind, ServiceKey, Settings};
 
 /// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
 /// objects only, not on the profile.
@@ -32,14 +27,14 @@ pub(super) fn build_service(
     rules: &Rules,
 ) -> Option<Service> {
     let items = Items::of(key, store);
-    let mut skipped = SkippedObjects::new();
-    let mirrors = headless_mirrors(&items, rules, &mut skipped);
+    let mut problems = Vec::new();
+    let mirrors = headless_mirrors(&items, rules, &mut problems);
     let headless_member = headless_member(&items, rules);
     let mut missing = missing_hosts(key, &items, store, rules);
     let mut candidates = Candidates::new(&items, !mirrors.is_empty(), headless_member);
     candidates.add(
         Rank::Headless,
-        headless::mirror_drafts(&items, key, store, rules, &mut skipped),
+        headless::mirror_drafts(&items, key, store, rules, &mut problems),
     );
     candidates.add(
         Rank::Headless,
@@ -48,7 +43,7 @@ pub(super) fn build_service(
     candidates.add(Rank::Federated, cluster_ip::federated_drafts(&items));
     candidates.add(
         Rank::ClusterIp,
-        cluster_ip::mirror_drafts(&items, store, rules, &mut skipped),
+        cluster_ip::mirror_drafts(&items, store, rules, &mut problems),
     );
     let own = cluster_ip_member(&items, rules);
     candidates.add(
@@ -56,34 +51,34 @@ pub(super) fn build_service(
         own.map(|own| cluster_ip::own_draft(own, store, rules)),
     );
     if headless_member.is_some() {
-        candidates.add(Rank::OwnPods, pod_drafts(key, store, rules, &mut skipped));
+        candidates.add(Rank::OwnPods, pod_drafts(key, store, rules, &mut problems));
     }
     candidates.add(
         Rank::Import,
-        import_drafts(key, &items, rules, &mut skipped),
+        import_drafts(key, &items, rules, &mut problems),
     );
     let is_headless = !mirrors.is_empty() || headless_member.is_some();
     let has_import = items.import().is_some();
     let has_object = is_headless || has_import || !candidates.is_empty();
     let has_settings = expected_of(key, &items, rules).is_some()
         || items.settings.is_some_and(|own| !own.invalid.is_empty());
-    if !has_object && skipped.is_empty() && !has_settings {
+    if !has_object && problems.is_empty() && !has_settings {
         return None;
     }
 
     let mut chosen = candidates.choose(profile);
     chosen
         .drafts
-        .retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut skipped));
+        .retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut problems));
     // With or without endpoints.
     let is_known = is_headless || has_import || !chosen.drafts.is_empty();
-    let mut conflicts: Vec<Conflict> = identity_conflicts(key, store).collect();
-    conflicts.extend(cluster_conflicts(key, &chosen.drafts));
-    conflicts.extend(chosen.kind_conflict(key, &items, rules));
+    problems.extend(identity_conflicts(key, store));
+    problems.extend(cluster_conflicts(&chosen.drafts));
+    problems.extend(chosen.kind_conflict(&items, rules));
     // A Service without pods contributes nothing. It may exist for its annotations only.
     let mut drafts = chosen.drafts.iter();
     if drafts.any(|draft| draft.source == Source::Local) {
-        conflicts.extend(headless_member.and_then(|own| export_conflict(key, own, rules)));
+        problems.extend(headless_member.and_then(|own| not_exported(own, rules)));
     }
     let Chosen { kind, mut drafts } = chosen;
     let state = store
@@ -100,9 +95,15 @@ pub(super) fn build_service(
         order => (order, None),
     };
     let failover = order.map(|order| Failover::apply(order, &mut drafts, state, rules));
-    let merged = merge_drafts(key, drafts, &mut conflicts);
+    let merged = merge_drafts(key, drafts, &mut problems);
     let members = settings_of_members(&items, rules);
-    let (ttl, gateway_down) = resolve(key, &members, items.settings, rules, &mut conflicts);
+    let (ttl, gateway_down) = resolve(&members, items.settings, rules, &mut problems);
+    problems.extend(ignored_annotations(&items));
+    for problem in &mut problems {
+        problem.service = Some(key.clone());
+    }
+    problems.sort();
+    problems.dedup();
     let gate = Gate::new(key, &items, &merged.endpoints, store, rules);
     let shared = match kind {
         ServiceKind::Import => ItemKind::ClusterSetImport,
@@ -129,9 +130,7 @@ pub(super) fn build_service(
         mirrors: mirrors.into(),
         federated: items.shared_clusters(shared, rules).into_iter().collect(),
         missing: missing.into(),
-        skipped: skipped.into(),
-        conflicts,
-        ignored: ignored_annotations(&items),
+        problems: problems.into(),
     })
 }
 
@@ -139,13 +138,13 @@ pub(super) fn build_service(
 fn headless_mirrors(
     items: &Items<'_>,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> Vec<(ClusterName, ObjectRef)> {
     let mut mirrors = Vec::new();
     for Mirror { object, link, .. } in items.headless_mirrors() {
         let cluster = rules.name_of(link);
         match rules.exclusion(&cluster) {
-            Some(skip) => skipped.push((ObjectRef::service(object), skip)),
+            Some(problem) => problems.push(problem.of_object(ObjectRef::service(object))),
             None => mirrors.push((cluster, ObjectRef::service(object))),
         }
     }
@@ -168,12 +167,14 @@ fn settings_of_members<'i>(items: &Items<'i>, rules: &Rules) -> Vec<&'i Settings
 }
 
 /// Lists the annotations of mirrors that are ignored, with the mirrors.
-fn ignored_annotations(items: &Items<'_>) -> Box<[Line]> {
-    let ignored = items.copies().flat_map(|(object, item)| {
+fn ignored_annotations(items: &Items<'_>) -> impl Iterator<Item = Problem> {
+    items.copies().flat_map(|(object, item)| {
         let ignored = item.settings.iter().flat_map(|settings| &settings.ignored);
-        ignored.map(|annotation| format!("{annotation} of {}", ObjectRef::service(object)).into())
-    });
-    ignored.collect()
+        ignored.map(|annotation| {
+            let problem = Problem::new(ProblemKind::IgnoredAnnotation, annotation.clone());
+            problem.of_object(ObjectRef::service(object))
+        })
+    })
 }
 
 // === Limits and conflicts ===
@@ -184,7 +185,7 @@ fn has_valid_length(
     key: &ServiceKey,
     endpoint: &Endpoint,
     rules: &Rules,
-    skipped: &mut SkippedObjects,
+    problems: &mut Vec<Problem>,
 ) -> bool {
     let [hostname, cluster] = endpoint.labels();
     let [service, namespace] = key.labels();
@@ -196,22 +197,17 @@ fn has_valid_length(
     }
     let name = labels.collect::<Vec<_>>().join(".");
     let detail = format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
-    let skip = Skip::new(SkipReason::BadName, detail);
+    let problem = Problem::new(ProblemKind::BadName, detail);
     let objects = endpoint.object_refs(&key.namespace);
-    skipped.extend(objects.map(|object| (object, skip.clone())));
+    problems.extend(objects.map(|object| problem.clone().of_object(object)));
     false
 }
 
 /// Reports mirrors with an identity that changed (rule M8).
-fn identity_conflicts(key: &ServiceKey, store: &Store) -> impl Iterator<Item = Conflict> {
-    store
-        .identity_changes(key)
-        .map(|(object, (old, new))| Conflict {
-            kind: ConflictKind::Identity,
-            name: ObjectRef::service(object).to_string().into(),
-            detail: format!(
-                "was the mirror of {old}, is now the mirror of {new}; two Links may write it"
-            )
-            .into(),
-        })
+fn identity_conflicts(key: &ServiceKey, store: &Store) -> impl Iterator<Item = Problem> {
+    store.identity_changes(key).map(|(object, (old, new))| {
+        let detail =
+            format!("was the mirror of {old}, is now the mirror of {new}; two Links may write it");
+        Problem::new(ProblemKind::Identity, detail).of_object(ObjectRef::service(object))
+    })
 }

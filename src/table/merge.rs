@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::endpoint::{Draft, Source, distinct};
-use super::{Address, Conflict, ConflictKind, Duplicate, Endpoint};
-use crate::model::{ClusterName, Hostname, ServiceKey};
+use super::{Address, Duplicate, Endpoint};
+use crate::model::{ClusterName, Hostname, Problem, ProblemKind, ServiceKey};
 
 /// The merged endpoints of a service.
 pub(super) struct MergedEndpoints {
@@ -19,10 +19,10 @@ pub(super) struct MergedEndpoints {
 pub(super) fn merge_drafts(
     key: &ServiceKey,
     drafts: Vec<Draft>,
-    conflicts: &mut Vec<Conflict>,
+    problems: &mut Vec<Problem>,
 ) -> MergedEndpoints {
     let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
-    let mut endpoints = merge_by_name(key, ready, conflicts);
+    let mut endpoints = merge_by_name(key, ready, problems);
     let not_ready = merge_by_name(key, not_ready, &mut Vec::new());
     let not_ready = without_ready(not_ready, &endpoints);
     mark_duplicates(&mut endpoints);
@@ -36,7 +36,7 @@ pub(super) fn merge_drafts(
 fn merge_by_name(
     key: &ServiceKey,
     drafts: Vec<Draft>,
-    conflicts: &mut Vec<Conflict>,
+    problems: &mut Vec<Problem>,
 ) -> Vec<Endpoint> {
     let mut merged: BTreeMap<(Option<ClusterName>, Option<Hostname>), Draft> = BTreeMap::new();
     for draft in drafts {
@@ -49,12 +49,10 @@ fn merge_by_name(
             continue;
         };
         if !is_one_pod(first, &draft) {
-            conflicts.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
+            problems.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
         }
         merge_into(&mut first.endpoint, draft.endpoint);
     }
-    conflicts.sort();
-    conflicts.dedup();
     merged.into_values().map(|draft| draft.endpoint).collect()
 }
 
@@ -74,20 +72,13 @@ fn is_one_pod(one: &Draft, other: &Draft) -> bool {
 }
 
 /// Reports two endpoints that claim one name.
-fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Conflict {
+fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Problem {
     let claimants = [first, other].into_iter();
     let objects = claimants.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
     let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
-    Conflict {
-        kind: ConflictKind::Endpoint,
-        name: key.to_string().into(),
-        detail: format!(
-            "{} is claimed by {}; merged",
-            first.describe(),
-            objects.join(" and ")
-        )
-        .into(),
-    }
+    let (endpoint, objects) = (first.describe(), objects.join(" and "));
+    let detail = format!("{endpoint} is claimed by {objects}; merged");
+    Problem::new(ProblemKind::Endpoint, detail)
 }
 
 /// Merges an endpoint into another endpoint of the same name. Both are of one cluster, so both are selected or standby, or
@@ -97,6 +88,7 @@ fn merge_into(one: &mut Endpoint, other: Endpoint) {
     one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
     one.ports = one.ports.union(&other.ports);
     one.alive |= other.alive;
+    one.is_gateway_down = !one.alive && (one.is_gateway_down || other.is_gateway_down);
     one.objects.extend(other.objects);
     one.objects.sort();
     one.objects.dedup();
@@ -133,7 +125,7 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
 }
 
 /// Reports two sources of one cluster name (rule M6).
-pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Conflict> {
+pub(super) fn cluster_conflicts(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
     for Draft {
         endpoint, source, ..
@@ -144,18 +136,10 @@ pub(super) fn cluster_conflicts(key: &ServiceKey, drafts: &[Draft]) -> Vec<Confl
         }
     }
     let ambiguous = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
-    let conflict = |(cluster, sources): (&ClusterName, BTreeSet<&Source>)| Conflict {
-        kind: ConflictKind::ClusterName,
-        name: key.to_string().into(),
-        detail: format!(
-            "cluster name '{cluster}' stands for {}; merged",
-            sources
-                .into_iter()
-                .map(Source::describe)
-                .collect::<Vec<_>>()
-                .join(" and ")
-        )
-        .into(),
-    };
-    ambiguous.map(conflict).collect()
+    ambiguous.map(|(cluster, sources)| {
+        let sources: Vec<String> = sources.into_iter().map(Source::describe).collect();
+        let sources = sources.join(" and ");
+        let detail = format!("cluster name '{cluster}' stands for {sources}; merged");
+        Problem::new(ProblemKind::ClusterName, detail).of_cluster(cluster)
+    })
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::kind::Profile;
 use crate::model::{
-    ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName, Skip, SkipReason,
+    ClusterName, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
+    ServiceName,
 };
 
 /// The flags that determine the members of services and the names that exist.
@@ -112,10 +113,11 @@ impl Rules {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
     }
 
-    /// Returns the skip of an object of a cluster, if the cluster is excluded.
-    pub(super) fn exclusion(&self, cluster: &ClusterName) -> Option<Skip> {
+    /// Returns the problem of an object of a cluster, if the cluster is excluded.
+    pub(super) fn exclusion(&self, cluster: &ClusterName) -> Option<Problem> {
         let detail = || format!("cluster '{cluster}' is excluded by --exclude-cluster");
         let is_excluded = self.excluded_clusters.contains(cluster);
-        is_excluded.then(|| Skip::new(SkipReason::ExcludedCluster, detail()))
+        is_excluded
+            .then(|| Problem::new(ProblemKind::ExcludedCluster, detail()).of_cluster(cluster))
     }
 }

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::rules::Rules;
-use super::{Conflict, ConflictKind};
-use crate::model::{GatewayDown, Line, ServiceKey, Settings};
+use crate::model::{GatewayDown, Line, Problem, ProblemKind, Settings};
 
 /// Resolves the annotations of the members. The smallest TTL applies, and the gateway-down rule that includes the most
 /// endpoints. Invalid annotations of `own` are reported, also if it is not a member.
 pub(super) fn resolve(
-    key: &ServiceKey,
     members: &[&Settings],
     own: Option<&Settings>,
     rules: &Rules,
-    conflicts: &mut Vec<Conflict>,
+    problems: &mut Vec<Problem>,
 ) -> (u32, GatewayDown) {
     let mut details = Vec::new();
     let ttl = smallest_ttl(members, rules, &mut details);
@@ -22,11 +20,8 @@ pub(super) fn resolve(
     let invalid: BTreeSet<&Line> = all.flat_map(|settings| &settings.invalid).collect();
     let invalid = invalid.into_iter();
     details.extend(invalid.map(|annotation| format!("annotation {annotation}")));
-    conflicts.extend(details.into_iter().map(|detail| Conflict {
-        kind: ConflictKind::Annotation,
-        name: key.to_string().into(),
-        detail: detail.into(),
-    }));
+    let problem = |detail| Problem::new(ProblemKind::Annotation, detail);
+    problems.extend(details.into_iter().map(problem));
     (ttl, gateway_down)
 }
 

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use super::kind::Profile;
 use super::rules::{ChildZone, Rules, ShortNames};
 use super::store::ServiceKeys;
-use super::{Conflict, ConflictKind, ConflictScope, Service, Table};
-use crate::model::{ClusterName, Namespace, ServiceKey, ServiceName};
+use super::{NameScope, Service, Table};
+use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
 /// The owner and the claimants of the short name `S.Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,62 +161,62 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
     })
 }
 
-/// Updates the conflicts between names after the services in `dirty` changed.
-pub(super) fn update_conflicts(table: &mut Table, dirty: &ServiceKeys, rules: &Rules) {
+/// Updates the problems of names after the services in `dirty` changed.
+pub(super) fn update_problems(table: &mut Table, dirty: &ServiceKeys, rules: &Rules) {
     let mut of_zones = hidden_by_zone(table);
     of_zones.extend(hidden_by_child_zones(table, rules));
-    let mut updates = BTreeMap::from([(ConflictScope::Zone, of_zones)]);
+    let mut updates = BTreeMap::from([(NameScope::Zone, of_zones)]);
     for ServiceKey { namespace, service } in dirty {
-        let short = ConflictScope::ShortName(service.clone());
+        let short = NameScope::ShortName(service.clone());
         updates
             .entry(short)
             .or_insert_with(|| contested_name(table, service));
         // A namespace with the name of a service can hide short names of that service.
         for namespace in [namespace.clone(), service.as_namespace()] {
             let hidden = shadowed(table, &namespace);
-            updates.insert(ConflictScope::Namespace(namespace), hidden);
+            updates.insert(NameScope::Namespace(namespace), hidden);
         }
     }
-    for (scope, conflicts) in updates {
-        replace_conflicts(table, scope, conflicts);
+    for (scope, problems) in updates {
+        replace_problems(table, scope, problems);
     }
 }
 
-/// Replaces the conflicts of one scope. If they are equal, the shared map is not copied.
-fn replace_conflicts(table: &mut Table, scope: ConflictScope, conflicts: Vec<Conflict>) {
-    let previous = table.conflicts.get(&scope);
-    if previous.map_or(&[][..], Vec::as_slice) == conflicts {
+/// Replaces the problems of one scope. If they are equal, the shared map is not copied.
+fn replace_problems(table: &mut Table, scope: NameScope, problems: Vec<Problem>) {
+    let previous = table.name_problems.get(&scope);
+    if previous.map_or(&[][..], Vec::as_slice) == problems {
         return;
     }
-    let all = Arc::make_mut(&mut table.conflicts);
-    if conflicts.is_empty() {
+    let all = Arc::make_mut(&mut table.name_problems);
+    if problems.is_empty() {
         all.remove(&scope);
     } else {
-        all.insert(scope, conflicts);
+        all.insert(scope, problems);
     }
 }
 
-/// Returns the conflict of a short name that several namespaces claim and no flag assigns.
-fn contested_name(table: &Table, name: &ServiceName) -> Vec<Conflict> {
+/// Returns the problem of a short name that several namespaces claim and no flag assigns.
+fn contested_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
     let short = table.short_name(name.as_str());
     let short = short.filter(|short| short.owner == Err(NoOwner::Contested));
-    let conflict = |short: &ShortName| {
+    let problem = |short: &ShortName| {
         let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-        Conflict {
-            kind: ConflictKind::ShortName,
-            name: name.to_string().into(),
-            detail: format!(
-                "claimed by namespaces {}; no flag assigns it, so it is NXDOMAIN",
-                claimants.join(", ")
-            )
-            .into(),
-        }
+        let claimants = claimants.join(", ");
+        let detail =
+            format!("claimed by namespaces {claimants}; no flag assigns it, so it is NXDOMAIN");
+        Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())
     };
-    short.map(conflict).into_iter().collect()
+    short.map(problem).into_iter().collect()
 }
 
-/// Returns the conflicts of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
-fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
+/// Returns the problem of a name that hides names of a service.
+fn hides(name: &str, detail: String) -> Problem {
+    Problem::new(ProblemKind::Shadowed, detail).of_name(name)
+}
+
+/// Returns the problems of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
+fn hidden_by_zone(table: &Table) -> Vec<Problem> {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
     let in_cluster = |service: &&Service| !service.in_cluster("ns").is_empty();
     let version = table.short_service("dns-version").filter(has_endpoints);
@@ -227,40 +227,30 @@ fn hidden_by_zone(table: &Table) -> Vec<Conflict> {
         ("ns.dns", in_dns),
         ("ns.dns", canonical),
     ];
-    let conflict = |(name, service): (&str, Option<&Service>)| {
+    let problem = |(name, service): (&str, Option<&Service>)| {
         let key = &service?.key;
-        Some(Conflict {
-            kind: ConflictKind::Shadowed,
-            name: name.into(),
-            detail: format!(
-                "{name}.<zone> is a name of the zone itself and hides the name of {key}"
-            )
-            .into(),
-        })
+        let detail =
+            format!("{name}.<zone> is a name of the zone itself and hides the name of {key}");
+        Some(hides(name, detail))
     };
-    hidden.into_iter().filter_map(conflict).collect()
+    hidden.into_iter().filter_map(problem).collect()
 }
 
-/// Returns the conflicts of services with zones below another zone: a name belongs to the longest zone that matches.
-fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Conflict> {
-    let conflict = |child: &ChildZone| {
+/// Returns the problems of services with zones below another zone: a name belongs to the longest zone that matches.
+fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Problem> {
+    let problem = |child: &ChildZone| {
         let labels: Vec<&str> = child.labels.iter().map(String::as_str).collect();
         let hidden = match child.parent_profile {
             Profile::Global => hidden_below(table, &labels),
             Profile::ClusterSet => hidden_in_cluster_set(table, &labels).into_iter().collect(),
         };
         let ChildZone { name, parent, .. } = child;
-        (!hidden.is_empty()).then(|| Conflict {
-            kind: ConflictKind::Shadowed,
-            name: name.clone().into(),
-            detail: format!(
-                "zone {name} hides {} in zone {parent}",
-                hidden.join(" and ")
-            )
-            .into(),
+        (!hidden.is_empty()).then(|| {
+            let hidden = hidden.join(" and ");
+            hides(name, format!("zone {name} hides {hidden} in zone {parent}"))
         })
     };
-    rules.child_zones.iter().filter_map(conflict).collect()
+    rules.child_zones.iter().filter_map(problem).collect()
 }
 
 /// Describes the names at and below some labels, without those of the zone.
@@ -305,7 +295,7 @@ fn hidden_in_cluster_set(table: &Table, labels: &[&str]) -> Option<String> {
 /// Returns the short names that canonical names of `namespace` hide. If the namespace has the name of a service, and a
 /// service in it has the name of a cluster, `S.N.Z` and the names below it hide the short name `C.S.Z` and the names
 /// below it.
-fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
+fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Problem> {
     let Some(hidden) = table.short_service(namespace.as_str()) else {
         return Vec::new();
     };
@@ -313,16 +303,13 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Conflict> {
         let service = table.service(namespace.as_str(), cluster.as_str());
         service.is_some_and(|service| service.is_known)
     });
-    let conflict = |cluster: &ClusterName| {
-        Conflict {
-        kind: ConflictKind::Shadowed,
-        name: format!("{cluster}.{namespace}").into(),
-        detail: format!(
-            "{cluster}.{namespace}.<zone> and the names below it belong to namespace '{namespace}' and hide short names of {}",
+    let problem = |cluster: &ClusterName| {
+        let name = format!("{cluster}.{namespace}");
+        let detail = format!(
+            "{name}.<zone> and the names below it belong to namespace '{namespace}' and hide short names of {}",
             hidden.key
-        )
-        .into(),
-    }
+        );
+        hides(&name, detail)
     };
-    hiding.map(conflict).collect()
+    hiding.map(problem).collect()
 }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use super::shared::SharedMap;
 use super::state::ServiceState;
 use crate::model::{
-    Item, Kind, Object, ObjectKey, ObjectName, ServiceKey, Skip, Slice, Text, Watch,
+    Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice, Text, Watch,
 };
 
 /// A set of services: those that must be built, or those that were built.
 pub type ServiceKeys = BTreeSet<ServiceKey>;
 
 /// Objects that the parser skipped. A clone shares its content with the original.
-pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Skip>>;
+pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Problem>>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
@@ -131,6 +131,13 @@ impl Store {
         new: Option<Object>,
         replaced: &mut Replaced,
     ) {
+        let new = new.map(|mut new| {
+            if let Object::Skipped(problem) = &mut new {
+                let (kind, key) = (watch.kind(), key.clone());
+                Arc::make_mut(problem).object = Some(ObjectRef { kind, key });
+            }
+            new
+        });
         let old = self.objects(watch).get(&key);
         if old == new.as_ref() {
             return;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Export, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch, key};
+use crate::model::{Family, Object, ObjectKey, Problem, ProblemKind, Watch, key};
 use crate::testing::{
     endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table, table_by,
     zones,
@@ -298,7 +298,7 @@ fn skipped_object_is_reported_until_it_is_deleted() {
     unnamed["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
     let skipped = |store: &Store| -> Vec<String> {
         let table = build(&Table::default(), store, &store.services(), &rules()).table;
-        let line = |(object, skip): (ObjectRef, &Skip)| format!("{object}: {}", skip.reason.name());
+        let line = |one: &Problem| format!("{}: {}", one.subject(), one.kind);
         table.skipped().map(line).collect()
     };
     let mut store = store(&[mirror("prod", "db", "east"), unnamed.clone()]);
@@ -340,7 +340,7 @@ fn endpoint_with_name_of_more_than_255_octets_is_skipped() {
             endpoint(&namespace, &service, cluster, &host, &["10.96.0.1"]),
         ]);
         let service = table.service(&namespace, &service).unwrap();
-        let skipped = table.skipped().map(|(_, skip)| skip.detail.as_str());
+        let skipped = table.skipped().map(|problem| problem.detail.as_str());
         let octets =
             skipped.map(|detail| detail.contains("has 256 octets; at most 255 are allowed"));
         (service.endpoints.len(), octets.collect::<Vec<_>>())
@@ -368,7 +368,7 @@ fn annotations_of_members_are_resolved() {
             });
         let table = table_by(rules, &mirrors.collect::<Vec<_>>());
         let service = table.service("prod", "db").unwrap();
-        let reports = service.conflicts.len();
+        let reports = service.problems.len();
         (service.ttl, service.gateway_down, reports)
     };
     use GatewayDown::{Exclude, Include, LastResort};
@@ -417,7 +417,7 @@ fn names_hidden_by_names_of_the_zone_are_reported() {
         let table = table(&objects);
         let names = table
             .conflicts()
-            .map(|c| (c.kind.name(), c.name.to_string()));
+            .map(|c| (c.kind.name(), c.subject().to_string()));
         names.collect::<Vec<_>>()
     };
     let shadowed = |name: &str| vec![("shadowed", name.to_owned())];
@@ -439,7 +439,11 @@ fn conflict_is_new_once() {
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
     let one = contested(std::slice::from_ref(&prod));
     let two = contested(&[prod.clone(), shop.clone()]);
-    let new = |table: &Table, last: &Table| table.new_conflicts(last).len();
+    let new = |table: &Table, last: &Table| {
+        let (none, own) = (BTreeSet::new(), rules().cluster_name);
+        let difference = difference::Difference::between(Some(last), table, &none, &own);
+        difference.problems.len()
+    };
     assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
     assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
     let three = contested(&[
@@ -453,7 +457,9 @@ fn conflict_is_new_once() {
 
 #[test]
 fn conflict_kinds_have_the_names_in_metrics() {
-    let names = ConflictKind::ALL.map(ConflictKind::name);
+    let names: Vec<_> = ProblemKind::of_family(Family::Conflict)
+        .map(ProblemKind::name)
+        .collect();
     let expected = [
         "short-name",
         "shadowed",
@@ -551,13 +557,15 @@ fn objects_that_are_not_used_are_recorded() {
         json!({"mirror.linkerd.io/remote-svc-fq-name": "cache.shop.svc"});
     let all = table(&[own, slice, bad]);
     let key = key_of("prod", "db");
+    let non_member = all.non_member(&key).unwrap();
     assert_eq!(
-        all.non_member(&key),
-        Some(NonMember::NotExported(Export::No))
+        non_member.to_string(),
+        "Service of this cluster is not a member: Service/prod/db: it is headless, but not exported: kubectl label service db \
+         --namespace prod mirror.linkerd.io/exported=true"
     );
     let object = ObjectKey::new("prod", "cache-east");
     let skip = all.skip_of(Watch::Services, &object).unwrap();
-    assert_eq!(skip.reason, SkipReason::NamespaceMismatch);
+    assert_eq!(skip.kind, ProblemKind::NamespaceMismatch);
     assert_eq!(all.skip_of(Watch::MirrorSlices, &object), None);
 }
 

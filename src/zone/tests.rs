@@ -212,10 +212,7 @@ fn endpoint_with_too_long_name_is_skipped() {
     let zones = zones(&["global"]);
     let name = format!("{service}.{namespace}.global");
     assert_eq!(ask(&zones, &table, &name, RecordType::A), "A 10.96.0.2");
-    let reasons: Vec<&str> = table
-        .skipped()
-        .map(|(_, skip)| skip.reason.name())
-        .collect();
+    let reasons: Vec<&str> = table.skipped().map(|problem| problem.kind.name()).collect();
     assert_eq!(reasons, ["bad-name"]);
 }
 
@@ -452,7 +449,7 @@ proptest! {
             let dirty = store.apply(watch, key, object);
             table = crate::table::build(&table, &store, &dirty, &rules).table;
             let has_conflict = |kind: &str, matches: &dyn Fn(&str) -> bool| {
-                table.conflicts().any(|c| c.kind.name() == kind && matches(&c.name))
+                table.conflicts().any(|c| c.kind.name() == kind && matches(&c.subject()))
             };
             let is_contested = has_conflict("short-name", &|name| name == "db");
             prop_assert!(!is_contested || !is_pinned);

@@ -231,7 +231,7 @@ fn annotations_forge_no_lines() {
     let log = server.log().text();
     check("log", &log);
     for part in [
-        "Skipped object",
+        "problem=",
         "annotation global-dns/ttl=x\\n2026",
         "annotation global-dns/expected-clusters=",
     ] {

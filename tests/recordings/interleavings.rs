@@ -3,11 +3,12 @@
 //! The histories contain relists and objects that move between watches. Two connections deliver such a move in either
 //! order: a deletion in one watch, an addition in the other.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use global_dns::model::{Kind, ObjectKey, ObjectRef, Skip, Watch};
+use global_dns::model::{Kind, ObjectKey, Problem, ProblemKind, Watch};
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{Conflict, ConflictKind, Rules, Service, Store, Table, build};
+use global_dns::table::{Rules, Service, Store, Table, build};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
@@ -153,20 +154,18 @@ fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec
 
 /// Returns the content of a table without identity conflicts. They depend on history: while a mirror exists, the table
 /// remembers its former identity.
-fn state(table: &Table) -> (Vec<Service>, Vec<(ObjectRef, Skip)>, Vec<Conflict>) {
-    let is_history = |conflict: &Conflict| conflict.kind == ConflictKind::Identity;
+fn state(table: &Table) -> (Vec<Service>, Vec<Problem>) {
+    let is_history = |problem: &Problem| problem.kind == ProblemKind::Identity;
     let services = table.sorted_services().into_iter().cloned();
     let without_history = services.map(|mut service| {
-        service.conflicts.retain(|conflict| !is_history(conflict));
+        let problems = service.problems.into_iter();
+        service.problems = problems.filter(|one| !is_history(one)).collect();
         service
     });
-    let skipped = table.skipped().map(|(object, skip)| (object, skip.clone()));
-    let mut skipped: Vec<_> = skipped.collect();
-    skipped.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let conflicts = table.conflicts().filter(|conflict| !is_history(conflict));
-    let mut conflicts: Vec<_> = conflicts.cloned().collect();
-    conflicts.sort();
-    (without_history.collect(), skipped, conflicts)
+    let problems = table.problems().map(Cow::into_owned);
+    let mut problems: Vec<Problem> = problems.filter(|problem| !is_history(problem)).collect();
+    problems.sort();
+    (without_history.collect(), problems)
 }
 
 proptest! {

@@ -67,20 +67,12 @@ impl Log {
         })
     }
 
-    /// Returns the skipped objects and the conflicts after `mark`: the object or the name, the reason or the kind of the
-    /// conflict, and the detail.
+    /// Returns the problems that were logged after `mark`: the subject, the kind and the detail.
     pub fn problems(&self, mark: usize) -> Vec<[String; 3]> {
         let events = self.events().into_iter().skip(mark);
         let problems = events.filter_map(|event| {
             let text = |field: &str| event["fields"][field].as_str().map(str::to_owned);
-            let message = text("message")?;
-            match message.strip_prefix("Conflict: ") {
-                Some(detail) => Some([text("name")?, text("kind")?, detail.to_owned()]),
-                None if message == "Skipped object" => {
-                    Some([text("object")?, text("reason")?, text("detail")?])
-                }
-                None => None,
-            }
+            Some([text("subject")?, text("problem")?, text("detail")?])
         });
         problems.collect()
     }

@@ -97,7 +97,7 @@ fn awaited_clusters_and_ignored_annotations_are_explained() {
         [
             "its name fails until every expected cluster has had an endpoint here; awaited: north, south (annotation \
              global-dns/expected-clusters or --expected-clusters)",
-            "annotation global-dns/failover=east of Service/prod/db-east is ignored: only the Service of this cluster sets it"
+            "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east"
         ]
     );
 }

@@ -29,9 +29,9 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
     object(Watch::Services, &service)
 }
 
-fn reason(object: &Object) -> Option<SkipReason> {
+fn reason(object: &Object) -> Option<ProblemKind> {
     match object {
-        Object::Skipped(skip) => Some(skip.reason),
+        Object::Skipped(skip) => Some(skip.kind),
         Object::Item(_) | Object::Slice(_) => None,
     }
 }
@@ -86,8 +86,8 @@ fn annotation_with_another_namespace_is_a_mismatch() {
     });
     assert_eq!(
         object,
-        skipped(Skip::new(
-            SkipReason::NamespaceMismatch,
+        skipped(Problem::new(
+            ProblemKind::NamespaceMismatch,
             "the annotation names namespace 'bank', but the object is in 'prod'"
         ))
     );
@@ -115,7 +115,7 @@ fn name_without_annotation_and_suffix_is_bad() {
             s["metadata"]["name"] = json!(name);
             s["metadata"]["annotations"] = json!({});
         });
-        assert_eq!(reason(&object), Some(SkipReason::BadName), "{name}");
+        assert_eq!(reason(&object), Some(ProblemKind::BadName), "{name}");
     }
 }
 
@@ -131,10 +131,10 @@ fn name_that_is_not_a_label_is_bad() {
         let object = endpoint_mirror_of(|s| {
             s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!(fq_name);
         });
-        assert_eq!(reason(&object), Some(SkipReason::BadName), "{fq_name}");
+        assert_eq!(reason(&object), Some(ProblemKind::BadName), "{fq_name}");
     }
     let dotted = endpoint_mirror_of(|s| s["metadata"]["labels"][key::CLUSTER_NAME] = json!("a.b"));
-    assert_eq!(reason(&dotted), Some(SkipReason::BadName));
+    assert_eq!(reason(&dotted), Some(ProblemKind::BadName));
 }
 
 #[test]
@@ -153,11 +153,11 @@ fn address_that_clients_cannot_use_is_bad() {
         "::ffff:10.96.0.7",
     ] {
         let object = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([ip]));
-        assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
+        assert_eq!(reason(&object), Some(ProblemKind::BadAddress), "{ip}");
     }
     for ips in [json!([]), json!(null)] {
         let none = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ips}));
-        assert_eq!(reason(&none), Some(SkipReason::BadAddress));
+        assert_eq!(reason(&none), Some(ProblemKind::BadAddress));
     }
 }
 
@@ -177,14 +177,14 @@ fn cluster_ip_is_used_without_cluster_ips() {
     assert_eq!(two, [one, "2001:db8::7".parse().unwrap()]);
     for ip in ["None", "", "127.0.0.1"] {
         let object = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip}));
-        assert_eq!(reason(&object), Some(SkipReason::BadAddress), "{ip}");
+        assert_eq!(reason(&object), Some(ProblemKind::BadAddress), "{ip}");
     }
 }
 
 #[test]
 fn field_of_wrong_type_is_undecodable() {
     let object = endpoint_mirror_of(|s| s["spec"]["ports"] = json!("all of them"));
-    assert_eq!(reason(&object), Some(SkipReason::Undecodable));
+    assert_eq!(reason(&object), Some(ProblemKind::Undecodable));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn undecodable_headless_service_is_selected_and_skipped() {
     };
     let (watch, object) = service("None").unwrap();
     assert_eq!(watch, Watch::Services);
-    assert_eq!(reason(&object), Some(SkipReason::Undecodable));
+    assert_eq!(reason(&object), Some(ProblemKind::Undecodable));
     assert_eq!(service("10.96.0.7"), None);
 }
 
@@ -237,9 +237,9 @@ fn kind_of_a_mirror_comes_from_its_cluster_ip_and_labels() {
     );
     let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east", key::REMOTE_SERVICE: "web"});
     assert_eq!(route(flat, "10.96.0.1"), Ok(ItemKind::FlatMirror));
-    assert_eq!(route(gateway.clone(), ""), Err(SkipReason::BadAddress));
+    assert_eq!(route(gateway.clone(), ""), Err(ProblemKind::BadAddress));
     assert_eq!(route(gateway, "None"), Ok(ItemKind::HeadlessMirror));
-    assert_eq!(route(json!({}), "10.96.0.1"), Err(SkipReason::BadName));
+    assert_eq!(route(json!({}), "10.96.0.1"), Err(ProblemKind::BadName));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn skipped_mirror_names_its_service_and_cluster() {
         let Object::Skipped(skip) = &object else {
             panic!("{object:?}")
         };
-        let (key, cluster) = skip.mirror_of.as_ref()?;
+        let (key, cluster) = (skip.service.as_ref()?, skip.cluster.as_ref()?);
         Some(format!("{key} {cluster}"))
     };
     let endpoint_mirror = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ["none"]}));
@@ -294,13 +294,13 @@ fn service_of_the_mcs_api_is_no_mirror() {
         let (watch, object) = select(derived(object));
         assert_eq!(
             (watch, reason(&object)),
-            (Watch::Services, Some(SkipReason::Internal)),
+            (Watch::Services, Some(ProblemKind::Internal)),
             "{what}"
         );
         let Object::Skipped(skip) = object else {
             panic!("{object:?}")
         };
-        assert_eq!(skip.mirror_of, None, "it mirrors nothing: {what}");
+        assert_eq!(skip.service, None, "it mirrors nothing: {what}");
         assert!(
             skip.detail.contains(key::MCS_SERVICE) && skip.detail.contains(key::MIRRORED_SERVICE)
         );
@@ -345,7 +345,7 @@ fn labels_of_a_flat_mirror_that_disagree_are_skipped() {
         let Object::Skipped(skip) = &object else {
             panic!("{label}={value}: {object:?}")
         };
-        assert_eq!(skip.reason, SkipReason::BadName);
+        assert_eq!(skip.kind, ProblemKind::BadName);
         assert!(skip.detail.contains(label), "{}", skip.detail);
         assert!(
             skip.detail.contains(&format!("'{value}'")),
@@ -411,11 +411,11 @@ fn federated_service_lists_its_members() {
     );
     assert_eq!(
         federated("web", remote("web@east")),
-        Err(SkipReason::BadName)
+        Err(ProblemKind::BadName)
     );
     assert_eq!(
         federated("-federated", remote("web@east")),
-        Err(SkipReason::BadName)
+        Err(ProblemKind::BadName)
     );
 }
 
@@ -462,7 +462,10 @@ fn exported_service_with_a_cluster_ip_is_local() {
     );
     assert_eq!(own.ports.iter().count(), 0);
     // A Service of type ExternalName has no cluster IP.
-    assert_eq!(reason(&service("true", "").1), Some(SkipReason::BadAddress));
+    assert_eq!(
+        reason(&service("true", "").1),
+        Some(ProblemKind::BadAddress)
+    );
 }
 
 #[test]
@@ -525,15 +528,15 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
     let skips: Vec<_> = slice
         .left_out
         .iter()
-        .map(|skip| (skip.reason, skip.detail.as_str()))
+        .map(|skip| (skip.kind, skip.detail.as_str()))
         .collect();
     let name = "'db_0' is not a DNS label: a label has 1 to 63 lower-case letters, digits and inner hyphens";
     let address = "'0.0.0.0' is not the address of a host; and 2 more";
     assert_eq!(
         skips,
         [
-            (SkipReason::BadName, name),
-            (SkipReason::BadAddress, address)
+            (ProblemKind::BadName, name),
+            (ProblemKind::BadAddress, address)
         ]
     );
 }
@@ -546,7 +549,7 @@ fn long_value_is_truncated_in_detail() {
     let Object::Skipped(skip) = object else {
         panic!("{object:?}")
     };
-    assert_eq!(skip.reason, SkipReason::BadName);
+    assert_eq!(skip.kind, ProblemKind::BadName);
     assert_eq!(skip.detail.chars().count(), 401);
     let detail = String::from(skip.detail.clone());
     assert!(detail.capacity() < 1000 && detail.ends_with('…'));
@@ -568,7 +571,7 @@ fn object_belongs_to_the_watch_that_selects_it() {
     let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
     assert_eq!(select(Kind::Service, plain), None);
     // Selectors cannot be evaluated on an object without a name, but it is skipped and reported.
-    let undecodable = Some(SkipReason::Undecodable);
+    let undecodable = Some(ProblemKind::Undecodable);
     for (kind, watch) in [
         (Kind::Service, Watch::Services),
         (Kind::EndpointSlice, Watch::MirrorSlices),
@@ -619,10 +622,10 @@ fn slice_needs_service_label_and_ip_addresses() {
         reason(&object(Watch::LocalSlices, &slice))
     };
     assert_eq!(slice(json!({key::SERVICE_NAME: "db"}), "IPv4"), None);
-    assert_eq!(slice(json!({}), "IPv4"), Some(SkipReason::BadName));
+    assert_eq!(slice(json!({}), "IPv4"), Some(ProblemKind::BadName));
     // Host names are not addresses.
     let fqdn = slice(json!({key::SERVICE_NAME: "db"}), "FQDN");
-    assert_eq!(fqdn, Some(SkipReason::BadAddress));
+    assert_eq!(fqdn, Some(ProblemKind::BadAddress));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, SkipReason, Watch};
+use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, Problem, ProblemKind, Watch};
 use crate::table::store::Objects;
-use crate::table::{Conflict, Endpoint, LocalMembers, NoOwner, ShortNames};
+use crate::table::{Endpoint, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
     backends, endpoint, exported, gateway, listing, local, mirror, parsed, rules, service_mirror,
     store, table, table_by,
@@ -36,7 +36,7 @@ fn annotated(object: Value, annotation: &str, value: &str) -> Value {
 }
 
 fn conflicts(table: &Table) -> Vec<(&'static str, String, String)> {
-    let conflict = |c: &Conflict| (c.kind.name(), c.name.to_string(), c.detail.to_string());
+    let conflict = |c: &Problem| (c.kind.name(), c.subject().into(), c.detail.to_string());
     table.conflicts().map(conflict).collect()
 }
 
@@ -44,10 +44,10 @@ fn conflict(kind: &'static str, name: &str, detail: &str) -> Vec<(&'static str, 
     vec![(kind, name.to_owned(), detail.to_owned())]
 }
 
-fn reasons(table: &Table) -> Vec<(String, SkipReason)> {
+fn reasons(table: &Table) -> Vec<(String, ProblemKind)> {
     table
         .skipped()
-        .map(|(object, skip)| (object.to_string(), skip.reason))
+        .map(|problem| (problem.subject().into(), problem.kind))
         .collect()
 }
 
@@ -74,7 +74,7 @@ fn endpoint_mirror_without_parent_of_same_cluster_and_service_is_skipped() {
         reasons(&table)
     };
     let own = "Service/prod/db-0-east".to_owned();
-    let no_parent = vec![(own, SkipReason::NoParent)];
+    let no_parent = vec![(own, ProblemKind::NoParent)];
     assert_eq!(skipped(None), no_parent);
     let cluster = "/metadata/labels/mirror.linkerd.io~1cluster-name";
     let renamed = with(mirror("prod", "db", "east"), cluster, json!("north"));
@@ -228,10 +228,10 @@ fn cluster_is_excluded_by_its_name_after_aliases() {
         .map(ClusterName::as_str)
         .collect();
     assert_eq!(clusters, ["east"]);
-    let excluded = |name: &str| (format!("Service/prod/{name}"), SkipReason::ExcludedCluster);
+    let excluded = |name: &str| (format!("Service/prod/{name}"), ProblemKind::ExcludedCluster);
     assert_eq!(
         reasons(&table),
-        [excluded("db-west"), excluded("db-0-west")]
+        [excluded("db-0-west"), excluded("db-west")]
     );
 }
 
@@ -888,5 +888,5 @@ fn service_of_skipped_objects_only_is_not_known() {
     let orphan = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
     let table = table(&[orphan]);
     let service = table.service("prod", "db").unwrap();
-    assert_eq!((service.is_known, service.skipped.len()), (false, 1));
+    assert_eq!((service.is_known, service.problems.len()), (false, 1));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::Watch;
+use crate::model::{Problem, ProblemKind, Watch};
 use crate::table::Endpoint;
 use crate::testing::{
     endpoint, exported, federated, flat_mirror, gateway, local, mirror, parsed, rules,
@@ -292,11 +292,12 @@ fn annotations_of_mirrors_are_ignored_and_shown() {
     assert_eq!(world.answer(), ["east", "west"]);
     assert_eq!(world.service().failover, None);
     assert!(world.service().awaited().is_empty());
-    assert_eq!(
-        world.service().ignored[0],
-        "global-dns/failover=west of Service/prod/db-east"
-    );
-    assert_eq!(world.service().ignored.len(), 4);
+    let problems = &world.service().problems;
+    let is_ignored = |one: &&Problem| one.kind == ProblemKind::IgnoredAnnotation;
+    assert_eq!(problems.iter().filter(is_ignored).count(), 4);
+    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let first = "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=west";
+    assert!(texts.iter().any(|text| text == first), "{texts:?}");
 }
 
 #[test]

@@ -484,7 +484,7 @@ fn unusable_imports_and_slices_are_skipped_with_a_sentence() {
     let table = table_by(&rules_with_cluster_sets(), &objects);
     let mut skipped: Vec<String> = table
         .skipped()
-        .map(|(object, skip)| format!("{object} {}: {}", skip.reason, skip.detail))
+        .map(|one| format!("{} {}: {}", one.subject(), one.kind, one.detail))
         .collect();
     skipped.sort();
     assert_eq!(

@@ -39,7 +39,7 @@ fn conflicts_of(table: &Table) -> Vec<String> {
             format!(
                 "{} {}: {}",
                 conflict.kind.name(),
-                conflict.name,
+                conflict.subject(),
                 conflict.detail
             )
         })

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::query::Parts;
 
-use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, key, parse};
-use crate::table::{Conflict, Rules, Service, Store, Table, build};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, Problem, Watch, key, parse};
+use crate::table::{Rules, Service, Store, Table, build};
 use crate::testing::{
     endpoint, exported, gateway, import, local, mirror, published, rules, table_by, zones,
 };
@@ -221,9 +221,9 @@ impl Server {
     fn explains(&self, name: &str) -> bool {
         let name = name.strip_suffix(".global").unwrap();
         let is_below = |owner: &str| name == owner || name.ends_with(&format!(".{owner}"));
-        let concerns = |conflict: &Conflict| {
+        let concerns = |conflict: &Problem| {
             let kind = conflict.kind.name();
-            ["short-name", "shadowed"].contains(&kind) && is_below(&conflict.name)
+            ["short-name", "shadowed"].contains(&kind) && is_below(&conflict.subject())
         };
         self.table.conflicts().any(concerns)
     }
@@ -456,7 +456,7 @@ fn settings_and_skipped_objects_hide_no_names() {
         let all = [cluster_of_db(), objects.clone()].concat();
         assert_eq!(answers(&rules, &all, &NAMES_OF_EAST), expected, "{case}");
         let table = table_by(&rules, &all);
-        assert_eq!(table.name_conflicts().count(), 0, "{case}");
+        assert_eq!(table.name_problems().count(), 0, "{case}");
     }
 }
 
@@ -511,7 +511,7 @@ fn member_without_endpoints_keeps_its_names() {
             "{case}"
         );
         let conflicts = table_by(&rules(), &all);
-        let conflicts: Vec<&str> = conflicts.name_conflicts().map(|c| &*c.name).collect();
+        let conflicts: Vec<_> = conflicts.name_problems().map(Problem::subject).collect();
         assert_eq!(conflicts, ["east.db"], "{case}");
     }
 }

@@ -29,7 +29,7 @@ fn hidden_by(name: &str, objects: &[Value]) -> Vec<String> {
     let table = table_by(&rules, objects);
     let conflicts = table.conflicts();
     conflicts
-        .map(|one| format!("{} {}: {}", one.kind.name(), one.name, one.detail))
+        .map(|one| format!("{} {}: {}", one.kind.name(), one.subject(), one.detail))
         .collect()
 }
 

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use global_dns::explain::{Context, Observer, explain};
 use global_dns::model::GatewayDown;
+use global_dns::model::ProblemKind;
 use global_dns::report::Report;
-use global_dns::table::{ConflictKind, Endpoint, Published, Service, Table};
+use global_dns::table::{Endpoint, Published, Service, Table};
 use global_dns::wire::Transport;
 use global_dns::zone::{Name, ZoneKind, print, reverse};
 use support::query::query;
@@ -98,7 +99,7 @@ fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<Strin
     let mut owns = false;
     let table = now.table.as_ref().unwrap();
     let is_canonical = is_canonical(table, name);
-    let has_shadows = table.conflicts().any(|c| c.kind == ConflictKind::Shadowed);
+    let has_shadows = table.conflicts().any(|c| c.kind == ProblemKind::Shadowed);
     for rtype in [A, AAAA, SRV, PTR] {
         let [udp, tcp] =
             [Transport::Udp, Transport::Tcp].map(|over| decoded_reply(now, name, rtype, over));

@@ -1,7 +1,7 @@
 //! Checks of any text as a Kubernetes object.
 
 use global_dns::model::key;
-use global_dns::model::{Kind, KubeObject, Object, SkipReason, Watch, parse};
+use global_dns::model::{Kind, KubeObject, Object, ProblemKind, Watch, parse};
 use serde_json::Value;
 
 use super::memory::holds_at_most;
@@ -37,7 +37,7 @@ fn read(text: &str) {
                     parse::select_and_parse(kind, &object).map(|(_, object)| skip_reason(&object));
                 assert_eq!(
                     found,
-                    Some(Some(SkipReason::Undecodable)),
+                    Some(Some(ProblemKind::Undecodable)),
                     "the object is lost: {text}"
                 );
             }
@@ -58,9 +58,9 @@ fn check_kept(object: &Object) {
 }
 
 /// Returns the skip reason of an object.
-pub fn skip_reason(object: &Object) -> Option<SkipReason> {
+pub fn skip_reason(object: &Object) -> Option<ProblemKind> {
     match object {
-        Object::Skipped(skip) => Some(skip.reason),
+        Object::Skipped(skip) => Some(skip.kind),
         _ => None,
     }
 }
@@ -80,7 +80,7 @@ fn check_selection(kind: Kind, value: &Value, text: &str) {
         );
         return;
     };
-    if skip_reason(&object) != Some(SkipReason::Undecodable) {
+    if skip_reason(&object) != Some(ProblemKind::Undecodable) {
         assert_eq!(expected_watch(kind, value), Some(watch), "{text}");
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use global_dns::model::key;
 use global_dns::model::{
-    GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Skip, SkipReason, Watch,
+    GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Problem, ProblemKind, Watch,
 };
-use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind, Table, build};
+use global_dns::table::{Endpoint, Service, ServiceKind, Table, build};
 use global_dns::wire::Transport;
 use serde_json::Value;
 
@@ -65,16 +65,15 @@ pub fn check_incremental(cluster: &Cluster) {
 
 fn without_identity_conflicts(service: &Service) -> Service {
     let mut service = service.clone();
-    service
-        .conflicts
-        .retain(|conflict| conflict.kind != ConflictKind::Identity);
+    let problems = service.problems.into_iter();
+    service.problems = problems
+        .filter(|problem| problem.kind != ProblemKind::Identity)
+        .collect();
     service
 }
 
-fn skipped(table: &Table) -> BTreeSet<(ObjectRef, String)> {
-    let all = table.skipped();
-    all.map(|(object, skip)| (object, format!("{skip:?}")))
-        .collect()
+fn skipped(table: &Table) -> BTreeSet<Problem> {
+    table.skipped().cloned().collect()
 }
 
 /// Asserts that the services and answers of a namespace do not depend on other namespaces.
@@ -121,7 +120,10 @@ fn canonical_names(services: &[Service]) -> Vec<String> {
 /// Asserts that every mirror is either in the table or skipped with a reason.
 fn check_completeness(cluster: &Cluster) {
     let table = &cluster.table;
-    let skipped: BTreeSet<ObjectRef> = table.skipped().map(|(object, _)| object).collect();
+    let skipped: BTreeSet<ObjectRef> = table
+        .skipped()
+        .filter_map(|one| one.object.clone())
+        .collect();
     for watch in Watch::ALL {
         for (key, object) in cluster.store.objects(watch) {
             let kind = watch.kind();
@@ -310,9 +312,8 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         let local = object_of(Watch::Services, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
         // A mirror of an excluded cluster counts too.
-        let is_excluded = |skip: &Skip| skip.reason == SkipReason::ExcludedCluster;
-        let has_mirror = !service.mirrors.is_empty()
-            || service.skipped.iter().any(|(_, skip)| is_excluded(skip));
+        let is_excluded = |one: &Problem| one.kind == ProblemKind::ExcludedCluster;
+        let has_mirror = !service.mirrors.is_empty() || service.problems.iter().any(is_excluded);
         assert!(is_exported || has_mirror, "{local}");
         let slices = [Watch::LocalSlices, Watch::ForeignSlices];
         let slice = slices

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use global_dns::model::ProblemKind;
 use global_dns::model::key;
 use global_dns::model::{ClusterName, Clusters, ItemKind, ObjectKey, Watch};
-use global_dns::table::{ConflictKind, Endpoint, Service, ServiceKind};
+use global_dns::table::{Endpoint, Service, ServiceKind};
 use global_dns::zone::RecordType;
 use serde_json::Value;
 
@@ -31,8 +32,10 @@ pub fn check_clusters(cluster: &Cluster, service: &Service, seen: &mut Seen) {
         }
     }
     let omitted: Vec<&String> = others.difference(&included).collect();
-    let conflicts = service.conflicts.iter();
-    let conflict = conflicts.clone().find(|one| one.kind == ConflictKind::Kind);
+    let conflict = service
+        .problems
+        .iter()
+        .find(|one| one.kind == ProblemKind::Kind);
     assert_eq!(conflict.is_some(), !omitted.is_empty(), "{service:?}");
     for cluster in &omitted {
         assert!(conflict.unwrap().detail.contains(*cluster), "{service:?}");

@@ -12,8 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use global_dns::model::ProblemKind;
 use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
-use global_dns::table::{ConflictKind, Table};
+use global_dns::table::Table;
 use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, ZoneKind, answer, print, read,
 };
@@ -270,7 +271,7 @@ fn has_service(table: &Table, name: &str) -> bool {
 fn check_pinned_name(table: &Table, alone: &Table, service: &str) {
     let suffix = format!(".{service}");
     let is_shadowed = table.conflicts().any(|conflict| {
-        conflict.kind == ConflictKind::Shadowed && conflict.name.ends_with(&suffix)
+        conflict.kind == ProblemKind::Shadowed && conflict.subject().ends_with(&suffix)
     });
     let own = format!("{service}.global.");
     let names = candidates(table, &[""]).into_iter();

@@ -266,10 +266,12 @@ fn table_prints_services_skipped_objects_and_conflicts_as_text() {
         "west db-0 10.96.2.1 sql:26257 answered Service/shop/db-0-west",
         "idle.shop headless, ttl 7, owns its short name",
         "no endpoints",
-        "skipped objects: 1",
-        "Service/prod/db-0-north bad-address '0.0.0.0' is not the address of a host",
-        "conflicts: 1",
-        "short-name db claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+        "problems: 5",
+        "warning bad-address Service/prod/db-0-north '0.0.0.0' is not the address of a host",
+        "error short-name db claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+        "warning gateway-down prod/db cluster 'east': db-1",
+        "warning no-endpoint-mirror Service/prod/db-north no host of cluster 'north'",
+        "warning no-endpoint-mirror Service/shop/idle-west no host of cluster 'west'",
     ];
     assert_eq!(lines, expected);
 }

@@ -87,6 +87,15 @@ fn typed_list(manifest: &Manifest, kind: &str, version: &str) -> Value {
     json!({"apiVersion": version, "kind": format!("{kind}List"), "metadata": {}, "items": items})
 }
 
+fn problems_of_the_sample() -> Value {
+    json!([
+        {"kind": "gateway-down", "level": "warning", "subject": "shop/cache", "service": "shop/cache", "cluster": "west",
+            "detail": "cluster 'west': cache-0"},
+        {"kind": "pod-not-ready", "level": "note", "subject": "prod/db", "service": "prod/db",
+            "detail": "in this cluster: db-1"},
+    ])
+}
+
 #[test]
 fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
     let sample = sample();
@@ -116,7 +125,7 @@ fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
         let report = report(&table_of(&[&text]));
         let expected = json!({
             "schemaVersion": 1, "generation": 1, "serial": report["serial"], "stale": false, "expired": false, "zones": ["global."],
-            "services": services_of_the_sample(), "skipped": [], "conflicts": [],
+            "services": services_of_the_sample(), "skipped": [], "conflicts": [], "problems": problems_of_the_sample(),
         });
         assert_eq!(report, expected, "{form}");
     }

@@ -40,9 +40,11 @@ fn logged_conflicts(server: &Server) -> BTreeMap<(String, String), usize> {
     for event in server.log.events() {
         let fields = &event["fields"];
         let text = |name: &str| fields[name].as_str().unwrap_or_default().to_owned();
-        if text("message").starts_with("Conflict: ") {
-            assert_eq!(event["level"], "WARN");
-            *logged.entry((text("kind"), text("name"))).or_default() += 1;
+        if fields["problem"].is_string() {
+            assert_ne!(event["level"], "INFO");
+            *logged
+                .entry((text("problem"), text("subject")))
+                .or_default() += 1;
         }
     }
     logged

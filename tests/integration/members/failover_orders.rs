@@ -219,6 +219,6 @@ fn annotation_of_a_mirror_is_ignored_and_explained() {
         &[("db.prod.global. A", "10.96.1.1 10.96.2.1")],
     );
     let notes = server.api("/api/v1/explain?name=db.prod.global")["notes"].to_string();
-    let note = "annotation global-dns/failover=east of Service/prod/db-east is ignored";
+    let note = "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east";
     assert!(notes.contains(note), "{notes}");
 }

@@ -275,8 +275,8 @@ fn excluded_cluster_is_not_expected() {
 fn invalid_annotation_is_reported_before_the_first_mirror() {
     let mut world = World::new(rules());
     world.set(0, &[annotated("global-dns/expected-clusters", "east,west")]);
-    let [conflict] = &world.service().conflicts[..] else {
-        panic!("{:?}", world.service().conflicts);
+    let [conflict] = &world.service().problems[..] else {
+        panic!("{:?}", world.service().problems);
     };
     assert!(conflict.detail.contains("'east,west'"), "{conflict:?}");
     assert!(!world.service().is_known);

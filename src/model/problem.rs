@@ -1,0 +1,646 @@
+//! A [`Problem`]: one fact that a person may have to know. Readers of objects, the build and the server make problems; the
+//! log, the metrics and every view print them.
+//!
+//! One row of [`ROWS`] says what a kind of problem is called, how bad it is, and what a person does about it. No other place
+//! repeats it. The manual has a section for each kind.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterName, Line, ObjectRef, ServiceKey};
+
+/// One fact that a person may have to know.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Problem {
+    /// The kind, with its row in [`ROWS`].
+    pub kind: ProblemKind,
+    /// The service that it concerns, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceKey>,
+    /// The object that it concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectRef>,
+    /// The cluster that it concerns. Of a skipped mirror, before aliases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterName>,
+    /// The name that it concerns: a short name, a hidden name, a zone or a watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Line>,
+    /// What is wrong in this case, without the subject.
+    pub detail: Line,
+}
+
+/// Maximum number of characters in [`Problem::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
+const MAX_DETAIL: usize = 400;
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Intended, or normal for a while. `check` stays green.
+    Note,
+    /// Deserves attention. `check` is yellow.
+    Warning,
+    /// Answers are wrong or missing until somebody acts. `check` is red.
+    Error,
+}
+
+/// What problems of a kind are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// An object, or a part of it, that is not used (rule M9).
+    Skipped,
+    /// A contradiction between objects, or between names.
+    Conflict,
+    /// The state of a service.
+    State,
+    /// The server and its source.
+    Server,
+}
+
+/// The kinds of problems. The set is fixed, because kinds are values of a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProblemKind {
+    /// The object does not match the schema of its kind.
+    Undecodable,
+    /// An endpoint mirror has no headless mirror of the same cluster and service (M2), or a slice has no ServiceImport.
+    NoParent,
+    /// A ServiceImport has no EndpointSlice.
+    NoSlice,
+    /// The annotation names another namespace than that of the object (M1).
+    NamespaceMismatch,
+    /// A name is not a DNS label or exceeds the limits of DNS.
+    BadName,
+    /// Clients cannot use the address, or there is none.
+    BadAddress,
+    /// `--exclude-cluster` names the cluster of the object.
+    ExcludedCluster,
+    /// An implementation of the Multi-Cluster Services API made the object, for its own use or as a part of a service of
+    /// that API.
+    Internal,
+    /// Several namespaces have a service of the same name, and no flag assigns the short name. No namespace owns it.
+    ShortName,
+    /// A canonical name hides a short one.
+    Shadowed,
+    /// Two sources have one cluster name (rule M6).
+    ClusterName,
+    /// Two objects have the name of one endpoint.
+    Endpoint,
+    /// The service or endpoint of a mirror changed: two Links write one object (rule M8).
+    Identity,
+    /// Clusters have a service in kinds that cannot be combined (rule K1).
+    Kind,
+    /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
+    NotExported,
+    /// Annotations of the members differ or are invalid.
+    Annotation,
+    /// An annotation of a mirror counts on the Service of this cluster only (rule K6).
+    IgnoredAnnotation,
+    /// An order does not apply to one address for several clusters (rule K5).
+    UnusedOrder,
+    /// Steps come after a step in a flat network, which is always alive.
+    FlatStep,
+    /// Not the first step of a failover order answers.
+    StandbyAnswers,
+    /// The name waits for expected clusters (rule K8).
+    AwaitedClusters,
+    /// The gateway of endpoints is down (rule M3).
+    GatewayDown,
+    /// A Service with a cluster IP has no ready endpoint.
+    ServiceNotReady,
+    /// Pods of this cluster are not ready.
+    PodNotReady,
+    /// A headless mirror has no endpoint mirror.
+    NoEndpointMirror,
+    /// A headless mirror lists hosts that have no endpoint mirror.
+    MissingHost,
+    /// A headless Service of this cluster does not join the service of its name (rule M5).
+    NotAMember,
+    /// There is no complete table yet.
+    NoTable,
+    /// The process has received a signal to terminate.
+    ShuttingDown,
+    /// The table is older than `--max-stale`.
+    TableExpired,
+    /// The table comes from a snapshot.
+    TableStale,
+    /// A watch has not been listed yet.
+    NotListed,
+    /// A watch, a list or a file fails.
+    SourceFailed,
+    /// A list is held by `--shrink-guard`.
+    ListHeld,
+    /// The snapshot could not be written.
+    SnapshotFailed,
+    /// The source or the update loop panicked and was restarted.
+    SourcePanicked,
+    /// Log lines were lost.
+    LogLinesLost,
+    /// The certificate of the encrypted listeners expires soon.
+    CertificateExpires,
+    /// The certificate of the encrypted listeners has expired.
+    CertificateExpired,
+}
+
+/// What is known about a kind of problem.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The kind.
+    pub kind: ProblemKind,
+    /// Its name in JSON, metrics and the log, and the anchor of its section in the manual.
+    pub name: &'static str,
+    /// What it is about.
+    pub family: Family,
+    /// How bad it is.
+    pub level: Level,
+    /// What is wrong, without the subject and without a full stop.
+    pub sentence: &'static str,
+    /// What a person does.
+    pub hint: &'static str,
+}
+
+/// The rows, in the order of the kinds.
+pub static ROWS: [Row; 39] = {
+    use Family::{Conflict, Server, Skipped, State};
+    use Level::{Error, Note, Warning};
+    use ProblemKind as K;
+    const fn row(
+        kind: ProblemKind,
+        name: &'static str,
+        family: Family,
+        level: Level,
+        sentence: &'static str,
+        hint: &'static str,
+    ) -> Row {
+        Row {
+            kind,
+            name,
+            family,
+            level,
+            sentence,
+            hint,
+        }
+    }
+    [
+        row(
+            K::Undecodable,
+            "undecodable",
+            Skipped,
+            Warning,
+            "Object cannot be read",
+            "correct the field that the detail names",
+        ),
+        row(
+            K::NoParent,
+            "no-parent",
+            Skipped,
+            Warning,
+            "Object without its parent",
+            "if it stays for ten minutes, delete the object; its controller creates it again if it is needed",
+        ),
+        row(
+            K::NoSlice,
+            "no-slice",
+            Skipped,
+            Warning,
+            "ServiceImport without addresses",
+            "check that the exported Service has endpoints, and that the controller of the ServiceImport runs",
+        ),
+        row(
+            K::NamespaceMismatch,
+            "namespace-mismatch",
+            Skipped,
+            Warning,
+            "Mirror of a service in another namespace",
+            "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name",
+        ),
+        row(
+            K::BadName,
+            "bad-name",
+            Skipped,
+            Warning,
+            "Name is not valid in DNS",
+            "rename the Service, the pod or the cluster that the detail names, or correct the label",
+        ),
+        row(
+            K::BadAddress,
+            "bad-address",
+            Skipped,
+            Warning,
+            "Address cannot be used",
+            "correct the address, or delete the object",
+        ),
+        row(
+            K::ExcludedCluster,
+            "excluded-cluster",
+            Skipped,
+            Note,
+            "Cluster is excluded",
+            "nothing, or remove the cluster from --exclude-cluster",
+        ),
+        row(
+            K::Internal,
+            "internal",
+            Skipped,
+            Note,
+            "Object is internal to the Multi-Cluster Services API",
+            "nothing: the implementation of that API keeps the object for its own use",
+        ),
+        row(
+            K::ShortName,
+            "short-name",
+            Conflict,
+            Error,
+            "Short name is ambiguous",
+            "set the owner with the same flags in every cluster: --short-name SERVICE=NAMESPACE, --default-namespace, or \
+             --short-names pinned",
+        ),
+        row(
+            K::Shadowed,
+            "shadowed",
+            Conflict,
+            Warning,
+            "Name hides another name",
+            "query the hidden service by its name with a namespace, or rename one of the two",
+        ),
+        row(
+            K::ClusterName,
+            "cluster-name",
+            Conflict,
+            Warning,
+            "Cluster name has several sources",
+            "give each cluster a name of its own with --cluster-name and --cluster-alias",
+        ),
+        row(
+            K::Endpoint,
+            "endpoint",
+            Conflict,
+            Warning,
+            "Endpoint has several sources",
+            "delete the object that does not belong to the endpoint, or rename one of the two pods",
+        ),
+        row(
+            K::Identity,
+            "identity",
+            Conflict,
+            Warning,
+            "Mirror changed its service",
+            "rename one of the two clusters or one of the two Services, so that the names SERVICE-CLUSTER differ",
+        ),
+        row(
+            K::Kind,
+            "kind",
+            Conflict,
+            Warning,
+            "Service differs in kind between clusters",
+            "export the service in the same way in every cluster; for a headless one, turn on enableHeadlessServices for the \
+             link (it is off by default) and give the pods hostnames",
+        ),
+        row(
+            K::NotExported,
+            "not-exported",
+            Conflict,
+            Warning,
+            "Member is not exported",
+            "export the Service with label mirror.linkerd.io/exported=true, or set --local-members=exported",
+        ),
+        row(
+            K::Annotation,
+            "annotation",
+            Conflict,
+            Warning,
+            "Annotations differ or are invalid",
+            "correct the annotation, and set the same value in every cluster",
+        ),
+        row(
+            K::IgnoredAnnotation,
+            "ignored-annotation",
+            State,
+            Note,
+            "Annotation of a mirror is ignored",
+            "set the annotation on the Service of this cluster, which alone decides",
+        ),
+        row(
+            K::UnusedOrder,
+            "unused-order",
+            State,
+            Warning,
+            "Failover order does not apply",
+            "remove the order, or export the service so that each cluster has an address of its own",
+        ),
+        row(
+            K::FlatStep,
+            "flat-step",
+            State,
+            Warning,
+            "Later steps of the failover order are not reached",
+            "make the step in a flat network the last one, or export the service through a gateway",
+        ),
+        row(
+            K::StandbyAnswers,
+            "standby-answers",
+            State,
+            Warning,
+            "Standby step of the failover order answers",
+            "global-dns explain NAME shows the state of each step; repair the earlier steps",
+        ),
+        row(
+            K::AwaitedClusters,
+            "awaited-clusters",
+            State,
+            Warning,
+            "Name waits for expected clusters",
+            "link these clusters and export the service there; if one of them is retired, remove it from annotation \
+             global-dns/expected-clusters of the Service of this cluster, or from --expected-clusters",
+        ),
+        row(
+            K::GatewayDown,
+            "gateway-down",
+            State,
+            Warning,
+            "Gateway is down",
+            "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); --gateway-down \
+             decides the answers meanwhile",
+        ),
+        row(
+            K::ServiceNotReady,
+            "service-not-ready",
+            State,
+            Warning,
+            "Service has no ready endpoint",
+            "check the pods of the exported Service in its cluster: it may be scaled to zero; --gateway-down decides the \
+             answers meanwhile",
+        ),
+        row(
+            K::PodNotReady,
+            "pod-not-ready",
+            State,
+            Note,
+            "Pods are not ready",
+            "kubectl describe pod shows the readiness probe that fails",
+        ),
+        row(
+            K::NoEndpointMirror,
+            "no-endpoint-mirror",
+            State,
+            Warning,
+            "Headless mirror without endpoint mirrors",
+            "no pod with a hostname is ready in the other cluster, or Linkerd's mirror controller lost the endpoint mirrors; \
+             it restores them at the next change there or within ten minutes",
+        ),
+        row(
+            K::MissingHost,
+            "missing-host",
+            State,
+            Warning,
+            "Hosts without endpoint mirror",
+            "global-dns explain NAME shows whether another object has the name of the endpoint mirror; if not, Linkerd's \
+             mirror controller creates it at the next change in that cluster, within ten minutes, or when it restarts; update \
+             Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless Services of one name",
+        ),
+        row(
+            K::NotAMember,
+            "not-a-member",
+            State,
+            Note,
+            "Service of this cluster is not a member",
+            "nothing, or export it: kubectl label service NAME mirror.linkerd.io/exported=true",
+        ),
+        row(
+            K::NoTable,
+            "no-table",
+            Server,
+            Error,
+            "No complete table yet",
+            "wait for the first list of every watch; the other problems say which of them fails",
+        ),
+        row(
+            K::ShuttingDown,
+            "shutting-down",
+            Server,
+            Warning,
+            "Server is shutting down",
+            "nothing: the other replicas answer",
+        ),
+        row(
+            K::TableExpired,
+            "table-expired",
+            Server,
+            Error,
+            "Table is older than --max-stale",
+            "restore the connection to the API server: queries are answered with SERVFAIL meanwhile",
+        ),
+        row(
+            K::TableStale,
+            "table-stale",
+            Server,
+            Warning,
+            "Table comes from a snapshot",
+            "restore the connection to the API server: the snapshot answers meanwhile",
+        ),
+        row(
+            K::NotListed,
+            "not-listed",
+            Server,
+            Warning,
+            "Watch is not listed yet",
+            "wait; if it stays, the detail names the reason",
+        ),
+        row(
+            K::SourceFailed,
+            "source-failed",
+            Server,
+            Warning,
+            "Source of objects fails",
+            "restore the connection to the API server, or correct the file; the last table is served meanwhile",
+        ),
+        row(
+            K::ListHeld,
+            "list-held",
+            Server,
+            Warning,
+            "List is held",
+            "check that the services were removed on purpose; a second list confirms it (--shrink-guard)",
+        ),
+        row(
+            K::SnapshotFailed,
+            "snapshot-failed",
+            Server,
+            Warning,
+            "Snapshot could not be written",
+            "check the volume of --snapshot: its free space and its permissions",
+        ),
+        row(
+            K::SourcePanicked,
+            "source-panicked",
+            Server,
+            Warning,
+            "Source panicked and was restarted",
+            "report the panic in the log: it is a defect of this program",
+        ),
+        row(
+            K::LogLinesLost,
+            "log-lines-lost",
+            Server,
+            Warning,
+            "Log lines were lost",
+            "check what reads standard error: it was blocked or failed",
+        ),
+        row(
+            K::CertificateExpires,
+            "certificate-expires",
+            Server,
+            Warning,
+            "Certificate expires soon",
+            "renew the certificate of the encrypted listeners",
+        ),
+        row(
+            K::CertificateExpired,
+            "certificate-expired",
+            Server,
+            Error,
+            "Certificate has expired",
+            "renew the certificate of the encrypted listeners: clients refuse it",
+        ),
+    ]
+};
+
+// === impl Problem ===
+
+impl Problem {
+    /// Makes a problem without a subject. A long detail is truncated.
+    pub fn new(kind: ProblemKind, detail: impl Into<Line>) -> Self {
+        Self {
+            kind,
+            service: None,
+            object: None,
+            cluster: None,
+            name: None,
+            detail: detail.into().truncated(MAX_DETAIL),
+        }
+    }
+
+    /// Sets the service.
+    pub fn of_service(self, service: &ServiceKey) -> Self {
+        Self {
+            service: Some(service.clone()),
+            ..self
+        }
+    }
+
+    /// Sets the object.
+    pub fn of_object(self, object: ObjectRef) -> Self {
+        Self {
+            object: Some(object),
+            ..self
+        }
+    }
+
+    /// Sets the cluster.
+    pub fn of_cluster(self, cluster: &ClusterName) -> Self {
+        Self {
+            cluster: Some(cluster.clone()),
+            ..self
+        }
+    }
+
+    /// Sets the name.
+    pub fn of_name(self, name: impl Into<Line>) -> Self {
+        Self {
+            name: Some(name.into()),
+            ..self
+        }
+    }
+
+    /// Returns what it concerns: the object, the name, the service as `namespace/name`, or the cluster. Empty if it concerns
+    /// the server.
+    pub fn subject(&self) -> Line {
+        let object = self.object.as_ref().map(|object| object.to_string().into());
+        let service = || Some(self.service.as_ref()?.to_string().into());
+        let cluster = || Some(self.cluster.as_ref()?.as_str().into());
+        object
+            .or_else(|| self.name.clone())
+            .or_else(service)
+            .or_else(cluster)
+            .unwrap_or_default()
+    }
+
+    /// Returns whether it is about an object that is not used.
+    pub fn is_skip(&self) -> bool {
+        self.kind.row().family == Family::Skipped
+    }
+
+    /// Returns whether it is a contradiction between objects or names.
+    pub fn is_conflict(&self) -> bool {
+        self.kind.row().family == Family::Conflict
+    }
+
+    /// Returns whether somebody should look at it. Otherwise it is intended, or normal for a while.
+    pub fn is_serious(&self) -> bool {
+        self.kind.row().level > Level::Note
+    }
+}
+
+/// The problem as one sentence: `Object without its parent: Service/prod/db-0-east: …`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [self.kind.row().sentence, &self.subject(), &self.detail];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        f.write_str(&parts.join(": "))
+    }
+}
+
+// === impl ProblemKind ===
+
+impl ProblemKind {
+    /// Returns the row of the kind.
+    pub fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// Returns the kinds of a family. Metrics have a value for each, even if it is zero.
+    pub fn of_family(family: Family) -> impl Iterator<Item = Self> {
+        let rows = ROWS.iter().filter(move |row| row.family == family);
+        rows.map(|row| row.kind)
+    }
+
+    /// Returns the kind's name in logs, metrics and reports.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Returns the anchor of the kind's section in the manual.
+    pub fn anchor(self) -> String {
+        format!("problems.html#{}", self.name())
+    }
+}
+
+impl fmt::Display for ProblemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_row_with_its_name_in_json() {
+        for (index, row) in ROWS.iter().enumerate() {
+            assert_eq!(row.kind as usize, index, "{}", row.name);
+            let json = serde_json::to_string(&row.kind).unwrap();
+            assert_eq!(json, format!("\"{}\"", row.name));
+        }
+    }
+
+    #[test]
+    fn sentence_names_subject_and_detail() {
+        let bare = Problem::new(ProblemKind::NoTable, "");
+        assert_eq!(bare.to_string(), "No complete table yet");
+        let short = Problem::new(ProblemKind::ShortName, "in a and b").of_name("db");
+        assert_eq!(short.to_string(), "Short name is ambiguous: db: in a and b");
+    }
+}

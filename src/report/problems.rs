@@ -1,0 +1,93 @@
+//! Problems in JSON documents and as text.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Level, Line, Problem, ProblemKind};
+
+/// The report on one problem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemReport {
+    /// The kind. The manual has a section for it.
+    pub kind: ProblemKind,
+    /// How bad it is.
+    pub level: Level,
+    /// The object, name, service or cluster that it concerns. Empty: the server.
+    pub subject: Line,
+    /// The service, as `namespace/name`, if it concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The cluster, if it concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// What is wrong.
+    pub detail: Line,
+}
+
+/// The report on one skipped object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SkipReport {
+    /// The object, such as `Service/prod/db-0-west`.
+    pub object: String,
+    /// The reason.
+    pub reason: ProblemKind,
+    /// An explanation.
+    pub detail: Line,
+}
+
+/// The report on a conflict between objects or between names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ConflictReport {
+    /// The kind.
+    pub kind: ProblemKind,
+    /// The service (`namespace/service`), object or owner name that the conflict concerns.
+    pub name: Line,
+    /// An explanation.
+    pub detail: Line,
+}
+
+// === impl ProblemReport ===
+
+impl ProblemReport {
+    /// Returns the problem as a row of text.
+    pub fn row(&self) -> [String; 4] {
+        let level = match self.level {
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        };
+        [level, self.kind.name(), &self.subject, &self.detail].map(str::to_owned)
+    }
+}
+
+impl From<&Problem> for ProblemReport {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            kind: problem.kind,
+            level: problem.kind.row().level,
+            subject: problem.subject(),
+            service: problem.service.as_ref().map(ToString::to_string),
+            cluster: problem.cluster.as_ref().map(ToString::to_string),
+            detail: problem.detail.clone(),
+        }
+    }
+}
+
+impl From<&Problem> for SkipReport {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            object: problem.subject().into(),
+            reason: problem.kind,
+            detail: problem.detail.clone(),
+        }
+    }
+}
+
+impl From<&Problem> for ConflictReport {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            kind: problem.kind,
+            name: problem.subject(),
+            detail: problem.detail.clone(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The problems of a table. Those that the readers and the build found are stored; those that follow from the state of a
+//! service are derived here, and nowhere else.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::failover::OrderOrigin;
+use super::{Endpoint, NonMember, Service, Table, list_clusters};
+use crate::model::{
+    ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Watch,
+};
+
+/// Maximum number of hosts, pods or objects in one sentence.
+const MAX_LISTED: usize = 5;
+
+// === impl Table ===
+
+impl Table {
+    /// Returns every problem, in no particular order. Services of this cluster that are not members are not listed, because
+    /// most clusters have many: [`Self::non_member`] returns that of one service.
+    pub fn problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
+        let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
+        let of_names = self.name_problems().chain(skipped).map(Cow::Borrowed);
+        of_names.chain(self.services().flat_map(Service::problems))
+    }
+
+    /// Returns the stored problems: all skipped objects and conflicts, and ignored annotations.
+    fn stored_problems(&self) -> impl Iterator<Item = &Problem> {
+        let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
+        let of_services = self.services().flat_map(|service| &service.problems);
+        self.name_problems().chain(skipped).chain(of_services)
+    }
+
+    /// Returns the problems of every object that is not used, in no particular order.
+    pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
+        self.stored_problems().filter(|problem| problem.is_skip())
+    }
+
+    /// Returns every conflict, in no particular order.
+    pub fn conflicts(&self) -> impl Iterator<Item = &Problem> {
+        self.stored_problems()
+            .filter(|problem| problem.is_conflict())
+    }
+
+    /// Returns the problems of names, of which each concerns several services.
+    pub fn name_problems(&self) -> impl Iterator<Item = &Problem> {
+        self.name_problems.values().flatten()
+    }
+
+    /// Returns whether the problems of names are those of another table. If both tables share them, nothing is compared:
+    /// there may be as many as services.
+    pub(super) fn has_same_name_problems(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.name_problems, &other.name_problems)
+            || self.name_problems == other.name_problems
+    }
+
+    /// Returns the problem for which a reader skipped an object, if it did.
+    pub fn skip_of(&self, watch: Watch, key: &ObjectKey) -> Option<&Problem> {
+        let watched_key = (watch, key.clone());
+        self.skipped.get(&watched_key).map(AsRef::as_ref)
+    }
+
+    /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.
+    pub fn non_member(&self, key: &ServiceKey) -> Option<Problem> {
+        let export = |why: &str, flag: &str| {
+            let ServiceKey { namespace, service } = key;
+            format!(
+                "{why}: kubectl label service {service} --namespace {namespace}{flag} mirror.linkerd.io/exported=true"
+            )
+        };
+        let detail = match self.non_members.get(key)? {
+            NonMember::Off => "--local-members is off".to_owned(),
+            NonMember::NotExported(Export::No | Export::Gateway) => {
+                export("it is headless, but not exported", "")
+            }
+            NonMember::NotExported(Export::RemoteDiscovery) => export(
+                "it is exported as remote-discovery, which Linkerd does not support for headless Services",
+                " --overwrite",
+            ),
+            NonMember::NotExported(Export::Other) => export(
+                "it is headless, but its label mirror.linkerd.io/exported is not 'true'",
+                " --overwrite",
+            ),
+        };
+        let object = ObjectRef::service(&ObjectKey::of_service(key));
+        let problem = Problem::new(ProblemKind::NotAMember, detail);
+        Some(problem.of_service(key).of_object(object))
+    }
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Returns every problem of the service: the stored ones, and those of its state.
+    pub fn problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
+        let stored = self.problems.iter().map(Cow::Borrowed);
+        stored.chain(self.state_problems().into_iter().map(Cow::Owned))
+    }
+
+    /// Derives the problems of the service's state.
+    pub(super) fn state_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        self.add_mirrors(&mut problems);
+        self.add_endpoints(&mut problems);
+        self.add_order(&mut problems);
+        if let awaited @ [_, ..] = self.awaited() {
+            let detail = format!("not answered; waits for {}", list_clusters(awaited.iter()));
+            problems.push(self.problem(ProblemKind::AwaitedClusters, detail));
+        }
+        problems
+    }
+
+    fn problem(&self, kind: ProblemKind, detail: impl Into<String>) -> Problem {
+        Problem::new(kind, detail.into()).of_service(&self.key)
+    }
+
+    /// Adds headless mirrors without endpoint mirrors, and hosts that they list without one.
+    fn add_mirrors(&self, problems: &mut Vec<Problem>) {
+        for (cluster, object) in &self.mirrors {
+            let missing = self.missing.iter().filter(|host| host.mirror == *object);
+            let hosts = missing.map(|host| match host.address {
+                Some(address) => format!("{} ({address})", host.hostname),
+                None => host.hostname.to_string(),
+            });
+            let hosts: Vec<String> = hosts.collect();
+            let problem = if !hosts.is_empty() {
+                self.problem(
+                    ProblemKind::MissingHost,
+                    format!("lists {}", list_some(&hosts)),
+                )
+            } else if self.in_cluster(cluster.as_str()).is_empty() {
+                let detail = format!("no host of cluster '{cluster}'");
+                self.problem(ProblemKind::NoEndpointMirror, detail)
+            } else {
+                continue;
+            };
+            problems.push(problem.of_cluster(cluster).of_object(object.clone()));
+        }
+    }
+
+    /// Adds endpoints that are not alive, by cluster and cause, and pods of this cluster that are not ready.
+    fn add_endpoints(&self, problems: &mut Vec<Problem>) {
+        let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&Endpoint>> =
+            BTreeMap::new();
+        for endpoint in self.endpoints.iter().filter(|endpoint| !endpoint.alive) {
+            let kind = if endpoint.is_gateway_down {
+                ProblemKind::GatewayDown
+            } else {
+                ProblemKind::ServiceNotReady
+            };
+            let cluster = endpoint.cluster.as_ref();
+            down.entry((kind, cluster)).or_default().push(endpoint);
+        }
+        for ((kind, cluster), endpoints) in down {
+            let name = |endpoint: &&Endpoint| match &endpoint.hostname {
+                Some(hostname) => hostname.to_string(),
+                None => "its cluster IP".to_owned(),
+            };
+            let names: Vec<String> = endpoints.iter().map(name).collect();
+            let cluster_name = cluster.map_or("", ClusterName::as_str);
+            let detail = format!("cluster '{cluster_name}': {}", list_some(&names));
+            let problem = self.problem(kind, detail);
+            problems.push(match cluster {
+                Some(cluster) => problem.of_cluster(cluster),
+                None => problem,
+            });
+        }
+        let pods = self.not_ready.iter().map(|e| e.labels()[0].to_owned());
+        let pods: Vec<String> = pods.collect();
+        if !pods.is_empty() {
+            let detail = format!("in this cluster: {}", list_some(&pods));
+            problems.push(self.problem(ProblemKind::PodNotReady, detail));
+        }
+    }
+
+    /// Adds what is wrong with the failover order.
+    fn add_order(&self, problems: &mut Vec<Problem>) {
+        // An order for all services is not meant for this one.
+        if let Some((order, OrderOrigin::Annotation | OrderOrigin::ServiceFlag)) =
+            self.unused_order.as_deref()
+        {
+            let detail = format!("{order}: the service has one address for all its clusters");
+            problems.push(self.problem(ProblemKind::UnusedOrder, detail));
+        }
+        let Some(failover) = &self.failover else {
+            return;
+        };
+        let order = &failover.state.order;
+        if let Some(step) = failover.flat_step() {
+            let step = order.step_text(step);
+            let detail = format!(
+                "{order}: step {step} is in a flat network, which is alive while its mirror exists"
+            );
+            problems.push(self.problem(ProblemKind::FlatStep, detail));
+        }
+        if failover.state.answering > 0 {
+            let (number, step) = (
+                failover.state.answering + 1,
+                failover.state.answering_text(),
+            );
+            let detail = format!("step {number} of {order}, {step}");
+            problems.push(self.problem(ProblemKind::StandbyAnswers, detail));
+        }
+    }
+}
+
+/// Lists the first few items and the number of the others.
+fn list_some(all: &[String]) -> String {
+    match all.get(MAX_LISTED..) {
+        None | Some([]) => all.join(", "),
+        Some(more) => format!("{} and {} more", all[..MAX_LISTED].join(", "), more.len()),
+    }
+}
