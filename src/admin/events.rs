@@ -4,29 +4,29 @@
 //! or of one whose state changed. `reset` tells a client that the events after its last one are not known any more,
 //! because the server was restarted or because there were too many; the client must load everything again.
 //!
-//! A stream has a position in the ring and no queue. It reads the ring when the client is ready for more. So a slow
-//! client delays nobody and costs no memory. If it falls behind the ring, it gets a `reset`; if it does not read at all,
-//! its connection is closed.
+//! A stream has a position in the ring and one batch of messages. It reads the ring when the client has taken the batch. So
+//! a slow client delays nobody and costs little memory. If it falls behind the ring, it gets a `reset`; if it does not read
+//! at all, its connection is closed.
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
 use axum::extract::{Query, State as FromState};
-use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName};
+use axum::http::header::{ACCEPT, HeaderMap, HeaderName};
 use axum::http::{HeaderValue, StatusCode};
+use axum::response::sse::{Event as Message, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use futures::stream;
-use serde::Deserialize;
+use futures::{StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::AdminState;
 use crate::report::SchemaVersion;
-use crate::report::events::{Event, EventsReport};
+use crate::report::events::EventsReport;
 use crate::server::Lifetime;
 use crate::source::Events;
 use crate::source::events::{Latest, MAX_EVENTS, TableState};
@@ -43,14 +43,14 @@ const MAX_STREAMS: usize = 8;
 /// A stream without events sends a comment after this time, so that proxies do not close it.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The pause between two messages of a stream. Storms of changes then cost each client ten messages per second.
+/// The pause between two reads of the ring. In a storm of changes, each client then gets ten batches per second.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Maximum number of events in one message.
-const MAX_IN_MESSAGE: usize = 100;
+/// Maximum number of changes in one batch.
+const MAX_IN_BATCH: usize = 100;
 
-/// Pause before a browser connects again, in milliseconds.
-const RETRY: u32 = 1000;
+/// Pause before a browser connects again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The open streams of a listener. Clones share it.
 #[derive(Clone, Debug)]
@@ -69,10 +69,8 @@ struct EventStream {
     latest: watch::Receiver<Latest>,
     /// The ID of the last event that was sent.
     position: u64,
-    /// The table that the client knows about.
+    /// The table that the client knows about. `None` before the first batch.
     table: Option<TableState>,
-    /// Text to send first.
-    head: String,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -89,9 +87,15 @@ pub(super) async fn events(
         Err(problem) => return (StatusCode::BAD_REQUEST, problem).into_response(),
     };
     if !accepts_stream(&headers) {
-        let events = after.and_then(|id| events.after(id, MAX_EVENTS));
-        let events = events.unwrap_or_else(|| state.feeds.events().all());
-        return Json(report(&events)).into_response();
+        let events = after
+            .and_then(|id| events.after(id, MAX_EVENTS))
+            .unwrap_or_else(|| events.all());
+        let schema_version = SchemaVersion;
+        return Json(EventsReport {
+            schema_version,
+            events,
+        })
+        .into_response();
     }
     let Some(permit) = streams.open() else {
         let problem = format!("there are {MAX_STREAMS} streams of events already; close one\n");
@@ -100,20 +104,7 @@ pub(super) async fn events(
     if let Some(Extension(lifetime)) = lifetime {
         lifetime.lift_limit();
     }
-    let stream = EventStream::new(events.clone(), after, permit);
-    let messages = stream::unfold(stream, async |mut stream| {
-        let message = stream.next().await;
-        Some((Ok::<_, Infallible>(Bytes::from(message)), stream))
-    });
-    let content_type = [(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM))];
-    (content_type, Body::from_stream(messages)).into_response()
-}
-
-fn report(events: &[Arc<Event>]) -> EventsReport<&Event> {
-    EventsReport {
-        schema_version: SchemaVersion,
-        events: events.iter().map(AsRef::as_ref).collect(),
-    }
+    EventStream::new(events.clone(), after, permit).into_response()
 }
 
 /// Returns the ID of the last event that a client knows. The header is newer than the query string, which a browser
@@ -169,74 +160,69 @@ impl EventStream {
             latest,
             position,
             table: None,
-            head: format!("retry: {RETRY}\n\n"),
             _permit: permit,
         }
     }
 
-    /// Waits for the next message. It is never empty.
-    async fn next(&mut self) -> String {
-        if self.head.is_empty() {
+    /// Waits for the next batch. It is never empty.
+    async fn next(&mut self) -> Vec<Message> {
+        if self.table.is_some() {
             sleep(PAUSE).await;
         }
         loop {
-            let mut message = std::mem::take(&mut self.head);
-            self.write_news(&mut message);
-            if !message.is_empty() {
-                return message;
+            let batch = self.read_news();
+            if !batch.is_empty() {
+                return batch;
             }
-            match timeout(KEEP_ALIVE, self.latest.changed()).await {
-                Ok(Ok(())) => {}
-                Err(_) => return ": the server is there\n\n".to_owned(),
-                // The server is shutting down. `events` holds a sender, so this does not happen before.
-                Ok(Err(_)) => std::future::pending().await,
-            }
+            // The sender exists as long as `events`.
+            _ = self.latest.changed().await;
         }
     }
 
-    /// Writes what happened since the last message.
-    fn write_news(&mut self, message: &mut String) {
+    /// Returns what happened since the last batch.
+    fn read_news(&mut self) -> Vec<Message> {
+        let mut batch = Vec::new();
         // In this order, the table is at least as new as the events.
-        let events = self.events.after(self.position, MAX_IN_MESSAGE);
+        let events = self.events.after(self.position, MAX_IN_BATCH);
         let latest = *self.latest.borrow_and_update();
-        let events = match events {
-            Some(events) => events,
-            None => {
-                self.position = latest.id;
-                self.write(message, "reset", "{}");
-                Vec::new()
-            }
-        };
+        if events.is_none() {
+            self.position = latest.id;
+            batch.extend(self.message("reset", json!({})));
+        }
         if self.table != Some(latest.table) {
+            let table = self.message("table", json!({"generation": latest.table.generation}));
+            let is_first = self.table.is_none();
+            batch.extend(table.map(|table| if is_first { table.retry(RETRY) } else { table }));
             self.table = Some(latest.table);
-            let generation = latest.table.generation;
-            self.write(
-                message,
-                "table",
-                &format!("{{\"generation\":{generation}}}"),
-            );
         }
-        for event in events {
+        for event in events.unwrap_or_default() {
             self.position = event.id;
-            // Texts and a number are always JSON.
-            if let Ok(json) = serde_json::to_string(&event) {
-                self.write(message, "change", &json);
-            }
+            batch.extend(self.message("change", event));
         }
-        // The next message follows at once.
+        // The next batch follows at once.
         if self.position < latest.id {
             self.latest.mark_changed();
         }
+        batch
     }
 
-    /// Writes an event with the current position, from which the client continues when it connects again.
-    fn write(&self, message: &mut String, kind: &str, data: &str) {
-        // Writing to a string does not fail. JSON has no line ends.
-        let _ = write!(
-            message,
-            "id: {}\nevent: {kind}\ndata: {data}\n\n",
-            self.position
-        );
+    /// Returns a message with the current position, from which the client continues when it connects again. It is never
+    /// `None`: texts and numbers always have JSON.
+    fn message(&self, kind: &str, data: impl Serialize) -> Option<Message> {
+        let message = Message::default().id(self.position.to_string()).event(kind);
+        message.json_data(data).ok()
+    }
+}
+
+impl IntoResponse for EventStream {
+    /// Returns the response. The ring is read when the client has taken the messages of the last batch.
+    fn into_response(self) -> Response {
+        let batches = stream::unfold(self, async |mut stream| Some((stream.next().await, stream)));
+        let messages = batches.flat_map(stream::iter).map(Ok::<_, Infallible>);
+        let keep_alive = KeepAlive::new()
+            .interval(KEEP_ALIVE)
+            .text("the server is there");
+        Sse::new(messages).keep_alive(keep_alive).into_response()
     }
 }
 

@@ -10,17 +10,25 @@ fn last_id(events: &Events) -> u64 {
     events.subscribe().borrow().id
 }
 
-/// Opens a stream, and reads its first message.
+/// Opens a stream, and reads its first batch.
 async fn open(events: &Events, after: Option<u64>) -> (EventStream, String) {
     let permit = Streams::default().open().unwrap();
     let mut stream = EventStream::new(events.clone(), after, permit);
-    let first = stream.next().await;
+    let first = text(stream.next().await).await;
     (stream, first)
 }
 
-/// Returns type and ID of the events in a message.
-fn kinds(message: &str) -> Vec<(&str, u64)> {
-    let blocks = message
+/// Returns messages as they are sent.
+async fn text(messages: Vec<Message>) -> String {
+    let messages = stream::iter(messages).map(Ok::<_, Infallible>);
+    let body = Sse::new(messages).into_response().into_body();
+    let octets = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    String::from_utf8(octets.to_vec()).unwrap()
+}
+
+/// Returns type and ID of the events in a batch.
+fn kinds(batch: &str) -> Vec<(&str, u64)> {
+    let blocks = batch
         .split("\n\n")
         .filter_map(|block| block.strip_prefix("id: "));
     blocks
@@ -39,14 +47,14 @@ async fn stream_starts_with_the_table_and_continues_with_changes() {
     let known = last_id(&events);
     let (mut stream, first) = open(&events, None).await;
     let expected =
-        format!("retry: 1000\n\nid: {known}\nevent: table\ndata: {{\"generation\":0}}\n\n");
+        format!("id: {known}\nevent: table\ndata: {{\"generation\":0}}\nretry: 1000\n\n");
     assert_eq!(first, expected);
     events.record([change(2)]);
-    let message = stream.next().await;
+    let batch = text(stream.next().await).await;
     let event = &events.all()[1];
     let json = serde_json::to_string(event).unwrap();
     let expected = format!("id: {}\nevent: change\ndata: {json}\n\n", known + 1);
-    assert_eq!(message, expected);
+    assert_eq!(batch, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,37 +111,43 @@ async fn stream_that_falls_behind_the_ring_is_reset() {
     let mut received = 0;
     while received < MAX_EVENTS {
         let before = Instant::now();
-        let message = stream.next().await;
+        let batch = text(stream.next().await).await;
         assert!(before.elapsed() <= PAUSE);
-        let kinds = kinds(&message);
-        assert!(kinds.len() <= MAX_IN_MESSAGE);
-        assert!(kinds.iter().all(|(kind, _)| *kind == "change"), "{message}");
+        let kinds = kinds(&batch);
+        assert!(kinds.len() <= MAX_IN_BATCH);
+        assert!(kinds.iter().all(|(kind, _)| *kind == "change"), "{batch}");
         received += kinds.len();
     }
     record(MAX_EVENTS + 1).await;
     let last = last_id(&events);
-    assert_eq!(kinds(&stream.next().await), [("reset", last)]);
+    assert_eq!(kinds(&text(stream.next().await).await), [("reset", last)]);
     record(1).await;
-    assert_eq!(kinds(&stream.next().await), [("change", last + 1)]);
+    assert_eq!(
+        kinds(&text(stream.next().await).await),
+        [("change", last + 1)]
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn silent_stream_gets_a_comment_every_15_seconds() {
     let events = Events::default();
-    let (mut stream, _) = open(&events, None).await;
+    let stream = EventStream::new(events.clone(), None, Streams::default().open().unwrap());
+    let mut body = stream.into_response().into_body().into_data_stream();
+    let first = body.next().await.unwrap().unwrap();
+    assert!(first.starts_with(b"id: "), "{first:?}");
     for _ in 0..3 {
         let started = Instant::now();
-        let message = stream.next().await;
-        assert!(
-            message.starts_with(": ") && message.ends_with("\n\n"),
-            "{message}"
-        );
-        assert_eq!(started.elapsed(), KEEP_ALIVE + PAUSE);
+        let comment = body.next().await.unwrap().unwrap();
+        assert_eq!(comment, ": the server is there\n\n");
+        assert_eq!(started.elapsed(), KEEP_ALIVE);
     }
+    events.record([change(1)]);
+    let message = body.next().await.unwrap().unwrap();
+    assert!(message.starts_with(b"id: "), "{message:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn storm_of_changes_is_ten_messages_per_second() {
+async fn storm_of_changes_is_ten_batches_per_second() {
     let events = Events::default();
     let (mut stream, _) = open(&events, None).await;
     let storm = async {
