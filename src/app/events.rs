@@ -1,15 +1,18 @@
 //! `events`: the last changes of the answers, as a running server recorded them.
 
-mod stream;
-
 use std::collections::BTreeSet;
+use std::io;
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use futures::{StreamExt as _, TryStreamExt as _};
 use http_body_util::BodyExt as _;
 use serde::{Deserialize, Serialize};
-use std::process::ExitCode;
+use serde_json::{Map, Value};
+use tokio_util::codec::{FramedRead, LinesCodec};
+use tokio_util::io::StreamReader;
 
 use super::api::Api;
 use super::flags::log_to_stderr;
@@ -20,14 +23,15 @@ use super::source::access;
 use crate::cli::{EventsArgs, EventsOutput};
 use crate::report::Selection;
 use crate::source::kube;
-use stream::Frames;
 
 /// The path of the API.
 const PATH: &str = "/api/v1/events";
+/// The most octets of one line of the stream. A server that sends more is not one of ours.
+const MAX_LINE: usize = 1 << 20;
 /// The pause before the next attempt to reach a server.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// The response of the API.
+/// The response of the API. Fields and kinds of a newer server are passed on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Events {
@@ -35,22 +39,10 @@ struct Events {
     events: Vec<Event>,
 }
 
-/// A change.
+/// A change, as the server described it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Event {
-    id: u64,
-    time: String,
-    kind: String,
-    #[serde(default)]
-    namespace: String,
-    #[serde(default)]
-    service: String,
-    #[serde(default)]
-    cluster: String,
-    #[serde(default)]
-    hostname: String,
-    text: String,
-}
+#[serde(transparent)]
+struct Event(Map<String, Value>);
 
 /// Prints the events that are printed so far, and follows them.
 struct Follower<'a> {
@@ -120,32 +112,33 @@ impl Follower<'_> {
     async fn follow(&mut self, api: &mut Api) -> anyhow::Result<ControlFlow<()>> {
         // The stream begins before the events are read. So none is lost between both, and a server without events needs no
         // position.
-        let (_connection, mut body) = api.stream(PATH).await?;
+        let (_connection, body) = api.stream(PATH).await?;
         let events = read(api).await?.events;
-        let read: BTreeSet<u64> = events.iter().map(|event| event.id).collect();
+        let read: BTreeSet<u64> = events.iter().map(Event::id).collect();
         for event in events {
-            if event.time > self.last_time && self.show(event)?.is_break() {
+            if event.text("time") > &*self.last_time && self.show(event)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        let mut frames = Frames::default();
-        while let Some(part) = body.frame().await {
-            let part = part.context("the connection to the server failed")?;
-            let Ok(octets) = part.into_data() else {
-                continue; // trailers
-            };
-            for frame in frames.push(&octets) {
-                match frame.event.as_str() {
-                    "change" => {
-                        let event: Result<Event, _> = serde_json::from_str(&frame.data);
-                        let event = event.context("cannot parse an event of the server")?;
-                        if !read.contains(&event.id) && self.show(event)?.is_break() {
-                            return Ok(ControlFlow::Break(()));
-                        }
+        // Each message of the server has one line with its type, and then one with its data (WHATWG HTML, section 9.2).
+        let octets = StreamReader::new(body.into_data_stream().map_err(io::Error::other));
+        let mut lines = FramedRead::new(octets, LinesCodec::new_with_max_length(MAX_LINE));
+        let mut kind = String::new();
+        while let Some(line) = lines.next().await {
+            let line = line.context("cannot read the events of the server")?;
+            match (line.split_once(": "), &*kind) {
+                (Some(("event", name)), _) => kind = name.to_owned(),
+                (Some(("data", json)), "change") => {
+                    let event: Event = serde_json::from_str(json)
+                        .context("cannot parse an event of the server")?;
+                    if !read.contains(&event.id()) && self.show(event)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
                     }
-                    "reset" => note("the server no longer has all events since the last one"),
-                    _ => {} // `table`: the answers may be unchanged
                 }
+                (Some(("data", _)), "reset") => {
+                    note("the server no longer has all events since the last one");
+                }
+                _ => {} // `table`: the answers may be unchanged
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -153,13 +146,26 @@ impl Follower<'_> {
 
     /// Prints an event, if it is selected.
     fn show(&mut self, event: Event) -> anyhow::Result<ControlFlow<()>> {
-        let line = if self.args.selection().has_event(&event) {
-            one(&event, self.args.output)?
-        } else {
+        if !self.args.selection().has_event(&event) {
             return Ok(ControlFlow::Continue(()));
-        };
-        self.last_time = event.time;
-        write(&line)
+        }
+        self.last_time = event.text("time").to_owned();
+        write(&one(&event, self.args.output)?)
+    }
+}
+
+// === impl Event ===
+
+impl Event {
+    /// Returns the ID, which every server sends.
+    fn id(&self) -> u64 {
+        self.0.get("id").and_then(Value::as_u64).unwrap_or_default()
+    }
+
+    /// Returns a text, or nothing if the event does not have it.
+    fn text(&self, name: &str) -> &str {
+        let text = self.0.get(name).and_then(Value::as_str);
+        text.unwrap_or_default()
     }
 }
 
@@ -177,8 +183,8 @@ impl EventsArgs {
 impl Selection<'_> {
     /// Returns whether an event is selected. One without a service concerns everything.
     fn has_event(&self, event: &Event) -> bool {
-        (event.namespace.is_empty() && event.service.is_empty())
-            || self.has(&event.namespace, &event.service)
+        let (namespace, service) = (event.text("namespace"), event.text("service"));
+        (namespace.is_empty() && service.is_empty()) || self.has(namespace, service)
     }
 }
 
@@ -223,37 +229,39 @@ fn all(
 
 /// Returns one event as a line. JSON: one object for each line. YAML: one document for each event.
 fn one(event: &Event, output: EventsOutput) -> anyhow::Result<String> {
-    let Event {
-        id,
-        time,
-        kind,
-        namespace,
-        service,
-        cluster,
-        hostname,
-        text,
-    } = event;
-    Ok(match output {
+    let text = |name| event.text(name);
+    let row = match output {
+        EventsOutput::Json => return Ok(serde_json::to_string(event)? + "\n"),
+        EventsOutput::Yaml => return Ok(format!("---\n{}", yaml(event)?)),
         EventsOutput::Text => {
-            let name = if service.is_empty() {
-                namespace.clone()
-            } else {
-                format!("{namespace}/{service}")
-            };
-            harmless(&format!("{time:20}  {kind:17}  {name:24}  {text}\n"))
+            let names = [text("namespace"), text("service")];
+            let name = names.join("/");
+            let name = name.trim_matches('/');
+            format!(
+                "{:20}  {:17}  {name:24}  {}\n",
+                text("time"),
+                text("kind"),
+                text("text")
+            )
         }
         EventsOutput::Wide => {
-            let filled = |cell: &str| match cell {
-                "" => "-".to_owned(),
-                some => some.to_owned(),
+            let filled = |name| {
+                Some(text(name))
+                    .filter(|text| !text.is_empty())
+                    .unwrap_or("-")
             };
-            let [namespace, service, cluster, hostname] =
-                [namespace, service, cluster, hostname].map(|cell| filled(cell));
-            harmless(&format!(
-                "{id:<7}  {time:20}  {kind:17}  {namespace:15}  {service:15}  {cluster:11}  {hostname:11}  {text}\n"
-            ))
+            format!(
+                "{:<7}  {:20}  {:17}  {:15}  {:15}  {:11}  {:11}  {}\n",
+                event.id(),
+                text("time"),
+                text("kind"),
+                filled("namespace"),
+                filled("service"),
+                filled("cluster"),
+                filled("hostname"),
+                text("text")
+            )
         }
-        EventsOutput::Json => serde_json::to_string(event)? + "\n",
-        EventsOutput::Yaml => format!("---\n{}", yaml(event)?),
-    })
+    };
+    Ok(harmless(&row))
 }
