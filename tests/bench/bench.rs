@@ -1,5 +1,6 @@
 //! Benchmarks of global-dns, Knot, NSD, BIND, hickory-dns and CoreDNS. All servers have the same records and one core;
 //! the load comes from another core. `tests/bench/run` installs the requirements and runs the benchmarks.
+//! With `--old`, the sections `udp`, `tcp` and `change` also measure binaries of other revisions, in the same rounds.
 //!
 //! Index:
 //!
@@ -14,6 +15,7 @@
 //! - `start`: time from start to ready on a real API server, and memory, compared with CoreDNS
 //! - `freshness`: time from an acknowledged write to the changed answer, compared with CoreDNS
 //! - `coredns`: queries per second compared with CoreDNS and its `kubernetes` plugin on a real API server
+//! - `change`: one change in a service of 5,000 endpoints
 //! - `workers`: two threads compared with one; `overload`: half a core and twice its capacity
 //! - `latency`: p99.9 while endpoints change; `soak`: the same for an hour
 //! - `data`: served data and questions; `servers`: the compared servers; `processes`: child processes, CPU time, memory
@@ -23,6 +25,7 @@
 #![expect(clippy::print_stdout, reason = "a command that prints its results")]
 
 use std::env;
+use std::iter;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -31,7 +34,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use support::output::print_line;
 
 use crate::report::Report;
+use crate::servers::OURS;
 
+mod change;
 mod check;
 mod coredns;
 mod data;
@@ -67,6 +72,9 @@ struct Arguments {
     /// Duration of a round for each server and kind, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
+    /// Revision to compare in `udp`, `tcp` and `change`; tests/bench/run builds it (repeatable)
+    #[arg(long, value_name = "REVISION")]
+    old: Vec<String>,
     /// Duration of `soak`, in minutes
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
@@ -99,6 +107,8 @@ enum Section {
     Start,
     /// Time from the API server's acknowledgment of a change to the changed answer: CoreDNS
     Freshness,
+    /// One change in a service of 5,000 endpoints: from the event to the answer, and CPU time
+    Change,
     /// Queries per second compared with CoreDNS and its `kubernetes` plugin on a real API server
     Coredns,
     /// Two worker threads compared with one
@@ -169,6 +179,17 @@ struct Effort {
     rounds: u32,
     /// Duration of a round for one server and kind.
     seconds: u32,
+    /// That of this source first, then those of other revisions.
+    binaries: &'static [Binary],
+}
+
+/// A binary of global-dns.
+#[derive(Debug)]
+struct Binary {
+    /// Name in the tables: `global-dns`, or the revision.
+    name: &'static str,
+    /// Absolute path.
+    path: PathBuf,
 }
 
 fn main() -> Result<()> {
@@ -196,9 +217,12 @@ fn main() -> Result<()> {
 }
 
 fn measure(arguments: &Arguments) -> Result<()> {
+    let old = arguments.old.iter().map(|revision| Binary::old(revision));
+    let binaries: Result<Vec<_>> = iter::once(Binary::ours()).chain(old).collect();
     let effort = Effort {
         rounds: arguments.rounds,
         seconds: arguments.seconds,
+        binaries: binaries?.leak(),
     };
     if std::thread::available_parallelism()?.get() < 2 {
         bail!("benchmarks need two cores: one for the server, one for the load");
@@ -221,6 +245,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
             Section::Encrypted => encrypted::measure(effort, &mut report)?,
             Section::Start => start::measure(effort, &mut report)?,
             Section::Freshness => freshness::measure(effort, &mut report)?,
+            Section::Change => change::measure(effort, &mut report)?,
             Section::Coredns => coredns::measure(effort, &mut report)?,
             Section::Workers => workers::measure(effort, &mut report)?,
             Section::Overload => overload::measure(effort, &mut report)?,
@@ -250,13 +275,36 @@ fn output() -> Result<PathBuf> {
         .join("bench"))
 }
 
-/// Returns the path of the measured binary.
-fn binary() -> Result<PathBuf> {
-    let binary = output()?.join("global-dns");
-    ensure!(
-        binary.is_file(),
-        "{} is missing; use tests/bench/run, which builds it",
-        binary.display()
-    );
-    Ok(binary)
+// === impl Effort ===
+
+impl Effort {
+    /// Returns the binary of this source.
+    fn ours(&self) -> &'static Binary {
+        &self.binaries[0]
+    }
+}
+
+// === impl Binary ===
+
+impl Binary {
+    /// Returns the binary of this source.
+    fn ours() -> Result<Self> {
+        Self::find(OURS, "global-dns")
+    }
+
+    /// Returns the binary of another revision.
+    fn old(revision: &str) -> Result<Self> {
+        let name = revision.to_owned().leak();
+        Self::find(name, &format!("global-dns-{revision}"))
+    }
+
+    fn find(name: &'static str, file: &str) -> Result<Self> {
+        let path = output()?.join(file);
+        ensure!(
+            path.is_file(),
+            "{} is missing; use tests/bench/run, which builds it",
+            path.display()
+        );
+        Ok(Self { name, path })
+    }
 }

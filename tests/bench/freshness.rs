@@ -60,7 +60,8 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     for mirror in &mirrors {
         cluster.put(&mirror.service())?;
     }
-    let (ours, ours_at, ours_ready) = our_command(&cluster.kubeconfig, "warn")?;
+    let (ours, ours_at, ours_ready) =
+        our_command(&effort.ours().path, ANY, &cluster.kubeconfig, "warn")?;
     let (theirs, theirs_at, theirs_ready) = coredns_command(&cluster.kubeconfig, ANY, folder)?;
     let mut ours = start("global-dns", ours)?;
     let mut theirs_process = start("CoreDNS", theirs)?;
@@ -228,7 +229,11 @@ fn first_answer(server: SocketAddr, asked: &str) -> Result<Instant> {
 }
 
 /// Sends queries until a reply is right, and returns the time of that reply.
-fn query_until(
+///
+/// # Errors
+///
+/// If no reply is right in time.
+pub(crate) fn query_until(
     server: SocketAddr,
     asked: &str,
     is_right: impl Fn(&Reply) -> bool,

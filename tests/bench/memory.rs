@@ -11,7 +11,7 @@ use support::process::Process;
 use crate::data::{Services, write_manifest};
 use crate::report::{Figure, Report};
 use crate::servers::{ONE_CORE, Server, Source};
-use crate::{Effort, binary, print_line};
+use crate::{Effort, print_line};
 
 /// Ten thousand services with ten endpoints each.
 const SERVICES: Services = Services {
@@ -31,7 +31,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 ///
 /// If the server does not become ready, or does not reload its file.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    let size = fs::metadata(binary()?)?.len();
+    let size = fs::metadata(&effort.ours().path)?.len();
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     let size = size as f64 / MIB;
     report

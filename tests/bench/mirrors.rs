@@ -9,7 +9,7 @@ use support::watches::WATCHES;
 
 use crate::data::Services;
 use crate::memory::{resident, stable_memory};
-use crate::processes::{reset_peak, start, wait_until_ready};
+use crate::processes::{ANY, reset_peak, start, wait_until_ready};
 use crate::report::{Figure, Report};
 use crate::start::{objects_to_write, our_command, write_namespaces};
 use crate::stored::store;
@@ -49,7 +49,8 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
     store(cluster.etcd(), objects_to_write(&services, folder)?)?;
     let (mut ready, mut settled, mut peak, mut after) = (vec![], vec![], vec![], vec![]);
     for round in 1..=effort.rounds {
-        let (mut command, _, page) = our_command(&cluster.kubeconfig, LOG_LEVEL)?;
+        let (mut command, _, page) =
+            our_command(&effort.ours().path, ANY, &cluster.kubeconfig, LOG_LEVEL)?;
         command.arg(RELIST);
         let began = Instant::now();
         let mut process = start("global-dns", command)?;

@@ -23,7 +23,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&small_and_large_services(), folder)?;
-    let servers = served.start(&[KNOT, NSD], ONE_CORE, folder)?.into_iter();
+    let servers = served
+        .start(&effort.binaries[..1], &[KNOT, NSD], ONE_CORE, folder)?
+        .into_iter();
     let mut servers: Vec<_> = servers.map(|server| (server, vec![])).collect();
     // Each server has a separate quota: queries go to one server at a time, but no server is fully idle.
     let mut quotas = vec![];

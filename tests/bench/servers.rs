@@ -2,7 +2,6 @@
 
 use std::env;
 use std::fs;
-use std::iter;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +15,7 @@ use support::process::{Process, run_checked};
 use support::wait::TIMEOUT;
 use support::wire::{Transport, try_ask};
 
-use crate::binary;
+use crate::Binary;
 use crate::check::query;
 use crate::data::{Kind, Services, kinds, write_manifest};
 use crate::processes::{SERVER, command, start, wait_until_ready};
@@ -128,7 +127,7 @@ impl Served {
         let manifest = folder.join("objects.json");
         let endpoints = write_manifest(&manifest, services)?;
         let zone = folder.join("global.zone");
-        let mut table = command(binary()?, SERVER)?;
+        let mut table = command(Binary::ours()?.path, SERVER)?;
         table.args(["table", "--cluster-name=hub", "--output=zone", "--file"]);
         let text = run_checked(table.arg(&manifest))?;
         let records = text
@@ -156,23 +155,29 @@ impl Served {
         })
     }
 
-    /// Starts global-dns first, then the others, with the same records.
+    /// Starts binaries of global-dns first, then the others, with the same records.
     ///
     /// # Errors
     ///
     /// If a server does not start.
     pub(crate) fn start(
         &self,
+        binaries: &[Binary],
         others: &[Recipe],
         share: Share,
         folder: &Path,
     ) -> Result<Vec<Server>> {
         let source = Source::File(&self.manifest);
-        let (ours, _) = Server::start_global_dns(source, share, &["--log-level=warn"])?;
+        let ours = binaries.iter().map(|binary| {
+            let address = free_address();
+            let flags = &["--log-level=warn"];
+            let started = Server::start_at(binary, address, address, source, share, flags);
+            Ok(started?.0)
+        });
         let others = others
             .iter()
             .map(|recipe| Server::start_other(recipe, share, &self.zone, folder));
-        iter::once(Ok(ours)).chain(others).collect()
+        ours.chain(others).collect()
     }
 }
 
@@ -190,7 +195,7 @@ impl Server {
         flags: &[&str],
     ) -> Result<(Self, Duration)> {
         let address = free_address();
-        Self::start_global_dns_at(address, address, source, share, flags)
+        Self::start_at(&Binary::ours()?, address, address, source, share, flags)
     }
 
     /// The same with a listener on every IPv4 address. Queries go to loopback.
@@ -205,10 +210,11 @@ impl Server {
     ) -> Result<(Self, Duration)> {
         let address = free_address();
         let listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-        Self::start_global_dns_at(listen, address, source, share, flags)
+        Self::start_at(&Binary::ours()?, listen, address, source, share, flags)
     }
 
-    fn start_global_dns_at(
+    fn start_at(
+        binary: &Binary,
         listen: SocketAddr,
         address: SocketAddr,
         source: Source<'_>,
@@ -216,7 +222,7 @@ impl Server {
         flags: &[&str],
     ) -> Result<(Self, Duration)> {
         let admin = free_address();
-        let mut command = command(binary()?, share.cores)?;
+        let mut command = command(&binary.path, share.cores)?;
         command.args(["serve", "--cluster-name=hub", "--grace=0s"]);
         command.arg("--udp-max=4096").args(flags);
         command.arg(format!("--udp-workers={}", share.workers));
@@ -228,11 +234,11 @@ impl Server {
             Source::Kubeconfig(kubeconfig) => command.arg("--kubeconfig").arg(kubeconfig),
         };
         let started = std::time::Instant::now();
-        let mut process = start(OURS, command)?;
+        let mut process = start(binary.name, command)?;
         wait_until_ready(&mut process, (admin, "/readyz"))?;
         let took = started.elapsed();
         let server = Self {
-            name: OURS,
+            name: binary.name,
             address,
             process,
             admin: Some(admin),

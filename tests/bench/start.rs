@@ -21,7 +21,7 @@ use crate::memory::stable_memory;
 use crate::processes::{ANY, command, start, wait_until_ready};
 use crate::report::{Figure, Report, median};
 use crate::servers::free_address;
-use crate::{Effort, binary, print_line};
+use crate::{Effort, print_line};
 
 /// A thousand services with ten endpoints each.
 const SERVICES: Services = Services {
@@ -47,7 +47,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let (mut our_times, mut our_sizes) = (vec![], vec![]);
     let (mut their_times, mut their_sizes) = (vec![], vec![]);
     for round in 1..=effort.rounds {
-        let (our_time, our_size) = measure_global_dns(&cluster.kubeconfig)?;
+        let (our_time, our_size) = measure_global_dns(&effort.ours().path, &cluster.kubeconfig)?;
         let (their_time, their_size) = measure_coredns(&cluster.kubeconfig, folder)?;
         print_line(&format!(
             "start: round {round} of {}: global-dns {our_time:.2?} {our_size:.1} MiB, CoreDNS {their_time:.2?} \
@@ -138,8 +138,8 @@ pub(crate) fn objects_to_write(services: &Services, folder: &Path) -> Result<Vec
     Ok(objects)
 }
 
-fn measure_global_dns(kubeconfig: &Path) -> Result<(Duration, f64)> {
-    let (command, dns, ready) = our_command(kubeconfig, "warn")?;
+fn measure_global_dns(binary: &Path, kubeconfig: &Path) -> Result<(Duration, f64)> {
+    let (command, dns, ready) = our_command(binary, ANY, kubeconfig, "warn")?;
     measure_start("global-dns", command, ready, (dns, "db999.ns49.global."))
 }
 
@@ -152,14 +152,19 @@ fn measure_coredns(kubeconfig: &Path, folder: &Path) -> Result<(Duration, f64)> 
 /// A command, its DNS address, and its readiness page.
 type Prepared = (Command, SocketAddr, (SocketAddr, &'static str));
 
-/// Returns the command of global-dns on an API server.
+/// Returns the command of a binary of global-dns on an API server.
 ///
 /// # Errors
 ///
-/// If the binary of global-dns is missing.
-pub(crate) fn our_command(kubeconfig: &Path, log_level: &str) -> Result<Prepared> {
+/// If a program is missing.
+pub(crate) fn our_command(
+    binary: &Path,
+    cores: &str,
+    kubeconfig: &Path,
+    log_level: &str,
+) -> Result<Prepared> {
     let (address, admin) = (free_address(), free_address());
-    let mut command = command(binary()?, ANY)?;
+    let mut command = command(binary, cores)?;
     command.args(["serve", "--cluster-name=hub", "--grace=0s"]);
     command.arg(format!("--log-level={log_level}"));
     command.arg(format!("--listen={address}"));

@@ -20,7 +20,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&small_and_large_services(), folder)?;
-    let servers = served.start(&[KNOT, NSD], ONE_CORE, folder)?;
+    let servers = served.start(effort.binaries, &[KNOT, NSD], ONE_CORE, folder)?;
     check_same_answers(&servers, &served.kinds, Transport::Tcp)?;
 
     let mut table = Table::new("tcp", "TCP, one core", Goals::RateOfKnot);

@@ -21,7 +21,12 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     let served = Served::prepare(&small_and_large_services(), folder)?;
-    let mut servers = served.start(&[KNOT, NSD, BIND, HICKORY], ONE_CORE, folder)?;
+    let mut servers = served.start(
+        effort.binaries,
+        &[KNOT, NSD, BIND, HICKORY],
+        ONE_CORE,
+        folder,
+    )?;
     let ours = servers[0].address;
     servers.push(Server::start_floor(ours, &served.all_questions)?);
     check_same_answers(&servers, &served.kinds, Transport::Udp)?;

@@ -26,7 +26,9 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         };
         let folder = folder.path().join(format!("{workers}"));
         std::fs::create_dir(&folder)?;
-        let both = served.start(&[KNOT], share, &folder)?.into_iter();
+        let both = served
+            .start(&effort.binaries[..1], &[KNOT], share, &folder)?
+            .into_iter();
         servers.extend(both.map(|server| (server, workers, vec![])));
     }
     let asked = &served.kinds[0];
