@@ -6,13 +6,13 @@
 mod context;
 mod failover;
 mod kinds;
-mod liveness;
 mod missing;
 mod names;
 mod nearest;
 mod subject;
 mod wide;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -20,16 +20,15 @@ use serde::{Deserialize, Serialize};
 
 pub use context::{Context, Observer, PlainService};
 use kinds::service_notes;
-use liveness::view_notes;
-use missing::{cluster_set_notes, endpoint_notes, missing_notes};
+use missing::{cluster_set_notes, missing_notes, occupant_notes};
 use names::{labels_below, services_of_name};
 use nearest::nearest;
 pub use subject::{AnsweringName, Subject};
 
 use crate::model::{Problem, ProblemKind, ServiceKey};
 use crate::report::{
-    ConflictReport, EndpointReport, EndpointState, RecordReport, SchemaVersion, SkipReport,
-    TextForm, write_rows,
+    ConflictReport, EndpointReport, EndpointState, ProblemReport, RecordReport, SchemaVersion,
+    SkipReport, TextForm, write_rows,
 };
 use crate::table::{Published, Service, Table};
 use crate::zone::answer::answer_question;
@@ -57,10 +56,12 @@ pub struct Explanation {
     pub names: Vec<AnsweringName>,
     /// All endpoints of the service, answered or not.
     pub endpoints: Vec<EndpointReport>,
-    /// Skipped objects that concern the name.
+    /// The problems of objects that are skipped.
     pub skipped: Vec<SkipReport>,
-    /// Conflicts that concern the name.
+    /// The problems that are conflicts.
     pub conflicts: Vec<ConflictReport>,
+    /// All problems that concern the name.
+    pub problems: Vec<ProblemReport>,
     /// If the name does not exist: the most similar names that exist.
     pub nearest: Vec<String>,
     /// Further information.
@@ -103,9 +104,9 @@ pub fn explain(
     let table = published.table.as_ref()?;
     let reading = read(zones, table, name);
     let services = services_of_name(zones, table, name, &reading);
-    let relative_name = labels_below(zones, name).join(".");
     let exists = exists(&reading);
-    let mut notes = reading_notes(zones, table, context, name, &reading);
+    let problems = problems(zones, table, &services, name, &reading);
+    let mut notes = reading_notes(zones, table, context, name, &reading, &problems);
     if published.is_expired && !matches!(reading, Reading::Outside) {
         let expired = "every answer is SERVFAIL: the source has not been heard from for longer than --max-stale";
         notes.insert(0, expired.to_owned());
@@ -123,8 +124,9 @@ pub fn explain(
             .iter()
             .flat_map(|service| endpoint_reports(service))
             .collect(),
-        skipped: skipped(table, &services, zones, name),
-        conflicts: conflicts(table, &services, name, &relative_name, &reading),
+        skipped: reports(&problems, Problem::is_skip),
+        conflicts: reports(&problems, Problem::is_conflict),
+        problems: reports(&problems, |_| true),
         nearest: if exists {
             Vec::new()
         } else {
@@ -161,23 +163,22 @@ fn reading_notes(
     context: &Context<'_>,
     name: &Name,
     reading: &Reading<'_>,
+    problems: &BTreeSet<Problem>,
 ) -> Vec<String> {
     match reading {
-        Reading::View(_, view) => {
-            let notes = view_notes(view).into_iter();
-            notes.chain(endpoint_notes(view.service, table)).collect()
-        }
+        Reading::View(_, view) => occupant_notes(view.service, table),
+        Reading::Awaiting(_, service) => occupant_notes(service, table),
         Reading::Missing(_, reason) => {
             let labels = labels_below(zones, name);
             let services = services_of_name(zones, table, name, reading);
             let service = services.first().copied();
+            let is_explained = !problems.is_empty();
             if names::is_in_cluster_set(zones, name) {
-                cluster_set_notes(*reason, &labels, service, table, context)
+                cluster_set_notes(*reason, &labels, service, table, context, is_explained)
             } else {
-                missing_notes(*reason, &labels, service, table, context)
+                missing_notes(*reason, &labels, service, table, context, is_explained)
             }
         }
-        Reading::Awaiting(_, service) => endpoint_notes(service, table),
         Reading::Outside => {
             let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
             vec![format!("zones served here: {}", served.join(" "))]
@@ -278,30 +279,19 @@ fn describe_view(view: &View<'_>) -> String {
     )
 }
 
-/// Returns the conflicts of the services, of their short names, of their objects, of the name itself, and of its zone.
-fn conflicts(
+/// Returns the problems of the services, of their short names, of the name itself, and of its zone. If there is no service:
+/// those of the objects that would make one.
+fn problems(
+    zones: &Zones,
     table: &Table,
     services: &[&Service],
     name: &Name,
-    relative_name: &str,
     reading: &Reading<'_>,
-) -> Vec<ConflictReport> {
-    // There may be as many conflicts as services, and as many objects as endpoints.
-    let objects = services.iter().flat_map(|service| {
-        let endpoints = service.endpoints.iter();
-        endpoints.flat_map(|endpoint| endpoint.object_refs(&service.key.namespace))
-    });
-    let objects: BTreeSet<String> = objects.map(|object| object.to_string()).collect();
-    let is_of = |service: &Service, name: &str| {
-        let short = service.key.service.as_str();
-        let below = name.strip_suffix(short);
-        below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
-            || objects.contains(name)
-    };
-    let absolute_name = name.to_string(); // a conflict of a zone has the name of that zone
-    let own_names = [relative_name, &absolute_name];
-    // A conflict that shadows a name also shadows the names below it. Below a short name without an owner, no name
-    // exists.
+) -> BTreeSet<Problem> {
+    let labels = labels_below(zones, name);
+    let (relative_name, absolute_name) = (labels.join("."), name.to_string());
+    let own_names = [relative_name.as_str(), &absolute_name]; // a problem of a zone has the name of that zone
+    // A name that is hidden hides the names below it. Below a short name without an owner, no name exists.
     let has_no_owner = matches!(reading, Reading::Missing(_, MissingReason::NoOwner));
     let is_below = |kind: ProblemKind, name: &str| {
         let is_kind =
@@ -312,46 +302,52 @@ fn conflicts(
         };
         is_kind && own_names.iter().any(is_below)
     };
+    let is_short = |name: &str| {
+        services.iter().any(|service| {
+            let below = name.strip_suffix(service.key.service.as_str());
+            below.is_some_and(|below| below.is_empty() || below.ends_with('.'))
+        })
+    };
     let concerns = |problem: &&Problem| {
         let name = problem.subject();
-        own_names.contains(&name.as_str())
-            || is_below(problem.kind, &name)
-            || services.iter().any(|service| is_of(service, &name))
+        own_names.contains(&name.as_str()) || is_below(problem.kind, &name) || is_short(&name)
     };
-    let own = services.iter().flat_map(|service| &service.problems);
-    let own = own.filter(|problem| problem.is_conflict());
-    let between = table.name_problems().filter(concerns);
-    own.chain(between)
-        .map(ConflictReport::from)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
-}
-
-/// Returns the skipped objects of the services or, if the name does not exist, of the name's service and namespace.
-fn skipped(table: &Table, services: &[&Service], zones: &Zones, name: &Name) -> Vec<SkipReport> {
-    let labels = labels_below(zones, name);
-    let namespace = labels.last().copied().unwrap_or_default();
-    let service = labels
-        .len()
-        .checked_sub(2)
-        .map(|index| labels[index])
-        .unwrap_or_default();
-    let is_about = |problem: &Problem, labels: [&str; 2]| match (&problem.service, &problem.object)
-    {
-        (Some(key), _) => key.labels() == labels,
+    let asked = match labels.as_slice() {
+        [.., service, namespace] => [*service, *namespace],
+        _ => [""; 2],
+    };
+    let keys: Vec<[&str; 2]> = match services {
+        [] => vec![asked],
+        some => some.iter().map(|service| service.key.labels()).collect(),
+    };
+    let is_about = |problem: &&Problem| match (&problem.service, &problem.object) {
+        (Some(key), _) => keys.contains(&key.labels()),
         // Only the name of the object is known.
-        (None, Some(object)) => {
-            object.key.name.text().contains(labels[0]) && *object.key.namespace == *labels[1]
-        }
+        (None, Some(object)) => keys.iter().any(|[service, namespace]| {
+            object.key.name.text().contains(service) && *object.key.namespace == **namespace
+        }),
         (None, None) => false,
     };
-    let concerns = |problem: &&Problem| match services {
-        [] => is_about(problem, [service, namespace]),
-        some => some.iter().any(|s| is_about(problem, s.key.labels())),
-    };
-    let concerned = table.skipped().filter(concerns);
-    concerned.map(SkipReport::from).collect()
+    let non_members = keys.iter().filter_map(|[service, namespace]| {
+        table.non_member(&ServiceKey {
+            namespace: namespace.parse().ok()?,
+            service: service.parse().ok()?,
+        })
+    });
+    let own = services.iter().flat_map(|service| service.problems());
+    let of_names = table.name_problems().filter(concerns).cloned();
+    let skipped = table.skipped().filter(is_about).cloned();
+    let all = own.map(Cow::into_owned).chain(of_names).chain(skipped);
+    all.chain(non_members).collect()
+}
+
+/// Reports the problems that are selected.
+fn reports<'p, R: From<&'p Problem>>(
+    problems: &'p BTreeSet<Problem>,
+    is_selected: impl Fn(&Problem) -> bool,
+) -> Vec<R> {
+    let selected = problems.iter().filter(|problem| is_selected(problem));
+    selected.map(R::from).collect()
 }
 
 // === impl Explanation ===
@@ -390,24 +386,14 @@ impl Explanation {
             writeln!(text, "\nendpoints of the service:")?;
             self.write_endpoints(text, form)?;
         }
-        if !self.skipped.is_empty() {
-            writeln!(text, "\nskipped objects:")?;
-            let skipped = self.skipped.iter();
-            let rows =
-                skipped.map(|s| [s.object.clone(), s.reason.to_string(), s.detail.to_string()]);
+        if !self.problems.is_empty() {
+            writeln!(text, "\nproblems:")?;
+            let rows = self.problems.iter().map(ProblemReport::row);
             write_rows(text, &rows.collect::<Vec<_>>())?;
-        }
-        if !self.conflicts.is_empty() {
-            writeln!(text, "\nconflicts:")?;
-            let conflicts = self.conflicts.iter();
-            let rows = conflicts.map(|c| {
-                [
-                    c.kind.name().to_owned(),
-                    c.name.to_string(),
-                    c.detail.to_string(),
-                ]
-            });
-            write_rows(text, &rows.collect::<Vec<_>>())?;
+            let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
+            for row in kinds.into_iter().map(ProblemKind::row) {
+                writeln!(text, "  {}: {}", row.name, row.hint)?;
+            }
         }
         if !self.nearest.is_empty() {
             writeln!(text, "\nnearest names that exist:")?;

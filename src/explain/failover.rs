@@ -1,35 +1,22 @@
 //! Notes about the failover order and the expected clusters of a service.
 
-use super::kinds::list;
 use super::{Context, Observer};
-use crate::model::ProblemKind;
 use crate::table::Service;
 use crate::table::failover::{Failover, OrderOrigin, StepHealth, Timestamp};
 
 /// Returns the notes about the failover and the expected clusters of a service.
 pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some(failover) = &service.failover {
-        notes.push(order_note(failover, context));
-        notes.extend(flat_note(failover));
-    }
-    if let Some((order, origin)) = service.unused_order.as_deref() {
-        notes.push(format!(
+    let failover = service.failover.as_ref();
+    let order = failover.map(|failover| order_note(failover, context));
+    let unused = service.unused_order.as_deref();
+    let unused = unused.filter(|(_, origin)| *origin == OrderOrigin::DefaultFlag);
+    let unused = unused.map(|(order, origin)| {
+        format!(
             "the failover order {order} ({}) does not apply: the service has one address for all its clusters",
             describe_origin(*origin)
-        ));
-    }
-    if let awaited @ [_, ..] = service.awaited() {
-        notes.push(format!(
-            "its name fails until every expected cluster has had an endpoint here; awaited: {} (annotation \
-             global-dns/expected-clusters or --expected-clusters)",
-            list(awaited.iter())
-        ));
-    }
-    let ignored = service.problems.iter();
-    let ignored = ignored.filter(|one| one.kind == ProblemKind::IgnoredAnnotation);
-    notes.extend(ignored.map(ToString::to_string));
-    notes
+        )
+    });
+    order.into_iter().chain(unused).collect()
 }
 
 /// Returns the order, the step that answers, and the state of the others.
@@ -59,17 +46,6 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
         note += "; only a running server knows which step answered before";
     }
     note
-}
-
-/// Returns the note that later steps are not reached, if a step in a flat network comes before them.
-fn flat_note(failover: &Failover) -> Option<String> {
-    let step = failover.flat_step()?;
-    Some(format!(
-        "step {} of the failover order ({}) is in a flat network, where the mesh finds the pods: it is always alive while \
-         its mirror exists, so later steps are not reached",
-        step + 1,
-        failover.state.order.step_text(step)
-    ))
 }
 
 /// Returns the setting that an order comes from.

@@ -15,6 +15,7 @@ pub(super) fn missing_notes(
     service: Option<&Service>,
     table: &Table,
     context: &Context<'_>,
+    is_explained: bool,
 ) -> Vec<String> {
     let own = labels.iter().copied();
     let own: Vec<&str> = own.filter(|label| !label.starts_with('_')).collect();
@@ -27,10 +28,15 @@ pub(super) fn missing_notes(
             vec!["only addresses of endpoints in the table have PTR records".to_owned()]
         }
         (MissingReason::NoService | MissingReason::NoOwner, _) | (_, None) => {
-            missing_service(&own, table, context)
+            missing_service(&own, table, context, is_explained)
         }
-        (MissingReason::NoEndpoint, Some(service)) => missing_endpoints(service, table),
-        (MissingReason::NoCluster, Some(service)) => missing_cluster(service, table),
+        (MissingReason::NoEndpoint, Some(service)) => occupant_notes(service, table),
+        (MissingReason::NoCluster, Some(service)) => {
+            let clusters = list(service.clusters());
+            let mut notes = vec![format!("{} has endpoints in: {clusters}", service.key)];
+            notes.extend(occupant_notes(service, table));
+            notes
+        }
         (MissingReason::NoHost, Some(service)) => {
             let cluster = own.get(1).copied().unwrap_or_default();
             missing_host(cluster, service, table)
@@ -46,6 +52,7 @@ pub(super) fn cluster_set_notes(
     service: Option<&Service>,
     table: &Table,
     context: &Context<'_>,
+    is_explained: bool,
 ) -> Vec<String> {
     match (reason, labels, service) {
         (MissingReason::NoForm, ..) => vec![
@@ -53,33 +60,15 @@ pub(super) fn cluster_set_notes(
              one cluster, and no short names"
                 .to_owned(),
         ],
-        (_, [.., service, namespace], None) => {
-            let mut notes = skipped_mirrors(namespace, service, table);
-            if notes.is_empty() {
-                notes.push(format!(
-                    "there is no ServiceImport and no mirror of {namespace}/{service}: check that a cluster exports it, \
-                     and that ServiceImports are read (--mcs)"
-                ));
-            }
-            notes
+        (_, [_, ..], None) if is_explained => Vec::new(),
+        (_, [.., service, namespace], None) => vec![format!(
+            "there is no ServiceImport and no mirror of {namespace}/{service}: check that a cluster exports it, and that \
+             ServiceImports are read (--mcs)"
+        )],
+        (reason, labels, service) => {
+            missing_notes(reason, labels, service, table, context, is_explained)
         }
-        (reason, labels, service) => missing_notes(reason, labels, service, table, context),
     }
-}
-
-/// Explains why a service has no endpoints.
-fn missing_endpoints(service: &Service, table: &Table) -> Vec<String> {
-    let mut notes = endpoint_notes(service, table);
-    notes.extend(non_member_note(&service.key, table));
-    notes
-}
-
-/// Explains why a service has no endpoints in a cluster.
-fn missing_cluster(service: &Service, table: &Table) -> Vec<String> {
-    let clusters = list(service.clusters());
-    let mut notes = vec![format!("{} has endpoints in: {clusters}", service.key)];
-    notes.extend(missing_endpoints(service, table));
-    notes
 }
 
 /// Explains why a service does not have a host in a cluster.
@@ -91,7 +80,7 @@ fn missing_host(cluster: &str, service: &Service, table: &Table) -> Vec<String> 
         "endpoints of {} in '{cluster}': {hosts}",
         service.key
     )];
-    notes.extend(endpoint_notes(service, table));
+    notes.extend(occupant_notes(service, table));
     notes
 }
 
@@ -109,13 +98,19 @@ fn named_ports(service: &Service) -> String {
 
 /// Explains why a service does not exist: a short name without an owner, a namespace that is not watched, a mirror of
 /// another kind, a Service of this cluster that is not a member, or no object at all.
-fn missing_service(own: &[&str], table: &Table, context: &Context<'_>) -> Vec<String> {
+fn missing_service(
+    own: &[&str],
+    table: &Table,
+    context: &Context<'_>,
+    is_explained: bool,
+) -> Vec<String> {
     let short: Option<String> = own.last().and_then(|name| short_name_note(name, table));
     let [.., service, namespace] = own else {
-        let unknown = || "no namespace has a service of that name".to_owned();
-        return vec![short.unwrap_or_else(unknown)];
+        let unknown = "no namespace has a service of that name";
+        let unknown = (!is_explained).then(|| unknown.to_owned());
+        return short.or(unknown).into_iter().collect();
     };
-    let canonical = missing_in_namespace(namespace, service, table, context);
+    let canonical = missing_in_namespace(namespace, service, context, is_explained);
     short.into_iter().chain(canonical).collect()
 }
 
@@ -129,10 +124,7 @@ fn short_name_note(name: &str, table: &Table) -> Option<String> {
     let claimants = names(short.claimants.iter().collect());
     let having = names(short.claimants.iter().chain(&short.others).collect());
     Some(match short.owner.as_ref().err()? {
-        NoOwner::Contested => format!(
-            "namespaces {claimants} have a service '{name}', and no flag assigns the short name to one of them: query the \
-             name with its namespace, or pin it with --short-name {name}=NAMESPACE"
-        ),
+        NoOwner::Contested => return None, // a problem says so
         NoOwner::Pinned(namespace) => format!(
             "the short name '{name}' is pinned to namespace '{namespace}', which has no such service; namespaces that have it: \
              {having}"
@@ -149,54 +141,29 @@ fn short_name_note(name: &str, table: &Table) -> Option<String> {
     })
 }
 
-/// Explains why a namespace does not have a service.
+/// Explains why a namespace does not have a service, unless problems explain it.
 fn missing_in_namespace(
     namespace: &str,
     service: &str,
-    table: &Table,
     context: &Context<'_>,
-) -> Vec<String> {
+    is_explained: bool,
+) -> Option<String> {
     let watched = context.watched;
     if !watched.is_empty() && !watched.iter().any(|one| one.as_str() == namespace) {
-        return vec![format!(
+        return Some(format!(
             "namespace '{namespace}' is not watched; --namespace selects others"
-        )];
-    }
-    let mut notes = skipped_mirrors(namespace, service, table);
-    if let Ok(service) = service.parse()
-        && let Ok(namespace) = namespace.parse()
-    {
-        notes.extend(non_member_note(&ServiceKey { namespace, service }, table));
+        ));
     }
     if let Observer::Command(Some(plain)) = context.observer {
-        notes.push(not_exported_note(&plain.0));
+        return Some(not_exported_note(&plain.0));
     }
-    if notes.is_empty() {
-        notes.push(format!(
+    (!is_explained).then(|| {
+        format!(
             "there is no mirror of {namespace}/{service}: check that it is exported in its cluster (label \
              mirror.linkerd.io/exported=true), that the cluster is linked, and that headless mirroring is on; while it is \
              on, Linkerd does not mirror a headless Service that is exported as remote-discovery"
-        ));
-    }
-    notes
-}
-
-/// Lists the mirrors of a service that are not used, with the reasons.
-fn skipped_mirrors(namespace: &str, service: &str, table: &Table) -> Vec<String> {
-    let is_it =
-        |key: &ServiceKey| key.namespace.as_str() == namespace && key.service.as_str() == service;
-    let notes = table.skipped().filter_map(|problem| {
-        problem.service.as_ref().filter(|key| is_it(key))?;
-        let (object, cluster, detail) = (
-            problem.subject(),
-            problem.cluster.as_ref()?,
-            &problem.detail,
-        );
-        Some(format!(
-            "{object} mirrors it from cluster '{cluster}', but cannot be used: {detail}"
-        ))
-    });
-    notes.collect()
+        )
+    })
 }
 
 /// Returns the note that a Service of this cluster with a cluster IP is not exported, with the command to export it.
@@ -208,74 +175,32 @@ fn not_exported_note(key: &ServiceKey) -> String {
     )
 }
 
-/// Explains why a headless Service of this cluster is not a member, with the command to make it one.
-fn non_member_note(key: &ServiceKey, table: &Table) -> Option<String> {
-    Some(table.non_member(key)?.to_string())
-}
-
-/// Lists the members of a service that have no endpoints or missing ones, with the reasons.
-pub(super) fn endpoint_notes(service: &Service, table: &Table) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (cluster, object) in &service.mirrors {
-        let missing = service.missing.iter().filter(|host| host.mirror == *object);
-        let missing: Vec<&MissingHost> = missing.collect();
-        if !missing.is_empty() {
-            notes.extend(missing_host_notes(object, &missing, table));
-        } else if service.in_cluster(cluster.as_str()).is_empty() {
-            notes.push(format!(
-                "{object} of cluster '{cluster}' has no endpoint mirrors: no pod with a hostname is ready in that cluster, \
-                 or Linkerd's controller lost them and restores them at the next change there or within ten minutes"
-            ));
-        }
+/// Describes the objects that have the names of missing endpoint mirrors of a service.
+pub(super) fn occupant_notes(service: &Service, table: &Table) -> Vec<String> {
+    if service.missing.is_empty() {
+        return Vec::new();
     }
-    if !service.not_ready.is_empty() {
-        let hosts: Vec<&str> = service.not_ready.iter().map(|e| e.labels()[0]).collect();
-        notes.push(format!("not ready in this cluster: {}", hosts.join(", ")));
-    }
-    notes
-}
-
-/// Lists the hosts of a headless mirror without an endpoint mirror, and the objects that have the name of the missing
-/// endpoint mirror.
-fn missing_host_notes(mirror: &ObjectRef, missing: &[&MissingHost], table: &Table) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut gone = Vec::new();
-    let occupants = describe_occupants(mirror, missing, table);
-    for host in missing {
-        let place = match host.address {
-            Some(address) => format!("{} ({address})", host.hostname),
-            None => host.hostname.to_string(),
-        };
-        let expected = &host.expected;
-        match occupants.get(expected) {
-            Some(occupant) => notes.push(format!(
-                "{mirror} lists {place}, but {expected} is {occupant}"
-            )),
-            None => gone.push(place),
-        }
-    }
-    if !gone.is_empty() {
-        notes.push(format!(
-            "{mirror} lists hosts that have no endpoint mirror: {}; Linkerd's controller deleted or never created these \
-             mirrors; it creates them at the next change in that cluster, within ten minutes, or when it restarts (before \
-             edge-26.5.1 it deletes them if two namespaces export headless Services of one name, before edge-24.5.1 \
-             whenever it starts)",
-            gone.join(", ")
-        ));
-    }
-    notes
+    let occupants = describe_occupants(&service.key.namespace, &service.missing, table);
+    let notes = service.missing.iter().filter_map(|host| {
+        let occupant = occupants.get(&host.expected)?;
+        let (mirror, hostname, expected) = (&host.mirror, &host.hostname, &host.expected);
+        Some(format!(
+            "{mirror} lists {hostname}, but {expected} is {occupant}"
+        ))
+    });
+    notes.collect()
 }
 
 /// Returns descriptions of the objects that have the names of missing endpoint mirrors. The services of the namespace are
 /// searched once for all of them: a mirror may list thousands of hosts.
 fn describe_occupants(
-    mirror: &ObjectRef,
-    missing: &[&MissingHost],
+    namespace: &Namespace,
+    missing: &[MissingHost],
     table: &Table,
 ) -> BTreeMap<ObjectRef, String> {
     let mut occupants = BTreeMap::new();
     let expected: BTreeSet<&ObjectRef> = missing.iter().map(|host| &host.expected).collect();
-    for service in table.services_in(&mirror.key.namespace) {
+    for service in table.services_in(namespace.as_str()) {
         for endpoint in &service.endpoints {
             let objects = endpoint.object_refs(&service.key.namespace);
             for object in objects.filter(|object| expected.contains(object)) {

@@ -120,6 +120,7 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
         endpoints,
         skipped: Vec::new(),
         conflicts: Vec::new(),
+        problems: Vec::new(),
         nearest: Vec::new(),
         notes: expired.into_iter().collect(),
     })

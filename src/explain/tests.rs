@@ -46,9 +46,14 @@ fn shop() -> Vec<Value> {
 
 const ONLY_A_SERVER: &str = "only a running server can know whether two Links write one mirror (conflict identity): query it with --server";
 const MESHED: &str = "only meshed clients can use the addresses of other clusters' endpoints";
-const EMPTY_WEST: &str = "Service/prod/db-west of cluster 'west' has no endpoint mirrors: no pod with a \
-    hostname is ready in that cluster, or Linkerd's controller lost them and restores them at the next change there or \
-    within ten minutes";
+const EMPTY_WEST: &str = "no-endpoint-mirror Service/prod/db-west: no host of cluster 'west'";
+
+/// Returns the problems of an explanation, and its notes.
+fn said(explained: &Explanation) -> Vec<String> {
+    let problems = explained.problems.iter();
+    let problems = problems.map(|one| format!("{} {}: {}", one.kind, one.subject, one.detail));
+    problems.chain(explained.notes.iter().cloned()).collect()
+}
 
 #[test]
 fn explanation_lists_each_endpoint_and_its_object() {
@@ -80,7 +85,7 @@ fn explanation_lists_each_endpoint_and_its_object() {
         ["Service/prod/db-0-east", "Service/prod/db-1-east"]
     );
     // A headless mirror without endpoint mirrors, as in recording 14.
-    assert_eq!(explained.notes, [EMPTY_WEST, MESHED]);
+    assert_eq!(said(&explained), [EMPTY_WEST, MESHED]);
 }
 
 #[test]
@@ -116,10 +121,8 @@ fn omitted_endpoints_and_skipped_objects_have_reasons() {
     let misleading = endpoint("prod", "db", "north", "db-9", &["10.96.0.9"]);
     objects.push(misleading);
     let explained = explained(&objects, "db.prod.global");
-    assert_eq!(
-        explained.notes[0],
-        "the gateway of 1 endpoint is down; omitted"
-    );
+    let down = "gateway-down prod/db: cluster 'east': db-0";
+    assert!(said(&explained).contains(&down.to_owned()));
     let states: Vec<EndpointState> = explained
         .endpoints
         .iter()
@@ -185,7 +188,8 @@ fn missing_name_has_notes_about_what_is_missing() {
     let mut objects = shop();
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
     objects.push(mirror("prod", "idle", "west"));
-    let not_ready = "not ready in this cluster: db-0";
+    let not_ready = "pod-not-ready prod/db: in this cluster: db-0";
+    let not_exported = "not-exported prod/db: cluster 'hub' is a member here only: its Service is not exported";
     let cases: &[(&str, &[&str])] = &[
         (
             "nope.prod.global",
@@ -197,29 +201,34 @@ fn missing_name_has_notes_about_what_is_missing() {
         ),
         (
             "idle.prod.global",
-            &[&EMPTY_WEST.replace("db-west", "idle-west")],
+            &["no-endpoint-mirror Service/prod/idle-west: no host of cluster 'west'"],
         ),
         (
             "west.db.prod.global",
             &[
-                "prod/db has endpoints in: east",
-                EMPTY_WEST,
+                not_exported,
                 not_ready,
+                EMPTY_WEST,
+                "prod/db has endpoints in: east",
                 MESHED,
             ],
         ),
         (
             "db-7.east.db.prod.global",
             &[
-                "endpoints of prod/db in 'east': db-0, db-1",
-                EMPTY_WEST,
+                not_exported,
                 not_ready,
+                EMPTY_WEST,
+                "endpoints of prod/db in 'east': db-0, db-1",
                 MESHED,
             ],
         ),
         (
             "_http._tcp.db.prod.global",
             &[
+                not_exported,
+                not_ready,
+                EMPTY_WEST,
                 "named ports of prod/db: _dns-tcp._tcp, _dns._udp, _sql._tcp",
                 MESHED,
             ],
@@ -236,7 +245,7 @@ fn missing_name_has_notes_about_what_is_missing() {
     for (name, notes) in cases {
         let explained = explained(&objects, name);
         assert!(!explained.exists, "{name}");
-        assert_eq!(explained.notes, *notes, "{name}");
+        assert_eq!(said(&explained), *notes, "{name}");
         assert!(!explained.nearest.is_empty(), "{name}");
     }
     let unwatched = explained_in(&["shop"], &objects, "nope.prod.global");
@@ -283,13 +292,11 @@ fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
             command("odd", " --overwrite"),
         ),
     ] {
-        let note = format!(
-            "Service of this cluster is not a member: Service/prod/{name}: {why}: {command}"
-        );
+        let note = format!("not-a-member Service/prod/{name}: {why}: {command}");
         for below in ["", "h-0.hub."] {
             let explained = explained(&objects, &format!("{below}{name}.prod.global"));
             assert_eq!(
-                (explained.exists, explained.notes),
+                (explained.exists, said(&explained)),
                 (false, vec![note.clone()])
             );
         }
@@ -307,11 +314,11 @@ fn flag_that_excludes_a_local_service_is_in_a_note() {
     for (local_members, note) in [
         (
             LocalMembers::Off,
-            "Service of this cluster is not a member: Service/prod/db: --local-members is off",
+            "not-a-member Service/prod/db: --local-members is off",
         ),
         (
             LocalMembers::Exported,
-            "Service of this cluster is not a member: Service/prod/db: it is headless, but not exported: kubectl label \
+            "not-a-member Service/prod/db: it is headless, but not exported: kubectl label \
              service db --namespace prod mirror.linkerd.io/exported=true",
         ),
     ] {
@@ -320,7 +327,7 @@ fn flag_that_excludes_a_local_service_is_in_a_note() {
             ..rules()
         };
         let explained = explained_by(&SERVER, &table_by(&rules, &objects), "hub.db.prod.global");
-        assert!(explained.notes.contains(&note.to_owned()), "{explained:?}");
+        assert!(said(&explained).contains(&note.to_owned()), "{explained:?}");
     }
 }
 
@@ -357,14 +364,10 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
     let mut own = mirror("prod", "db-5", "east");
     own["spec"]["clusterIP"] = json!("10.96.0.11");
     objects.push(own);
-    let gone = "Service/prod/db-east lists hosts that have no endpoint mirror: db-2 (10.96.0.7), db-3 (10.96.0.8); \
-                Linkerd's controller deleted or never created these mirrors; it creates them at the next change in that \
-                cluster, within ten minutes, or when it restarts (before edge-26.5.1 it deletes them if two namespaces \
-                export headless Services of one name, before edge-24.5.1 whenever it starts)";
-    let other = "Service/prod/db-east lists db-4 (10.96.0.9), but Service/prod/db-4-east is the endpoint mirror of a host \
-                 of prod/cache";
-    let own = "Service/prod/db-east lists db-5 (10.96.0.10), but Service/prod/db-5-east is the mirror of prod/db-5 at \
-               another address";
+    let gone = "missing-host Service/prod/db-east: lists db-2 (10.96.0.7), db-3 (10.96.0.8), db-4 (10.96.0.9), db-5 \
+                (10.96.0.10)";
+    let other = "Service/prod/db-east lists db-4, but Service/prod/db-4-east is the endpoint mirror of a host of prod/cache";
+    let own = "Service/prod/db-east lists db-5, but Service/prod/db-5-east is the mirror of prod/db-5 at another address";
     for (name, exists) in [
         ("db.prod.global", true),
         ("east.db.prod.global", true),
@@ -375,7 +378,7 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
         assert_eq!(explained.exists, exists, "{name}");
         for note in [gone, other, own] {
             assert!(
-                explained.notes.contains(&note.to_owned()),
+                said(&explained).contains(&note.to_owned()),
                 "{name}: {explained:#?}"
             );
         }
@@ -389,7 +392,7 @@ fn command_has_a_note_about_conflicts_that_only_a_server_detects() {
         observer: Observer::Command(None),
     };
     let of_mirrors = explained_by(&once, &table(&shop()), "db.prod.global");
-    assert_eq!(of_mirrors.notes, [EMPTY_WEST, MESHED, ONLY_A_SERVER]);
+    assert_eq!(said(&of_mirrors), [EMPTY_WEST, MESHED, ONLY_A_SERVER]);
     // A Service of this cluster is not written by Links.
     let [mut service, slice] = local("prod", "own", &[("h-0", "10.0.0.1", true)]);
     service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
@@ -438,13 +441,11 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
         let now = published(table_by(&rules, &objects));
         explain(&zones(&["global"]), &now, &SERVER, &name).unwrap()
     };
-    let contested = "namespaces prod, shop have a service 'db', and no flag assigns the short name to one of them: query \
-                     the name with its namespace, or pin it with --short-name db=NAMESPACE";
     for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
         let explained = explained(rules(), name);
         assert!(!explained.exists, "{name}");
         assert_eq!(explained.reading, "a short name without an owner");
-        assert_eq!(explained.notes[0], contested, "{name}");
+        assert_eq!(explained.notes, [""; 0], "{name}");
         let conflicts = explained.conflicts.iter();
         let conflicts: Vec<_> = conflicts
             .map(|c| (c.kind.name(), c.name.as_str()))
@@ -540,39 +541,33 @@ fn identity_conflict_is_at_the_current_name_of_the_mirror() {
     );
 }
 
-/// Endpoints of another port or of another kind are not part of the answer, whatever their gateways do.
+/// The EndpointSlice of a mirror says whether its gateway is down, or nothing is ready behind it.
 #[test]
-fn only_dead_endpoints_that_the_name_covers_are_counted() {
+fn endpoints_that_are_down_have_their_cause() {
     let mut objects = shop();
     objects.push(service_mirror("prod", "db", "north", "10.96.5.1"));
-    let notes = |objects: &[Value], name: &str| {
-        let notes = explained(objects, name).notes.into_iter();
-        notes
-            .filter(|note| note.contains("gateway"))
-            .collect::<Vec<_>>()
-    };
-    // The mirror of the cluster `north` is of another kind than the name.
-    assert_eq!(notes(&objects, "db.prod.global"), [GATEWAY_KIND]);
-    let both = "1 endpoint is not alive: the gateway of the cluster is down, or the exported Service has no ready endpoint there \
-                (global-dns check tells which); still answered";
-    assert_eq!(
-        notes(&objects, "north.db.prod.global"),
-        [both, GATEWAY_KIND]
-    );
     objects.push(gateway("prod", "db-0-east", false));
-    let omitted = "the gateway of 1 endpoint is down; omitted";
-    assert_eq!(notes(&objects, "db.prod.global"), [omitted, GATEWAY_KIND]);
-    let sole = [
-        exported("prod", "web", "10.96.6.1"),
-        service_mirror("prod", "web", "north", "10.96.5.2"),
-        backends("prod", "web-north", true, true),
-    ];
-    let local = "the Service of this cluster has no ready endpoint; omitted";
-    let notes = explained(&sole, "web.prod.global").notes;
-    assert_eq!(notes[0], local);
+    let down = |objects: &[Value], name: &str| {
+        let problems = said(&explained(objects, name)).into_iter();
+        let is_down = |one: &String| {
+            ["gateway-down", "service-not"]
+                .iter()
+                .any(|kind| one.starts_with(kind))
+        };
+        problems.filter(is_down).collect::<Vec<_>>()
+    };
+    let gateway_down = "gateway-down prod/db: cluster 'east': db-0";
+    let not_ready = "service-not-ready prod/db: cluster 'north': its cluster IP";
+    assert_eq!(down(&objects, "db.prod.global"), [gateway_down, not_ready]);
+    objects.push(backends("prod", "db-north", true, false));
+    let both = "gateway-down prod/db: cluster 'north': its cluster IP";
+    assert_eq!(down(&objects, "db.prod.global"), [gateway_down, both]);
+    let own = [exported("prod", "web", "10.96.6.1")];
+    assert_eq!(
+        down(&own, "web.prod.global"),
+        ["service-not-ready prod/web: cluster 'hub': its cluster IP"]
+    );
 }
-
-const GATEWAY_KIND: &str = "gateway: connections pass through the gateway of the cluster (north)";
 
 #[test]
 fn name_of_the_multi_cluster_services_api_is_explained() {

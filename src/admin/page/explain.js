@@ -71,12 +71,8 @@ function parts(explanation, context) {
     answers(explanation),
     endpointList("Returned endpoints", returned),
     endpointList("Left out", omitted, true),
-    list("Skipped objects", explanation.skipped, ({ object, reason, detail }) => [
-      element("code", {}, object),
-      element("p", {}, element("b", {}, reason), " ", detail),
-    ]),
-    list("Conflicts", explanation.conflicts, ({ kind, name, detail }) => [
-      element("code", {}, name),
+    list("Problems", explanation.problems, ({ kind, subject, detail }) => [
+      element("code", {}, subject),
       element("p", {}, element("b", {}, kind), " ", detail),
     ]),
   ].filter((part) => part !== undefined);

@@ -56,48 +56,57 @@ fn order_is_explained_with_the_step_that_answers() {
     assert!(notes[0].ends_with("; only a running server knows which step answered before"));
 }
 
+/// An order of this service that does not apply is a problem; one for all services is not meant for this one.
 #[test]
 fn order_that_does_not_apply_is_explained() {
-    let federation = [
-        federated("prod", "db", "10.96.0.9", "db@east,db@west"),
-        own("global-dns/failover", "east"),
-    ];
+    let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
+    let of_service = [federation.clone(), own("global-dns/failover", "east")];
+    let problems = |table: &crate::table::Table| -> Vec<String> {
+        table.problems().map(|one| one.to_string()).collect()
+    };
+    assert_eq!(notes_of(&table(&of_service)), [""; 0]);
     assert_eq!(
-        notes_of(&table(&federation)),
+        problems(&table(&of_service)),
         [
-            "the failover order east (annotation global-dns/failover of the Service of this cluster) does not apply: the \
-             service has one address for all its clusters"
+            "Failover order does not apply: prod/db: east: the service has one address for all its clusters"
         ]
     );
     let rules = Rules {
         failover: Some("east:west".parse().unwrap()),
         ..rules()
     };
+    let of_all = table_by(&rules, &[federation]);
+    assert_eq!(problems(&of_all), [""; 0]);
+    assert_eq!(
+        notes_of(&of_all),
+        [
+            "the failover order east:west (--failover for all services that are not headless) does not apply: the service has one \
+          address for all its clusters"
+        ]
+    );
     let flat = ["east", "west"]
         .map(|cluster| flat_mirror("prod", "db", cluster, &format!("10.96.0.{}", cluster.len())));
-    let notes = notes_of(&table_by(&rules, &flat));
-    assert!(
-        notes[0].contains("(--failover for all services that are not headless)"),
-        "{notes:?}"
-    );
     assert_eq!(
-        notes[1],
-        "step 1 of the failover order (east) is in a flat network, where the mesh finds the pods: it is always alive while its \
-         mirror exists, so later steps are not reached"
+        problems(&table_by(&rules, &flat)),
+        [
+            "Later steps of the failover order are not reached: prod/db: east:west: step east is in a flat network, which is \
+          alive while its mirror exists"
+        ]
     );
 }
 
 #[test]
-fn awaited_clusters_and_ignored_annotations_are_explained() {
+fn awaited_clusters_and_ignored_annotations_are_problems() {
     let mut objects = headless();
     objects[0]["metadata"]["annotations"]["global-dns/failover"] = json!("east");
     objects.push(own("global-dns/expected-clusters", "east+north+south"));
+    let table = table(&objects);
+    let problems: Vec<String> = table.problems().map(|one| one.to_string()).collect();
     assert_eq!(
-        notes_of(&table(&objects)),
+        problems,
         [
-            "its name fails until every expected cluster has had an endpoint here; awaited: north, south (annotation \
-             global-dns/expected-clusters or --expected-clusters)",
-            "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east"
+            "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east",
+            "Name waits for expected clusters: prod/db: not answered; waits for north, south"
         ]
     );
 }

@@ -218,7 +218,7 @@ fn annotation_of_a_mirror_is_ignored_and_explained() {
         "annotation of a mirror",
         &[("db.prod.global. A", "10.96.1.1 10.96.2.1")],
     );
-    let notes = server.api("/api/v1/explain?name=db.prod.global")["notes"].to_string();
-    let note = "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east";
-    assert!(notes.contains(note), "{notes}");
+    let problems = server.api("/api/v1/explain?name=db.prod.global")["problems"].to_string();
+    let detail = "global-dns/failover=east";
+    assert!(problems.contains(detail), "{problems}");
 }
