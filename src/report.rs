@@ -11,6 +11,7 @@ mod select;
 mod stream;
 mod wide;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
@@ -20,12 +21,11 @@ pub use document::{ConflictList, RecordReport, SchemaVersion};
 pub use failover::{FailoverReport, StepReport};
 pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
-use crate::model::{GatewayDown, Port, Protocol, ServiceKey};
+use crate::model::{GatewayDown, Port, Problem, Protocol, ServiceKey};
 use crate::table::{Endpoint, Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
-use stream::Parts;
 pub use stream::write_report;
 
 /// The columns of a text.
@@ -69,6 +69,12 @@ pub struct Report<
     pub conflicts: C,
     /// All problems.
     pub problems: P,
+}
+
+/// The parts of a table that are reported, sorted.
+pub(super) struct Parts<'t> {
+    pub(super) services: Vec<&'t Service>,
+    pub(super) problems: Vec<Cow<'t, Problem>>,
 }
 
 /// The report on one service.
@@ -207,6 +213,52 @@ impl Report {
     }
 }
 
+impl<S, K, C, P> Report<S, K, C, P> {
+    /// Makes the report on the published table with these lists.
+    pub(super) fn with_lists(
+        zones: &Zones,
+        published: &Published,
+        (services, skipped, conflicts, problems): (S, K, C, P),
+    ) -> Self {
+        Self {
+            schema_version: SchemaVersion,
+            generation: published.generation,
+            serial: published.serial,
+            stale: published.is_stale,
+            expired: published.is_expired,
+            zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
+            services,
+            skipped,
+            conflicts,
+            problems,
+        }
+    }
+}
+
+// === impl Parts ===
+
+impl<'t> Parts<'t> {
+    pub(super) fn of(table: Option<&'t Table>) -> Self {
+        let services = table.into_iter().flat_map(Table::sorted_services);
+        let mut problems: Vec<_> = table.into_iter().flat_map(Table::problems).collect();
+        problems.sort();
+        problems.dedup();
+        Self {
+            services: services.filter(|service| service.is_listed()).collect(),
+            problems,
+        }
+    }
+
+    pub(super) fn skipped(&self) -> impl Iterator<Item = &Problem> + Clone {
+        let problems = self.problems.iter().map(AsRef::as_ref);
+        problems.filter(|problem| problem.is_skip())
+    }
+
+    pub(super) fn conflicts(&self) -> impl Iterator<Item = &Problem> + Clone {
+        let problems = self.problems.iter().map(AsRef::as_ref);
+        problems.filter(|problem| problem.is_conflict())
+    }
+}
 /// Writes indented rows with aligned columns.
 ///
 /// # Errors

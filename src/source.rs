@@ -25,6 +25,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, warn};
 
 use backoff::Backoff;
+pub use change_log::DEFAULT_CLUSTER_NAME;
 use change_log::{ChangeLog, log_problem};
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
@@ -61,10 +62,6 @@ pub enum Update {
 
 /// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
 pub type Updates = mpsc::Sender<Update>;
-
-/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
-/// a unique name (rule M6).
-pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
 /// When to free replaced tables. Queries use a table for much less time than this.
 const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);

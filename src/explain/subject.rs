@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Context, Explanation, exists, explain};
+use super::context::Context;
+use super::explanation::{AnsweringName, Explanation, exists, explain};
 use crate::model::{Namespace, ServiceKey};
 use crate::report::{EndpointReport, EndpointState, SchemaVersion};
 use crate::table::{Published, Service, Table};
@@ -21,17 +20,6 @@ pub enum Subject {
     Name(Box<Name>),
     /// An address.
     Address(IpAddr),
-}
-
-/// A name whose answer contains an address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AnsweringName {
-    /// The absolute name.
-    pub name: String,
-    /// The namespace of its service.
-    pub namespace: String,
-    /// Its service.
-    pub service: String,
 }
 
 // === impl Subject ===

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
-use super::object::{JsonText, KubePort, ServiceSpec};
+use super::kube_object::{JsonText, KubePort, ServiceSpec};
 use super::{
     ClusterName, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind,
     Protocol, ServiceKey, ServiceName, key,

@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 
 use super::fields::{
     bad_name, cluster, cluster_addresses, mirrored_service, ports, same_namespace, service_key,
-    shorten, split, strip_cluster, undecodable,
+    shorten, split, strip_cluster, undecodable, usable_address,
 };
-use super::object::{KubeEndpoint, ServiceSpec, SliceBody};
+use super::kube_object::{KubeEndpoint, ServiceSpec, SliceBody};
 use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
     ClusterName, ClusterSet, Clusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
     MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName, Settings, Slice,
-    SliceContent, intern, key, usable_address,
+    SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.

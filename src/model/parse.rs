@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use super::watch::{Kind, Watch};
+use super::keys::Kind;
+use super::watch::Watch;
 use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, linkerd, local, mcs};
 
 /// Reduces an object that `watch` lists or reports to the fields in use. Returns `None` if the object does not matter, such

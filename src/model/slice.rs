@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::fields::{bad_name, list_of_ports, usable_address};
-use super::object::{KubeEndpoint, SliceBody};
+use super::kube_object::{KubeEndpoint, SliceBody};
 use super::{
     ClusterName, Hostname, KubeObject, Ports, Problem, ProblemKind, ServiceKey, Text, intern, key,
 };

@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::keys::Kind;
 use super::{KubeObject, key, linkerd, local};
 
 /// Controllers of slices, by the value of label [`key::MANAGED_BY`].
@@ -28,18 +29,7 @@ pub const IMPORT_VERSIONS: [&str; 2] = [
     "multicluster.x-k8s.io/v1alpha1",
 ];
 
-/// The kinds of Kubernetes objects that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Kind {
-    /// `v1 Service`.
-    Service,
-    /// `discovery.k8s.io/v1 EndpointSlice`.
-    EndpointSlice,
-    /// `multicluster.x-k8s.io ServiceImport` (KEP-1645).
-    ServiceImport,
-}
-
-/// A watch on the API server. Store are kept for each watch: if the labels of a slice change, it leaves one watch and
+/// A watch on the API server. Objects are kept for each watch: if the labels of a slice change, it leaves one watch and
 /// appears on another, in either order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -261,18 +251,6 @@ impl fmt::Display for Requirement {
             Equals(key, value) => write!(f, "{key}={value}"),
             Differs(key, value) => write!(f, "{key}!={value}"),
         }
-    }
-}
-
-// === impl Kind ===
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Service => "Service",
-            Self::EndpointSlice => "EndpointSlice",
-            Self::ServiceImport => "ServiceImport",
-        })
     }
 }
 

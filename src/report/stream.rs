@@ -1,25 +1,16 @@
 //! The report on the table as a JSON document that is written one service after the other. It needs memory for one service,
 //! not for the document.
 
-use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
 use serde::ser::Serializer;
 
 use super::{
-    ConflictReport, ProblemReport, Report, SchemaVersion, ServiceReport, SkipReport,
-    owns_short_name,
+    ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport, owns_short_name,
 };
-use crate::model::Problem;
-use crate::table::{Published, Service, Table};
+use crate::table::Published;
 use crate::zone::Zones;
-
-/// The parts of a table that are reported, sorted.
-pub(super) struct Parts<'t> {
-    pub(super) services: Vec<&'t Service>,
-    pub(super) problems: Vec<Cow<'t, Problem>>,
-}
 
 /// A list whose items are made when they are written.
 struct Lazy<I>(I);
@@ -50,53 +41,4 @@ pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -
     );
     let report = Report::with_lists(zones, published, lists);
     Ok(serde_json::to_writer(out, &report)?)
-}
-
-// === impl Report ===
-
-impl<S, K, C, P> Report<S, K, C, P> {
-    /// Makes the report on the published table with these lists.
-    pub(super) fn with_lists(
-        zones: &Zones,
-        published: &Published,
-        (services, skipped, conflicts, problems): (S, K, C, P),
-    ) -> Self {
-        Self {
-            schema_version: SchemaVersion,
-            generation: published.generation,
-            serial: published.serial,
-            stale: published.is_stale,
-            expired: published.is_expired,
-            zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
-            services,
-            skipped,
-            conflicts,
-            problems,
-        }
-    }
-}
-
-// === impl Parts ===
-
-impl<'t> Parts<'t> {
-    pub(super) fn of(table: Option<&'t Table>) -> Self {
-        let services = table.into_iter().flat_map(Table::sorted_services);
-        let mut problems: Vec<_> = table.into_iter().flat_map(Table::problems).collect();
-        problems.sort();
-        problems.dedup();
-        Self {
-            services: services.filter(|service| service.is_listed()).collect(),
-            problems,
-        }
-    }
-
-    pub(super) fn skipped(&self) -> impl Iterator<Item = &Problem> + Clone {
-        let problems = self.problems.iter().map(AsRef::as_ref);
-        problems.filter(|problem| problem.is_skip())
-    }
-
-    pub(super) fn conflicts(&self) -> impl Iterator<Item = &Problem> + Clone {
-        let problems = self.problems.iter().map(AsRef::as_ref);
-        problems.filter(|problem| problem.is_conflict())
-    }
 }

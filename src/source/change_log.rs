@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use tracing::{debug, info, warn};
 
-use super::{DEFAULT_CLUSTER_NAME, Events};
+use super::events::Events;
 use crate::model::{ClusterName, Hostname, Level, Problem, ProblemKind, ServiceKey};
 use crate::table::change::Change;
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Published, Rules, Service, ServiceKind, Table};
+
+/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
+/// a unique name (rule M6).
+pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
 /// The log of problems. Each is logged once, when it appears.
 #[derive(Debug, Default)]

@@ -47,7 +47,8 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     let mut status = server.api("/api/v1/status");
     status["problems"] = json!(["a problem"]);
     let mut explanation = server.api("/api/v1/explain?name=db.prod.global");
-    explanation["problems"] = json!([{"kind": "kind", "subject": "prod/db", "detail": "a conflict"}]);
+    explanation["problems"] =
+        json!([{"kind": "kind", "subject": "prod/db", "detail": "a conflict"}]);
     explanation["nearest"] = json!(["cache.prod.global."]);
     explanation["notes"] = json!(["a note"]);
     let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "endpoint-added", "namespace": "prod",

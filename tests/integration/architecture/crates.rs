@@ -36,7 +36,7 @@ const CRATE_USERS: [(&str, &[&str]); 18] = [
     ("rustls", &["server/encrypted"]),
     // For tests only.
     ("support", &[]),
-    ("triomphe", &["model/interned"]),
+    ("triomphe", &["model/ports"]),
     ("x509_cert", &["server/encrypted"]),
 ];
 

@@ -1,7 +1,8 @@
 use serde_json::{Value, json};
 
-use super::nearest::MAX_NAMES;
 use super::*;
+use crate::explain::nearest::MAX_NAMES;
+use crate::explain::{Observer, PlainService};
 use crate::model::{Namespace, ProblemKind};
 use crate::table::{LocalMembers, Rules, ShortNames};
 use crate::testing::{
@@ -189,7 +190,8 @@ fn missing_name_has_notes_about_what_is_missing() {
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
     objects.push(mirror("prod", "idle", "west"));
     let not_ready = "pod-not-ready prod/db: in this cluster: db-0";
-    let not_exported = "not-exported prod/db: cluster 'hub' is a member here only: its Service is not exported";
+    let not_exported =
+        "not-exported prod/db: cluster 'hub' is a member here only: its Service is not exported";
     let cases: &[(&str, &[&str])] = &[
         (
             "nope.prod.global",

@@ -1,0 +1,133 @@
+//! The keys of Kubernetes objects and of services.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::interned::{Text, intern};
+use super::label::{Namespace, ServiceName};
+use super::line;
+use super::object_name::ObjectName;
+
+/// The kinds of Kubernetes objects that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// `v1 Service`.
+    Service,
+    /// `discovery.k8s.io/v1 EndpointSlice`.
+    EndpointSlice,
+    /// `multicluster.x-k8s.io ServiceImport` (KEP-1645).
+    ServiceImport,
+}
+
+/// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectKey {
+    /// `metadata.namespace`; empty if the object has none.
+    pub namespace: Text,
+    /// `metadata.name`.
+    pub name: ObjectName,
+}
+
+/// The reference to a Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ObjectRef {
+    /// The object's `kind`.
+    pub kind: Kind,
+    /// Its namespace and name.
+    pub key: ObjectKey,
+}
+
+/// A service of the cluster set, of any kind. It has the same namespace and name in every cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ServiceKey {
+    /// Namespace, the same in every cluster (namespace sameness).
+    pub namespace: Namespace,
+    /// Name of the exported Service in its own cluster.
+    pub service: ServiceName,
+}
+
+// === impl Kind ===
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Service => "Service",
+            Self::EndpointSlice => "EndpointSlice",
+            Self::ServiceImport => "ServiceImport",
+        })
+    }
+}
+
+// === impl ObjectKey ===
+
+impl ObjectKey {
+    /// Returns the key of the Service of this cluster that has the name of a service.
+    pub fn of_service(service: &ServiceKey) -> Self {
+        Self {
+            namespace: service.namespace.text().clone(),
+            name: ObjectName::from_text(service.service.text()),
+        }
+    }
+
+    /// Returns the key of another object in the same namespace.
+    pub fn sibling(&self, name: &Text) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            name: ObjectName::from_text(name),
+        }
+    }
+
+    /// Makes a key from a namespace and a name.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: intern(namespace),
+            name: ObjectName::new(name),
+        }
+    }
+}
+
+impl ObjectRef {
+    /// Returns the reference to a Service.
+    pub fn service(key: &ObjectKey) -> Self {
+        Self::of(Kind::Service, key)
+    }
+
+    /// Returns the reference to an EndpointSlice.
+    pub fn slice(key: &ObjectKey) -> Self {
+        Self::of(Kind::EndpointSlice, key)
+    }
+
+    /// Returns the reference to a ServiceImport.
+    pub fn import(key: &ObjectKey) -> Self {
+        Self::of(Kind::ServiceImport, key)
+    }
+
+    fn of(kind: Kind, key: &ObjectKey) -> Self {
+        let key = key.clone();
+        Self { kind, key }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ObjectKey { namespace, name } = &self.key;
+        // The API server checks names, but a file may have any.
+        let name = name.text();
+        let (namespace, name) = (line::escaped(namespace), line::escaped(&name));
+        write!(f, "{}/{namespace}/{name}", self.kind)
+    }
+}
+
+impl ServiceKey {
+    /// Returns the labels `S.N` of its canonical name.
+    pub fn labels(&self) -> [&str; 2] {
+        [self.service.as_str(), self.namespace.as_str()]
+    }
+}
+
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.service)
+    }
+}

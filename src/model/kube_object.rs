@@ -1,0 +1,432 @@
+//! Reads the fields of a Kubernetes object that this server uses from its JSON.
+//!
+//! A list may have a hundred thousand objects of some kilobytes each. Most of their content is annotations and managed
+//! fields, which are skipped without a copy. The fields that are read borrow from the text. `metadata` is read first,
+//! and the rest only if the object is selected. An invalid field therefore affects one object only, and the name of
+//! that object is still known.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Deref;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::{ObjectKey, key};
+
+/// A Kubernetes object of any kind, read from JSON.
+#[derive(Debug)]
+pub struct KubeObject<'j> {
+    json: &'j str,
+    head: ObjectHead<'j>,
+    /// The reason for which `metadata` cannot be read.
+    problem: Option<String>,
+}
+
+/// A text. It borrows from the JSON if it has no escapes.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
+
+/// The fields that identify an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectHead<'j> {
+    #[serde(borrow)]
+    api_version: Option<JsonText<'j>>,
+    #[serde(borrow)]
+    kind: Option<JsonText<'j>>,
+    #[serde(borrow)]
+    metadata: Option<Metadata<'j>>,
+}
+
+/// The fields of `metadata` that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata<'j> {
+    #[serde(borrow)]
+    name: Option<JsonText<'j>>,
+    #[serde(borrow)]
+    namespace: Option<JsonText<'j>>,
+    #[serde(borrow)]
+    resource_version: Option<JsonText<'j>>,
+    #[serde(borrow)]
+    creation_timestamp: Option<JsonText<'j>>,
+    #[serde(borrow)]
+    labels: Option<Pairs<'j>>,
+    #[serde(borrow)]
+    annotations: Option<Pairs<'j>>,
+}
+
+/// The labels or annotations of [`key`].
+#[derive(Debug, Default)]
+struct Pairs<'j> {
+    known: Vec<(&'static str, Cow<'j, str>)>,
+    /// A description of the first value that is not a string.
+    invalid: Option<String>,
+}
+
+/// The fields of a Service's `spec` that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceSpec<'j> {
+    /// `clusterIP`.
+    #[serde(rename = "clusterIP", borrow)]
+    pub cluster_ip: Option<JsonText<'j>>,
+    /// `clusterIPs`.
+    #[serde(rename = "clusterIPs", borrow)]
+    pub cluster_ips: Option<Vec<JsonText<'j>>>,
+    /// `ports`.
+    #[serde(borrow)]
+    pub ports: Option<Vec<KubePort<'j>>>,
+}
+
+/// An entry of `ports` of a Service or a slice.
+#[derive(Debug, Deserialize)]
+pub struct KubePort<'j> {
+    /// `name`.
+    #[serde(borrow)]
+    pub name: Option<JsonText<'j>>,
+    /// `protocol`.
+    #[serde(borrow)]
+    pub protocol: Option<JsonText<'j>>,
+    /// `port`.
+    pub port: Option<i32>,
+}
+
+/// The fields of an EndpointSlice that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SliceBody<'j> {
+    /// `addressType`.
+    #[serde(borrow)]
+    pub address_type: Option<JsonText<'j>>,
+    /// `endpoints`.
+    #[serde(borrow)]
+    pub endpoints: Option<Vec<KubeEndpoint<'j>>>,
+    /// `ports`.
+    #[serde(borrow)]
+    pub ports: Option<Vec<KubePort<'j>>>,
+}
+
+/// An entry of `endpoints` of an EndpointSlice.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeEndpoint<'j> {
+    /// `addresses`.
+    #[serde(borrow)]
+    pub addresses: Option<Vec<JsonText<'j>>>,
+    /// `hostname`.
+    #[serde(borrow)]
+    pub hostname: Option<JsonText<'j>>,
+    /// `targetRef`.
+    #[serde(borrow)]
+    pub target_ref: Option<TargetRef<'j>>,
+    /// `conditions`.
+    pub conditions: Option<Conditions>,
+}
+
+/// The fields of a ServiceImport that are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImportBody<'j> {
+    /// `spec`.
+    #[serde(borrow)]
+    pub spec: ImportSpec<'j>,
+    #[serde(borrow)]
+    status: Option<ImportStatus<'j>>,
+}
+
+/// `spec` of a ServiceImport.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImportSpec<'j> {
+    /// `type`.
+    #[serde(rename = "type", borrow)]
+    pub kind: Option<JsonText<'j>>,
+    /// `ips`.
+    #[serde(borrow)]
+    pub ips: Option<Vec<JsonText<'j>>>,
+    /// `ports`.
+    #[serde(borrow)]
+    pub ports: Option<Vec<KubePort<'j>>>,
+}
+
+/// `status` of a ServiceImport.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImportStatus<'j> {
+    #[serde(borrow)]
+    clusters: Option<Vec<ImportCluster<'j>>>,
+}
+
+/// An entry of `status.clusters` of a ServiceImport.
+#[derive(Debug, Deserialize)]
+struct ImportCluster<'j> {
+    #[serde(borrow)]
+    cluster: JsonText<'j>,
+}
+
+/// `targetRef` of an endpoint.
+#[derive(Debug, Deserialize)]
+pub struct TargetRef<'j> {
+    /// `uid`.
+    #[serde(borrow)]
+    pub uid: Option<JsonText<'j>>,
+}
+
+/// `conditions` of an endpoint.
+#[derive(Debug, Deserialize)]
+pub struct Conditions {
+    /// `ready`.
+    pub ready: Option<bool>,
+}
+
+// === impl ServiceSpec ===
+
+impl<'j> ServiceSpec<'j> {
+    /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
+    /// omit it.
+    pub fn addresses(&self) -> &[JsonText<'j>] {
+        match self.cluster_ips.as_deref() {
+            Some(all @ [_, ..]) => all,
+            _ => self.cluster_ip.as_slice(),
+        }
+    }
+}
+
+// === impl ImportBody ===
+
+impl ImportBody<'_> {
+    /// Returns `status.clusters[].cluster`.
+    pub fn clusters(&self) -> impl Iterator<Item = &str> {
+        let clusters = self.status.iter().flat_map(|status| &status.clusters);
+        clusters.flatten().map(|entry| &*entry.cluster)
+    }
+}
+
+// === impl KubeObject ===
+
+impl<'j> KubeObject<'j> {
+    /// Reads `metadata` of an object. It never fails: [`KubeObject::problem`] returns the error.
+    pub fn read(json: &'j str) -> Self {
+        let (head, problem) = match serde_json::from_str(json) {
+            Ok(head) => (head, None),
+            Err(error) => (Self::read_kind(json), Some(error.to_string())),
+        };
+        Self {
+            json,
+            head,
+            problem,
+        }
+    }
+
+    /// Reads only the kind of an object, if `metadata` is invalid.
+    fn read_kind(json: &'j str) -> ObjectHead<'j> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Kind<'j> {
+            #[serde(borrow)]
+            api_version: Option<JsonText<'j>>,
+            #[serde(borrow)]
+            kind: Option<JsonText<'j>>,
+        }
+        let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
+        let metadata = None;
+        ObjectHead {
+            api_version,
+            kind,
+            metadata,
+        }
+    }
+
+    /// Returns `apiVersion`. Items of lists have none.
+    pub fn api_version(&self) -> Option<&str> {
+        self.head.api_version.as_deref()
+    }
+
+    /// Returns `kind`. Items of lists have none.
+    pub fn kind(&self) -> Option<&str> {
+        self.head.kind.as_deref()
+    }
+
+    /// Returns the key of the object, or `None` if it has no name.
+    pub fn key(&self) -> Option<ObjectKey> {
+        self.metadata()?.name.as_ref()?;
+        Some(ObjectKey::new(self.namespace(), self.name()))
+    }
+
+    /// Returns `metadata.name`, or an empty string.
+    pub fn name(&self) -> &str {
+        let name = self
+            .metadata()
+            .and_then(|metadata| metadata.name.as_deref());
+        name.unwrap_or_default()
+    }
+
+    /// Returns `metadata.namespace`, or an empty string.
+    pub fn namespace(&self) -> &str {
+        let namespace = self
+            .metadata()
+            .and_then(|metadata| metadata.namespace.as_deref());
+        namespace.unwrap_or_default()
+    }
+
+    /// Returns `metadata.resourceVersion`.
+    pub fn resource_version(&self) -> Option<&str> {
+        self.metadata()?.resource_version.as_deref()
+    }
+
+    /// Returns `metadata.creationTimestamp` in Unix seconds. Returns `None` if it is absent or invalid.
+    pub fn created(&self) -> Option<NonZeroU32> {
+        let text = self.metadata()?.creation_timestamp.as_deref()?;
+        let time: jiff::Timestamp = text.parse().ok()?;
+        NonZeroU32::new(time.as_second().try_into().ok()?)
+    }
+
+    /// Returns the value of a label of [`key`].
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.metadata()?.labels.as_ref()?.get(key)
+    }
+
+    /// Returns the value of an annotation of [`key`].
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata()?.annotations.as_ref()?.get(key)
+    }
+
+    /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is
+    /// not a string.
+    pub fn problem(&self) -> Option<String> {
+        let labels = || self.metadata()?.labels.as_ref()?.invalid.clone();
+        let nameless = || {
+            self.key()
+                .is_none()
+                .then(|| "metadata.name is missing".to_owned())
+        };
+        self.problem.clone().or_else(labels).or_else(nameless)
+    }
+
+    /// Reads `spec` of a Service.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the object does not match the schema of a Service.
+    pub fn service_spec(&self) -> Result<ServiceSpec<'j>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Service<'j> {
+            #[serde(borrow)]
+            spec: Option<ServiceSpec<'j>>,
+        }
+        let service: Service<'j> = serde_json::from_str(self.json)?;
+        Ok(service.spec.unwrap_or_default())
+    }
+
+    /// Returns whether the object is a headless Service. Like the field selector of the API server, it ignores the rest
+    /// of `spec`, so that an invalid Service is still selected and reported.
+    pub fn is_headless(&self) -> bool {
+        #[derive(Deserialize)]
+        struct Service<'j> {
+            #[serde(borrow)]
+            spec: Spec<'j>,
+        }
+        #[derive(Deserialize)]
+        struct Spec<'j> {
+            #[serde(rename = "clusterIP", borrow)]
+            cluster_ip: JsonText<'j>,
+        }
+        let service: Result<Service<'_>, _> = serde_json::from_str(self.json);
+        service.is_ok_and(|service| &*service.spec.cluster_ip == "None")
+    }
+
+    /// Reads the body of an EndpointSlice.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the object does not match the schema of an EndpointSlice.
+    pub fn slice_body(&self) -> Result<SliceBody<'j>, serde_json::Error> {
+        serde_json::from_str(self.json)
+    }
+
+    /// Reads the body of a ServiceImport.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the object does not match the schema of a ServiceImport.
+    pub fn import_body(&self) -> Result<ImportBody<'j>, serde_json::Error> {
+        serde_json::from_str(self.json)
+    }
+
+    fn metadata(&self) -> Option<&Metadata<'j>> {
+        self.head.metadata.as_ref()
+    }
+}
+
+impl Deref for JsonText<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+// === impl Pairs ===
+
+impl Pairs<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        let (_, value) = self.known.iter().find(|(known, _)| *known == key)?;
+        Some(value)
+    }
+}
+
+impl<'de: 'j, 'j> Deserialize<'de> for Pairs<'j> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> Visitor<'de> for PairsVisitor {
+    type Value = Pairs<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<'de>, M::Error> {
+        let mut pairs = Pairs::default();
+        while let Some(name) = map.next_key::<JsonText<'de>>()? {
+            let known = key::ALL.into_iter().find(|known| *known == &*name);
+            match (known, map.next_value()?) {
+                (Some(known), Scalar::Text(value)) => pairs.known.push((known, value)),
+                (None, Scalar::Text(_)) => {}
+                (_, Scalar::Other(value)) => {
+                    let invalid =
+                        || format!("the value of label {} is {value}, not a string", &*name);
+                    pairs.invalid.get_or_insert_with(invalid);
+                }
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+/// The value of a label or an annotation.
+enum Scalar<'j> {
+    Text(Cow<'j, str>),
+    Other(String),
+}
+
+impl<'de: 'j, 'j> Deserialize<'de> for Scalar<'j> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de serde_json::value::RawValue>::deserialize(deserializer)?;
+        Ok(match serde_json::from_str::<JsonText<'de>>(raw.get()) {
+            Ok(text) => Self::Text(text.0),
+            Err(_) => Self::Other(raw.get().to_owned()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Ports, and the lists of ports that endpoints share.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize, Serializer};
+use triomphe::ThinArc;
+
+use super::interned::{Pool, Pooled};
+use super::label::PortName;
+
+/// A port with its name and protocol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Port {
+    /// Port number.
+    pub number: u16,
+    /// Port name. A single port may have none.
+    pub name: Option<PortName>,
+    /// Transport protocol.
+    pub protocol: Protocol,
+}
+
+/// `protocol` of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// `TCP`, the default if the field is absent.
+    Tcp,
+    /// `UDP`.
+    Udp,
+    /// `SCTP`.
+    Sctp,
+}
+
+/// The distinct ports of an endpoint, sorted by number, name and protocol. The type has the size of one pointer.
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(from = "Vec<Port>")]
+pub struct Ports(ThinArc<(), Port>);
+
+// === impl Port ===
+
+impl Port {
+    /// Returns whether the port has the labels `_name._protocol`.
+    pub fn is_named(&self, name: &str, protocol: &str) -> bool {
+        self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)
+    }
+}
+
+// === impl Protocol ===
+
+impl Protocol {
+    /// Returns label `R` of SRV owner names, without the underscore (RFC 2782).
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Sctp => "sctp",
+        }
+    }
+}
+
+// === impl Ports ===
+
+impl Pooled for Ports {
+    fn is_used(&self) -> bool {
+        ThinArc::strong_count(&self.0) > 1
+    }
+}
+
+impl Ports {
+    /// Returns the sorted ports as a shared value, for ports that are kept.
+    pub fn interned(ports: impl IntoIterator<Item = Port>) -> Self {
+        static PORTS: LazyLock<Mutex<Pool<Ports>>> = LazyLock::new(Mutex::default);
+        let ports: Self = ports.into_iter().collect();
+        let mut pool = PORTS.lock();
+        if let Some(value) = pool.values.get(&ports) {
+            return value.clone();
+        }
+        pool.add(ports)
+    }
+
+    /// Returns the union of two sets of ports.
+    pub fn union(&self, other: &Self) -> Self {
+        if self == other {
+            return self.clone();
+        }
+        self.iter().chain(other).cloned().collect()
+    }
+}
+
+impl FromIterator<Port> for Ports {
+    fn from_iter<I: IntoIterator<Item = Port>>(ports: I) -> Self {
+        let mut ports: Vec<Port> = ports.into_iter().collect();
+        ports.sort_unstable();
+        ports.dedup();
+        Self(ThinArc::from_header_and_iter((), ports.into_iter()))
+    }
+}
+
+/// Converts the ports in a snapshot.
+impl From<Vec<Port>> for Ports {
+    fn from(ports: Vec<Port>) -> Self {
+        Self::interned(ports)
+    }
+}
+
+impl Serialize for Ports {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self[..].serialize(to)
+    }
+}
+
+impl Deref for Ports {
+    type Target = [Port];
+
+    fn deref(&self) -> &[Port] {
+        &self.0.slice
+    }
+}
+
+impl fmt::Debug for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
+
+impl<'p> IntoIterator for &'p Ports {
+    type Item = &'p Port;
+    type IntoIter = std::slice::Iter<'p, Port>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
