@@ -38,11 +38,11 @@ pub use liveness::Liveness;
 pub use metrics::Metrics;
 
 use crate::explain::{Context, Observer, Subject};
-use crate::model::{ClusterName, Namespace};
+use crate::model::{ClusterName, Namespace, Problem, ProblemKind};
 use crate::report::ConflictList;
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::{Service, Table, list_clusters};
+use crate::table::{Published, Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 /// The state that the handlers share.
@@ -109,56 +109,53 @@ async fn livez(FromState(state): FromState<AdminState>) -> (StatusCode, String) 
 /// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table. It
 /// also stays ready after `--max-stale`: all replicas expire together, and clients must get SERVFAIL, not no answer.
 async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
-    let (status, lines) = if state.draining.load(Ordering::Relaxed) {
-        let lines = vec!["shutting down".to_owned()];
-        (StatusCode::SERVICE_UNAVAILABLE, lines)
-    } else if state.reader.load().table.is_none() {
-        let mut lines = vec!["no complete table yet".to_owned()];
-        lines.extend(state.problems());
-        (StatusCode::SERVICE_UNAVAILABLE, lines)
+    let now = state.reader.load();
+    let shutdown = state.shutdown();
+    let status = if shutdown.is_some() || now.table.is_none() {
+        StatusCode::SERVICE_UNAVAILABLE
     } else {
-        let mut lines = vec!["ok".to_owned()];
-        lines.extend(state.problems());
-        (StatusCode::OK, lines)
+        StatusCode::OK
     };
+    let ready = status.is_success().then(|| "ok".to_owned());
+    let problems = shutdown.into_iter().chain(state.metrics.problems(&now));
+    let lines = ready.into_iter().chain(problems.map(|one| one.to_string()));
+    let awaited = now.table.iter().flat_map(awaited_clusters);
+    let lines: Vec<String> = lines.chain(awaited).collect();
     (status, lines.join("\n") + "\n")
 }
 
+/// Maximum number of services with a line of their own in `/readyz`.
+const MAX_LINES: usize = 50;
+
 impl AdminState {
-    /// Returns a sentence for each problem of the table and its source.
-    fn problems(&self) -> Vec<String> {
-        let now = self.reader.load();
-        let age = self.feeds.age().as_secs();
-        let expired = now.is_expired.then(|| {
-            format!("the table is older than --max-stale: answering SERVFAIL; its age is {age} s")
-        });
-        let stale = format!("answering from a snapshot; its age is {age} s");
-        let stale = now.is_stale.then_some(stale);
-        let problems = expired.into_iter().chain(stale);
-        let awaited = now.table.iter().flat_map(awaited_clusters);
-        let problems = problems.chain(awaited);
-        problems.chain(self.feeds.problems()).collect()
+    /// Returns the problem that the server is shutting down, if it is.
+    fn shutdown(&self) -> Option<Problem> {
+        let is_draining = self.draining.load(Ordering::Relaxed);
+        is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
+    }
+
+    /// Returns a sentence for each kind of problem of this server: of the process, the source, and the content of the table.
+    fn problems(&self, now: &Arc<Published>) -> Vec<String> {
+        let of_server = self.shutdown().into_iter();
+        let of_server = of_server.chain(self.metrics.problems(now));
+        let of_server = of_server.map(|problem| problem.to_string());
+        let facts = self.metrics.facts.of(now);
+        of_server.chain(facts.problems.sentences()).collect()
     }
 }
 
-/// Maximum number of services, or of clusters, with a sentence of their own in a response.
-const MAX_SENTENCES: usize = 50;
-
-/// Returns a sentence for each service whose name waits for expected clusters (rule K8).
+/// Returns a line for each service whose name waits for expected clusters (rule K8).
 fn awaited_clusters(table: &Table) -> Vec<String> {
-    let sentence = |service: &Service| {
-        let (key, clusters) = (&service.key, list_clusters(service.awaited().iter()));
-        format!("the name of {key} is not answered; it waits for clusters: {clusters}")
-    };
-    let awaiting = table.awaiting_services().take(MAX_SENTENCES);
-    let mut sentences: Vec<String> = awaiting.map(sentence).collect();
-    let more = table.awaiting_count().saturating_sub(MAX_SENTENCES);
+    let awaiting = table.awaiting_services().take(MAX_LINES);
+    let problems = awaiting.flat_map(Service::problems);
+    let awaited = problems.filter(|problem| problem.kind == ProblemKind::AwaitedClusters);
+    let mut lines: Vec<String> = awaited.map(|problem| problem.to_string()).collect();
+    let more = table.awaiting_count().saturating_sub(MAX_LINES);
     if more > 0 {
-        sentences.push(format!(
-            "the names of {more} other services wait for clusters, too"
-        ));
+        let sentence = ProblemKind::AwaitedClusters.row().sentence;
+        lines.push(format!("{sentence}: {more} more services"));
     }
-    sentences
+    lines
 }
 
 async fn metrics(FromState(state): FromState<AdminState>) -> Response {

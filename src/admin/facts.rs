@@ -7,8 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::status;
-use crate::model::{Family, ProblemKind};
+use crate::model::{Problem, ProblemKind};
 use crate::report::EndpointState;
 use crate::table::{Published, ServiceKind, Table};
 
@@ -39,10 +38,40 @@ pub(super) struct TableFacts {
     pub(super) services: BTreeMap<ServiceKind, u32>,
     /// The numbers of endpoints by cluster and state.
     pub(super) endpoints: BTreeMap<(String, &'static str), u32>,
-    /// The numbers of problems of objects and services, including zeros.
-    pub(super) problems: BTreeMap<ProblemKind, u32>,
-    /// A sentence for each problem of the table.
-    pub(super) sentences: Vec<String>,
+    /// The problems of objects and services.
+    pub(super) problems: Groups,
+}
+
+/// Problems by kind: their number, and the first of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Groups(BTreeMap<ProblemKind, (u32, Problem)>);
+
+// === impl Groups ===
+
+impl Groups {
+    /// Adds a problem.
+    pub(super) fn add(&mut self, problem: &Problem) {
+        let group = self.0.entry(problem.kind);
+        let (count, first) = group.or_insert_with(|| (0, problem.clone()));
+        *count += 1;
+        if problem < first {
+            *first = problem.clone();
+        }
+    }
+
+    /// Returns the number of problems of a kind.
+    pub(super) fn count(&self, kind: ProblemKind) -> u32 {
+        self.0.get(&kind).map_or(0, |(count, _)| *count)
+    }
+
+    /// Returns a sentence for each kind of problem that somebody should look at.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
+        let serious = self.0.values().filter(|(_, first)| first.is_serious());
+        serious.map(|(count, first)| match count {
+            1 => first.to_string(),
+            _ => format!("{first}; and {} more", count - 1),
+        })
+    }
 }
 
 // === impl Facts ===
@@ -71,18 +100,13 @@ impl TableFacts {
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
         }
-        let families = [Family::Skipped, Family::Conflict, Family::State].into_iter();
-        let kinds = families.flat_map(ProblemKind::of_family);
-        let mut problems: BTreeMap<ProblemKind, u32> = kinds.map(|kind| (kind, 0)).collect();
-        for problem in table.problems() {
-            *problems.entry(problem.kind).or_default() += 1;
-        }
+        let mut problems = Groups::default();
+        table.problems().for_each(|problem| problems.add(&problem));
         Self {
             hash: table.answers_hash(),
             services,
             endpoints: count_endpoints(table),
             problems,
-            sentences: status::table_problems(table),
         }
     }
 }

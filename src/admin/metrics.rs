@@ -18,14 +18,22 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::facts::{Facts, TableFacts};
-use crate::model::Family;
+use super::facts::{Facts, Groups, TableFacts};
+use crate::clock::unix_seconds;
+use crate::model::problem::ROWS;
+use crate::model::{Family, Problem, ProblemKind};
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::source::Feeds;
 use crate::table::Published;
 use crate::table::publish::Reader;
 
-/// The sources of the metrics.
+/// A certificate with less time is a problem. It is the default of `prometheusRule.certificateDays` of the chart.
+const CERTIFICATE_DAYS: u64 = 7;
+
+/// Seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
+
+/// The sources of the metrics, and of the problems of the server.
 #[derive(Clone)]
 pub struct Metrics {
     /// The counters of the listeners.
@@ -188,7 +196,53 @@ impl Metrics {
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         page.published(&now, &facts)?;
         self.encode_source(page)?;
-        page.content(&facts)
+        let mut problems = facts.problems.clone();
+        self.problems(&now).iter().for_each(|one| problems.add(one));
+        page.content(&facts, &problems)
+    }
+
+    /// Returns the problems of the server: of its table as a whole, its source, its files and its process.
+    pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
+        let age = format!("its age is {} s", self.feeds.age().as_secs());
+        let since_start = |count: u64| format!("since the start: {count}");
+        let failures = [
+            (&self.snapshot_failures, ProblemKind::SnapshotFailed),
+            (&self.lost_log_lines, ProblemKind::LogLinesLost),
+        ];
+        let failures = failures.map(|(count, kind)| (count.load(Relaxed), kind));
+        let panics = (self.feeds.panic_count(), ProblemKind::SourcePanicked);
+        let mut problems = Vec::new();
+        if now.table.is_none() {
+            problems.push(Problem::new(ProblemKind::NoTable, "answering SERVFAIL"));
+        }
+        if now.is_expired {
+            let detail = format!("answering SERVFAIL; {age}");
+            problems.push(Problem::new(ProblemKind::TableExpired, detail));
+        }
+        if now.is_stale {
+            problems.push(Problem::new(ProblemKind::TableStale, age));
+        }
+        problems.extend(self.feeds.problems());
+        problems.extend(self.certificate_problem());
+        for (count, kind) in failures.into_iter().chain([panics]) {
+            if count > 0 {
+                problems.push(Problem::new(kind, since_start(count)));
+            }
+        }
+        problems
+    }
+
+    /// Returns the problem of the certificate of the encrypted listeners, if it expires soon or has expired.
+    fn certificate_problem(&self) -> Option<Problem> {
+        let expiry = self.certificate_expiry.as_ref()?.load(Relaxed);
+        match expiry.checked_sub(u64::from(unix_seconds())) {
+            None => Some(Problem::new(ProblemKind::CertificateExpired, "")),
+            Some(left) if left < CERTIFICATE_DAYS * DAY => {
+                let detail = format!("in {} days", left / DAY);
+                Some(Problem::new(ProblemKind::CertificateExpires, detail))
+            }
+            Some(_) => None,
+        }
     }
 
     /// Writes the state of the source.
@@ -235,8 +289,8 @@ impl Page<'_, '_> {
         self.gauge("table_expired", help, expired)
     }
 
-    /// Writes the numbers of services, endpoints, skipped objects and conflicts.
-    fn content(&mut self, facts: &TableFacts) -> fmt::Result {
+    /// Writes the numbers of services, endpoints and problems.
+    fn content(&mut self, facts: &TableFacts, problems: &Groups) -> fmt::Result {
         let count = |count: &u32| f64::from(*count);
         let services = facts.services.iter();
         let services = services.map(|(kind, n)| ([("kind", kind.name())], count(n)));
@@ -246,14 +300,17 @@ impl Page<'_, '_> {
             (labels, count(n))
         });
         self.gauges("endpoints", "Endpoints by cluster and state", endpoints)?;
-        let of_family = |label: &'static str, family: Family| {
-            let problems = facts.problems.iter();
-            let problems = problems.filter(move |(kind, _)| kind.row().family == family);
-            problems.map(move |(kind, n)| ([(label, kind.name())], count(n)))
+        let value = |label, kind: ProblemKind| {
+            let count = f64::from(problems.count(kind));
+            ([(label, kind.name())], count)
         };
-        let skipped = of_family("reason", Family::Skipped);
+        let all = ROWS.iter().map(|row| value("kind", row.kind));
+        self.gauges("problems", "Problems by kind", all)?;
+        let skipped = ProblemKind::of_family(Family::Skipped);
+        let skipped = skipped.map(|kind| value("reason", kind));
         self.gauges("skipped_objects", "Skipped objects by reason", skipped)?;
-        let conflicts = of_family("kind", Family::Conflict);
+        let conflicts = ProblemKind::of_family(Family::Conflict);
+        let conflicts = conflicts.map(|kind| value("kind", kind));
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
     }
 }

@@ -637,6 +637,16 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_has_a_section_of_the_manual() {
+        let manual = include_str!("../../charts/global-dns/docs/src/problems.md");
+        let sections: Vec<&str> = manual
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .collect();
+        assert_eq!(sections, ROWS.map(|row| row.name));
+    }
+
+    #[test]
     fn sentence_names_subject_and_detail() {
         let bare = Problem::new(ProblemKind::NoTable, "");
         assert_eq!(bare.to_string(), "No complete table yet");

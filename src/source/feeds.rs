@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Events;
 use crate::heartbeat::Heartbeat;
-use crate::model::{Line, Mcs, Namespace, Watch};
+use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Watch};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
@@ -264,22 +264,22 @@ impl Feeds {
             .elapsed()
     }
 
-    /// Returns a sentence for each problem: feeds that are not listed yet, failures, and held lists.
-    pub fn problems(&self) -> Vec<String> {
-        let sentences = |(feed, state): (&Feed, &FeedState)| {
-            let mut problems = state.failures();
-            if !state.is_listed {
-                let why = problems.concat();
-                let colon = if why.is_empty() { "" } else { ": " };
-                problems = vec![format!("not listed yet{colon}{why}")];
-            }
-            problems.extend(state.held.clone());
+    /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists.
+    pub fn problems(&self) -> Vec<Problem> {
+        let problems = |(feed, state): (&Feed, &FeedState)| {
+            let of = |kind, detail: String| Problem::new(kind, detail).of_name(feed.to_string());
+            let failures = state.failures();
+            let mut problems: Vec<Problem> = if state.is_listed {
+                let failed = |failure| of(ProblemKind::SourceFailed, failure);
+                failures.into_iter().map(failed).collect()
+            } else {
+                vec![of(ProblemKind::NotListed, failures.join("; "))]
+            };
+            let held = state.held.clone();
+            problems.extend(held.map(|reason| of(ProblemKind::ListHeld, reason)));
             problems
-                .into_iter()
-                .map(|sentence| format!("{feed}: {sentence}"))
-                .collect::<Vec<_>>()
         };
-        self.state.lock().feeds.iter().flat_map(sentences).collect()
+        self.state.lock().feeds.iter().flat_map(problems).collect()
     }
 
     /// Returns a sentence for each current failure of a feed.
@@ -377,19 +377,20 @@ mod tests {
         let feeds = Feeds::new(&[], Mcs::Off);
         let feed = feeds.all().pop_first().unwrap();
         let of_feed = || -> Vec<String> {
-            let mut problems = feeds.problems();
-            problems.retain(|problem| problem.starts_with(&feed.to_string()));
-            problems
+            let problems = feeds.problems().into_iter();
+            let own = problems.filter(|one| one.subject() == feed.to_string());
+            own.map(|one| format!("{}: {}", one.kind, one.detail))
+                .collect()
         };
         assert!(feeds.note_list_failure(&feed, "refused"));
-        assert_eq!(of_feed(), [format!("{feed}: not listed yet: refused")]);
+        assert_eq!(of_feed(), ["not-listed: refused"]);
         feeds.note_listed(&feed);
         assert!(of_feed().is_empty());
 
         assert!(feeds.note_list_failure(&feed, "refused"));
         feeds.note_activity(&feed);
         let expected = format!("{feed}: the last list failed: refused");
-        assert_eq!(of_feed(), feeds.failures());
+        assert_eq!(of_feed(), ["source-failed: the last list failed: refused"]);
         assert_eq!(feeds.failures(), [expected]);
         // Activity on the watch does not cause a second warning.
         assert!(!feeds.note_list_failure(&feed, "refused"));

@@ -261,7 +261,7 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         ready.status == 200
             && ready
                 .body
-                .contains("orders/db is not answered; it waits for clusters: north"),
+                .contains("orders/db: not answered; waits for north"),
         "{}",
         ready.body
     );

@@ -85,7 +85,7 @@ fn answers_from_snapshot() -> Result<()> {
         );
         let text = second.readyz()?.body;
         ensure!(
-            text.starts_with("ok\nanswering from a snapshot; its age is "),
+            text.starts_with("ok\nTable comes from a snapshot: its age is "),
             "/readyz returned {text}"
         );
         // After the API server recovers, the table is no longer stale.
@@ -125,7 +125,7 @@ fn waits_without_snapshot() -> Result<()> {
         // There is no event to wait for.
         thread::sleep(Duration::from_secs(2));
         let Page { status, body: text } = second.readyz()?;
-        let expected = "no complete table yet\n";
+        let expected = "No complete table yet: answering SERVFAIL\n";
         ensure!(
             status == 503 && text.starts_with(expected),
             "/readyz returned {status}: {text}"

@@ -309,7 +309,7 @@ fn snapshot_and_its_replacement_are_events() {
     assert_eq!(status["state"], "stale");
     let problems = status["problems"].to_string();
     assert!(
-        problems.contains("answering from a snapshot; its age is "),
+        problems.contains("Table comes from a snapshot: its age is "),
         "{problems}"
     );
     // A change that happened meanwhile is a change of answers.

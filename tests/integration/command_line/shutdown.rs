@@ -28,7 +28,7 @@ fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
         let sent = Instant::now();
         server.signal(signal);
         let page = wait_for_not_ready(&server);
-        assert_eq!(page.body, "shutting down\n");
+        assert_eq!(page.body, "Server is shutting down\n");
         assert_eq!(server.admin("/livez").status, 200);
         for over in [Transport::Udp, Transport::Tcp] {
             let reply = server.ask("db.prod.global. A", over);

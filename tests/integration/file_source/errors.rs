@@ -387,7 +387,7 @@ fn too_old_table_is_servfail_until_its_source_works_again() {
     let ready = server.admin("/readyz");
     // The server stays ready: without a ready replica, clients would not receive the SERVFAIL.
     assert_eq!(ready.status, 200);
-    let first = "ok\nthe table is older than --max-stale: answering SERVFAIL; its age is ";
+    let first = "ok\nTable is older than --max-stale: answering SERVFAIL; its age is ";
     assert!(ready.body.starts_with(first), "{}", ready.body);
     assert_eq!(server.metric("global_dns_table_expired"), 1.0);
     assert_eq!(server.api("/api/v1/table")["expired"], true);

@@ -130,8 +130,8 @@ fn name_that_waits_for_clusters_is_answered_with_servfail_and_not_ready() {
     let page = server.admin("/readyz");
     assert_eq!(page.status, 200);
     for sentence in [
-        "the name of prod/db is not answered; it waits for clusters: north",
-        "the name of prod/new is not answered; it waits for clusters: east",
+        "Name waits for expected clusters: prod/db: not answered; waits for north",
+        "Name waits for expected clusters: prod/new: not answered; waits for east",
     ] {
         assert!(page.body.contains(sentence), "{}", page.body);
     }

@@ -154,8 +154,7 @@ fn explain_shows_why_a_short_name_has_no_owner() {
             assert_eq!(ended.code, Some(3), "{}", ended.stderr);
             for part in [
                 "is a short name without an owner",
-                "namespaces prod, shop have a service 'db', and no flag assigns the short name to one of them",
-                "--short-name db=NAMESPACE",
+                "--short-name SERVICE=NAMESPACE",
                 "short-name  db  claimed by namespaces prod, shop",
             ] {
                 assert!(ended.stdout.contains(part), "{}", ended.stdout);
