@@ -15,10 +15,8 @@ mod limits;
 mod liveness;
 mod metrics;
 mod page;
+mod state;
 mod status;
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
@@ -28,7 +26,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use serde::Deserialize;
-use tokio::runtime::Handle;
 
 use document::{Documents, Form};
 pub use facts::Facts;
@@ -36,37 +33,13 @@ pub use host::{ApiHost, ApiHosts, InvalidHost};
 use limits::Limits;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
+pub use state::AdminState;
 
 use crate::explain::{Context, Observer, Subject};
-use crate::model::{ClusterName, Namespace, Problem, ProblemKind};
+use crate::model::ProblemKind;
 use crate::report::ConflictList;
-use crate::source::Feeds;
-use crate::table::publish::Reader;
-use crate::table::{Published, Service, Table};
+use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
-
-/// The state that the handlers share.
-#[derive(Clone)]
-pub struct AdminState {
-    /// The current table.
-    pub reader: Reader,
-    /// The zones that are served.
-    pub zones: Arc<Zones>,
-    /// `--cluster-name`.
-    pub cluster_name: ClusterName,
-    /// The namespaces of `--namespace`; empty: all.
-    pub namespaces: Arc<[Namespace]>,
-    /// The state of the feeds.
-    pub feeds: Feeds,
-    /// The metrics.
-    pub metrics: Metrics,
-    /// Set when the process has received a signal to terminate.
-    pub draining: Arc<AtomicBool>,
-    /// The loops that must make progress.
-    pub liveness: Liveness,
-    /// The runtime of the API. It also renders the metrics, so that nothing delays a probe.
-    pub api_runtime: Handle,
-}
 
 // === Routes ===
 
@@ -126,23 +99,6 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
 
 /// Maximum number of services with a line of their own in `/readyz`.
 const MAX_LINES: usize = 50;
-
-impl AdminState {
-    /// Returns the problem that the server is shutting down, if it is.
-    fn shutdown(&self) -> Option<Problem> {
-        let is_draining = self.draining.load(Ordering::Relaxed);
-        is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
-    }
-
-    /// Returns a sentence for each kind of problem of this server: of the process, the source, and the content of the table.
-    fn problems(&self, now: &Arc<Published>) -> Vec<String> {
-        let of_server = self.shutdown().into_iter();
-        let of_server = of_server.chain(self.metrics.problems(now));
-        let of_server = of_server.map(|problem| problem.to_string());
-        let facts = self.metrics.facts.of(now);
-        of_server.chain(facts.problems.sentences()).collect()
-    }
-}
 
 /// Returns a line for each service whose name waits for expected clusters (rule K8).
 fn awaited_clusters(table: &Table) -> Vec<String> {

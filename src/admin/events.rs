@@ -24,7 +24,8 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use super::AdminState;
+use super::limits::EVENT_STREAM;
+use super::state::AdminState;
 use crate::report::SchemaVersion;
 use crate::report::events::EventsReport;
 use crate::server::Lifetime;
@@ -33,8 +34,6 @@ use crate::source::events::{Latest, MAX_EVENTS, TableState};
 
 /// The ID of the last event that a client received, which a browser sends when it connects again.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
-pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Maximum number of open streams of a listener: half of the connections that one address may have, so that a
 /// port-forward has room for other requests.

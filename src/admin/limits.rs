@@ -19,7 +19,8 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::events::EVENT_STREAM;
+/// The content type of server-sent events.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// Maximum number of requests whose responses are not completely sent. One address may have as many connections
 /// (`server/http.rs`), and loses its oldest one then, so that readers of other addresses are refused at most.

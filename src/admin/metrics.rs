@@ -5,6 +5,7 @@
 //! the cluster name: only the largest clusters have series of their own. Its label is `remote_cluster`, because `cluster` usually identifies the scraped cluster in a fleet, and labels of a series take
 //! precedence over external labels of Prometheus.
 
+mod page;
 mod process;
 
 use std::fmt;
@@ -12,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+
+use page::Page;
 
 use super::facts::{Facts, Groups, TableFacts};
 use crate::clock::unix_seconds;
@@ -263,10 +264,7 @@ impl Metrics {
     }
 }
 
-/// The metrics page.
-struct Page<'p, 'e>(&'p mut DescriptorEncoder<'e>);
-
-// === impl Page: the table ===
+// === impl Page ===
 
 impl Page<'_, '_> {
     /// Writes the state of the current table.
@@ -312,55 +310,5 @@ impl Page<'_, '_> {
         let conflicts = ProblemKind::of_family(Family::Conflict);
         let conflicts = conflicts.map(|kind| value("kind", kind));
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
-    }
-}
-
-// === impl Page: one metric ===
-
-impl Page<'_, '_> {
-    /// Writes a counter without labels. `_total` is added to the name.
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)
-    }
-
-    /// Writes a gauge without labels.
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let metric = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(value).encode(metric)
-    }
-
-    /// Writes a counter with one value for each set of labels. `_total` is added to the name.
-    fn counters<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (L, u64)>,
-    ) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Counter)?;
-        values.into_iter().try_for_each(|(labels, value)| {
-            ConstCounter::new(value).encode(family.encode_family(&labels)?)
-        })
-    }
-
-    /// Writes a gauge with one value for each set of labels.
-    fn gauges<L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        values: impl IntoIterator<Item = (L, f64)>,
-    ) -> fmt::Result {
-        let mut family = self
-            .0
-            .encode_descriptor(name, help, None, MetricType::Gauge)?;
-        values.into_iter().try_for_each(|(labels, value)| {
-            ConstGauge::new(value).encode(family.encode_family(&labels)?)
-        })
     }
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State as FromState;
 use serde::Serialize;
 
-use super::AdminState;
+use super::state::AdminState;
 use crate::VERSION;
 use crate::report::SchemaVersion;
 use crate::table::Published;

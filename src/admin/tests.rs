@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
 use axum::http::header::{HOST, RETRY_AFTER};
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tower::ServiceExt as _;
 
 use super::facts::MAX_CLUSTERS;
@@ -16,6 +18,7 @@ use super::*;
 use crate::model::Mcs;
 use crate::report::Report;
 use crate::server::counters::CounterSet;
+use crate::source::Feeds;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, local, mirror, service_mirror, table, zones};

@@ -1,6 +1,7 @@
 //! Architecture rules, checked in the source text: dependencies between modules and files, and pure modules. The modules below
 //! check the users of outside crates and the layout of the repository.
 
+mod circles;
 mod crates;
 mod layout;
 mod source;

@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-use super::Page;
+use super::page::Page;
 
 /// The collector of the metrics of this process. The registry adds the prefix `process`.
 #[derive(Debug)]
