@@ -13,13 +13,13 @@ pub mod dns_client;
 mod documentation;
 pub mod end_to_end;
 mod failover;
-mod gateways;
 mod imports;
 mod links;
 mod mirrors;
 mod names;
 pub mod objects;
 pub mod permissions;
+mod problems;
 mod report;
 pub mod resolv_conf;
 mod root;
@@ -209,6 +209,7 @@ pub fn check(facts: &Facts) -> Diagnosis {
         permissions::check(&facts.api),
         mirrors::check(facts),
         imports::check(&facts.table, facts.mcs),
+        problems::check(facts),
         names::check(facts),
         failover::check(facts),
         dns::check(&facts.dns),

@@ -5,24 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::imports::count_imports;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
 use super::{Check, Facts, Finding, count, links, list_some};
-use crate::model::{ClusterName, Hostname, ObjectRef, Problem, ProblemKind, Text};
+use crate::model::{ClusterName, ObjectRef, ProblemKind, Text};
 use crate::report::ConflictReport;
 use crate::table::{Endpoint, Rules, ServiceKind, Table};
-
-/// Hint for headless mirrors without endpoint mirrors.
-const NO_ENDPOINT_MIRRORS: &str = "no pod with a hostname is ready in the other cluster, or Linkerd's mirror controller lost \
-                                   the endpoint mirrors; it restores them at the next change there or within ten minutes";
-/// Hint for hosts that headless mirrors list without endpoint mirrors.
-const MISSING_HOSTS: &str = "these hosts are not answered; global-dns explain NAME shows whether another object has the name \
-                             of the endpoint mirror; if not, restart the link's controller and update Linkerd: before \
-                             edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless Services of one \
-                             name";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     [
         check_mirroring(facts),
         check_each_mirror(facts),
-        super::gateways::check(&facts.table, &facts.mirror_slices),
+        gateways(facts),
     ]
     .concat()
 }
@@ -49,12 +40,31 @@ fn check_mirroring(facts: &Facts) -> Vec<Finding> {
     ]
 }
 
+/// Prints the gateways that are down, and Services without a ready endpoint.
+fn gateways(facts: &Facts) -> Vec<Finding> {
+    match &facts.table {
+        Ok(table) if mirror_endpoints(table).next().is_none() => {
+            Check::Gateways.problems(table, "there are no gateways")
+        }
+        Ok(table) => Check::Gateways.problems(table, "no gateway is down"),
+        Err(reason) => vec![Check::Gateways.not_checked("gateways", reason)],
+    }
+}
+
 /// Checks each mirror.
 fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
     let (table, slices, ports) = (&facts.table, &facts.mirror_slices, &facts.mirror_ports);
     let overwritten = "overwritten headless mirrors";
-    vec![
-        Check::EndpointMirrors.check("missing endpoint mirrors", table, endpoint_mirrors),
+    let endpoint_mirrors = match table {
+        Ok(table) => {
+            let none = "every headless mirror has endpoint mirrors";
+            Check::EndpointMirrors.problems(table, none)
+        }
+        Err(reason) => {
+            vec![Check::EndpointMirrors.not_checked("missing endpoint mirrors", reason)]
+        }
+    };
+    let others = vec![
         Check::ClobberedMirrors.check_both(overwritten, table, slices, |table, slices| {
             overwritten_mirrors(table, slices)
         }),
@@ -72,7 +82,8 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
         Check::OpaquePorts.check_both("opaque ports", table, ports, |table, ports| {
             opaque_ports(table, ports)
         }),
-    ]
+    ];
+    [endpoint_mirrors, others].concat()
 }
 
 /// Returns the endpoints that come from mirrors.
@@ -124,18 +135,9 @@ fn mirrors(table: &Table) -> Finding {
 fn headless_mirroring(table: &Table) -> Finding {
     const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
                         use a StatefulSet with the exported Service as its serviceName";
-    const MIXED_HINT: &str = "export the service in the same way in every cluster: global-dns explain NAME shows the kind in each cluster";
-    let is_kind = |problem: &&Problem| problem.kind == ProblemKind::Kind;
-    let mixed = table.conflicts().filter(is_kind);
-    let mixed: BTreeSet<String> = mixed
-        .map(|conflict| format!("{} is {}", conflict.subject(), conflict.detail))
-        .collect();
-    if !mixed.is_empty() {
-        let hint = match headless_mirrors(table).next() {
-            Some(_) => HINT,
-            None => MIXED_HINT,
-        };
-        return Check::HeadlessMirroring.yellow(list_some(mixed), hint);
+    let mut mixed = Check::HeadlessMirroring.problems(table, "").into_iter();
+    if let Some(mixed) = mixed.find(|finding| finding.hint.is_some()) {
+        return mixed;
     }
     match (headless_mirrors(table).next(), other_mirrors(table)) {
         (None, 0) if count_imports(table).0 > 0 => {
@@ -189,63 +191,6 @@ fn clusters_of_mirrors(table: &Table) -> impl Iterator<Item = ClusterName> {
     let headless = headless_mirrors(table).map(|(cluster, _)| cluster.clone());
     let endpoints = mirror_endpoints(table).filter_map(|endpoint| endpoint.cluster.clone());
     headless.chain(endpoints)
-}
-
-/// Checks headless mirrors without endpoint mirrors, and hosts that headless mirrors list without an endpoint mirror.
-fn endpoint_mirrors(table: &Table) -> Finding {
-    let missing = missing_hosts(table);
-    let empty = empty_mirrors(table, &missing);
-    let empty = (!empty.is_empty()).then(|| {
-        let count = count(empty.len(), "headless mirror");
-        format!("{count} without endpoint mirrors: {}", list_some(empty))
-    });
-    let describe = |(mirror, hosts): (&&ObjectRef, &Vec<&Hostname>)| {
-        format!("{mirror} lists {}", list_some(hosts))
-    };
-    let hosts = (!missing.is_empty()).then(|| {
-        let hosts = count(missing.values().map(Vec::len).sum(), "host");
-        let mirrors = list_some(missing.iter().map(describe));
-        format!("{hosts} without endpoint mirror: {mirrors}")
-    });
-    let hint = if hosts.is_some() {
-        MISSING_HOSTS
-    } else {
-        NO_ENDPOINT_MIRRORS
-    };
-    let sentences: Vec<String> = empty.into_iter().chain(hosts).collect();
-    if sentences.is_empty() {
-        Check::EndpointMirrors.green("every headless mirror has endpoint mirrors")
-    } else {
-        Check::EndpointMirrors.yellow(sentences.join("; "), hint)
-    }
-}
-
-/// Returns the hosts without an endpoint mirror, by the headless mirrors that list them.
-fn missing_hosts(table: &Table) -> BTreeMap<&ObjectRef, Vec<&Hostname>> {
-    let mut missing: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for host in table.services().flat_map(|service| &service.missing) {
-        let hosts = missing.entry(&host.mirror).or_default();
-        hosts.push(&host.hostname);
-    }
-    missing
-}
-
-/// Returns the headless mirrors without an endpoint, sorted. Mirrors in `missing` are not among them.
-fn empty_mirrors<'t>(
-    table: &'t Table,
-    missing: &BTreeMap<&ObjectRef, Vec<&Hostname>>,
-) -> Vec<&'t ObjectRef> {
-    let mut empty: Vec<&ObjectRef> = Vec::new();
-    for service in table.services() {
-        let is_empty = |(cluster, _): &&(ClusterName, ObjectRef)| {
-            service.in_cluster(cluster.as_str()).is_empty()
-        };
-        let mirrors = service.mirrors.iter().filter(is_empty);
-        empty.extend(mirrors.map(|(_, object)| object));
-    }
-    empty.retain(|object| !missing.contains_key(object));
-    empty.sort();
-    empty
 }
 
 /// Returns the namespaces and names of the headless mirrors that are used.

@@ -1,51 +1,16 @@
-//! Checks of the names that are served: conflicts, skipped objects, sizes of answers.
+//! The check of the sizes of answers.
 
-use std::collections::BTreeSet;
-
-use super::objects::Link;
-use super::{Check, Fact, Facts, Finding, count, list_some};
-use crate::model::{Problem, ProblemKind};
+use super::{Check, Facts, Finding, list_some};
 use crate::table::Table;
 use crate::wire::whole_answer;
 use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let table = match &facts.table {
-        Ok(table) => table,
-        Err(reason) => {
-            return vec![
-                Check::ShortNames.not_checked("short names", reason),
-                Check::Conflicts.not_checked("other conflicts", reason),
-                Check::SkippedObjects.not_checked("skipped objects", reason),
-                Check::AnswerSizes.not_checked("answer sizes", reason),
-            ];
-        }
-    };
     vec![
-        short_names(table),
-        conflicts(table, &facts.links),
-        skipped(table),
-        answer_sizes(table, &facts.zones),
+        Check::AnswerSizes.check("answer sizes", &facts.table, |table| {
+            answer_sizes(table, &facts.zones)
+        }),
     ]
-}
-
-/// Checks short names. A contested one is NXDOMAIN, and any namespace can contest one that is not pinned.
-fn short_names(table: &Table) -> Finding {
-    let is_contested = |problem: &&Problem| problem.kind == ProblemKind::ShortName;
-    let contested: BTreeSet<String> = table
-        .conflicts()
-        .filter(is_contested)
-        .map(|c| format!("'{}' is {}", c.subject(), c.detail))
-        .collect();
-    if contested.is_empty() {
-        Check::ShortNames.green("no short name is contested")
-    } else {
-        Check::ShortNames.red(
-            list_some(contested),
-            "set the owner with the same flags in every cluster: --short-name SERVICE=NAMESPACE, --default-namespace, or \
-             --short-names pinned",
-        )
-    }
 }
 
 /// Checks the sizes of answers.
@@ -91,61 +56,4 @@ fn long_answers(name: &str, table: &Table, zones: &Zones) -> Vec<String> {
         (octets > usize::from(u16::MAX)).then(|| format!("{name} {rtype} ({octets} octets)"))
     });
     long.collect()
-}
-
-/// Checks conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
-/// `not-exported` conflicts are unreliable.
-fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Finding {
-    let mut links = links.iter().flatten();
-    let own_selector = links.find(|link| link.has_own_selector);
-    let is_checked = |conflict: &&Problem| {
-        let is_unknown = conflict.kind == ProblemKind::NotExported && own_selector.is_some();
-        !is_unknown && !has_own_check(conflict.kind)
-    };
-    let conflicts: BTreeSet<&Problem> = table.conflicts().filter(is_checked).collect();
-    let describe = |c: &&Problem| format!("{} ({}: {})", c.subject(), c.kind.name(), c.detail);
-    match (conflicts.is_empty(), own_selector) {
-        (true, None) => Check::Conflicts.green("there are no other conflicts"),
-        (true, Some(link)) => Check::Conflicts.green(format!(
-            "there are no other conflicts; not-exported is not checked, because the Link of cluster '{}' selects exported \
-             Services by other labels",
-            link.cluster
-        )),
-        (false, _) => Check::Conflicts.yellow(
-            format!(
-                "{}: {}",
-                count(conflicts.len(), "conflict"),
-                list_some(conflicts.iter().map(describe))
-            ),
-            "global-dns table lists all conflicts, and global-dns explain NAME those of one name",
-        ),
-    }
-}
-
-/// Returns whether another check reports conflicts of this kind.
-fn has_own_check(kind: ProblemKind) -> bool {
-    matches!(
-        kind,
-        ProblemKind::ShortName | ProblemKind::Kind | ProblemKind::Identity
-    )
-}
-
-/// Checks skipped objects.
-fn skipped(table: &Table) -> Finding {
-    let problems = table.skipped().filter(|problem| problem.is_serious());
-    let problems: BTreeSet<String> = problems
-        .map(|problem| format!("{} ({})", problem.subject(), problem.kind))
-        .collect();
-    if problems.is_empty() {
-        Check::SkippedObjects.green("no object is skipped")
-    } else {
-        Check::SkippedObjects.yellow(
-            format!(
-                "{} skipped: {}",
-                count(problems.len(), "object"),
-                list_some(problems)
-            ),
-            "global-dns table describes the problem of each object",
-        )
-    }
 }

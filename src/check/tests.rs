@@ -13,7 +13,8 @@ use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::report::ConflictReport;
 use crate::testing::{
-    endpoint, federated, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
+    backends, endpoint, federated, gateway, listing, local, mirror, rules, service_mirror,
+    table_by, zones,
 };
 use crate::wire::Rcode;
 use crate::zone::RecordType;
@@ -350,7 +351,8 @@ fn service_that_is_headless_in_some_clusters_only_is_yellow() {
     objects.push(other_mirror("prod", "db", "north"));
     let mut facts = facts(&objects);
     facts.links = Ok(links(&["east", "west", "north"]));
-    let sentence = "prod/db is headless in east, west, but of another kind in north: omitted from the name of the service";
+    let sentence = "Service differs in kind between clusters: prod/db: headless in east, west, but of another kind in north: omitted from the \
+                    name of the service";
     assert_eq!(findings(&facts, Check::HeadlessMirroring), yellow(sentence));
     // The check `conflicts` does not report it again.
     assert_eq!(
@@ -370,7 +372,8 @@ fn service_in_kinds_that_cannot_be_combined_is_yellow_without_a_headless_mirror(
         federated("prod", "web", "10.96.0.9", "web@east,web@west"),
         other_mirror("prod", "web", "north"),
     ];
-    let sentence = "prod/web is federated in east, west, but of another kind in north: omitted from the name of the service";
+    let sentence = "Service differs in kind between clusters: prod/web: federated in east, west, but of another kind in north: omitted from \
+                    the name of the service";
     let found = findings(&facts(&objects), Check::HeadlessMirroring);
     assert_eq!(found, yellow(sentence));
 }
@@ -428,7 +431,7 @@ fn headless_mirrors_without_endpoint_mirrors_are_yellow() {
     let mut objects = healthy();
     objects.push(mirror("prod", "cache", "east"));
     let found = findings(&facts(&objects), Check::EndpointMirrors);
-    let sentence = "1 headless mirror without endpoint mirrors: Service/prod/cache-east";
+    let sentence = "Headless mirror without endpoint mirrors: Service/prod/cache-east: no host of cluster 'east'";
     assert_eq!(found, yellow(sentence));
     let found = findings(&facts(&healthy()), Check::EndpointMirrors);
     assert_eq!(found, green("every headless mirror has endpoint mirrors"));
@@ -444,16 +447,17 @@ fn hosts_without_an_endpoint_mirror_are_yellow() {
     ];
     objects.push(listing("prod", "db-east", &hosts));
     let found = findings(&facts(&objects), Check::EndpointMirrors);
-    let lost = "2 hosts without endpoint mirror: Service/prod/db-east lists db-1, db-2";
+    let lost = "Hosts without endpoint mirror: Service/prod/db-east: lists db-1 (10.96.1.2), db-2 (10.96.1.3)";
     assert_eq!(found, yellow(lost));
     // A mirror with only missing hosts does not count as one without endpoint mirrors.
     objects.push(mirror("prod", "idle", "west"));
     objects.push(mirror("prod", "cache", "east"));
     objects.push(listing("prod", "cache-east", &[("c-0", "10.96.1.7")]));
-    let both = "1 headless mirror without endpoint mirrors: Service/prod/idle-west; 3 hosts without endpoint mirror: \
-                Service/prod/cache-east lists c-0, Service/prod/db-east lists db-1, db-2";
+    let empty = "Headless mirror without endpoint mirrors: Service/prod/idle-west: no host of cluster 'west'";
+    let lost = "Hosts without endpoint mirror: Service/prod/cache-east: lists c-0 (10.96.1.7), Service/prod/db-east: lists db-1 \
+                (10.96.1.2), db-2 (10.96.1.3)";
     let found = findings(&facts(&objects), Check::EndpointMirrors);
-    assert_eq!(found, yellow(both));
+    assert_eq!(found, [yellow(empty), yellow(lost)].concat());
 }
 
 #[test]
@@ -677,7 +681,7 @@ fn gateways_that_are_down_are_yellow() {
     objects.push(endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]));
     objects.push(gateway("prod", "db-1-west", false));
     let found = findings(&facts(&objects), Check::Gateways);
-    let sentence = "gateway down: cluster 'west' (1 of 2 endpoints)";
+    let sentence = "Gateway is down: prod/db: cluster 'west': db-1";
     assert_eq!(found, yellow(sentence));
     let found = findings(&facts(&healthy()), Check::Gateways);
     assert_eq!(found, green("no gateway is down"));
@@ -689,20 +693,11 @@ fn gateway_that_is_down_differs_from_a_service_without_ready_endpoints() {
     let mut objects = healthy();
     objects.push(service_mirror("prod", "pay", "north", "10.96.3.1"));
     objects.push(service_mirror("prod", "web", "south", "10.96.4.1"));
-    let mut facts = facts(&objects);
-    facts.mirror_slices = Ok(vec![MirrorSlice {
-        namespace: "prod".to_owned(),
-        service: "web-south".to_owned(),
-        without_hostname: Vec::new(),
-    }]);
-    let down = "gateway down: cluster 'south' (1 of 1 endpoint)";
-    let empty = "no endpoint is ready in the other cluster: Service/prod/pay-north";
+    objects.push(backends("prod", "web-south", true, false));
+    let down = "Gateway is down: prod/web: cluster 'south': its cluster IP";
+    let empty = "Service has no ready endpoint: prod/pay: cluster 'north': its cluster IP";
     let expected = [yellow(down), yellow(empty)].concat();
-    assert_eq!(findings(&facts, Check::Gateways), expected);
-    facts.mirror_slices = Err(NotChecked::new("403 Forbidden", "grant it"));
-    let sentence = "gateway down, or no endpoint is ready in the other cluster: Service/prod/pay-north, \
-                    Service/prod/web-south";
-    assert_eq!(findings(&facts, Check::Gateways), yellow(sentence));
+    assert_eq!(findings(&facts(&objects), Check::Gateways), expected);
 }
 
 // === Names ===
@@ -713,8 +708,7 @@ fn contested_short_name_is_red_unless_it_is_pinned() {
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));
     let found = findings(&facts(&objects), Check::ShortNames);
-    let sentence =
-        "'db' is claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN";
+    let sentence = "Short name is ambiguous: db: claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN";
     assert_eq!(found, red(sentence));
     let mut pinned = rules();
     let pin = ("db".parse().unwrap(), "shop".parse().unwrap());
@@ -728,7 +722,7 @@ fn other_conflicts_are_yellow() {
     let mut objects = healthy();
     objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
     let found = findings(&facts(&objects), Check::Conflicts);
-    let sentence = "1 conflict: prod/db (not-exported: cluster 'hub' is a member here only: its Service is not exported)";
+    let sentence = "Member is not exported: prod/db: cluster 'hub' is a member here only: its Service is not exported";
     assert_eq!(found, yellow(sentence));
 }
 
@@ -745,7 +739,8 @@ fn not_exported_is_ignored_if_a_link_has_its_own_selector() {
     let annotations = &mut objects[0]["metadata"]["annotations"];
     annotations["global-dns/ttl"] = json!("soon");
     facts.table = Ok(table_by(&facts.rules, &objects));
-    let sentence = "1 conflict: prod/db (annotation: annotation global-dns/ttl=soon is invalid)";
+    let sentence =
+        "Annotations differ or are invalid: prod/db: annotation global-dns/ttl=soon is invalid";
     assert_eq!(findings(&facts, Check::Conflicts), yellow(sentence));
 }
 
@@ -759,7 +754,9 @@ fn only_unusable_objects_are_yellow() {
     let found = findings(&facts(&objects), Check::SkippedObjects);
     assert_eq!(
         found,
-        yellow("1 object skipped: Service/prod/db-9-east (bad-address)")
+        yellow(
+            "Address cannot be used: Service/prod/db-9-east: '0.0.0.0' is not the address of a host"
+        )
     );
 }
 

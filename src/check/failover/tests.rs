@@ -24,8 +24,14 @@ fn own(key: &str, value: &str) -> Value {
 }
 
 fn orders(objects: &[Value]) -> (Health, String) {
-    let finding = failover_orders(&table(objects), &[], &rules());
-    (finding.health, finding.sentence.into())
+    orders_of(&table(objects), &[], &rules())
+}
+
+/// Returns the only finding about failover orders.
+fn orders_of(table: &Table, links: &[Link], rules: &Rules) -> (Health, String) {
+    let findings = failover_orders(table, links, rules);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    (findings[0].health, findings[0].sentence.to_string())
 }
 
 fn green(sentence: &str) -> (Health, String) {
@@ -61,12 +67,13 @@ fn unknown_cluster_is_yellow_unless_it_has_a_link() {
     };
     let mut rules = rules();
     let links = [link];
-    let finding = failover_orders(&table(&objects), &links, &rules);
-    assert_eq!(finding.health, Health::Green);
+    assert_eq!(orders_of(&table(&objects), &links, &rules).0, Health::Green);
     // An excluded cluster never answers.
     rules.excluded_clusters.insert("mars".parse().unwrap());
-    let finding = failover_orders(&table(&objects), &links, &rules);
-    assert_eq!(finding.sentence, sentence);
+    assert_eq!(
+        orders_of(&table(&objects), &links, &rules),
+        yellow(sentence)
+    );
 }
 
 #[test]
@@ -84,7 +91,7 @@ fn service_that_does_not_answer_from_its_first_step_is_yellow() {
     objects.push(gateway("prod", "db-0-east", false));
     assert_eq!(
         orders(&objects),
-        yellow("prod/db answers from step 2 of east:west, west")
+        yellow("Standby step of the failover order answers: prod/db: step 2 of east:west, west")
     );
 }
 
@@ -96,28 +103,33 @@ fn order_that_cannot_apply_is_yellow() {
     assert_eq!(
         orders(&[flat("east"), flat("west"), order.clone()]),
         yellow(
-            "prod/db: east:west has steps after 'east', which is in a flat network and always alive"
+            "Later steps of the failover order are not reached: prod/db: east:west: step east is in a flat network, which is \
+             alive while its mirror exists"
         )
     );
     let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
     assert_eq!(
         orders(&[federation.clone(), order]),
-        yellow("prod/db: east:west does not apply to one address for all clusters")
+        yellow(
+            "Failover order does not apply: prod/db: east:west: the service has one address for all its clusters"
+        )
     );
     // A default order is not meant for each service.
     let rules = Rules {
         failover: Some("local:*".parse().unwrap()),
         ..rules()
     };
-    let finding = failover_orders(&table_by(&rules, &[federation]), &[], &rules);
-    assert_eq!(finding.health, Health::Green);
+    let found = orders_of(&table_by(&rules, &[federation]), &[], &rules);
+    assert_eq!(found.0, Health::Green);
 }
 
 #[test]
 fn awaited_clusters_are_yellow() {
     let check = |clusters: &str| {
-        let finding = expected_clusters(&table(&objects("global-dns/expected-clusters", clusters)));
-        (finding.health, finding.sentence.into())
+        let table = table(&objects("global-dns/expected-clusters", clusters));
+        let findings =
+            Check::ExpectedClusters.problems(&table, "no service waits for expected clusters");
+        (findings[0].health, findings[0].sentence.to_string())
     };
     assert_eq!(
         check("east+west"),
@@ -125,6 +137,6 @@ fn awaited_clusters_are_yellow() {
     );
     assert_eq!(
         check("east+north+south"),
-        yellow("1 name is not answered: prod/db waits for north, south")
+        yellow("Name waits for expected clusters: prod/db: not answered; waits for north, south")
     );
 }

@@ -172,19 +172,19 @@ fn each_problem_is_found_in_files() {
         (
             Manifest::from(bare),
             "endpoint-mirrors",
-            "yellow: 1 headless mirror without endpoint mirrors: Service/prod/cache-east",
+            "yellow: Headless mirror without endpoint mirrors: Service/prod/cache-east: no host of cluster 'east'",
             0,
         ),
         (
             down.into(),
             "gateways",
-            "yellow: gateway down: cluster 'west' (1 of 3 endpoints)",
+            "yellow: Gateway is down: prod/mq: cluster 'west': mq-0",
             0,
         ),
         (
             contested.into(),
             "short-names",
-            "red: 'db' is claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+            "red: Short name is ambiguous: db: claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
             1,
         ),
         (
@@ -196,7 +196,7 @@ fn each_problem_is_found_in_files() {
         (
             skipped.into(),
             "skipped-objects",
-            "yellow: 1 object skipped: Service/prod/db-7-east (bad-address)",
+            "yellow: Address cannot be used: Service/prod/db-7-east: '0.0.0.0' is not the address of a host",
             0,
         ),
         (
@@ -208,7 +208,7 @@ fn each_problem_is_found_in_files() {
         (
             here.into(),
             "conflicts",
-            "yellow: 1 conflict: prod/db (not-exported: cluster 'hub' is a member here only: its Service is not exported)",
+            "yellow: Member is not exported: prod/db: cluster 'hub' is a member here only: its Service is not exported",
             0,
         ),
     ] {
@@ -223,16 +223,16 @@ fn check_and_explain_list_hosts_without_an_endpoint_mirror() {
     let hosts = [("db-0", "10.96.1.1"), ("db-1", "10.96.1.2")];
     let manifest = healthy().with(mirror("prod", "db", "east").listing(&hosts));
     let (checkup, code) = check_of(manifest.clone(), &[]);
-    let expected = "yellow: 1 host without endpoint mirror: Service/prod/db-east lists db-1";
+    let expected =
+        "yellow: Hosts without endpoint mirror: Service/prod/db-east: lists db-1 (10.96.1.2)";
     assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
     assert_eq!(code, Some(0));
     let (_folder, file) = file_of(&manifest.text());
     for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
         let ended = run_global_dns(&["explain", name, &file]);
         assert_eq!(ended.code, Some(exit), "{name}");
-        let note =
-            "Service/prod/db-east lists hosts that have no endpoint mirror: db-1 (10.96.1.2);";
-        assert!(ended.stdout.contains(note), "{}", ended.stdout);
+        let problem = "missing-host  Service/prod/db-east  lists db-1 (10.96.1.2)";
+        assert!(ended.stdout.contains(problem), "{}", ended.stdout);
     }
     // The same with objects of the real controller, after the removal of one mirror.
     let mut state = state_after("02-scale-up-east.jsonl");
@@ -244,9 +244,10 @@ fn check_and_explain_list_hosts_without_an_endpoint_mirror() {
     };
     state.0.retain(|object| !is_lost(object));
     let (checkup, _) = check_of(state, &[]);
-    let expected =
-        "yellow: 1 host without endpoint mirror: Service/default/nginx-east lists nginx-set-1";
-    assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
+    let start =
+        "yellow: Hosts without endpoint mirror: Service/default/nginx-east: lists nginx-set-1 (";
+    let found = finding(&checkup, "endpoint-mirrors");
+    assert!(found.starts_with(start), "{found}");
 }
 
 #[test]
@@ -393,7 +394,7 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
         (
             "05-gateway-down-west.jsonl",
             "gateways",
-            "yellow: gateway down: cluster 'west' (3 of 3 endpoints)",
+            "yellow: Gateway is down: default/nginx: cluster 'west': nginx-set-0, nginx-set-1, nginx-set-2",
         ),
         (
             "06-gateway-up-west.jsonl",
@@ -560,17 +561,15 @@ fn the_two_causes_of_dead_endpoints_are_distinguished() {
     let manifest = healthy().with(down).with(empty);
     let (checkup, code) = check_of(manifest.clone(), &[]);
     let expected = [
-        "yellow: gateway down: cluster 'east' (1 of 2 endpoints)",
-        "yellow: no endpoint is ready in the other cluster: Service/prod/web-west",
+        "yellow: Gateway is down: prod/pay: cluster 'east': its cluster IP",
+        "yellow: Service has no ready endpoint: prod/web: cluster 'west': its cluster IP",
     ];
     assert_eq!(findings(&checkup, "gateways"), expected);
     assert_eq!(code, Some(0));
-    // An explanation does not have the slices, and names both causes.
     let (_folder, file) = file_of(&manifest.text());
     let explained = run_global_dns(&["explain", "web.prod.global", &file]).stdout;
-    let note = "note: 1 endpoint is not alive: the gateway of the cluster is down, or the exported Service has no ready \
-                endpoint there (global-dns check tells which); still answered\n";
-    assert!(explained.contains(note), "{explained}");
+    let problem = "service-not-ready  prod/web  cluster 'west': its cluster IP\n";
+    assert!(explained.contains(problem), "{explained}");
 }
 
 #[test]

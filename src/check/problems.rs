@@ -1,0 +1,106 @@
+//! The checks that print the problems of the table: one line for each kind.
+
+use std::collections::BTreeSet;
+
+use super::objects::Link;
+use super::{Check, Fact, Facts, Finding, list_some};
+use crate::model::{Family, Level, Problem, ProblemKind};
+use crate::table::Table;
+
+impl Check {
+    /// Returns the problems that the check prints.
+    fn prints(self, kind: ProblemKind) -> bool {
+        use ProblemKind as K;
+        match self {
+            Self::ShortNames => kind == K::ShortName,
+            Self::Conflicts => {
+                let has_own_check = matches!(kind, K::ShortName | K::Kind | K::Identity);
+                kind.row().family == Family::Conflict && !has_own_check
+            }
+            Self::SkippedObjects => kind.row().family == Family::Skipped,
+            Self::EndpointMirrors => matches!(kind, K::NoEndpointMirror | K::MissingHost),
+            Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
+            Self::HeadlessMirroring => kind == K::Kind,
+            Self::FailoverOrders => {
+                matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers)
+            }
+            Self::ExpectedClusters => kind == K::AwaitedClusters,
+            _ => false,
+        }
+    }
+
+    /// Prints the problems of the check, or `none` if there is none.
+    pub(super) fn problems(self, table: &Table, none: &str) -> Vec<Finding> {
+        self.selected(table, none, |_| true)
+    }
+
+    /// Prints the selected problems of the check, or `none` if there is none.
+    fn selected(
+        self,
+        table: &Table,
+        none: &str,
+        is_selected: impl Fn(&Problem) -> bool,
+    ) -> Vec<Finding> {
+        let problems = table
+            .problems()
+            .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one));
+        let problems: BTreeSet<_> = problems.collect();
+        let problems: Vec<_> = problems.into_iter().collect();
+        let kinds = problems.chunk_by(|one, next| one.kind == next.kind);
+        let findings = kinds.map(|problems| {
+            let row = problems[0].kind.row();
+            let text = |one: &Problem| format!("{}: {}", one.subject(), one.detail);
+            let all = list_some(problems.iter().map(|one| text(one)));
+            let sentence = format!("{}: {all}", row.sentence);
+            match row.level {
+                Level::Error => self.red(sentence, row.hint),
+                Level::Warning | Level::Note => self.yellow(sentence, row.hint),
+            }
+        });
+        let findings: Vec<Finding> = findings.collect();
+        if findings.is_empty() {
+            vec![self.green(none)]
+        } else {
+            findings
+        }
+    }
+}
+
+/// Prints the problems of names and objects.
+pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let table = match &facts.table {
+        Ok(table) => table,
+        Err(reason) => {
+            return vec![
+                Check::ShortNames.not_checked("short names", reason),
+                Check::Conflicts.not_checked("other conflicts", reason),
+                Check::SkippedObjects.not_checked("skipped objects", reason),
+            ];
+        }
+    };
+    [
+        Check::ShortNames.problems(table, "no short name is contested"),
+        conflicts(table, &facts.links),
+        Check::SkippedObjects.problems(table, "no object is skipped"),
+    ]
+    .concat()
+}
+
+/// Prints conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
+/// `not-exported` is unreliable.
+fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Vec<Finding> {
+    let mut links = links.iter().flatten();
+    let none = "there are no other conflicts";
+    match links.find(|link| link.has_own_selector) {
+        None => Check::Conflicts.problems(table, none),
+        Some(link) => {
+            let none = format!(
+                "{none}; not-exported is not checked, because the Link of cluster '{}' selects exported Services by other \
+                 labels",
+                link.cluster
+            );
+            let is_known = |one: &Problem| one.kind != ProblemKind::NotExported;
+            Check::Conflicts.selected(table, &none, is_known)
+        }
+    }
+}
