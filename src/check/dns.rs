@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Check, Fact, Finding, NotChecked, list_some};
+use super::finding::{Check, Fact, Finding, NotChecked, list_some};
 use crate::table::Table;
 use crate::wire::Rcode;
 use crate::zone::{RecordType, Zone, ZoneKind, ZoneName};

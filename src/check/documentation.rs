@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::Check;
+use super::finding::Check;
 
 /// The document, with one section for each check.
 const README: &str = include_str!("README.md");

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::dns::{CHECK_REACHABILITY, QueryResult, Reply, is_of_global_dns, rcode_name};
-use super::{Check, Fact, Finding, NotChecked, list_some};
+use super::finding::{Check, Fact, Finding, NotChecked, list_some};
 use crate::wire::Rcode;
 use crate::zone::ZoneName;
 pub use question::{Question, QuestionOrigin, Target, question_of, smallest, targets};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::facts::Facts;
+use super::finding::{Check, Finding, list_some};
 use super::objects::Link;
-use super::{Check, Facts, Finding, list_some};
 use crate::model::ClusterName;
 use crate::table::{Rules, Service, Table};
 

@@ -1,6 +1,6 @@
 //! The check of ServiceImports (`--mcs`).
 
-use super::{Check, Fact, Finding, count};
+use super::finding::{Check, Fact, Finding, count};
 use crate::model::{Kind, Mcs};
 use crate::table::{Endpoint, ServiceKind, Table};
 

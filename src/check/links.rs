@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::finding::{Check, Fact, Finding, list_some};
 use super::objects::{Failure, Link, LinkedService};
-use super::{Check, Fact, Finding, list_some};
 use crate::model::{ClusterName, Hostname, Namespace, ProblemKind, ServiceKey};
 use crate::table::{Rules, Service, ServiceKind, Table};
 

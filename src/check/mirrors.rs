@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::facts::Facts;
+use super::finding::{Check, Finding, count, list_some};
 use super::imports::count_imports;
+use super::links;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
-use super::{Check, Facts, Finding, count, links, list_some};
 use crate::model::{ClusterName, ObjectRef, ProblemKind, Text};
 use crate::report::ConflictReport;
 use crate::table::{Endpoint, Rules, ServiceKind, Table};

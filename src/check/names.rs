@@ -1,6 +1,7 @@
 //! The check of the sizes of answers.
 
-use super::{Check, Facts, Finding, list_some};
+use super::facts::Facts;
+use super::finding::{Check, Finding, list_some};
 use crate::table::Table;
 use crate::wire::whole_answer;
 use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Check, Fact, Finding, Health, NotChecked, list_some};
+use super::finding::{Check, Fact, Finding, Health, NotChecked, list_some};
 use crate::model::{Mcs, Namespace};
 
 /// The API server.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::facts::Facts;
+use super::finding::{Check, Fact, Finding, list_some};
 use super::objects::Link;
-use super::{Check, Fact, Facts, Finding, list_some};
 use crate::model::{Family, Level, Problem, ProblemKind};
 use crate::table::Table;
 

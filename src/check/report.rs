@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Basis, Category, Check, Diagnosis, Finding, Health};
+use super::finding::{Basis, Category, Check, Diagnosis, Finding, Health};
 use crate::report::SchemaVersion;
 
 /// Whether the text has colors.

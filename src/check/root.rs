@@ -1,8 +1,9 @@
 //! One cause, one red line: if the objects cannot be read, or the server does not answer, other findings are
 //! consequences of that.
 
+use super::facts::Facts;
+use super::finding::{Basis, Category, Check, Finding, Health, NotChecked};
 use super::permissions::ApiServer;
-use super::{Basis, Category, Check, Facts, Finding, Health, NotChecked};
 
 /// Marks the findings that were not checked because of a red finding about the API server or the server. Adds the red
 /// finding, if the API server answers, but its objects cannot be read.

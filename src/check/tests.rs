@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use super::dns::{DnsFacts, Reply};
 use super::end_to_end::{Connection, EndToEnd, Question, QuestionOrigin, ResolverReply, Target};
-use super::objects::{Failure, LinkedService};
-use super::permissions::{Permission, Review, needed, not_needed};
+use super::finding::list_some;
+use super::objects::{Failure, Link, LinkedService, MirrorPorts, MirrorSlice};
+use super::permissions::{ApiServer, Permission, Review, needed, not_needed};
 use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::report::ConflictReport;
+use crate::table::Rules;
 use crate::testing::{
     backends, endpoint, federated, gateway, listing, local, mirror, rules, service_mirror,
     table_by, zones,

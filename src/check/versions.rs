@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::facts::Facts;
+use super::finding::{Check, Finding, list_some};
 use super::permissions::ApiServer;
-use super::{Check, Facts, Finding, list_some};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![Check::Versions.green(format!("global-dns {}", crate::VERSION))];

@@ -1,0 +1,324 @@
+//! The findings of a diagnosis, and the checks that make them.
+
+use serde::Serialize;
+
+use crate::model::Line;
+
+/// A value that a check needs, or the reason why it is missing.
+pub type Fact<T> = Result<T, NotChecked>;
+
+/// The reason why something was not checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotChecked {
+    /// The reason, in a few words.
+    pub reason: String,
+    /// What to do so that it can be checked.
+    pub hint: String,
+    /// [`Basis::NotChecked`] or [`Basis::Consequence`].
+    pub basis: Basis,
+}
+
+/// The outcome of one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Nothing to do.
+    Green,
+    /// Deserves attention, or was not checked.
+    Yellow,
+    /// Wrong.
+    Red,
+}
+
+/// The basis of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Facts.
+    Facts,
+    /// Nothing: a flag, a permission or an object is missing.
+    NotChecked,
+    /// Nothing, because of the cause that another finding reports. The text does not repeat the cause.
+    Consequence,
+}
+
+/// A group of checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Category {
+    /// The API server and permissions.
+    ApiServer,
+    /// The mirrors that Linkerd creates.
+    Mirrors,
+    /// The names that are served.
+    Names,
+    /// The way of queries to the server.
+    Dns,
+    /// Versions.
+    Versions,
+}
+
+/// The checks. `check/README.md` has a section for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The API server answers.
+    ApiServer,
+    /// The caller has every permission that `serve` needs.
+    Permissions,
+    /// The caller has no other dangerous permission.
+    MorePermissions,
+    /// Mirrors exist.
+    Mirrors,
+    /// Headless mirrors exist.
+    HeadlessMirroring,
+    /// The cluster of each mirror has a Link.
+    OrphanedMirrors,
+    /// No Link reports that mirroring fails.
+    LinkStatus,
+    /// The namespaces that Links and flags name exist.
+    Namespaces,
+    /// Each headless mirror has endpoint mirrors.
+    EndpointMirrors,
+    /// No headless mirror lists gateway addresses.
+    ClobberedMirrors,
+    /// No two Links write one mirror.
+    Identity,
+    /// Each `mirrored-service` label has the value that watches select.
+    MirrorLabels,
+    /// No mirror needs a name of more than 63 characters.
+    LongNames,
+    /// Ports of unknown protocol are marked opaque.
+    OpaquePorts,
+    /// Gateways are up.
+    Gateways,
+    /// ServiceImports are read, if they are wanted.
+    ServiceImports,
+    /// Each short name has one owner.
+    ShortNames,
+    /// There are no other conflicts.
+    Conflicts,
+    /// No object is skipped.
+    SkippedObjects,
+    /// Every answer fits into a message.
+    AnswerSizes,
+    /// The first step of each failover order answers, and every step can.
+    FailoverOrders,
+    /// No name waits for expected clusters.
+    ExpectedClusters,
+    /// The server answers.
+    Server,
+    /// The cluster's DNS forwards the zones to the server.
+    Forwarding,
+    /// The server answers one name.
+    DirectAnswer,
+    /// The cluster's DNS answers this name as the server does.
+    ClusterAnswer,
+    /// Programs that use `/etc/resolv.conf` get this answer.
+    Resolver,
+    /// The answered addresses accept connections.
+    Connections,
+    /// Versions of global-dns, Kubernetes and Linkerd.
+    Versions,
+}
+
+/// The result of one check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The check.
+    pub check: Check,
+    /// Its outcome.
+    pub health: Health,
+    /// One sentence: the condition.
+    pub sentence: Line,
+    /// One sentence: what to do. `None` if the finding is green.
+    pub hint: Option<Line>,
+    /// What the finding is based on.
+    pub basis: Basis,
+}
+
+/// All findings, in the order of the checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis(pub Vec<Finding>);
+
+// === impl Check ===
+
+impl Check {
+    /// All checks, in the order of the report.
+    pub const ALL: [Self; 29] = [
+        Self::ApiServer,
+        Self::Permissions,
+        Self::MorePermissions,
+        Self::Mirrors,
+        Self::HeadlessMirroring,
+        Self::OrphanedMirrors,
+        Self::LinkStatus,
+        Self::Namespaces,
+        Self::EndpointMirrors,
+        Self::ClobberedMirrors,
+        Self::Identity,
+        Self::MirrorLabels,
+        Self::LongNames,
+        Self::OpaquePorts,
+        Self::Gateways,
+        Self::ServiceImports,
+        Self::ShortNames,
+        Self::Conflicts,
+        Self::SkippedObjects,
+        Self::AnswerSizes,
+        Self::FailoverOrders,
+        Self::ExpectedClusters,
+        Self::Server,
+        Self::Forwarding,
+        Self::DirectAnswer,
+        Self::ClusterAnswer,
+        Self::Resolver,
+        Self::Connections,
+        Self::Versions,
+    ];
+
+    /// Returns the category of the check.
+    pub fn category(self) -> Category {
+        match self {
+            Self::ApiServer | Self::Permissions | Self::MorePermissions => Category::ApiServer,
+            Self::Mirrors
+            | Self::HeadlessMirroring
+            | Self::OrphanedMirrors
+            | Self::LinkStatus
+            | Self::Namespaces
+            | Self::EndpointMirrors
+            | Self::ClobberedMirrors
+            | Self::Identity
+            | Self::MirrorLabels
+            | Self::LongNames
+            | Self::OpaquePorts
+            | Self::Gateways
+            | Self::ServiceImports => Category::Mirrors,
+            Self::ShortNames
+            | Self::Conflicts
+            | Self::SkippedObjects
+            | Self::AnswerSizes
+            | Self::FailoverOrders
+            | Self::ExpectedClusters => Category::Names,
+            Self::Server
+            | Self::Forwarding
+            | Self::DirectAnswer
+            | Self::ClusterAnswer
+            | Self::Resolver
+            | Self::Connections => Category::Dns,
+            Self::Versions => Category::Versions,
+        }
+    }
+
+    pub(super) fn green(self, sentence: impl Into<Line>) -> Finding {
+        Finding {
+            check: self,
+            health: Health::Green,
+            sentence: sentence.into(),
+            hint: None,
+            basis: Basis::Facts,
+        }
+    }
+
+    pub(super) fn yellow(self, sentence: impl Into<Line>, hint: impl Into<Line>) -> Finding {
+        Finding {
+            health: Health::Yellow,
+            hint: Some(hint.into()),
+            ..self.green(sentence)
+        }
+    }
+
+    pub(super) fn red(self, sentence: impl Into<Line>, hint: impl Into<Line>) -> Finding {
+        Finding {
+            health: Health::Red,
+            ..self.yellow(sentence, hint)
+        }
+    }
+
+    /// Checks a fact, or reports why `subject` was not checked.
+    pub(super) fn check<T>(
+        self,
+        subject: &str,
+        fact: &Fact<T>,
+        check: impl FnOnce(&T) -> Finding,
+    ) -> Finding {
+        match fact {
+            Ok(fact) => check(fact),
+            Err(reason) => self.not_checked(subject, reason),
+        }
+    }
+
+    /// Checks two facts, or reports why `subject` was not checked.
+    pub(super) fn check_both<T, U>(
+        self,
+        subject: &str,
+        one: &Fact<T>,
+        other: &Fact<U>,
+        check: impl FnOnce(&T, &U) -> Finding,
+    ) -> Finding {
+        self.check(subject, one, |one| {
+            self.check(subject, other, |other| check(one, other))
+        })
+    }
+
+    /// Makes the finding that `subject` was not checked.
+    pub(super) fn not_checked(self, subject: &str, not_checked: &NotChecked) -> Finding {
+        let sentence = format!("{subject}: not checked, {}", not_checked.reason);
+        Finding {
+            basis: not_checked.basis,
+            ..self.yellow(sentence, not_checked.hint.clone())
+        }
+    }
+}
+
+// === impl NotChecked ===
+
+impl NotChecked {
+    /// Creates a reason with a hint.
+    pub fn new(reason: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            hint: hint.into(),
+            basis: Basis::NotChecked,
+        }
+    }
+
+    /// Creates a reason that another finding reports.
+    pub fn consequence(reason: impl Into<String>) -> Self {
+        Self {
+            basis: Basis::Consequence,
+            ..Self::new(reason, "fix the cause first, which another line reports")
+        }
+    }
+}
+
+// === impl Category ===
+
+impl Category {
+    /// Returns the heading above the category's lines.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::ApiServer => "API server",
+            Self::Mirrors => "Mirrors",
+            Self::Names => "Names",
+            Self::Dns => "DNS",
+            Self::Versions => "Versions",
+        }
+    }
+}
+
+/// Lists the first few items and the number of the others, so that a report of a thousand problems stays readable.
+pub(super) fn list_some<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    const LISTED: usize = 5;
+    let all: Vec<String> = all.into_iter().map(|one| one.to_string()).collect();
+    match all.len().checked_sub(LISTED) {
+        None | Some(0) => all.join(", "),
+        Some(more) => format!("{} and {more} more", all[..LISTED].join(", ")),
+    }
+}
+
+/// Writes a number with a noun: `1 mirror`, `2 mirrors`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    match number {
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
+    }
+}
