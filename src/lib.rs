@@ -6,7 +6,8 @@
 //! zone to it.
 //!
 //! ```text
-//! watch events → model (read) → store → build → table → publish
+//! objects → read → items and slices → store → build(service) → table → publish
+//!              └──── problems ──────────────────┴──→ log, metrics, table, status, explain, check, page
 //! query bytes → parse → read(name) → answer(reading, type) → reply → writer → reply bytes
 //! ```
 //!
@@ -31,38 +32,83 @@
 //! | [`model`] | domain types; Kubernetes objects → domain types, or a reason to skip |
 //! | [`log`] | logging set-up, rate limits of messages |
 //!
-//! # Path of a query
+//! # Six ways
 //!
-//! An A query over UDP passes through these eight files, in this order. Helpers that only compare, convert, look
-//! up or count are omitted.
+//! The files that one datum passes through, in this order. Below each way are the helpers that these files call for it.
+//! Types without a decision, such as [`Name`](zone::Name) or [`Text`](model::Text), are left out.
 //!
-//! 1. `server/udp.rs` receives a batch of datagrams.
-//! 2. `server.rs` takes each message through the next steps.
-//! 3. `wire/query.rs` parses the message. `zone/name.rs` reads the name of the question.
-//! 4. `server.rs` applies the rate limit and makes the cookie.
-//! 5. `wire/respond.rs` applies the response policy.
-//! 6. `zone/read.rs` reads the meaning of the name.
-//! 7. `zone/answer.rs` chooses the answer.
-//! 8. `wire/write.rs` writes the reply.
-//! 9. `server.rs` counts the query. `server/udp.rs` sends the replies of the batch.
+//! **An A query over UDP**
 //!
-//! # Path of an object
+//! 1. `server/udp.rs` receives a batch of datagrams, and sends the replies of the batch.
+//! 2. `server/answerer.rs` takes each message through the next steps, and counts it.
+//! 3. `wire/query.rs` parses the message.
+//! 4. `wire/respond.rs` applies the response policy.
+//! 5. `zone/read.rs` reads the meaning of the name.
+//! 6. `zone/answer.rs` chooses the answer.
+//! 7. `wire/write.rs` writes the reply.
 //!
-//! A change of an object passes through these files, in this order. Helpers that only compare, convert, look up or count
-//! are omitted.
+//! Helpers: `server/udp/address.rs` (the address that the reply leaves from), `server/rate_limit.rs` and
+//! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs`,
+//! `heartbeat.rs`, `clock.rs`, `table/publish.rs` (the current table), `zone/name.rs` (the name of the question),
+//! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `table/services.rs` and `table/shared.rs` (the search for the
+//! service), `zone/reading.rs` and `table/own_name.rs` (the addresses of its own name), `wire/write/message.rs`. An SRV query
+//! also needs `zone/records.rs`, `zone/record_name.rs`, `zone/order.rs` and `wire/write/record.rs`.
+//!
+//! **A query over TLS**
+//!
+//! 1. `server/accept.rs` accepts the connection.
+//! 2. `server/encrypted.rs` starts its task.
+//! 3. `server/encrypted/tls.rs` performs the handshake.
+//! 4. `server/tcp.rs` reads messages, and sends replies.
+//! 5. `server/answerer.rs` and all files after it, as over UDP.
+//!
+//! Helpers: `server/connections.rs` and `server/client_prefix.rs` (limits), `server/socket.rs`, `server/socket/stream.rs` and
+//! `server/write_timeout.rs` (the budget of unread octets, slow clients), `server/framing.rs` (the length before each message),
+//! `server/time_limits.rs`, `server/encrypted/certificate.rs` and `server/encrypted/client_ca.rs`.
+//!
+//! **A changed EndpointSlice**
 //!
 //! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
-//! 2. `model/parse.rs` chooses the reader of the object: `model/linkerd.rs`, `model/local.rs` or `model/mcs.rs`. The
-//!    reader makes an item or a slice, or the reason why the object is skipped. An object that does not matter is dropped.
-//! 3. `source.rs` takes the update from the queue, and calls the next steps.
-//! 4. `table/store.rs` stores the object and returns the services that depend on it.
-//! 5. `source/states.rs` calls the build. If a service has a failover order or expected clusters, `table/state.rs`
-//!    advances its state.
+//! 2. `model/parse.rs` chooses the reader.
+//! 3. `model/linkerd.rs`, or `model/local.rs` for a Service of this cluster, makes a [`Slice`](model::Slice), or the problem
+//!    because of which the object is skipped.
+//! 4. `source.rs` takes the update from the queue, and calls the next steps.
+//! 5. `table/store.rs` stores the slice, and returns the services that depend on it.
 //! 6. `table/build.rs` builds these services.
-//! 7. `table/members.rs` builds one service from its objects: `table/headless.rs`, `table/cluster_ip.rs`,
-//!    `table/local.rs` and `table/import.rs` collect the candidates, `table/candidates.rs` chooses among them, and
-//!    `table/merge.rs` makes the endpoints.
+//! 7. `table/members.rs` builds one service: candidates of each kind, the chosen ones, their endpoints.
 //! 8. `table/publish.rs` replaces the current table.
+//!
+//! Helpers: `source/kube/requests.rs`, `source/kube/lines.rs`, `source/kube/overlap.rs` and `source/kube/position.rs` (the
+//! watch), `source/feeds.rs` (its state), `model/kube_object.rs`, `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and
+//! `model/interned.rs` (the fields of the object), `source/states.rs` and `table/state.rs` (failovers and gates),
+//! `table/items.rs`, `table/headless.rs`, `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`,
+//! `table/candidates.rs`, `table/failover.rs`, `table/gate.rs`, `table/settings.rs`, `table/merge.rs`, `table/endpoint.rs` and
+//! `table/own_name.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs` and `table/short.rs` (the table),
+//! `source/snapshot.rs` (only with `--snapshot`).
+//!
+//! **A ServiceImport**
+//!
+//! The same way, with `model/mcs.rs` as reader, which also reads the slices of imports. `table/import.rs` collects the
+//! candidates.
+//!
+//! **An annotation of a failover order**
+//!
+//! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, and `model/failover_order.rs` the
+//! order. `table/failover.rs` decides which step answers. `source/states.rs` knows the moment at which a delay ends; `source.rs`
+//! sleeps until then.
+//!
+//! **A line of the status page**
+//!
+//! 1. `table/publish.rs` has replaced the table.
+//! 2. `table/difference.rs` compares both tables and makes the changes.
+//! 3. `source/change_log.rs` logs each change.
+//! 4. `source/events.rs` numbers and keeps it.
+//! 5. `admin/events.rs` sends it to each open stream.
+//! 6. `admin/page/events.js` shows it.
+//!
+//! Helpers: `table/change.rs` (sentences, and the aggregation of many changes), `report/events.rs` (JSON), `admin/gate.rs`,
+//! `admin/host.rs` and `admin/limits.rs` (who may read), `server/http.rs`, `admin/page.rs`, `admin/page/api.js`,
+//! `admin/page/dom.js`, `admin/page/main.js` and `admin/page/words.js`.
 //!
 //! # Glossary
 //!
@@ -85,8 +131,9 @@
 //! | candidate | the endpoints that one kind offers for a service |
 //! | feed | one watch, of one namespace or of all; the unit that is listed, relisted and held |
 //! | generation | number of the table; it increases, with the SOA serial, when the table changes |
-//! | conflict | a contradiction between objects; it is logged, counted and listed |
-//! | skipped object | an object that cannot be used, with the reason |
+//! | problem | one fact that a person may have to know; `model/problem.rs` has a row for each kind |
+//! | skipped object | an object that cannot be used: a problem of this object |
+//! | conflict | a contradiction between objects: a problem of a service or a name |
 //! | canonical name, short name | the name of a service with its namespace, `db.prod.global`, and without it, `db.global` |
 //!
 //! # Guarantees

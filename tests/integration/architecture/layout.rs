@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::source::sources_below;
 use support::differences::assert_none;
-use support::repository::tracked_files;
+use support::repository::{repository, tracked_files};
 
 /// The support library of the tests.
 const SUPPORT: &str = "tests/support";
@@ -64,4 +64,19 @@ fn top_level_folder_has_only_the_listed_entries() {
     for name in ["Cargo.toml", "src", "tests"] {
         assert!(top.contains(name), "{name} is missing");
     }
+}
+
+/// The tour in `lib.rs` names the files of each way.
+#[test]
+fn files_that_the_tour_names_exist() {
+    let tour = std::fs::read_to_string(repository("src/lib.rs")).unwrap();
+    let is_path = |word: &&str| word.ends_with(".rs") || word.ends_with(".js");
+    let named: BTreeSet<&str> = tour.split('`').filter(is_path).collect();
+    assert!(named.len() > 50, "the tour names {} files", named.len());
+    let exists = |path: &str| {
+        let below_src = repository("src").join(path);
+        below_src.exists() || repository(path).exists()
+    };
+    let missing = named.iter().filter(|path| !exists(path));
+    assert_none(&missing.map(ToString::to_string).collect::<Vec<_>>());
 }
