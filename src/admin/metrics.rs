@@ -108,7 +108,7 @@ impl Metrics {
             let count = self.counters.sum(|c| &c.limited[index]);
             ([("action", action)], count)
         });
-        let help = "UDP queries above --rate-limit: slipped (answered with TC) or dropped";
+        let help = "UDP queries above --rate-limit: slipped (a reply with TC) or dropped";
         page.counters("limited_requests", help, limited)?;
         let truncated = self.by_proto(|counters| &counters.truncated);
         let help = "Replies with the TC bit set";
@@ -252,12 +252,12 @@ impl Metrics {
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;
         let age = self.feeds.age().as_secs_f64();
-        let help = "Time since the last activity of the watch that has been inactive longest";
+        let help = "Seconds since the oldest watch was heard from";
         page.gauge("table_age_seconds", help, age)?;
         let held = self.feeds.held_count() as f64;
         let help = "Panics of the source or the update loop; each is followed by a relist";
         page.counter("source_panics", help, self.feeds.panic_count())?;
-        let help = "Changes of the step of a failover order that answers for a service";
+        let help = "Failovers: changes of the step that answers for a service";
         page.counter("failovers", help, self.feeds.failover_count())?;
         let help = "Watches with a list held by --shrink-guard; with --file, all watches or none";
         page.gauge("held_lists", help, held)
@@ -270,7 +270,7 @@ impl Page<'_, '_> {
     /// Writes the state of the current table.
     fn published(&mut self, now: &Published, facts: &TableFacts) -> fmt::Result {
         let ready = f64::from(u8::from(now.table.is_some()));
-        self.gauge("table_ready", "1 once there is a table", ready)?;
+        self.gauge("table_ready", "1 if the server has loaded its data", ready)?;
         let generation = now.generation as f64;
         let help = "Number of the table; increases when the table changes";
         self.gauge("table_generation", help, generation)?;

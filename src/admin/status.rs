@@ -29,7 +29,7 @@ pub(super) struct Status {
     serial: Option<u32>,
     /// The hash of all answers, equal in replicas with equal answers. `None` before the first table.
     table_hash: Option<u64>,
-    /// The time since the last activity of the watch that has been inactive longest.
+    /// The time since the oldest watch was heard from.
     table_age_seconds: f64,
     /// The number of queries since the start.
     queries: u64,

@@ -11,12 +11,12 @@ use super::kinds::service_notes;
 use super::missing::{cluster_set_notes, missing_notes, occupant_notes};
 use super::names::{is_in_cluster_set, labels_below, services_of_name};
 use super::nearest::nearest;
-use crate::model::{Problem, ProblemKind, ServiceKey};
+use crate::model::{Namespace, Problem, ProblemKind, ServiceKey};
 use crate::report::{
     ConflictReport, EndpointReport, EndpointState, ProblemReport, RecordReport, SchemaVersion,
     SkipReport, TextForm, write_rows,
 };
-use crate::table::{Published, Service, Table};
+use crate::table::{NoOwner, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
     Answer, AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
@@ -113,7 +113,7 @@ pub fn explain(
     Some(Explanation {
         schema_version: SchemaVersion,
         name: name.to_string(),
-        reading: describe_reading(&reading),
+        reading: describe_reading(zones, table, name, &reading),
         exists,
         answers: RecordType::OF_SERVICES.map(answer).into(),
         names: Vec::new(),
@@ -227,7 +227,7 @@ fn answer_report(
 // === The meaning of the name ===
 
 /// Describes the meaning of a name.
-fn describe_reading(reading: &Reading<'_>) -> String {
+fn describe_reading(zones: &Zones, table: &Table, name: &Name, reading: &Reading<'_>) -> String {
     match reading {
         Reading::Outside => "outside the zones of this server".to_owned(),
         Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
@@ -245,14 +245,36 @@ fn describe_reading(reading: &Reading<'_>) -> String {
         Reading::Missing(_, reason) => match reason {
             MissingReason::NoForm => "not a valid form of name",
             MissingReason::NoAddress => "not the address of an endpoint",
-            MissingReason::NoService => "the name of an unknown service",
-            MissingReason::NoOwner => "a short name without an owner",
+            MissingReason::NoService | MissingReason::NoOwner => {
+                return describe_unknown(table, &labels_below(zones, name));
+            }
             MissingReason::NoEndpoint => "a service without endpoints",
             MissingReason::NoCluster => "a service without endpoints in that cluster",
             MissingReason::NoHost => "a cluster without an endpoint of that hostname",
             MissingReason::NoPort => "a name without an endpoint with that port",
         }
         .to_owned(),
+    }
+}
+
+/// Describes a name without a service: no namespace has it, or several have it.
+fn describe_unknown(table: &Table, labels: &[&str]) -> String {
+    let own = labels.iter().filter(|label| !label.starts_with('_'));
+    let own: Vec<&str> = own.copied().collect();
+    let short = own.last().and_then(|name| table.short_name(name));
+    match (own.as_slice(), short) {
+        ([.., name], Some(short)) if short.owner == Err(NoOwner::Contested) => {
+            let namespaces: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
+            let namespaces = namespaces.join(", ");
+            format!("ambiguous: '{name}' exists in the namespaces {namespaces}")
+        }
+        (_, Some(_)) => "a short name that belongs to no namespace".to_owned(),
+        ([.., service, namespace], None) => {
+            format!(
+                "a name of service '{service}' in namespace '{namespace}', which does not exist"
+            )
+        }
+        _ => "a short name that no service has".to_owned(),
     }
 }
 

@@ -229,10 +229,7 @@ fn ask_box_explains_any_name() {
     chromium.wait_for_text("#map", "db.prod");
     for (name, expected) in [
         ("pay.shop.global", &["NOERROR", "gateway"][..]),
-        (
-            "nope.prod.global",
-            &["NXDOMAIN", "The name of an unknown service."],
-        ),
+        ("nope.prod.global", &["NXDOMAIN", "which does not exist."]),
         (
             "dbs.prod.global",
             &["NXDOMAIN", "Nearest names", "db.prod.global"],

@@ -1,4 +1,4 @@
-// What happened: the changes of answers, the newest first.
+// Recent changes of the answers, the newest first.
 
 import { addressOf, announce, byId, element, icon } from "./dom.js";
 import { count, dayOf, eventStyle, timeOf } from "./words.js";

@@ -435,6 +435,16 @@ fn service_with_a_cluster_ip_has_a_note_in_a_command() {
 }
 
 #[test]
+fn unknown_service_is_named() {
+    let reading = |name| explained_by(&SERVER, &table(&shop()), name).reading;
+    for name in ["nope.prod.global", "_sql._tcp.east.nope.prod.global"] {
+        let expected = "a name of service 'nope' in namespace 'prod', which does not exist";
+        assert_eq!(reading(name), expected, "{name}");
+    }
+    assert_eq!(reading("nope.global"), "a short name that no service has");
+}
+
+#[test]
 fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     let mut objects = shop();
     objects.push(mirror("shop", "db", "west"));
@@ -446,7 +456,10 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     for name in ["db.global", "east.db.global", "_sql._tcp.east.db.global"] {
         let explained = explained(rules(), name);
         assert!(!explained.exists, "{name}");
-        assert_eq!(explained.reading, "a short name without an owner");
+        assert_eq!(
+            explained.reading,
+            "ambiguous: 'db' exists in the namespaces prod, shop"
+        );
         assert_eq!(explained.notes, [""; 0], "{name}");
         let conflicts = explained.conflicts.iter();
         let conflicts: Vec<_> = conflicts

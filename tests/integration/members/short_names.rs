@@ -153,7 +153,7 @@ fn explain_shows_why_a_short_name_has_no_owner() {
             let ended = run_global_dns(&["explain", name, &source]);
             assert_eq!(ended.code, Some(3), "{}", ended.stderr);
             for part in [
-                "is a short name without an owner",
+                "is ambiguous: 'db' exists in the namespaces prod, shop",
                 "--short-name SERVICE=NAMESPACE",
                 "short-name  db  claimed by namespaces prod, shop",
             ] {
