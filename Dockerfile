@@ -38,7 +38,7 @@ RUN target=$(cat /target) \
 
 FROM scratch
 LABEL org.opencontainers.image.title="global-dns" \
-      org.opencontainers.image.description="One DNS name for a headless service that lives in many Kubernetes clusters linked by Linkerd" \
+      org.opencontainers.image.description="DNS server: one name for a service in several Kubernetes clusters linked by Linkerd" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /global-dns /global-dns

@@ -14,7 +14,7 @@ use crate::zone::Name;
 
 /// The meaning of the exit codes, for scripts.
 const EXIT_CODES: &str =
-    "Exit codes: 0 no line is red; 1 a line is red, or the facts cannot be read; 2 wrong usage";
+    "Exit codes: 0 no check failed; 1 a check failed, or the objects cannot be read; 2 wrong usage";
 
 /// Flags of `check`.
 #[derive(Debug, Args)]
@@ -58,7 +58,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     pub log: LogArgs,
 
-    /// Repeat the checks until no line is red, for at most this time
+    /// Repeat the checks until none fails, for at most this time
     #[arg(long, env = "GLOBAL_DNS_WAIT", value_name = "DURATION", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 

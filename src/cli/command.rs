@@ -15,7 +15,7 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// One DNS name for a headless service that lives in many linked clusters
+/// DNS server: one name for a service in several linked clusters
 #[derive(Debug, Parser)]
 #[command(name = "global-dns", version, styles = STYLES, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
@@ -27,21 +27,21 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer DNS queries for the mirrors in a cluster or in files
+    /// Run the DNS server
     Serve(Box<ServeArgs>),
     /// Try the server with built-in sample data of three clusters, at 127.0.0.1:1053
     Demo(Box<DemoArgs>),
     /// Explain the answer for a name, or why there is none
     Explain(Box<ExplainArgs>),
-    /// Print the table: every endpoint, every skipped object, every conflict
+    /// Print the table: every service with its endpoints, and every problem
     Table(Box<TableArgs>),
-    /// Print the last changes of the answers, as a running server recorded them
+    /// Print the last changes of the answers
     Events(Box<EventsArgs>),
     /// Diagnose an installation, with a hint for each problem
     Check(Box<CheckArgs>),
-    /// Print the setting that makes the DNS of a platform forward the zones to the server; writes nothing to the cluster
+    /// Print the CoreDNS configuration that forwards the zone
     Corefile(Box<CorefileArgs>),
-    /// Print a script that completes commands and flags in a shell
+    /// Print the completions of a shell
     Completions(CompletionsArgs),
     /// Print this help, the help of a command, or a table of all flags of serve
     Help(HelpArgs),
@@ -50,7 +50,7 @@ pub enum Command {
 /// Flags of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// Shell to complete in
+    /// Shell that runs the script
     pub shell: Shell,
 }
 
@@ -80,9 +80,9 @@ pub enum Topic {
     Events,
     /// The diagnosis of an installation
     Check,
-    /// The setting of the cluster's DNS
+    /// The CoreDNS configuration
     Corefile,
-    /// The script that completes commands and flags in a shell
+    /// The completions of a shell
     Completions,
     /// This command
     Help,

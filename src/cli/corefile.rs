@@ -19,11 +19,11 @@ use crate::zone::ZoneName;
 #[derive(Debug, Args)]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CorefileArgs {
-    /// Platform, or the DNS server of the cluster
+    /// Platform of the cluster
     #[arg(long, env = "GLOBAL_DNS_PLATFORM", value_name = "PLATFORM")]
     pub platform: Platform,
 
-    /// Zone to forward; a profile, as in clusterset.local=mcs, changes nothing here (repeatable) [default: global]
+    /// Zone to forward (repeatable) [default: global]
     #[arg(
         long,
         env = "GLOBAL_DNS_ZONE",
@@ -47,7 +47,7 @@ pub struct CorefileArgs {
     #[arg(long, env = "GLOBAL_DNS_SERVICE", value_name = "NAMESPACE/NAME", value_parser = parse_service, conflicts_with = "address")]
     pub service: Option<ServiceKey>,
 
-    /// Cluster IP of the server; the cluster is not read then, unless --kubeconfig or --context is given [default: that of the Service]
+    /// Cluster IP of the server: with it, the cluster is read only if --kubeconfig or --context is given [default: that of the Service]
     #[arg(long, env = "GLOBAL_DNS_ADDRESS", value_name = "IP", value_parser = parse_cluster_address)]
     pub address: Option<IpAddr>,
 

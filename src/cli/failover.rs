@@ -22,7 +22,7 @@ pub enum FailoverSetting {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Failover")]
 pub struct DelayArgs {
-    /// Time that the answering step of a failover order must be dead before the next step answers
+    /// Time that the answering step of a failover order must be down before the next step answers
     #[arg(long, env = "GLOBAL_DNS_FAILOVER_DELAY", value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     pub failover_delay: Duration,
 

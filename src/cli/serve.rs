@@ -80,7 +80,7 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 
-    /// Maximum silence of a watch; a few seconds later, its connection is considered dead
+    /// Maximum silence of a watch; a few seconds later, the connection is replaced
     #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 

@@ -19,7 +19,7 @@ const SERVER: &str = "Server";
 #[derive(Debug, Args)]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ExplainArgs {
-    /// Name to explain, as in a dig command; without a final dot, the zone may be missing: db.prod, prod/db; or an address: the names that return it
+    /// Name to explain; db.prod and prod/db are short for db.prod.global.; or an address: the names that return it
     #[arg(value_parser = parse_subject)]
     pub name: String,
 
