@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use support::commands::{guarded, tool};
 use support::process::run;
 use support::repository::repository;
+
+use crate::links::joined;
 
 #[test]
 #[ignore = "needs mdBook"]
@@ -22,12 +25,11 @@ fn book_builds_without_a_warning_and_its_links_resolve() {
     );
 
     let mut pages = BTreeMap::new();
-    for entry in fs::read_dir(folder.path()).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    for name in html_files(folder.path(), "") {
         // The page of all chapters repeats their links. The page for a wrong address has those of a web site's root.
-        if name.ends_with(".html") && !["print.html", "404.html"].contains(&&*name) {
-            pages.insert(name, fs::read_to_string(path).unwrap());
+        if !["print.html", "404.html"].contains(&&*name) {
+            let text = fs::read_to_string(folder.path().join(&name)).unwrap();
+            pages.insert(name, text);
         }
     }
     assert!(
@@ -41,20 +43,47 @@ fn book_builds_without_a_warning_and_its_links_resolve() {
         .collect();
     let mut dead = vec![];
     for (name, text) in &pages {
+        let own = name.rsplit_once('/').map_or("", |(own, _)| own);
         for target in attributes(text, "href").chain(attributes(text, "src")) {
-            // `links.rs` tests the links to other documents of the repository.
-            if target.contains("://") || target.starts_with("../") {
+            if target.contains("://") {
                 continue;
             }
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { name } else { file };
-            let has_anchor = || anchors.get(file).is_some_and(|page| page.contains(anchor));
-            if !folder.path().join(file).is_file() || !anchor.is_empty() && !has_anchor() {
+            let file = if file.is_empty() {
+                Some(name.clone())
+            } else {
+                joined(own, file)
+            };
+            let resolves = file.is_some_and(|file| {
+                let has_anchor = || {
+                    anchors
+                        .get(&*file)
+                        .is_some_and(|page| page.contains(anchor))
+                };
+                folder.path().join(&file).is_file() && (anchor.is_empty() || has_anchor())
+            });
+            if !resolves {
                 dead.push(format!("{name}: {target}"));
             }
         }
     }
     assert!(dead.is_empty(), "dead links: {dead:#?}");
+}
+
+/// Returns the paths of the pages in a folder of the book and below it.
+fn html_files(book: &Path, folder: &str) -> Vec<String> {
+    let mut found = vec![];
+    for entry in fs::read_dir(book.join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = joined(folder, &name).unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(html_files(book, &path));
+        } else if path.ends_with(".html") {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// Returns the values of an attribute in a page.

@@ -76,7 +76,10 @@ fn resolves(files: &[String], document: &str, folder: &str, target: &str) -> boo
     let path = if file.is_empty() {
         document.to_owned()
     } else {
-        joined(folder, file)
+        let Some(path) = joined(folder, file) else {
+            return false;
+        };
+        path
     };
     let is_file = files.contains(&path);
     let is_folder = || {
@@ -91,19 +94,33 @@ fn resolves(files: &[String], document: &str, folder: &str, target: &str) -> boo
     }
 }
 
-/// Joins a folder and a relative path without `.` and `..`.
-fn joined(folder: &str, path: &str) -> String {
+/// Joins a folder and a relative path without `.` and `..`. Returns `None` if the path leaves the root.
+pub fn joined(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." => _ = parts.pop(),
+            ".." => _ = parts.pop()?,
             part => parts.push(part),
         }
     }
-    parts.join("/")
+    Some(parts.join("/"))
 }
 
+/// Reads a document, with the documents that it includes.
 fn read(path: &str) -> String {
-    fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    let text =
+        fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let line = |line: &str| {
+        let included = line
+            .strip_prefix("{{#include ")
+            .and_then(|rest| rest.strip_suffix("}}"));
+        let included = included.map(|file| file.split_once(':').map_or(file, |(file, _)| file));
+        included.map_or_else(
+            || format!("{line}\n"),
+            |file| read(&joined(folder, file).expect("an included file of this repository")),
+        )
+    };
+    text.lines().map(line).collect()
 }

@@ -47,12 +47,12 @@ pub fn settings() -> Result<Vec<Stanza>> {
         (Setting::NoCache, "no `cache`", forward.clone()),
         (
             Setting::Shipped,
-            "**[Corefile](Corefile)**: `cache 5`",
+            "**`Corefile`**: `cache 5`",
             body_of("coredns/Corefile")?,
         ),
         (
             Setting::Services,
-            "**[Corefile.services](Corefile.services)**",
+            "**`Corefile.services`**",
             body_of("coredns/Corefile.services")?,
         ),
         other(
