@@ -80,7 +80,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
     };
     [
-        Check::ShortNames.problems(table, "no short name is contested"),
+        Check::ShortNames.problems(table, "no short name is ambiguous"),
         conflicts(table, &facts.links),
         Check::SkippedObjects.problems(table, "no object is skipped"),
     ]

@@ -710,13 +710,13 @@ fn contested_short_name_is_red_unless_it_is_pinned() {
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));
     let found = findings(&facts(&objects), Check::ShortNames);
-    let sentence = "Short name is ambiguous: db: claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN";
+    let sentence = "Short name is ambiguous: db: exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN";
     assert_eq!(found, red(sentence));
     let mut pinned = rules();
     let pin = ("db".parse().unwrap(), "shop".parse().unwrap());
     pinned.pinned_names.extend([pin]);
     let found = findings(&facts_by(pinned, &objects), Check::ShortNames);
-    assert_eq!(found, green("no short name is contested"));
+    assert_eq!(found, green("no short name is ambiguous"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Pr
     let objects = claimants.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
     let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
     let (endpoint, objects) = (first.describe(), objects.join(" and "));
-    let detail = format!("{endpoint} is claimed by {objects}; merged");
+    let detail = format!("{endpoint} comes from {objects}; merged");
     Problem::new(ProblemKind::Endpoint, detail)
 }
 

@@ -204,7 +204,7 @@ fn contested_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
         let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
         let claimants = claimants.join(", ");
         let detail =
-            format!("claimed by namespaces {claimants}; no flag assigns it, so it is NXDOMAIN");
+            format!("exists in namespaces {claimants}; no flag assigns it, so it is NXDOMAIN");
         Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())
     };
     short.map(problem).into_iter().collect()

@@ -101,7 +101,7 @@ fn short_name_of_two_namespaces_is_a_conflict() {
     let expected = conflict(
         "short-name",
         "db",
-        "claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+        "exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
     let pinned = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
@@ -206,7 +206,7 @@ fn two_sources_of_one_cluster_name_are_merged_and_reported() {
     expected.extend(conflict(
         "endpoint",
         "prod/db",
-        "'db-0' of cluster 'east' is claimed by Service/prod/db-0-east and Service/prod/db-0-west; merged",
+        "'db-0' of cluster 'east' comes from Service/prod/db-0-east and Service/prod/db-0-west; merged",
     ));
     assert_eq!(conflicts(&table), expected);
 }

@@ -132,7 +132,7 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
             "green: no port of a headless mirror needs to be marked opaque",
         ),
         ("gateways", "green: no gateway is down"),
-        ("short-names", "green: no short name is contested"),
+        ("short-names", "green: no short name is ambiguous"),
         ("conflicts", "green: there are no other conflicts"),
         ("skipped-objects", "green: no object is skipped"),
         (
@@ -184,7 +184,7 @@ fn each_problem_is_found_in_files() {
         (
             contested.into(),
             "short-names",
-            "red: Short name is ambiguous: db: claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+            "red: Short name is ambiguous: db: exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
             1,
         ),
         (
@@ -372,7 +372,7 @@ fn model_flags_have_the_same_effect_as_for_the_server() {
     ] {
         let (checkup, code) = check_of(manifest.clone(), flags);
         let found = finding(&checkup, "short-names");
-        assert_eq!(found, "green: no short name is contested", "{flags:?}");
+        assert_eq!(found, "green: no short name is ambiguous", "{flags:?}");
         assert_eq!(code, Some(0), "{flags:?}");
     }
     let (checkup, _) = check_of(manifest, &["--exclude-cluster=west"]);

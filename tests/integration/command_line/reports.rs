@@ -268,7 +268,7 @@ fn table_prints_services_skipped_objects_and_conflicts_as_text() {
         "no endpoints",
         "problems: 5",
         "warning bad-address Service/prod/db-0-north '0.0.0.0' is not the address of a host",
-        "error short-name db claimed by namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+        "error short-name db exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
         "warning gateway-down prod/db cluster 'east': db-1",
         "warning no-endpoint-mirror Service/prod/db-north no host of cluster 'north'",
         "warning no-endpoint-mirror Service/shop/idle-west no host of cluster 'west'",
