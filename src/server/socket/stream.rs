@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::Socket;
@@ -18,11 +18,19 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let stream = &self.0.stream;
+        let filled = buf.filled().len();
         loop {
             ready!(stream.poll_read_ready(cx))?;
-            match stream.try_read_buf(buf) {
+            // A read that does not fill the buffer has emptied the kernel's. As tokio's own streams do, it ends the
+            // readiness. Otherwise another read would fail before each wait.
+            let read = stream.try_io(Interest::READABLE, || match stream.try_read_buf(buf)? {
+                1.. if buf.remaining() > 0 => Err(io::ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            });
+            match read {
+                _ if buf.filled().len() > filled => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return Poll::Ready(read.map(|_| ())),
+                read => return Poll::Ready(read),
             }
         }
     }

@@ -120,6 +120,23 @@ async fn kernel_forgets_replies_of_a_slow_client() {
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
+/// Otherwise, another read would fail before each wait for octets.
+#[tokio::test]
+async fn read_that_does_not_fill_its_buffer_ends_the_readiness() {
+    let budget = Budget::new(usize::MAX);
+    let (mut socket, mut client) = connect(&budget).await;
+    let mut buffer = [0; 2];
+    client.write_all(&[0; 3]).await.unwrap();
+    assert_eq!(socket.read(&mut buffer).await.unwrap(), 2);
+    assert!(socket.readable().now_or_never().is_some());
+    assert_eq!(socket.read(&mut buffer).await.unwrap(), 1);
+    assert!(socket.readable().now_or_never().is_none());
+    client.write_all(&[0]).await.unwrap();
+    drop(client);
+    assert_eq!(socket.read(&mut buffer).await.unwrap(), 1);
+    assert_eq!(socket.read(&mut buffer).await.unwrap(), 0);
+}
+
 #[tokio::test]
 async fn client_receives_the_last_reply_after_the_end_of_its_connection() {
     let budget = Budget::new(usize::MAX);
