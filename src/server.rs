@@ -1,7 +1,7 @@
 //! The DNS listeners. UDP uses worker threads, TCP uses tasks; both call `Answerer::answer`. DNS over TLS, HTTPS and
 //! QUIC are in [`encrypted`].
 //!
-//! This module makes no DNS decisions: it passes messages to [`wire`] and sends the replies. A listener continues after
+//! This module makes no DNS decisions: it passes messages to [`wire`](crate::wire) and sends the replies. A listener continues after
 //! a failed `accept` or `send`. A query never terminates the process.
 
 mod accept;

@@ -90,7 +90,7 @@ impl Command {
     }
 }
 
-/// Returns an error if a flag of [`ModelArgs`] is given.
+/// Returns an error if a flag of [`ModelArgs`](super::model::ModelArgs) is given.
 fn refuse_model_flags(matches: &ArgMatches, allows_zone: bool) -> Result<(), String> {
     let refused = model_flags().filter(|flag| !(allows_zone && flag == "zone"));
     let given = refused.filter_map(|flag| {
