@@ -221,7 +221,11 @@ fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
         chromium.record_responses();
         chromium.go(&format!("http://{host}:{port}/"));
         chromium.wait_for("window.done");
-        let mut responses = chromium.responses(&own);
+        // Chromium reports a response at any time, also after the page has handled it.
+        let mut responses = wait_for("both responses", || {
+            let responses = chromium.responses(&own);
+            (responses.len() >= 2).then_some(responses)
+        });
         responses.sort();
         let refused = ["/api/v1/table", "/page/icon.svg"].map(|path| (path.to_owned(), 403));
         assert_eq!(responses, refused, "{host}");

@@ -38,8 +38,10 @@ pub struct Chromium {
     /// Errors and warnings of the console, exceptions, and violations of the policy.
     complaints: Vec<String>,
     substitute: Option<Substitute>,
-    /// The requests, if they are recorded: ID, URL and status of the response.
-    requested: Vec<(Value, String, Option<u64>)>,
+    /// The requests, if they are recorded: ID and URL.
+    requested: Vec<(Value, String)>,
+    /// The statuses of the responses by the ID of their request. Chromium may report one before its request.
+    statuses: Vec<(Value, u64)>,
     _process: Process,
     _profile: TempDir,
 }
@@ -70,6 +72,7 @@ impl Chromium {
             complaints: Vec::new(),
             substitute: None,
             requested: Vec::new(),
+            statuses: Vec::new(),
             _process: process,
             _profile: profile,
         };
@@ -128,16 +131,12 @@ impl Chromium {
             Some("Fetch.requestPaused") => self.respond(params),
             Some("Network.requestWillBeSent") => {
                 let url = params["request"]["url"].as_str().unwrap().to_owned();
-                self.requested
-                    .push((params["requestId"].clone(), url, None));
+                self.requested.push((params["requestId"].clone(), url));
             }
             // The status that arrived, also if the page may not see the response.
             Some("Network.responseReceivedExtraInfo") => {
-                let requests = self.requested.iter_mut();
-                let mut same = requests.filter(|(id, ..)| *id == params["requestId"]);
-                if let Some((.., status)) = same.next() {
-                    *status = params["statusCode"].as_u64();
-                }
+                let status = params["statusCode"].as_u64().unwrap();
+                self.statuses.push((params["requestId"].clone(), status));
             }
             Some("Runtime.exceptionThrown") => self.complain(&params["exceptionDetails"]),
             Some("Runtime.consoleAPICalled") if params["type"] != "log" => self.complain(params),
@@ -188,9 +187,10 @@ impl Chromium {
     /// Returns the paths below a URL that were requested, with the statuses of the responses that have arrived.
     pub fn responses(&mut self, base: &str) -> Vec<(String, u64)> {
         self.evaluate("0");
-        let below = self.requested.iter().filter_map(|(_, url, status)| {
+        let below = self.requested.iter().filter_map(|(id, url)| {
             let path = url.strip_prefix(base)?;
-            Some((path.to_owned(), (*status)?))
+            let (_, status) = self.statuses.iter().find(|(of, _)| of == id)?;
+            Some((path.to_owned(), *status))
         });
         below.collect()
     }
