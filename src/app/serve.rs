@@ -379,6 +379,49 @@ mod tests {
 
     use super::*;
     use crate::admin::tests::{wait_until_alive, wait_until_stuck};
+    use crate::model::Mcs;
+    use crate::server::Addresses;
+    use crate::server::tests::answerers;
+
+    /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
+    /// signs of progress.
+    #[tokio::test]
+    async fn livez_watches_every_loop_of_the_server() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
+        let dns = listeners[0].address;
+        let limits = ConnectionLimits {
+            total: 100,
+            per_address: 100,
+        };
+        let mut server = DnsServer::start(listeners, &answerers(), 2, limits).unwrap();
+        let (feeds, mut tasks) = (Feeds::new(&[], Mcs::Off), JoinSet::new());
+        let liveness = liveness(&mut server, &feeds, &mut tasks);
+        let names = [
+            format!("UDP worker 1 of {dns}"),
+            format!("UDP worker 2 of {dns}"),
+            "the update loop".to_owned(),
+            "the runtime of TCP connections".to_owned(),
+        ];
+        assert_eq!(liveness.names(), names);
+        wait_until_stuck(&liveness).await;
+        // Twenty checks take longer than the interval between two signs.
+        let only_the_update_loop = async {
+            let expected = "no progress for 10 s: the update loop";
+            while liveness.problem().as_deref() != Some(expected) {
+                sleep(heartbeat::INTERVAL / 8).await;
+                liveness.check();
+            }
+        };
+        let limit = Duration::from_secs(60);
+        tokio::time::timeout(limit, only_the_update_loop)
+            .await
+            .unwrap();
+        feeds.heartbeat().beat();
+        liveness.check();
+        assert_eq!(liveness.problem(), None);
+        server.stop().await;
+    }
 
     #[tokio::test]
     async fn livez_fails_while_the_runtime_of_connections_is_stuck() {

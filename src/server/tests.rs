@@ -139,7 +139,7 @@ impl Running {
 }
 
 /// Returns answerers for the zone `global.` without a table.
-pub(in crate::server) fn answerers() -> Answerers {
+pub(crate) fn answerers() -> Answerers {
     let settings = Settings {
         zones: zones(&["global"]),
         access: Access {
