@@ -55,7 +55,7 @@ struct Follower<'a> {
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(&args.log, "error")?;
     let mut server = find(&args).await?;
-    let chosen = server.chosen();
+    let chosen = server.chosen_and_compared().await;
     if !args.watch {
         let mut events = read(&mut server.api).await?;
         events
@@ -68,7 +68,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         args: &args,
         last_time: String::new(),
     };
-    if write(&heading(args.output, chosen.as_ref()))?.is_break() {
+    if begin(args.output, chosen.as_ref())?.is_break() {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
@@ -83,9 +83,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
                 break found;
             }
         };
-        if let Some(chosen) = server.chosen() {
-            note(chosen.heading("").trim_end());
-        }
+        note_origin(server.chosen_and_compared().await.as_ref());
     }
 }
 
@@ -188,6 +186,25 @@ impl Selection<'_> {
     }
 }
 
+/// Prints what is above the events of a watch.
+fn begin(output: EventsOutput, chosen: Option<&ChosenServer>) -> anyhow::Result<ControlFlow<()>> {
+    match output {
+        EventsOutput::Text | EventsOutput::Wide => write(&heading(output, chosen)),
+        // Each line or document is an event, so the origin is beside them.
+        EventsOutput::Json | EventsOutput::Yaml => {
+            note_origin(chosen);
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+}
+
+/// Prints the origin to standard error.
+fn note_origin(chosen: Option<&ChosenServer>) {
+    if let Some(chosen) = chosen {
+        note(harmless(&chosen.heading("")).trim_end());
+    }
+}
+
 /// Returns the lines above the events.
 fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
     let columns = match output {
@@ -197,8 +214,7 @@ fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
         EventsOutput::Wide => {
             "ID       TIME                  KIND               NAMESPACE        SERVICE          CLUSTER      HOST         TEXT\n"
         }
-        // Each line is an event.
-        EventsOutput::Json | EventsOutput::Yaml => return String::new(),
+        EventsOutput::Json | EventsOutput::Yaml => "",
     };
     let origin = chosen.map(|chosen| harmless(&chosen.heading("")));
     origin.unwrap_or_default() + columns

@@ -117,24 +117,15 @@ impl Origin {
         Ok(Self::Server(Box::new(found)))
     }
 
-    /// Returns the origin, if no flag names it.
-    pub(super) fn chosen(&self) -> Option<ChosenServer> {
+    /// Returns the origin, if no flag names it. Compares the server with the other replicas.
+    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
         match self {
-            Self::Server(server) => server.chosen(),
+            Self::Server(server) => server.chosen_and_compared().await,
             Self::Objects(_, reason) => reason.as_ref().map(|reason| ChosenServer {
                 pod: None,
                 notes: vec![reason.clone()],
             }),
         }
-    }
-
-    /// Like [`Self::chosen`], with the differences between the replicas.
-    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
-        let mut chosen = self.chosen()?;
-        if let Self::Server(server) = self {
-            chosen.notes.extend(server.differences().await);
-        }
-        Some(chosen)
     }
 
     /// Returns the report on the current table.
@@ -171,12 +162,12 @@ impl Origin {
 // === impl Server ===
 
 impl Server {
-    /// Returns the replica that was found.
-    pub(super) fn chosen(&self) -> Option<ChosenServer> {
+    /// Returns the replica that was found, with its differences from the other replicas.
+    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
         let Replica { namespace, pod, .. } = &self.found.as_ref()?.replica;
         Some(ChosenServer {
             pod: Some(format!("{namespace}/{pod}")),
-            notes: Vec::new(),
+            notes: self.differences().await,
         })
     }
 
