@@ -88,7 +88,7 @@ mod own_name;
 mod problems;
 pub mod publish;
 mod rules;
-mod services;
+pub(crate) mod services;
 mod settings;
 pub mod shared;
 mod short;
