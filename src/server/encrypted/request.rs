@@ -184,6 +184,12 @@ pub const BROKEN_BODY: Problem = Problem {
     reason: "the body cannot be read",
     ends_connection: false,
 };
+/// The memory for requests is in use.
+pub const NO_MEMORY: Problem = Problem {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "too many octets of requests are pending",
+    ends_connection: false,
+};
 /// The message is never answered.
 pub const NO_QUERY: Problem = Problem {
     status: StatusCode::BAD_REQUEST,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::{Mutex, Notify};
@@ -187,8 +187,7 @@ impl Exchange {
         if next.0 < old.0 { next } else { old }
     }
 
-    /// Answers a request. If memory is short, it refuses the stream, so that the client may retry (RFC 9113 section
-    /// 8.7).
+    /// Answers a request. If memory is short, it refuses the request, so that the client may retry.
     ///
     /// Each connection may have a hundred of these futures. The head is parsed at once, so that they stay small.
     pub(super) fn respond(
@@ -197,7 +196,7 @@ impl Exchange {
     ) -> impl Future<Output = Result<Response<Full<Bytes>>, h2::Error>> + Send + use<> {
         self.has_request.store(true, Relaxed);
         let (head, body) = request.into_parts();
-        let is_head = head.method == Method::HEAD;
+        let (version, is_head) = (head.version, head.method == Method::HEAD);
         let dns_request = request::read(&head, &self.path);
         let octets = match &dns_request {
             Ok(DnsRequest::Message(packet)) => packet.len(),
@@ -206,7 +205,7 @@ impl Exchange {
         let pending_request = PendingRequest::begin(self, REQUEST_SIZE + octets);
         async move {
             let Some(mut pending_request) = pending_request else {
-                return Err(h2::Reason::REFUSED_STREAM.into());
+                return refusal(version, is_head);
             };
             let packet = match dns_request {
                 Ok(DnsRequest::Message(packet)) => Ok(packet),
@@ -218,7 +217,7 @@ impl Exchange {
             match packet {
                 Ok(packet) => Ok(pending_request.answer(&packet, is_head).await),
                 Err(NoMessage::Problem(problem)) => Ok(problem_response(problem, is_head)),
-                Err(NoMessage::NoMemory) => Err(h2::Reason::REFUSED_STREAM.into()),
+                Err(NoMessage::NoMemory) => refusal(version, is_head),
             }
         }
     }
@@ -273,6 +272,16 @@ impl Exchange {
 
     fn now(&self) -> u64 {
         self.started.elapsed().as_millis() as u64 // at most an hour
+    }
+}
+
+/// Refuses a request because memory is short. HTTP/2 has an error code which tells the client that it may retry (RFC 9113
+/// section 8.7). In HTTP/1.1, an error would end the connection without a response.
+fn refusal(version: Version, is_head: bool) -> Result<Response<Full<Bytes>>, h2::Error> {
+    if version == Version::HTTP_2 {
+        Err(h2::Reason::REFUSED_STREAM.into())
+    } else {
+        Ok(problem_response(request::NO_MEMORY, is_head))
     }
 }
 
