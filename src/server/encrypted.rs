@@ -37,6 +37,7 @@ use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
 use https::{Exchange, HeldBodies};
+use quic::QuicListener;
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
 /// Settings of the encrypted listeners.
@@ -193,9 +194,16 @@ impl Encrypted {
             };
             tasks.push(service.accept(listener, connections.clone()).boxed());
         }
+        let memory = quic::memory(budget.limit());
         for socket in self.quic {
-            let serving = quic::serve(socket, quic.clone(), answerer.clone(), stop.clone());
-            tasks.push(serving.boxed());
+            let listener = QuicListener {
+                socket,
+                config: quic.clone(),
+                answerer: answerer.clone(),
+                memory: memory.clone(),
+                stop: stop.clone(),
+            };
+            tasks.push(listener.serve().boxed());
         }
         tasks
     }
