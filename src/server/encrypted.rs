@@ -201,6 +201,7 @@ impl Encrypted {
                 config: quic.clone(),
                 answerer: answerer.clone(),
                 memory: memory.clone(),
+                client_ca: self.client_ca.clone(),
                 stop: stop.clone(),
             };
             tasks.push(listener.serve().boxed());

@@ -5,6 +5,7 @@
 //! a connection, and answers unreadable messages itself. It does not tell when a client has received a reply: only the
 //! memory of replies that QUIC has not taken is limited.
 
+use std::future::pending;
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::client_ca::ClientCa;
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::framing::MAX_MESSAGE;
@@ -44,10 +46,12 @@ pub(super) struct QuicListener {
     pub(super) answerer: Arc<Answerer>,
     /// The memory of replies, one permit for each octet. All listeners share it.
     pub(super) memory: Arc<Semaphore>,
+    pub(super) client_ca: Option<Arc<ClientCa>>,
     pub(super) stop: CancellationToken,
 }
 
 /// Answers the requests of hickory-server.
+#[derive(Clone)]
 struct Adapter {
     answerer: Arc<Answerer>,
     memory: Arc<Semaphore>,
@@ -74,36 +78,51 @@ pub(super) fn memory(budget: usize) -> Arc<Semaphore> {
 
 impl QuicListener {
     /// Serves until `stop`. The caller must check whether it ended earlier.
+    ///
+    /// hickory cannot end one connection. If a certificate authority is removed, all end, and another server continues on the
+    /// same socket. Until the clients have been told, for a few round trips, both servers receive from it. A client that
+    /// connects meanwhile may have to repeat its first packet.
     pub(super) async fn serve(self) {
-        let mut server = Server::new(Adapter {
-            answerer: self.answerer,
-            memory: self.memory,
-        });
-        if let Err(error) = register(&mut server, self.socket, self.config) {
-            warn!(%error, "Failed to start a QUIC listener");
-            return;
-        }
-        tokio::select! {
-            ended = server.block_until_done() => {
-                let error = ended.err().map(|error| error.to_string());
-                warn!(error, "A QUIC listener ended unexpectedly");
-            }
-            () = self.stop.cancelled() => {
-                if let Err(error) = server.shutdown_gracefully().await {
-                    warn!(%error, "A QUIC listener ended with an error");
+        let adapter = Adapter {
+            answerer: self.answerer.clone(),
+            memory: self.memory.clone(),
+        };
+        loop {
+            // Before the first handshake, so that no change is missed.
+            let trust = self.client_ca.as_ref().map(|client_ca| client_ca.trust());
+            let distrusted = async {
+                match trust {
+                    Some(trust) => trust.cancelled_owned().await,
+                    None => pending().await,
                 }
+            };
+            let mut server = Server::new(adapter.clone());
+            if let Err(error) = self.register(&mut server) {
+                warn!(%error, "Failed to start a QUIC listener");
+                return;
+            }
+            let is_stopping = tokio::select! {
+                ended = server.block_until_done() => {
+                    let error = ended.err().map(|error| error.to_string());
+                    warn!(error, "A QUIC listener ended unexpectedly");
+                    return;
+                }
+                () = self.stop.cancelled() => true,
+                () = distrusted => false,
+            };
+            if let Err(error) = server.shutdown_gracefully().await {
+                warn!(%error, "A QUIC listener ended with an error");
+            }
+            if is_stopping {
+                return;
             }
         }
     }
-}
 
-fn register(
-    server: &mut Server<Adapter>,
-    socket: UdpSocket,
-    config: Arc<ServerConfig>,
-) -> Result<(), NetError> {
-    let socket = tokio::net::UdpSocket::from_std(socket)?;
-    server.register_quic_listener_and_tls_config(socket, TCP_IDLE, config)
+    fn register(&self, server: &mut Server<Adapter>) -> Result<(), NetError> {
+        let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
+        server.register_quic_listener_and_tls_config(socket, TCP_IDLE, self.config.clone())
+    }
 }
 
 // === impl Adapter ===
@@ -358,7 +377,7 @@ mod tests {
             >,
         ) -> Result<ResponseInfo, NetError> {
             self.0.send(()).unwrap();
-            std::future::pending().await
+            pending().await
         }
     }
 
