@@ -357,6 +357,7 @@ mod tests {
     use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
     use super::*;
+    use crate::server::memory_limit::{DEFAULT_BUDGET, MIN_BUDGET};
     use crate::server::tests::answerers;
 
     /// A client that tells when a reply is sent to it, and reads nothing.
@@ -423,6 +424,27 @@ mod tests {
             IpAddr::V6(ip) => RData::AAAA(ip.into()),
         };
         Record::from_rdata(Name::from_ascii(owner).unwrap(), 5, data)
+    }
+
+    #[test]
+    fn longest_reply_fits_the_smallest_memory() {
+        // The most records of type A that fit a message.
+        let answers = vec![address("many.production.global.", "192.0.2.1"); 4093];
+        let message = QuicQuery {
+            rcode: ResponseCode::NoError,
+            authoritative: true,
+            has_question: true,
+            edns: None,
+            sections: Sections {
+                answers,
+                soa: Vec::new(),
+                additionals: Vec::new(),
+            },
+            is_truncated: false,
+        };
+        let replies = |budget| memory(budget).available_permits() / message.memory();
+        assert!(replies(MIN_BUDGET) >= 1, "{}", message.memory());
+        assert!(replies(DEFAULT_BUDGET) >= 10, "{}", message.memory());
     }
 
     #[test]
