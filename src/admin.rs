@@ -28,7 +28,7 @@ use axum::{Extension, Json, Router};
 use serde::Deserialize;
 
 use document::{Documents, Form};
-pub use facts::Facts;
+pub use facts::CurrentFacts;
 pub use host::{ApiHost, ApiHosts, InvalidHost};
 use limits::Limits;
 pub use liveness::Liveness;

@@ -20,7 +20,7 @@ const OTHER_CLUSTERS: &str = "other";
 
 /// The facts about the current table. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Facts(Arc<Mutex<Known>>);
+pub struct CurrentFacts(Arc<Mutex<Known>>);
 
 /// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
 #[derive(Debug, Default)]
@@ -74,9 +74,9 @@ impl Groups {
     }
 }
 
-// === impl Facts ===
+// === impl CurrentFacts ===
 
-impl Facts {
+impl CurrentFacts {
     /// Returns the facts about a published table.
     pub(super) fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
         let mut known = self.0.lock();

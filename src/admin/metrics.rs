@@ -19,7 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use page::Page;
 
-use super::facts::{Facts, Groups, TableFacts};
+use super::facts::{CurrentFacts, Groups, TableFacts};
 use crate::clock::unix_seconds;
 use crate::model::problem::ROWS;
 use crate::model::{Family, Problem, ProblemKind};
@@ -50,7 +50,7 @@ pub struct Metrics {
     /// The expiry of the current certificate in Unix seconds, if there is an encrypted listener.
     pub certificate_expiry: Option<Arc<AtomicU64>>,
     /// The facts about the current table.
-    pub facts: Facts,
+    pub facts: CurrentFacts,
 }
 
 impl Metrics {

@@ -22,7 +22,7 @@ pub(super) struct Status {
     zones: Vec<String>,
     /// What follows the namespace in the names of services, one for each zone of `--zone`, in their order.
     name_suffixes: Vec<String>,
-    state: TableState,
+    state: TableStatus,
     /// `None` before the first table.
     generation: Option<u64>,
     /// `None` before the first table.
@@ -40,7 +40,7 @@ pub(super) struct Status {
 /// The state of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum TableState {
+enum TableStatus {
     /// There is no table yet.
     Loading,
     /// The table is confirmed by its source.
@@ -64,7 +64,7 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
             .map(|zone| zone.name.to_string())
             .collect(),
         name_suffixes: state.zones.iter().filter_map(name_suffix).collect(),
-        state: TableState::of(&now),
+        state: TableStatus::of(&now),
         generation: has_table.then_some(now.generation),
         serial: has_table.then_some(now.serial),
         table_hash: has_table.then(|| state.metrics.facts.of(&now).hash),
@@ -83,9 +83,9 @@ fn name_suffix(zone: &Zone) -> Option<String> {
     }
 }
 
-// === impl TableState ===
+// === impl TableStatus ===
 
-impl TableState {
+impl TableStatus {
     fn of(now: &Published) -> Self {
         match (&now.table, now.is_expired, now.is_stale) {
             (None, _, _) => Self::Loading,
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn state_names_the_worst() {
         let mut now = Published::default();
-        assert_eq!(TableState::of(&now), TableState::Loading);
+        assert_eq!(TableStatus::of(&now), TableStatus::Loading);
         now = published(Table::default());
-        assert_eq!(TableState::of(&now), TableState::Ready);
+        assert_eq!(TableStatus::of(&now), TableStatus::Ready);
         now.is_stale = true;
-        assert_eq!(TableState::of(&now), TableState::Stale);
+        assert_eq!(TableStatus::of(&now), TableStatus::Stale);
         now.is_expired = true;
-        assert_eq!(TableState::of(&now), TableState::Expired);
+        assert_eq!(TableStatus::of(&now), TableStatus::Expired);
     }
 }

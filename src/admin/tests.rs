@@ -40,7 +40,7 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             snapshot_failures: Arc::<AtomicU64>::default(),
             lost_log_lines: Arc::default(),
             certificate_expiry: None,
-            facts: Facts::default(),
+            facts: CurrentFacts::default(),
         },
         draining: Arc::default(),
         liveness,
@@ -233,7 +233,7 @@ async fn metrics_have_a_limited_number_of_clusters() {
 
 #[test]
 fn facts_are_computed_once_for_each_table() {
-    let (publisher, facts) = (Publisher::default(), Facts::default());
+    let (publisher, facts) = (Publisher::default(), CurrentFacts::default());
     let reader = publisher.reader();
     let none = facts.of(&reader.load());
     assert_eq!(none.problems.sentences().count(), 0);

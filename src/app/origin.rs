@@ -46,13 +46,13 @@ const COMPARED: [(&str, &str); 5] = [
 /// The origin of a command's data.
 pub(super) enum Origin {
     /// A running server.
-    Server(Box<Server>),
+    Server(Box<RemoteServer>),
     /// The objects of a source. If the command chose them: why no server answers.
     Objects(Reader, Option<String>),
 }
 
 /// A running server.
-pub(super) struct Server {
+pub(super) struct RemoteServer {
     /// Its API.
     pub(super) api: Api,
     /// `None` if a flag names the server.
@@ -168,9 +168,9 @@ impl Origin {
     }
 }
 
-// === impl Server ===
+// === impl RemoteServer ===
 
-impl Server {
+impl RemoteServer {
     /// Returns the replica that was found.
     pub(super) fn chosen(&self) -> Option<ChosenServer> {
         let Replica { namespace, pod, .. } = &self.found.as_ref()?.replica;
@@ -270,10 +270,10 @@ fn access_of(view: &ViewArgs) -> kube::KubeAccess {
 pub(super) async fn find_server(
     args: &ServerArgs,
     access: kube::KubeAccess,
-) -> anyhow::Result<Result<Server, ReplicaError>> {
+) -> anyhow::Result<Result<RemoteServer, ReplicaError>> {
     if let Some(url) = &args.server {
         let api = Api::at(url);
-        return Ok(Ok(Server { api, found: None }));
+        return Ok(Ok(RemoteServer { api, found: None }));
     }
     let cluster = Arc::new(Cluster::open(access, ONE_SHOT_TIMING).await?);
     Ok(find_replica(cluster, args.server_namespace.as_ref()).await)
@@ -283,7 +283,7 @@ pub(super) async fn find_server(
 async fn find_replica(
     cluster: Arc<Cluster>,
     namespace: Option<&Namespace>,
-) -> Result<Server, ReplicaError> {
+) -> Result<RemoteServer, ReplicaError> {
     let mut others = cluster.replicas(namespace).await?;
     let mut index = 0;
     let api = loop {
@@ -300,7 +300,7 @@ async fn find_replica(
         replica,
         others,
     };
-    Ok(Server {
+    Ok(RemoteServer {
         api,
         found: Some(found),
     })

@@ -21,7 +21,9 @@ use super::flags::{level, zones};
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, log_unknown};
-use crate::admin::{AdminState, ApiHosts, Facts, Liveness, Metrics, admin_routes, api_routes};
+use crate::admin::{
+    AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
+};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
@@ -33,7 +35,7 @@ use crate::server::{
 };
 use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
 use crate::table::Publisher;
-use crate::wire::Settings;
+use crate::wire::ResponseSettings;
 use crate::zone::Zones;
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
@@ -210,7 +212,7 @@ impl Server {
             snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
             lost_log_lines,
             certificate_expiry: expiry,
-            facts: Facts::default(),
+            facts: CurrentFacts::default(),
         };
         let draining = Arc::<AtomicBool>::default();
         let settings = settings(args, zones.clone(), &resources.own_addresses);
@@ -293,8 +295,8 @@ impl Server {
     }
 }
 
-fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> Settings {
-    Settings {
+fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> ResponseSettings {
+    ResponseSettings {
         zones,
         access: args.access.access(own_addresses),
         order: args.order.into(),

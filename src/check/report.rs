@@ -19,7 +19,7 @@ pub enum Colors {
 
 /// The diagnosis as JSON.
 #[derive(Debug, Serialize)]
-struct Report<'c> {
+struct CheckReport<'c> {
     #[serde(rename = "schemaVersion")]
     schema_version: SchemaVersion,
     /// No finding is red.
@@ -146,7 +146,7 @@ impl Finding {
 
 impl Serialize for Diagnosis {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Report {
+        CheckReport {
             schema_version: SchemaVersion,
             success: self.is_success(),
             green: self.count(Health::Green),

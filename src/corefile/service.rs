@@ -52,7 +52,7 @@ pub enum ClusterIpError {
 
 /// A Service, reduced to the fields in use.
 #[derive(Deserialize)]
-struct Service {
+struct ServiceObject {
     metadata: ServiceMetadata,
     #[serde(default)]
     spec: Spec,
@@ -90,9 +90,9 @@ pub fn cluster_ip(services: &[String], named: Option<&str>) -> Result<IpAddr, Cl
     let services = services
         .iter()
         .filter_map(|json| serde_json::from_str(json).ok());
-    let mut services: Vec<Service> = services.collect();
+    let mut services: Vec<ServiceObject> = services.collect();
     match named {
-        None => services.retain(Service::has_dns_port),
+        None => services.retain(ServiceObject::has_dns_port),
         Some(name) if services.is_empty() => return Err(ClusterIpError::Unknown(name.to_owned())),
         Some(_) => {}
     }
@@ -100,7 +100,7 @@ pub fn cluster_ip(services: &[String], named: Option<&str>) -> Result<IpAddr, Cl
         [] => Err(ClusterIpError::NoService),
         [service] => service.cluster_ip(),
         several => Err(ClusterIpError::Several(
-            several.iter().map(Service::name).collect(),
+            several.iter().map(ServiceObject::name).collect(),
         )),
     }
 }
@@ -110,11 +110,11 @@ pub fn is_cluster_ip(address: IpAddr, services: &[String]) -> bool {
     let services = services
         .iter()
         .filter_map(|json| serde_json::from_str(json).ok());
-    let mut addresses = services.flat_map(|service: Service| service.spec.addresses());
+    let mut addresses = services.flat_map(|service: ServiceObject| service.spec.addresses());
     addresses.any(|text| text.parse() == Ok(address))
 }
 
-impl Service {
+impl ServiceObject {
     fn name(&self) -> String {
         format!("{}/{}", self.metadata.namespace, self.metadata.name)
     }

@@ -146,7 +146,7 @@ pub enum ProblemKind {
 
 /// What is known about a kind of problem.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct ProblemRow {
     /// The kind.
     pub kind: ProblemKind,
     /// Its name in JSON, metrics and the log, and the anchor of its section in the manual.
@@ -163,7 +163,7 @@ pub struct Row {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [Row; 39] = {
+pub static ROWS: [ProblemRow; 39] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -174,8 +174,8 @@ pub static ROWS: [Row; 39] = {
         level: Level,
         sentence: &'static str,
         hint: &'static str,
-    ) -> Row {
-        Row {
+    ) -> ProblemRow {
+        ProblemRow {
             kind,
             name,
             family,
@@ -363,7 +363,7 @@ impl fmt::Display for Problem {
 
 impl ProblemKind {
     /// Returns the row of the kind.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static ProblemRow {
         &ROWS[self as usize]
     }
 

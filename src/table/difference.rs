@@ -26,9 +26,9 @@ pub struct Difference<'t> {
     pub changes: Vec<Change>,
 }
 
-/// Clusters that changed services gained and lost, with these services.
+/// The clusters that changed services gained and lost, with these services.
 #[derive(Default)]
-struct Clusters<'t> {
+struct ClusterChanges<'t> {
     gained: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
     lost: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
 }
@@ -51,7 +51,7 @@ impl<'t> Difference<'t> {
             }
             return difference;
         };
-        let mut clusters = Clusters::default();
+        let mut clusters = ClusterChanges::default();
         for key in services {
             let [old, new] = [last, next].map(|table| find(table.of(Profile::Global), key));
             // Both tables share a service that did not change.
@@ -187,7 +187,7 @@ fn has_cluster(table: &Table, cluster: &ClusterName) -> bool {
     services.any(|service| clusters_of(service).any(|other| other == cluster))
 }
 
-impl<'t> Clusters<'t> {
+impl<'t> ClusterChanges<'t> {
     fn note(&mut self, key: &'t ServiceKey, old: Option<&'t Service>, new: Option<&'t Service>) {
         let set = |service: Option<&'t Service>| -> BTreeSet<&'t ClusterName> {
             service.into_iter().flat_map(clusters_of).collect()

@@ -60,14 +60,14 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
 
 /// The scope of a name. The name of a service covers only the selected endpoints.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum HashedScope {
     Service,
     Cluster,
 }
 
 /// Hashes one version of a service.
 fn hash_service(version: &str, service: &Service) -> u64 {
-    let mut form = Form::default();
+    let mut form = CanonicalForm::default();
     form.text(version);
     form.text(service.key.namespace.as_str());
     form.text(service.key.service.as_str());
@@ -94,12 +94,13 @@ fn omitted(service: &Service) -> Vec<u32> {
     let clusters = service
         .clusters()
         .map(|cluster| service.in_cluster(cluster.as_str()));
-    let own = std::iter::once((Scope::Service, &*service.endpoints));
-    let clusters = clusters.map(|endpoints| (Scope::Cluster, endpoints));
+    let own = std::iter::once((HashedScope::Service, &*service.endpoints));
+    let clusters = clusters.map(|endpoints| (HashedScope::Cluster, endpoints));
     let (mut omitted, mut number) = (Vec::new(), 0);
     for (scope, endpoints) in own.chain(clusters) {
-        let is_covered = |endpoint: &Endpoint| scope == Scope::Cluster || endpoint.is_selected;
-        let is_endpoint = scope == Scope::Cluster && has_cluster_ip(endpoints);
+        let is_covered =
+            |endpoint: &Endpoint| scope == HashedScope::Cluster || endpoint.is_selected;
+        let is_endpoint = scope == HashedScope::Cluster && has_cluster_ip(endpoints);
         for endpoints in by_port(endpoints).values() {
             let down = service.gateway_down;
             let covered = endpoints.iter().copied().filter(|one| is_covered(one));
@@ -131,16 +132,16 @@ fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&
 }
 
 fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
-    let mut form = Form::default();
+    let mut form = CanonicalForm::default();
     texts.into_iter().for_each(|text| form.text(text));
     form.hash()
 }
 
 /// The canonical form of one part of the sum.
 #[derive(Default)]
-struct Form(Vec<u8>);
+struct CanonicalForm(Vec<u8>);
 
-impl Form {
+impl CanonicalForm {
     fn number(&mut self, number: u32) {
         self.0.extend(number.to_be_bytes());
     }

@@ -193,7 +193,7 @@ impl Requests {
     /// Applies an event of a streamed list. Returns the version of the bookmark that completes the list. Changes during
     /// the list are events, too.
     fn apply_event(&self, line: &[u8], objects: &mut Objects) -> Result<Option<String>, Failure> {
-        let event: Event<'_> = serde_json::from_slice(line).map_err(ListError::Unreadable)?;
+        let event: WatchLine<'_> = serde_json::from_slice(line).map_err(ListError::Unreadable)?;
         let json = event.object.get();
         match &*event.kind {
             "ADDED" | "MODIFIED" => {
@@ -349,7 +349,7 @@ fn version_at_end(json: &str) -> Result<Option<String>, ListError> {
 
 /// One line of a watch.
 #[derive(Deserialize)]
-struct Event<'e> {
+struct WatchLine<'e> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'e, str>,
     #[serde(borrow)]

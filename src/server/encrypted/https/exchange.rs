@@ -18,12 +18,12 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
 
 use super::HeldBodies;
-use super::response::{body, cache_control, methods, problem_response};
+use super::response::{body, cache_control, error_response, methods};
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
-use crate::server::encrypted::request::{self, DnsRequest, Problem};
+use crate::server::encrypted::request::{self, DnsRequest, RequestError};
 use crate::server::framing::{MAX_MESSAGE, MAX_OUTBOX, MAX_QUERY};
 use crate::server::socket::{Queued, Socket};
 use crate::server::tcp::must_end;
@@ -91,7 +91,7 @@ struct HttpReply {
 
 /// The reason why a body has no message.
 enum NoMessage {
-    Problem(Problem),
+    Invalid(RequestError),
     /// The limits of received octets are exceeded.
     NoMemory,
 }
@@ -213,11 +213,11 @@ impl Exchange {
                 Ok(DnsRequest::Methods) => return Ok(methods()),
                 // Few requests are reading a body, and this keeps the others small.
                 Ok(DnsRequest::Body) => Box::pin(pending_request.read(body)).await,
-                Err(problem) => Err(NoMessage::Problem(problem)),
+                Err(error) => Err(NoMessage::Invalid(error)),
             };
             match packet {
                 Ok(packet) => Ok(pending_request.answer(&packet, is_head).await),
-                Err(NoMessage::Problem(problem)) => Ok(problem_response(problem, is_head)),
+                Err(NoMessage::Invalid(error)) => Ok(error_response(error, is_head)),
                 Err(NoMessage::NoMemory) => Err(h2::Reason::REFUSED_STREAM.into()),
             }
         }
@@ -235,7 +235,7 @@ impl Exchange {
         }
     }
 
-    fn answer(&self, packet: &[u8]) -> Result<ReadBody, Problem> {
+    fn answer(&self, packet: &[u8]) -> Result<ReadBody, RequestError> {
         // Otherwise, hyper would end the stream silently.
         let made = catch_unwind(AssertUnwindSafe(|| {
             with_limited_panic_log(|| self.make(packet))
@@ -329,24 +329,24 @@ impl PendingRequest {
     async fn read(&mut self, body: Incoming) -> Result<Vec<u8>, NoMessage> {
         // The announced length is too long, so the body is not read.
         if body.size_hint().lower() > MAX_QUERY as u64 {
-            return Err(NoMessage::Problem(request::LONG_BODY));
+            return Err(NoMessage::Invalid(request::LONG_BODY));
         }
         let read = timeout(MESSAGE_TIMEOUT, self.collect(body)).await;
-        read.unwrap_or(Err(NoMessage::Problem(request::SLOW_BODY)))
+        read.unwrap_or(Err(NoMessage::Invalid(request::SLOW_BODY)))
     }
 
     async fn collect(&mut self, mut body: Incoming) -> Result<Vec<u8>, NoMessage> {
         let mut octets = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
-                return Err(NoMessage::Problem(request::BROKEN_BODY));
+                return Err(NoMessage::Invalid(request::BROKEN_BODY));
             };
             // Trailers are ignored.
             let Ok(mut data) = frame.into_data() else {
                 continue;
             };
             if octets.len() + data.remaining() > MAX_QUERY {
-                return Err(NoMessage::Problem(request::LONG_BODY));
+                return Err(NoMessage::Invalid(request::LONG_BODY));
             }
             if !self.hold(data.remaining()) {
                 return Err(NoMessage::NoMemory);
@@ -371,7 +371,7 @@ impl PendingRequest {
                 self.queue(message.octets.len());
                 message.into_response(self, is_head)
             }
-            Err(problem) => problem_response(problem, is_head),
+            Err(error) => error_response(error, is_head),
         }
     }
 
