@@ -45,10 +45,14 @@ impl AdminState {
 
     /// Returns a sentence for each kind of problem of this server: of the process, the source, and the content of the table.
     pub(super) fn problems(&self, now: &Arc<Published>) -> Vec<String> {
-        let of_server = self.shutdown().into_iter();
-        let of_server = of_server.chain(self.metrics.problems(now));
-        let of_server = of_server.map(|problem| problem.to_string());
+        let of_server = self
+            .shutdown()
+            .into_iter()
+            .chain(self.metrics.problems(now));
         let facts = self.metrics.facts.of(now);
-        of_server.chain(facts.problems.sentences()).collect()
+        of_server
+            .map(|problem| problem.to_string())
+            .chain(facts.problems.sentences())
+            .collect()
     }
 }

@@ -210,9 +210,10 @@ async fn open<S: Read + Write + Send + Unpin + 'static>(
 /// Reads the body of a response. Fails if the status is not that of success.
 async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<String> {
     let status = response.status();
-    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await;
-    let body = body.map_err(|_| anyhow!("the response of {what} did not end"))?;
-    let body = body.with_context(|| format!("cannot read the response of {what}"))?;
+    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect())
+        .await
+        .map_err(|_| anyhow!("the response of {what} did not end"))?
+        .with_context(|| format!("cannot read the response of {what}"))?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     if status.is_success() {
         Ok(text)

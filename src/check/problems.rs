@@ -42,11 +42,11 @@ impl Check {
         none: &str,
         is_selected: impl Fn(&Problem) -> bool,
     ) -> Vec<Finding> {
-        let problems = table
+        let sorted: BTreeSet<_> = table
             .problems()
-            .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one));
-        let problems: BTreeSet<_> = problems.collect();
-        let problems: Vec<_> = problems.into_iter().collect();
+            .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one))
+            .collect();
+        let problems: Vec<_> = sorted.into_iter().collect();
         let kinds = problems.chunk_by(|one, next| one.kind == next.kind);
         let findings = kinds.map(|problems| {
             let row = problems[0].kind.row();

@@ -11,7 +11,7 @@ use super::kinds::service_notes;
 use super::missing::{cluster_set_notes, missing_notes, occupant_notes};
 use super::names::{is_in_cluster_set, labels_below, services_of_name};
 use super::nearest::nearest;
-use crate::model::{Namespace, Problem, ProblemKind, ServiceKey};
+use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
 use crate::report::{
     ConflictReport, EndpointReport, EndpointState, ProblemReport, RecordReport, SchemaVersion,
     SkipReport, TextForm, write_rows,
@@ -287,11 +287,11 @@ fn describe_view(view: &View<'_>) -> String {
         Scope::Cluster => format!("every endpoint of cluster '{cluster}'"),
         Scope::Host => format!("endpoint '{host}' of cluster '{cluster}'"),
     };
-    let port = view
-        .port
-        .and_then(|port| Some((port.name.as_ref()?, port.protocol.label())));
-    let port = port.map(|(name, protocol)| format!(", port '{name}' over {protocol}"));
-    let port = port.unwrap_or_default();
+    let describe_port = |port: &Port| {
+        let (name, protocol) = (port.name.as_ref()?, port.protocol.label());
+        Some(format!(", port '{name}' over {protocol}"))
+    };
+    let port = view.port.and_then(describe_port).unwrap_or_default();
     format!(
         "service '{}' in namespace '{}': {scope}{port}",
         key.service, key.namespace

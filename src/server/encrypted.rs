@@ -99,10 +99,9 @@ impl Encrypted {
     ///
     /// If a file is unusable.
     pub fn open(options: Options) -> Result<Self, CertificateError> {
-        let certificate = Certificate::open(&options.certificate, &options.key)?;
-        let certificate = Arc::new(certificate);
-        let client_ca = options.client_ca.as_deref().map(ClientCa::open);
-        let client_ca = client_ca.transpose()?.map(Arc::new);
+        let certificate = Arc::new(Certificate::open(&options.certificate, &options.key)?);
+        let client_ca = options.client_ca.as_deref();
+        let client_ca = client_ca.map(ClientCa::open).transpose()?.map(Arc::new);
         let config = |protocols, versions| {
             tls::config(protocols, versions, &certificate, client_ca.as_ref())
         };

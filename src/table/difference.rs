@@ -29,9 +29,12 @@ pub struct Difference<'t> {
 /// The clusters that changed services gained and lost, with these services.
 #[derive(Default)]
 struct ClusterChanges<'t> {
-    gained: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
-    lost: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
+    gained: ServicesOf<'t>,
+    lost: ServicesOf<'t>,
 }
+
+/// Services by cluster.
+type ServicesOf<'t> = BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>;
 
 impl<'t> Difference<'t> {
     /// Compares two tables that differ in the [services that were built](super::Built::services). Without a `last` table,
@@ -204,23 +207,22 @@ impl<'t> ClusterChanges<'t> {
     /// Returns the clusters that one of the tables lacks. Objects do not tell whether a cluster was linked or unlinked: its
     /// last mirror may also have been rewritten, or its last service is not exported any more.
     fn changes(self, last: &Table, next: &Table, own: &ClusterName) -> Vec<Change> {
-        let change = |cluster: &ClusterName, kind, text: String| Change {
-            cluster: Some(cluster.clone()),
-            ..Change::new(kind, text)
+        let mut changes = Vec::new();
+        let mut note = |clusters: ServicesOf<'_>, without: &Table, kind, verb: &str| {
+            for (cluster, services) in clusters {
+                if cluster != own && !has_cluster(without, cluster) {
+                    let text = format!("Cluster {cluster} {verb} {}.", list(&services));
+                    changes.push(Change {
+                        cluster: Some(cluster.clone()),
+                        ..Change::new(kind, text)
+                    });
+                }
+            }
         };
-        let joined = self.gained.into_iter();
-        let joined = joined.filter(|(cluster, _)| *cluster != own && !has_cluster(last, cluster));
-        let joined = joined.map(|(cluster, services)| {
-            let text = format!("Cluster {cluster} joined its first {}.", list(&services));
-            change(cluster, ChangeKind::ClusterJoined, text)
-        });
-        let left = self.lost.into_iter();
-        let left = left.filter(|(cluster, _)| *cluster != own && !has_cluster(next, cluster));
-        let left = left.map(|(cluster, services)| {
-            let text = format!("Cluster {cluster} left its last {}.", list(&services));
-            change(cluster, ChangeKind::ClusterLeft, text)
-        });
-        joined.chain(left).collect()
+        let (joined, left) = (ChangeKind::ClusterJoined, ChangeKind::ClusterLeft);
+        note(self.gained, last, joined, "joined its first");
+        note(self.lost, next, left, "left its last");
+        changes
     }
 }
 

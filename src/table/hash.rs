@@ -24,14 +24,20 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 /// Returns the hash of all answers of a table.
 pub(super) fn hash_answers(table: &Table) -> u64 {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let services = table.services().filter(has_endpoints);
-    let services = services.map(|service| hash_service("service", service));
-    let in_cluster_sets = table.cluster_set.iter().flat_map(Services::iter);
-    let in_cluster_sets = in_cluster_sets.filter(|service| {
+    let is_other = |service: &&Service| {
         let [name, namespace] = service.key.labels();
         table.service(namespace, name) != Some(*service)
-    });
-    let in_cluster_sets = in_cluster_sets.map(|service| hash_service("cluster set", service));
+    };
+    let services = table
+        .services()
+        .filter(has_endpoints)
+        .map(|service| hash_service("service", service));
+    let in_cluster_sets = table
+        .cluster_set
+        .iter()
+        .flat_map(Services::iter)
+        .filter(is_other)
+        .map(|service| hash_service("cluster set", service));
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
@@ -51,10 +57,13 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
     });
     let awaiting = table
         .services()
-        .filter(|service| !service.awaited().is_empty());
-    let awaiting = awaiting.map(|service| hash_texts(["awaiting", &service.key.to_string()]));
-    let services = services.chain(in_cluster_sets);
-    let parts = services.chain(short_names).chain(hidden).chain(awaiting);
+        .filter(|service| !service.awaited().is_empty())
+        .map(|service| hash_texts(["awaiting", &service.key.to_string()]));
+    let parts = services
+        .chain(in_cluster_sets)
+        .chain(short_names)
+        .chain(hidden)
+        .chain(awaiting);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 

@@ -217,19 +217,20 @@ impl CertificateFiles {
         };
         let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
         let (chain, validity) = self.chain(&certificate)?;
-        let key = PrivateKeyDer::pem_slice_iter(&key).next();
-        let key = key.ok_or_else(|| CertificateError::NoKey(self.key.clone()))?;
-        let key = key.map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
-        let key =
-            CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|reason| {
-                CertificateError::Key {
-                    key: self.key.clone(),
-                    certificate: self.certificate.clone(),
-                    reason,
-                }
-            })?;
-        let key = Arc::new(key);
-        Ok(Active { key, validity })
+        let private = PrivateKeyDer::pem_slice_iter(&key)
+            .next()
+            .ok_or_else(|| CertificateError::NoKey(self.key.clone()))?
+            .map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
+        let certified = CertifiedKey::from_der(chain, private, &ring::default_provider());
+        let certified = certified.map_err(|reason| CertificateError::Key {
+            key: self.key.clone(),
+            certificate: self.certificate.clone(),
+            reason,
+        })?;
+        Ok(Active {
+            key: Arc::new(certified),
+            validity,
+        })
     }
 
     /// Parses a chain of certificates, and the validity of the first.

@@ -99,9 +99,9 @@ fn is_host(host: &[u8]) -> bool {
 /// Checks the transfer codings of a request. HTTP/2 has none. Only `chunked` is supported, and a message is chunked at
 /// most once (RFC 9112 sections 6.1 and 7).
 fn check_coding(headers: &HeaderMap) -> Result<(), RequestError> {
-    let codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let codings = codings.flat_map(|codings| codings.as_bytes().split(|octet| *octet == b','));
-    let mut codings = codings
+    let fields = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = fields
+        .flat_map(|field| field.as_bytes().split(|octet| *octet == b','))
         .map(<[u8]>::trim_ascii)
         .filter(|coding| !coding.is_empty());
     match (codings.next(), codings.next()) {

@@ -241,8 +241,10 @@ impl Requests {
     ///
     /// [`Failure::Refused`] with 410 if the server has not reached the version. Other failures if the check fails.
     pub(super) async fn check_version(&self, version: &str) -> Result<(), Failure> {
-        let params = ListParams::default().limit(1).at(version);
-        let params = params.matching(VersionMatch::NotOlderThan);
+        let params = ListParams::default()
+            .limit(1)
+            .at(version)
+            .matching(VersionMatch::NotOlderThan);
         let request = self.path().list(&params);
         let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
         let response = timeout(CHECK_TIMEOUT, self.server.client.request_text(request)).await;
