@@ -5,6 +5,7 @@ mod circles;
 mod crates;
 mod layout;
 mod source;
+mod tour;
 mod types;
 
 use std::collections::BTreeSet;
