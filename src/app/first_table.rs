@@ -51,6 +51,8 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    // The table is visible before the lines of the log about it are written.
+    tasks.shutdown().await;
     Ok(reader)
 }
 
