@@ -64,13 +64,9 @@ impl Groups {
         self.0.get(&kind).map_or(0, |(count, _)| *count)
     }
 
-    /// Returns a sentence for each kind of problem that somebody should look at.
-    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
-        let serious = self.0.values().filter(|(_, first)| first.is_serious());
-        serious.map(|(count, first)| match count {
-            1 => first.to_string(),
-            _ => format!("{first}; and {} more", count - 1),
-        })
+    /// Returns the groups of problems that somebody should look at.
+    pub(super) fn serious(&self) -> impl Iterator<Item = &(u32, Problem)> {
+        self.0.values().filter(|(_, first)| first.is_serious())
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::state::AdminState;
 use crate::VERSION;
+use crate::model::{Level, Line, Problem, ProblemKind};
 use crate::report::SchemaVersion;
 use crate::table::Published;
 use crate::zone::{Zone, ZoneKind};
@@ -35,6 +36,23 @@ pub(super) struct Status {
     queries: u64,
     /// A sentence for each kind of problem that somebody should look at.
     problems: Vec<String>,
+    /// What is known about the kind of each sentence of `problems`, in the same order.
+    problem_rows: Vec<ProblemRow>,
+}
+
+/// A problem, or several of one kind.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct ProblemRow {
+    kind: ProblemKind,
+    level: Level,
+    /// The number of problems.
+    count: u32,
+    /// One of them as a sentence, and the number of the others. The same text is in `problems`.
+    text: Line,
+    /// What a person does.
+    hint: &'static str,
+    /// The section of the manual.
+    anchor: String,
 }
 
 /// The state of the table.
@@ -54,6 +72,8 @@ enum TableState {
 pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Status> {
     let now = state.reader.load();
     let has_table = now.table.is_some();
+    let problems = state.problems(&now);
+    let problem_rows: Vec<ProblemRow> = problems.iter().map(ProblemRow::from).collect();
     Json(Status {
         schema_version: SchemaVersion,
         version: VERSION,
@@ -70,7 +90,11 @@ pub(super) async fn status(FromState(state): FromState<AdminState>) -> Json<Stat
         table_hash: has_table.then(|| state.metrics.facts.of(&now).hash),
         table_age_seconds: state.feeds.age().as_secs_f64(),
         queries: state.metrics.counters.queries(),
-        problems: state.problems(&now),
+        problems: problem_rows
+            .iter()
+            .map(|row| row.text.to_string())
+            .collect(),
+        problem_rows,
     })
 }
 
@@ -80,6 +104,26 @@ fn name_suffix(zone: &Zone) -> Option<String> {
         ZoneKind::Forward => Some(zone.name.to_string()),
         ZoneKind::ClusterSet => Some(format!("svc.{}", zone.name)),
         ZoneKind::Reverse(_) => None,
+    }
+}
+
+// === impl ProblemRow ===
+
+impl From<&(u32, Problem)> for ProblemRow {
+    fn from((count, first): &(u32, Problem)) -> Self {
+        let row = first.kind.row();
+        let text = match count {
+            1 => first.to_string(),
+            _ => format!("{first}; and {} more", count - 1),
+        };
+        Self {
+            kind: row.kind,
+            level: row.level,
+            count: *count,
+            text: text.into(),
+            hint: row.hint,
+            anchor: row.kind.anchor(),
+        }
     }
 }
 

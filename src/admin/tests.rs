@@ -236,7 +236,7 @@ fn facts_are_computed_once_for_each_table() {
     let (publisher, facts) = (Publisher::default(), Facts::default());
     let reader = publisher.reader();
     let none = facts.of(&reader.load());
-    assert_eq!(none.problems.sentences().count(), 0);
+    assert_eq!(none.problems.serious().count(), 0);
     publish(&publisher, &database("db-0"));
     let [first, again] = [facts.of(&reader.load()), facts.of(&reader.load())];
     assert!(Arc::ptr_eq(&first, &again) && *first != *none);

@@ -359,6 +359,19 @@ impl fmt::Display for Problem {
     }
 }
 
+// === impl Level ===
+
+impl Level {
+    /// Returns the level's name in reports and in the manual.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
 // === impl ProblemKind ===
 
 impl ProblemKind {
@@ -378,7 +391,7 @@ impl ProblemKind {
         self.row().name
     }
 
-    /// Returns the anchor of the kind's section in the manual.
+    /// Returns the page and the anchor of the kind's section in the manual.
     pub fn anchor(self) -> String {
         format!("problems.html#{}", self.name())
     }
@@ -411,6 +424,11 @@ mod tests {
             .filter_map(|line| line.strip_prefix("## "))
             .collect();
         assert_eq!(sections, ROWS.map(|row| row.name));
+        for row in &ROWS {
+            let (name, sentence, level) = (row.name, row.sentence, row.level.name());
+            let start = format!("\n## {name}\n\n{sentence} ({level}).\n");
+            assert!(manual.contains(&start), "{start}");
+        }
     }
 
     #[test]

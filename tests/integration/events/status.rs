@@ -50,6 +50,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "tableAgeSeconds": age,
         "queries": server.sum("global_dns_requests_total{"),
         "problems": [],
+        "problemRows": [],
     });
     assert_eq!(status, expected);
     assert_eq!(status["queries"], 6);
@@ -113,6 +114,13 @@ fn each_problem_is_a_sentence() {
         pairs().all(|(text, start)| text.starts_with(start)),
         "{problems:?}"
     );
+    let rows = status["problemRows"].as_array().unwrap();
+    let texts: Vec<&str> = rows.iter().filter_map(|row| row["text"].as_str()).collect();
+    assert_eq!(texts, problems);
+    let anchors = rows.iter().map(|row| row["anchor"].clone());
+    let kinds = ["namespace-mismatch", "short-name", "gateway-down"];
+    let expected = kinds.map(|kind| json!(format!("problems.html#{kind}")));
+    assert_eq!(anchors.collect::<Vec<_>>(), expected);
     // A file that cannot be read.
     server.write_invalid("just words\n");
     let status = server.api("/api/v1/status");
