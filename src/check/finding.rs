@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::model::Line;
+use crate::model::{Line, ProblemKind};
 
 /// A value that a check needs, or the reason why it is missing.
 pub type Fact<T> = Result<T, NotChecked>;
@@ -133,6 +133,8 @@ pub struct Finding {
     pub hint: Option<Line>,
     /// What the finding is based on.
     pub basis: Basis,
+    /// The kind of the problems that it prints.
+    pub problem: Option<ProblemKind>,
 }
 
 /// All findings, in the order of the checks.
@@ -215,6 +217,7 @@ impl Check {
             sentence: sentence.into(),
             hint: None,
             basis: Basis::Facts,
+            problem: None,
         }
     }
 

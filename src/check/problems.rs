@@ -53,9 +53,13 @@ impl Check {
             let text = |one: &Problem| format!("{}: {}", one.subject(), one.detail);
             let all = list_some(problems.iter().map(|one| text(one)));
             let sentence = format!("{}: {all}", row.sentence);
-            match row.level {
+            let finding = match row.level {
                 Level::Error => self.red(sentence, row.hint),
                 Level::Warning | Level::Note => self.yellow(sentence, row.hint),
+            };
+            Finding {
+                problem: Some(row.kind),
+                ..finding
             }
         });
         let findings: Vec<Finding> = findings.collect();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::finding::{Basis, Category, Check, Diagnosis, Finding, Health};
+use crate::model::ProblemKind;
 use crate::report::SchemaVersion;
 
 /// Whether the text has colors.
@@ -38,6 +39,8 @@ struct FindingReport<'c> {
     sentence: &'c str,
     hint: Option<&'c str>,
     link: Option<String>,
+    problem: Option<ProblemKind>,
+    anchor: Option<String>,
 }
 
 // === impl Diagnosis ===
@@ -134,11 +137,15 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
 }
 
 impl Finding {
-    /// Writes the finding as text: a line and, if it is not green, the hint and the link.
+    /// Writes the finding as text: a line and, if it is not green, the hint and where to read more.
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         writeln!(text, "{} {}", self.health.sign(colors), self.sentence)?;
         if let Some(hint) = &self.hint {
-            writeln!(text, "    {hint}\n    see {}", self.check.reference())?;
+            write!(text, "    {hint}\n    see {}", self.check.reference())?;
+            match self.problem {
+                Some(kind) => writeln!(text, "; in the manual: {}", kind.anchor())?,
+                None => writeln!(text)?,
+            }
         }
         Ok(())
     }
@@ -167,6 +174,8 @@ impl<'c> From<&'c Finding> for FindingReport<'c> {
             sentence: &finding.sentence,
             hint: finding.hint.as_deref(),
             link: finding.hint.as_ref().map(|_| finding.check.link()),
+            problem: finding.problem,
+            anchor: finding.problem.map(ProblemKind::anchor),
         }
     }
 }

@@ -973,12 +973,29 @@ fn json_has_the_same_findings() {
         "schemaVersion": 1, "success": true, "green": 1, "yellow": 1, "red": 0,
         "checks": [
             {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
-             "hint": null, "link": null},
+             "hint": null, "link": null, "problem": null, "anchor": null},
             {"category": "api-server", "check": "more-permissions", "health": "yellow", "sentence": "has more permissions",
-             "hint": "bind less", "link": Check::MorePermissions.link()},
+             "hint": "bind less", "link": Check::MorePermissions.link(), "problem": null, "anchor": null},
         ],
     });
     assert_eq!(serde_json::to_value(&diagnosis).unwrap(), expected);
+}
+
+#[test]
+fn finding_of_a_problem_names_its_section_of_the_manual() {
+    let mut objects = healthy();
+    objects.push(gateway("prod", "db-0-east", false));
+    let diagnosis = check(&facts(&objects));
+    let json = serde_json::to_value(&diagnosis).unwrap();
+    let mut findings = json["checks"].as_array().unwrap().iter();
+    let finding = findings.find(|one| one["check"] == "gateways").unwrap();
+    assert_eq!(finding["problem"], "gateway-down");
+    assert_eq!(finding["anchor"], "problems.html#gateway-down");
+    let reference = format!(
+        "    see {}; in the manual: problems.html#gateway-down\n",
+        Check::Gateways.reference()
+    );
+    assert!(diagnosis.to_text(Colors::Plain).contains(&reference));
 }
 
 #[test]

@@ -469,7 +469,11 @@ fn json_has_one_object_for_each_line_of_the_text() {
             _ => link.to_owned(),
         };
         assert!(page.ends_with("src/check/README.md"), "{link}");
-        let below = format!("{line}    {hint}\n    see {reference}\n");
+        let manual = match one["anchor"].as_str() {
+            Some(anchor) => format!("; in the manual: {anchor}"),
+            None => String::new(),
+        };
+        let below = format!("{line}    {hint}\n    see {reference}{manual}\n");
         assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
         let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
         let mut anchors = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
