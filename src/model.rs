@@ -36,7 +36,7 @@ pub use line::{Line, is_deceptive};
 pub use object::Object;
 pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};
-pub use problem::{Family, Level, Problem, ProblemKind};
+pub use problem::{Family, Level, Problem, ProblemKind, ROWS};
 pub use settings::{GatewayDown, Settings, expected_clusters};
 pub use slice::{ImportEndpoints, ListedHost, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use watch::{Mcs, Watch};
