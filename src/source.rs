@@ -25,8 +25,8 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, warn};
 
 use backoff::Backoff;
+use change_log::ChangeLog;
 pub use change_log::DEFAULT_CLUSTER_NAME;
-use change_log::{ChangeLog, log_problem};
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
@@ -293,7 +293,7 @@ impl UpdateLoop<'_> {
             None => self.store.delete(watch, key.clone()),
         });
         if let Some(problem) = self.store.skipped().get(&(watch, key)) {
-            log_problem(problem);
+            problem.log();
         }
     }
 
@@ -309,7 +309,7 @@ impl UpdateLoop<'_> {
         }
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
-            log_problem(problem);
+            problem.log();
         }
     }
 

@@ -53,7 +53,7 @@ struct Follower<'a> {
 
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.log, "error")?;
+    log_to_stderr(&args.log)?;
     let mut server = find(&args).await?;
     let chosen = server.chosen();
     if !args.watch {

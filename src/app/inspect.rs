@@ -35,7 +35,7 @@ enum TableContent {
 
 /// Prints the table of a running server, or of a source.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.view.log, "error")?;
+    log_to_stderr(&args.view.log)?;
     let mut origin = Origin::find(&args.view).await?;
     if args.watch {
         return watch_table(&args, origin).await;
@@ -121,7 +121,7 @@ fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDo
 /// Prints the explanation of a name or an address, by a running server or by the table of a source.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
-    log_to_stderr(&view.log, "error")?;
+    log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
     let question = match namespaces.as_slice() {
         // As in kubectl: the name of a service and its namespace.

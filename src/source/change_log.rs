@@ -1,11 +1,12 @@
 //! Log messages about problems and changes of answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::events::Events;
-use crate::model::{ClusterName, Hostname, Level, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, Hostname, ProblemKind, ServiceKey};
 use crate::table::change::Change;
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
@@ -14,6 +15,10 @@ use crate::table::{Built, Published, Rules, Service, ServiceKind, Table};
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
 /// a unique name (rule M6).
 pub const DEFAULT_CLUSTER_NAME: &str = "local";
+
+/// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
+/// thousands of services may wait for the same gateway.
+const MAX_LOGGED: usize = 20;
 
 /// The log of problems. Each is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -54,8 +59,18 @@ impl ChangeLog {
         services: &ServiceKeys,
         rules: &Rules,
     ) {
+        let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
         for problem in &difference.problems {
-            log_problem(problem);
+            let count = counts.entry(problem.kind).or_default();
+            *count += 1;
+            if *count <= MAX_LOGGED {
+                problem.log();
+            }
+        }
+        for (kind, count) in counts {
+            if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
+                kind.log_more(more);
+            }
         }
         difference.changes.iter().for_each(log_change);
         if self.warned_of_cluster_name || !has_default_name(rules) {
@@ -95,22 +110,4 @@ fn is_local(service: &Service) -> bool {
 
 fn has_default_name(rules: &Rules) -> bool {
     rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
-}
-
-/// Logs a problem as a warning, or with level info if it is a note. Objects are the matter of tenants, so no problem of theirs is
-/// an error of this server. A flag that excludes a cluster skips all its objects, so these lines have the level debug.
-pub(super) fn log_problem(problem: &Problem) {
-    let Problem { kind, detail, .. } = problem;
-    let row = kind.row();
-    let (kind_name, subject) = (row.name, problem.subject());
-    macro_rules! log {
-        ($level:ident) => {
-            $level!(problem = kind_name, %subject, %detail, "{}", row.sentence)
-        };
-    }
-    match row.level {
-        Level::Note if *kind == ProblemKind::ExcludedCluster => log!(debug),
-        Level::Note => log!(info),
-        Level::Warning | Level::Error => log!(warn),
-    }
 }

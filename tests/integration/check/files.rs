@@ -231,7 +231,7 @@ fn check_and_explain_list_hosts_without_an_endpoint_mirror() {
     for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
         let ended = run_global_dns(&["explain", name, &file]);
         assert_eq!(ended.code, Some(exit), "{name}");
-        let problem = "missing-host  Service/prod/db-east  lists db-1 (10.96.1.2)";
+        let problem = "missing-host  Service/prod/db-east  Hosts without endpoint mirror: lists db-1 (10.96.1.2)";
         assert!(ended.stdout.contains(problem), "{}", ended.stdout);
     }
     // The same with objects of the real controller, after the removal of one mirror.
@@ -572,7 +572,7 @@ fn the_two_causes_of_dead_endpoints_are_distinguished() {
     assert_eq!(code, Some(0));
     let (_folder, file) = file_of(&manifest.text());
     let explained = run_global_dns(&["explain", "web.prod.global", &file]).stdout;
-    let problem = "service-not-ready  prod/web  cluster 'west': its cluster IP\n";
+    let problem = "service-not-ready  prod/web  Service has no ready endpoint: cluster 'west': its cluster IP\n";
     assert!(explained.contains(problem), "{explained}");
 }
 
