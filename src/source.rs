@@ -22,11 +22,10 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info};
 
 use backoff::Backoff;
 use change_log::ChangeLog;
-pub use change_log::DEFAULT_CLUSTER_NAME;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
@@ -37,9 +36,9 @@ use states::States;
 
 use crate::clock::unix_seconds;
 use crate::heartbeat;
-use crate::model::{Namespace, Object, ObjectKey, Watch};
+use crate::model::{Namespace, Object, ObjectKey, Problem, Watch};
 use crate::table::failover::Delays;
-use crate::table::publish::Reader;
+use crate::table::publish::{Reader, expired_problem, stale_problem};
 use crate::table::state::ServiceState;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, build};
@@ -113,9 +112,8 @@ pub async fn run(
             return;
         }
         feeds.note_panic();
-        let (pause, meanwhile) = (backoff.next(PANIC_PAUSES.1), feeds.meanwhile());
-        error!(?pause, "Source panicked; {meanwhile} and relisting");
-        sleep(pause).await;
+        feeds.panic_problem().iter().for_each(Problem::log);
+        sleep(backoff.next(PANIC_PAUSES.1)).await;
     }
 }
 
@@ -238,14 +236,10 @@ impl UpdateLoop<'_> {
             .states
             .build(&empty, store, &services, self.rules, true);
         self.feeds.note_restored(restored.age);
+        let problem = stale_problem(Some(restored.age));
         let publish = || self.publisher.publish_stale(built, unix_seconds());
-        let now = self.feeds.events().note_snapshot(restored.age, publish);
-        warn!(
-            age = ?restored.age,
-            serial = now.serial,
-            services = services.len(),
-            "Serving a snapshot until all watches are listed"
-        );
+        self.feeds.events().note_snapshot(&problem, publish);
+        problem.log();
         for (service, state) in restored.store.states() {
             self.store.set_state(service, state.clone());
         }
@@ -270,13 +264,12 @@ impl UpdateLoop<'_> {
         let now = self.reader.load();
         if now.table.is_some() && now.is_expired != is_expired {
             drop(now);
-            self.feeds
-                .events()
-                .note_expiry(is_expired, || self.publisher.set_expired(is_expired));
-            if is_expired {
-                error!(?age, "Table is older than --max-stale; answering SERVFAIL")
-            } else {
-                info!("Source is active again; answering from the table")
+            let problem = is_expired.then(|| expired_problem(Some(age)));
+            let publish = || self.publisher.set_expired(is_expired);
+            self.feeds.events().note_expiry(problem.as_ref(), publish);
+            match problem {
+                Some(problem) => problem.log(),
+                None => info!("Source is active again; answering from the table"),
             }
         }
         // Activity of the source need not be an update, so an expired table is polled.

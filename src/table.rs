@@ -115,6 +115,7 @@ pub use kind::{Profile, ServiceKind, list_clusters};
 use local::NonMember;
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
+pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::{Published, Publisher};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
 pub use services::Services;

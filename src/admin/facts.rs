@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::model::{Problem, ProblemKind};
 use crate::report::EndpointState;
-use crate::table::{Published, ServiceKind, Table};
+use crate::table::{Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -98,6 +98,8 @@ impl TableFacts {
         }
         let mut problems = Groups::default();
         table.problems().for_each(|problem| problems.add(&problem));
+        let default_name = table.services().filter_map(Service::default_cluster_name);
+        default_name.min().iter().for_each(|one| problems.add(one));
         Self {
             hash: table.answers_hash(),
             services,

@@ -39,7 +39,7 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             feeds,
             snapshot_failures: Arc::<AtomicU64>::default(),
             lost_log_lines: Arc::default(),
-            certificate_expiry: None,
+            certificate: None,
             facts: Facts::default(),
         },
         draining: Arc::default(),

@@ -201,7 +201,7 @@ impl Server {
         let feeds = Feeds::new(&args.source.namespace, args.model.mcs());
         let publisher = Publisher::default();
         let (reader, counters) = (publisher.reader(), CounterSet::default());
-        let expiry = bound.encrypted.as_ref().map(Encrypted::certificate_expiry);
+        let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
         let snapshot = resources.update_settings.snapshot.as_ref();
         let metrics = Metrics {
             counters: counters.clone(),
@@ -209,7 +209,7 @@ impl Server {
             feeds: feeds.clone(),
             snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
             lost_log_lines,
-            certificate_expiry: expiry,
+            certificate,
             facts: Facts::default(),
         };
         let draining = Arc::<AtomicBool>::default();

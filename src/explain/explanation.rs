@@ -102,11 +102,10 @@ pub fn explain(
     let reading = read(zones, table, name);
     let services = services_of_name(zones, table, name, &reading);
     let exists = exists(&reading);
-    let problems = problems(zones, table, &services, name, &reading);
+    let mut problems = problems(zones, table, &services, name, &reading);
     let mut notes = reading_notes(zones, table, context, name, &reading, &problems);
-    if published.is_expired && !matches!(reading, Reading::Outside) {
-        let expired = "every answer is SERVFAIL: the source has not been heard from for longer than --max-stale";
-        notes.insert(0, expired.to_owned());
+    if !matches!(reading, Reading::Outside) {
+        problems.extend(published.problems(None));
     }
     notes.extend(service_notes(&services, context));
     let answer = |rtype| answer_report(zones, published, name, rtype);

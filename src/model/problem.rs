@@ -123,6 +123,8 @@ pub enum ProblemKind {
     NoTable,
     /// The process has received a signal to terminate.
     ShuttingDown,
+    /// Endpoints of this cluster have the default cluster name (rule M6).
+    DefaultClusterName,
     /// The table is older than `--max-stale`.
     TableExpired,
     /// The table comes from a snapshot.
@@ -139,6 +141,8 @@ pub enum ProblemKind {
     SourcePanicked,
     /// Log lines were lost.
     LogLinesLost,
+    /// The certificate of the encrypted listeners is not valid yet.
+    CertificateNotYetValid,
     /// The certificate of the encrypted listeners expires soon.
     CertificateExpires,
     /// The certificate of the encrypted listeners has expired.
@@ -164,7 +168,7 @@ pub struct Row {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [Row; 39] = {
+pub static ROWS: [Row; 41] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -252,6 +256,8 @@ pub static ROWS: [Row; 39] = {
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, "shutting-down", Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
+        row(K::DefaultClusterName, "default-cluster-name", Server, Warning, "Endpoints have the default cluster name",
+            "set --cluster-name, and a different one in each cluster: databases store the names of their peers"),
         row(K::TableExpired, "table-expired", Server, Error, "Table is older than --max-stale",
             "restore the connection to the API server: queries are answered with SERVFAIL meanwhile"),
         row(K::TableStale, "table-stale", Server, Warning, "Table comes from a snapshot",
@@ -268,6 +274,8 @@ pub static ROWS: [Row; 39] = {
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",
             "check what reads standard error: it was blocked or failed"),
+        row(K::CertificateNotYetValid, "certificate-not-yet-valid", Server, Error, "Certificate is not valid yet",
+            "correct the clock, or use a certificate that is valid: clients refuse it until then"),
         row(K::CertificateExpires, "certificate-expires", Server, Warning, "Certificate expires soon",
             "renew the certificate of the encrypted listeners"),
         row(K::CertificateExpired, "certificate-expired", Server, Error, "Certificate has expired",

@@ -15,7 +15,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either, select};
@@ -145,9 +144,9 @@ impl Encrypted {
         usize::from(!self.listeners.is_empty())
     }
 
-    /// Returns the expiry of the current certificate in Unix seconds. It changes when the files change.
-    pub fn certificate_expiry(&self) -> Arc<AtomicU64> {
-        self.certificate.expiry()
+    /// Returns the certificate. It changes when the files change.
+    pub fn certificate(&self) -> Arc<Certificate> {
+        self.certificate.clone()
     }
 
     /// Reloads the files when they change. It never returns.

@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::info;
 
 use super::events::Events;
 use crate::model::{ClusterName, Hostname, ProblemKind, ServiceKey};
 use crate::table::change::Change;
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Published, Rules, Service, ServiceKind, Table};
-
-/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
-/// a unique name (rule M6).
-pub const DEFAULT_CLUSTER_NAME: &str = "local";
+use crate::table::{Built, Published, Rules, Table};
 
 /// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
 /// thousands of services may wait for the same gateway.
@@ -44,7 +40,7 @@ impl ChangeLog {
         let difference = Difference::between(last.table.as_ref(), &next, &services, own);
         let changes = difference.changes.clone();
         let now = events.note_published(last, changes, || publish(built));
-        self.log_new(&difference, &next, &services, rules);
+        self.log_new(&difference, &next, &services);
         if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);
             let changed_services = services.len();
@@ -52,13 +48,7 @@ impl ChangeLog {
         }
     }
 
-    fn log_new(
-        &mut self,
-        difference: &Difference<'_>,
-        next: &Table,
-        services: &ServiceKeys,
-        rules: &Rules,
-    ) {
+    fn log_new(&mut self, difference: &Difference<'_>, next: &Table, services: &ServiceKeys) {
         let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
         for problem in &difference.problems {
             let count = counts.entry(problem.kind).or_default();
@@ -73,14 +63,16 @@ impl ChangeLog {
             }
         }
         difference.changes.iter().for_each(log_change);
-        if self.warned_of_cluster_name || !has_default_name(rules) {
+        if self.warned_of_cluster_name {
             return;
         }
-        let find = |key: &&ServiceKey| next.service(key.namespace.as_str(), key.service.as_str());
-        if let Some(service) = services.iter().find(|key| find(key).is_some_and(is_local)) {
+        let find = |key: &ServiceKey| next.service(key.namespace.as_str(), key.service.as_str());
+        let problem = services
+            .iter()
+            .find_map(|key| find(key)?.default_cluster_name());
+        if let Some(problem) = problem {
             self.warned_of_cluster_name = true;
-            warn!(%service, "Local endpoints have the default cluster name '{DEFAULT_CLUSTER_NAME}', \
-                which is the same in every cluster; set --cluster-name");
+            problem.log();
         }
     }
 }
@@ -100,14 +92,4 @@ fn log_change(change: &Change) {
         "{}",
         change.text
     );
-}
-
-/// Returns whether a service has endpoints of this cluster.
-fn is_local(service: &Service) -> bool {
-    let mut endpoints = service.endpoints.iter();
-    endpoints.any(|endpoint| endpoint.kind == ServiceKind::Local)
-}
-
-fn has_default_name(rules: &Rules) -> bool {
-    rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
 }

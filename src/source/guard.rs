@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::backoff::jittered;
 use super::{Feed, Feeds};
-use crate::model::ServiceKey;
+use crate::model::{Problem, ProblemKind, ServiceKey};
 use crate::table::change::{Change, ChangeKind};
 use crate::table::{Service, ServiceKind, Table};
 
@@ -218,18 +218,17 @@ impl Guard {
     fn hold(&mut self, feeds: &[Feed], shrinkage: Shrinkage, due: Instant) {
         let Shrinkage { total, remaining } = shrinkage;
         for feed in feeds {
+            let detail = format!(
+                "it would leave {remaining} of {total} services; a second list must confirm it"
+            );
+            let problem = Problem::new(ProblemKind::ListHeld, detail).of_name(feed.to_string());
             let is_new = !self.held.contains_key(feed);
             if is_new {
                 self.held.insert(feed.clone(), due);
-                warn!(%feed, services = total, left = remaining, "Held a list that would remove most services; \
-                    serving the last table until a second list confirms it");
+                problem.log();
             }
-            let reason = format!(
-                "a list that would leave {remaining} of {total} services is held until a second list confirms it"
-            );
-            let event =
-                is_new.then(|| Change::new(ChangeKind::ListHeld, format!("{feed}: {reason}.")));
-            let hold = || self.feeds.hold(feed, reason.clone(), self.held[feed]);
+            let event = is_new.then(|| Change::new(ChangeKind::ListHeld, problem.to_string()));
+            let hold = || self.feeds.hold(feed, problem, self.held[feed]);
             self.feeds.events().record_with(event, hold);
         }
     }

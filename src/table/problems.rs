@@ -6,10 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::failover::OrderOrigin;
-use super::{Endpoint, NonMember, Service, Table, list_clusters};
+use super::{Endpoint, NonMember, Service, ServiceKind, Table, list_clusters};
 use crate::model::{
     ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Watch,
 };
+
+/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
+/// a unique name (rule M6).
+pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
 /// Maximum number of hosts, pods or objects in one sentence.
 const MAX_LISTED: usize = 5;
@@ -96,6 +100,16 @@ impl Service {
     pub fn problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
         let stored = self.problems.iter().map(Cow::Borrowed);
         stored.chain(self.state_problems().into_iter().map(Cow::Owned))
+    }
+
+    /// Returns the problem that its endpoints of this cluster have the default cluster name. It is a problem of the server,
+    /// which has it once. Commands may lack the flag of the server.
+    pub fn default_cluster_name(&self) -> Option<Problem> {
+        let is_default = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Local;
+        let mut own = self.in_cluster(DEFAULT_CLUSTER_NAME).iter();
+        let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
+        own.any(is_default)
+            .then(|| self.problem(ProblemKind::DefaultClusterName, detail))
     }
 
     /// Derives the problems of the service's state.

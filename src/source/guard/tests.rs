@@ -157,7 +157,8 @@ async fn list_that_removes_most_services_is_held_until_confirmed() {
     running.list(MIRRORS, &mirrors(1)).await;
     running.wait_for_hold().await;
     let held = Instant::now();
-    let expected = "List is held: Services: a list that would leave 1 of 20 services is held until a second list confirms it";
+    let expected =
+        "List is held: Services: it would leave 1 of 20 services; a second list must confirm it";
     let problems = running.feeds.problems();
     assert!(
         problems.iter().any(|one| one.to_string() == expected),
