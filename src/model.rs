@@ -32,7 +32,7 @@ pub use item::{ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost};
 pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
-pub use line::{Line, is_deceptive};
+pub use line::{Line, is_deceptive, list_some};
 pub use object::Object;
 pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};

@@ -13,7 +13,7 @@ use super::services::Services;
 use super::state::Transition;
 use super::store::ServiceKeys;
 use super::{Endpoint, Profile, Service, ServiceKind, Table};
-use crate::model::{ClusterName, Line, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, Line, Problem, ProblemKind, ServiceKey, list_some};
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
 const MAX_CHANGES: usize = 20;
@@ -269,7 +269,7 @@ fn list(services: &[&ServiceKey]) -> String {
     match services {
         [] => "service".to_owned(),
         [one] => format!("service: {one}"),
-        [first, others @ ..] => format!("services: {first} and {} more", others.len()),
+        several => format!("services: {}", list_some(several, 1)),
     }
 }
 
