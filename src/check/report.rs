@@ -66,9 +66,9 @@ impl Diagnosis {
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         let categories = self
             .0
-            .chunk_by(|one, next| one.check.category() == next.check.category());
+            .chunk_by(|one, next| one.check.row().category == next.check.row().category);
         for (number, findings) in categories.enumerate() {
-            let title = findings[0].check.category().title();
+            let title = findings[0].check.row().category.title();
             let line = "-".repeat(title.len());
             let gap = if number > 0 { "\n" } else { "" };
             writeln!(text, "{gap}{title}\n{line}")?;
@@ -87,7 +87,7 @@ impl Diagnosis {
         let mut text = String::new();
         let findings = self.0.iter().filter(|one| one.health != Health::Green);
         for finding in findings.filter(|one| one.basis != Basis::Consequence) {
-            let (sign, check) = (finding.health.sign(colors), finding.check.name());
+            let (sign, check) = (finding.health.sign(colors), finding.check.row().name);
             // Writing to a `String` cannot fail.
             let _ = writeln!(text, "{sign} {check}: {}", finding.sentence);
         }
@@ -98,7 +98,7 @@ impl Diagnosis {
     /// Returns the line of `--wait`: what is red, and the time that is left.
     pub fn progress(&self, left: Duration) -> String {
         let red = self.0.iter().filter(|one| one.health == Health::Red);
-        let mut red: Vec<&str> = red.map(|one| one.check.name()).collect();
+        let mut red: Vec<&str> = red.map(|one| one.check.row().name).collect();
         red.dedup();
         format!("waiting for {} ({} s left)", red.join(", "), left.as_secs())
     }
@@ -122,7 +122,7 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
     let own = findings
         .iter()
         .filter(|one| one.basis == Basis::Consequence);
-    let mut names: Vec<&str> = own.map(|one| one.check.name()).collect();
+    let mut names: Vec<&str> = own.map(|one| one.check.row().name).collect();
     names.dedup();
     if names.is_empty() {
         Ok(())
@@ -168,7 +168,7 @@ impl Serialize for Diagnosis {
 impl<'c> From<&'c Finding> for FindingReport<'c> {
     fn from(finding: &'c Finding) -> Self {
         Self {
-            category: finding.check.category(),
+            category: finding.check.row().category,
             check: finding.check,
             health: finding.health,
             sentence: &finding.sentence,

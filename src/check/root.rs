@@ -9,7 +9,7 @@ use super::permissions::ApiServer;
 /// finding, if the API server answers, but its objects cannot be read.
 pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Finding> {
     let is_cause = |finding: &Finding| {
-        finding.health == Health::Red && finding.check.category() == Category::ApiServer
+        finding.health == Health::Red && finding.check.row().category == Category::ApiServer
     };
     if let (Ok(ApiServer::Reached { .. }), Err(reason)) = (&facts.api, &facts.table)
         && !findings.iter().any(is_cause)
@@ -41,5 +41,5 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
 
 /// Returns whether a check needs the API server. The others need only flags and name servers.
 fn reads_objects(check: Check) -> bool {
-    check != Check::Identity && check.category() != Category::Dns
+    check != Check::Identity && check.row().category != Category::Dns
 }
