@@ -71,6 +71,9 @@ struct Pairs<'j> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec<'j> {
+    /// `type`.
+    #[serde(borrow)]
+    pub r#type: Option<JsonText<'j>>,
     /// `clusterIP`.
     #[serde(rename = "clusterIP", borrow)]
     pub cluster_ip: Option<JsonText<'j>>,
