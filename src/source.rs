@@ -12,6 +12,7 @@ pub mod feeds;
 pub mod file;
 mod guard;
 pub mod kube;
+mod problem_log;
 mod snapshot;
 mod states;
 
@@ -30,13 +31,14 @@ pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
+pub use problem_log::log_problem;
 pub use snapshot::{SnapshotScope, Snapshots};
 
 use states::States;
 
 use crate::clock::unix_seconds;
 use crate::heartbeat;
-use crate::model::{Namespace, Object, ObjectKey, Problem, Watch};
+use crate::model::{Namespace, Object, ObjectKey, Watch};
 use crate::table::failover::Delays;
 use crate::table::publish::{Reader, expired_problem, stale_problem};
 use crate::table::state::ServiceState;
@@ -112,7 +114,7 @@ pub async fn run(
             return;
         }
         feeds.note_panic();
-        feeds.panic_problem().iter().for_each(Problem::log);
+        feeds.panic_problem().iter().for_each(log_problem);
         sleep(backoff.next(PANIC_PAUSES.1)).await;
     }
 }
@@ -239,7 +241,7 @@ impl UpdateLoop<'_> {
         let problem = stale_problem(Some(restored.age));
         let publish = || self.publisher.publish_stale(built, unix_seconds());
         self.feeds.events().note_snapshot(&problem, publish);
-        problem.log();
+        log_problem(&problem);
         for (service, state) in restored.store.states() {
             self.store.set_state(service, state.clone());
         }
@@ -268,7 +270,7 @@ impl UpdateLoop<'_> {
             let publish = || self.publisher.set_expired(is_expired);
             self.feeds.events().note_expiry(problem.as_ref(), publish);
             match problem {
-                Some(problem) => problem.log(),
+                Some(problem) => log_problem(&problem),
                 None => info!("Source is active again; answering from the table"),
             }
         }
@@ -286,7 +288,7 @@ impl UpdateLoop<'_> {
             None => self.store.delete(watch, key.clone()),
         });
         if let Some(problem) = self.store.skipped().get(&(watch, key)) {
-            problem.log();
+            log_problem(problem);
         }
     }
 
@@ -302,7 +304,7 @@ impl UpdateLoop<'_> {
         }
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
-            problem.log();
+            log_problem(problem);
         }
     }
 

@@ -7,7 +7,6 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tracing::{debug, error, info, warn};
 
 use super::{ClusterName, Line, ObjectRef, ServiceKey};
 
@@ -283,21 +282,6 @@ pub static ROWS: [Row; 41] = {
     ]
 };
 
-/// The target of the log lines of problems, for filters.
-pub const LOG_TARGET: &str = "global_dns::problem";
-
-/// Logs a line with the level of a [`Row`].
-macro_rules! log_row {
-    ($row:expr, $($fields:tt)+) => {
-        match $row.level {
-            Level::Note if $row.kind == ProblemKind::ExcludedCluster => debug!(target: LOG_TARGET, $($fields)+),
-            Level::Note => info!(target: LOG_TARGET, $($fields)+),
-            Level::Warning => warn!(target: LOG_TARGET, $($fields)+),
-            Level::Error => error!(target: LOG_TARGET, $($fields)+),
-        }
-    };
-}
-
 // === impl Problem ===
 
 impl Problem {
@@ -368,14 +352,6 @@ impl Problem {
         self.kind.row().family == Family::Conflict
     }
 
-    /// Logs it with the level of its kind. A flag that excludes a cluster skips all its objects, so these lines have the level
-    /// debug.
-    pub fn log(&self) {
-        let Self { kind, detail, .. } = self;
-        let (row, subject) = (kind.row(), self.subject());
-        log_row!(row, problem = row.name, %subject, %detail, "{}", row.sentence);
-    }
-
     /// Returns whether somebody should look at it. Otherwise it is intended, or normal for a while.
     pub fn is_serious(&self) -> bool {
         self.kind.row().level > Level::Note
@@ -407,18 +383,6 @@ impl Level {
 // === impl ProblemKind ===
 
 impl ProblemKind {
-    /// Logs that there are more problems of the kind than those that were logged.
-    pub fn log_more(self, count: usize) {
-        let row = self.row();
-        log_row!(
-            row,
-            problem = row.name,
-            count,
-            "{}: {count} more",
-            row.sentence
-        );
-    }
-
     /// Returns the row of the kind.
     pub fn row(self) -> &'static Row {
         &ROWS[self as usize]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tracing::info;
 
 use super::events::Events;
+use super::problem_log::{log_more, log_problem};
 use crate::model::{ClusterName, Hostname, ProblemKind, ServiceKey};
 use crate::table::change::Change;
 use crate::table::difference::Difference;
@@ -54,12 +55,12 @@ impl ChangeLog {
             let count = counts.entry(problem.kind).or_default();
             *count += 1;
             if *count <= MAX_LOGGED {
-                problem.log();
+                log_problem(problem);
             }
         }
         for (kind, count) in counts {
             if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
-                kind.log_more(more);
+                log_more(kind, more);
             }
         }
         difference.changes.iter().for_each(log_change);
@@ -72,7 +73,7 @@ impl ChangeLog {
             .find_map(|key| find(key)?.default_cluster_name());
         if let Some(problem) = problem {
             self.warned_of_cluster_name = true;
-            problem.log();
+            log_problem(&problem);
         }
     }
 }

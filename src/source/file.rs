@@ -21,7 +21,7 @@ pub use read::FileError;
 
 use read::read_text;
 
-use super::{Feed, Feeds, Update, Updates};
+use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
 use crate::model::{Problem, ProblemKind, Watch};
 
@@ -153,7 +153,7 @@ impl Files {
         }
         if is_new {
             // One line for the files, not one for each feed.
-            Problem::new(ProblemKind::SourceFailed, failure).log();
+            log_problem(&Problem::new(ProblemKind::SourceFailed, failure));
         }
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::backoff::jittered;
-use super::{Feed, Feeds};
+use super::{Feed, Feeds, log_problem};
 use crate::model::{Problem, ProblemKind, ServiceKey};
 use crate::table::change::{Change, ChangeKind};
 use crate::table::{Service, ServiceKind, Table};
@@ -225,7 +225,7 @@ impl Guard {
             let is_new = !self.held.contains_key(feed);
             if is_new {
                 self.held.insert(feed.clone(), due);
-                problem.log();
+                log_problem(&problem);
             }
             let event = is_new.then(|| Change::new(ChangeKind::ListHeld, problem.to_string()));
             let hold = || self.feeds.hold(feed, problem, self.held[feed]);

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::log_problem;
 use crate::VERSION;
 use crate::clock::unix_seconds;
 use crate::model::{
@@ -256,7 +257,7 @@ impl WriteStatus {
                 self.failures.fetch_add(1, Relaxed);
                 if !self.is_failing.swap(true, Relaxed) {
                     let detail = format!("{}: {error}", path.display());
-                    Problem::new(ProblemKind::SnapshotFailed, detail).log();
+                    log_problem(&Problem::new(ProblemKind::SnapshotFailed, detail));
                 }
             }
         }

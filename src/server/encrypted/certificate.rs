@@ -20,6 +20,7 @@ use crate::clock::unix_seconds;
 use crate::log::error_chain;
 use crate::model::{Problem, ProblemKind};
 use crate::server::file_change::{FileContent, POLL_INTERVAL, read_content, wait_for_change};
+use crate::source::log_problem;
 
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
 /// Automatic renewal usually happens when a third is left, so it has failed by then.
@@ -153,7 +154,7 @@ impl Certificate {
         loop {
             let problem = self.problem();
             if problem != last {
-                problem.iter().for_each(Problem::log);
+                problem.iter().for_each(log_problem);
                 last = problem;
             }
             sleep(POLL_INTERVAL).await;

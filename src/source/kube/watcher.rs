@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, jittered};
-use super::super::{Feed, Feeds, Update, Updates};
+use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
 };
@@ -207,7 +207,7 @@ impl Watcher {
             .feeds
             .note_list_failure(&self.feed, &failure.to_string())
         {
-            Some(problem) => problem.log(),
+            Some(problem) => log_problem(&problem),
             None => debug!(error = %failure, "List failed again"),
         }
         if !failure.is_server_wide() {
@@ -361,7 +361,7 @@ impl Watcher {
     /// Reports a watch that stopped: in the log once, and in `/readyz` until there is activity again.
     fn note_watch_failure(&self, stopped: &StopReason) {
         match self.feeds.note_failure(&self.feed, &stopped.to_string()) {
-            Some(problem) => problem.log(),
+            Some(problem) => log_problem(&problem),
             None => debug!(error = %stopped, "Watch failed again"),
         }
     }
