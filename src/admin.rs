@@ -28,7 +28,7 @@ use axum::{Extension, Json, Router};
 use serde::Deserialize;
 
 use document::{Documents, Form};
-pub use facts::Facts;
+pub use facts::CurrentFacts;
 pub use host::{ApiHost, ApiHosts, InvalidHost};
 use limits::Limits;
 pub use liveness::Liveness;
@@ -203,7 +203,10 @@ async fn explanation(
     };
     match subject.explain(&state.zones, &now, &context) {
         Some(explanation) => Json(explanation).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "no complete table yet\n").into_response(),
+        None => {
+            let sentence = ProblemKind::NoTable.row().sentence;
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{sentence}\n")).into_response()
+        }
     }
 }
 

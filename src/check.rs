@@ -28,7 +28,7 @@ mod root;
 mod versions;
 
 pub use facts::Facts;
-pub use finding::{Basis, Category, Check, Diagnosis, Fact, Finding, Health, NotChecked};
+pub use finding::{Basis, Category, Check, CheckRow, Diagnosis, Fact, Finding, Health, NotChecked};
 pub use report::Colors;
 
 /// Checks the facts.

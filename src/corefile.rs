@@ -231,14 +231,13 @@ impl Platform {
     ) -> Result<String, SettingError> {
         const KEY: &str = "stubDomains";
         let mut data = texts_of(current);
-        let domains = data.remove(KEY).unwrap_or_else(|| "{}".to_owned());
-        let domains = serde_json::from_str::<Map<String, Value>>(&domains);
-        let mut domains = domains.map_err(|error| self.unreadable(&error))?;
+        let json = data.remove(KEY).unwrap_or_else(|| "{}".to_owned());
+        let mut domains: Map<String, Value> =
+            serde_json::from_str(&json).map_err(|error| self.unreadable(&error))?;
         for zone in &forwarding.zones {
             domains.insert(relative(zone).to_owned(), json!([forwarding.address]));
         }
-        let domains = Value::Object(domains).to_string() + "\n";
-        data.insert(KEY.to_owned(), domains);
+        data.insert(KEY.to_owned(), Value::Object(domains).to_string() + "\n");
         let labels = "  labels:\n    addonmanager.kubernetes.io/mode: EnsureExists\n";
         Ok(config_map("kube-dns", labels, &data))
     }

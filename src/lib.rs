@@ -35,7 +35,8 @@
 //! # Six ways
 //!
 //! The files that one datum passes through, in this order. Below each way are the helpers that these files call for it.
-//! Types without a decision, such as [`Name`](zone::Name) or [`Text`](model::Text), are left out.
+//! Types without a decision, such as [`Item`](model::Item) or [`Text`](model::Text), are left out.
+//! `tests/integration/architecture/tour.rs` lists these, and checks that every other file is here.
 //!
 //! **An A query over UDP**
 //!
@@ -50,9 +51,9 @@
 //! Helpers: `server/udp/address.rs` (the address that the reply leaves from), `server/rate_limit.rs` and
 //! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs`,
 //! `heartbeat.rs`, `clock.rs`, `table/publish.rs` (the current table), `zone/name.rs` (the name of the question),
-//! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `table/services.rs` and `table/shared.rs` (the search for the
-//! service), `zone/reading.rs` and `table/own_name.rs` (the addresses of its own name), `wire/write/message.rs`. An SRV query
-//! also needs `zone/records.rs`, `zone/record_name.rs`, `zone/order.rs` and `wire/write/record.rs`.
+//! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/services.rs` and
+//! `table/shared.rs` (the search for the service), `zone/reading.rs` and `table/own_name.rs` (the addresses of its own name),
+//! `wire/write/message.rs`. An SRV query also needs `zone/records.rs`, `zone/record_name.rs`, `zone/order.rs` and `wire/write/record.rs`.
 //!
 //! **A query over TLS**
 //!
@@ -64,7 +65,8 @@
 //!
 //! Helpers: `server/connections.rs` and `server/client_prefix.rs` (limits), `server/socket.rs`, `server/socket/stream.rs` and
 //! `server/write_timeout.rs` (the budget of unread octets, slow clients), `server/framing.rs` (the length before each message),
-//! `server/time_limits.rs`, `server/encrypted/certificate.rs` and `server/encrypted/client_ca.rs`.
+//! `server/time_limits.rs`, `server/encrypted/certificate.rs`, `server/encrypted/client_ca.rs` and `server/file_change.rs`
+//! (their files, and new versions of them).
 //!
 //! **A changed EndpointSlice**
 //!
@@ -72,19 +74,22 @@
 //! 2. `model/parse.rs` chooses the reader.
 //! 3. `model/linkerd.rs`, or `model/local.rs` for a Service of this cluster, makes a [`Slice`](model::Slice), or the problem
 //!    because of which the object is skipped.
-//! 4. `source.rs` takes the update from the queue, and calls the next steps.
+//! 4. `source.rs` takes the update from the queue, and calls the next steps. `source/guard.rs` may hold a list.
 //! 5. `table/store.rs` stores the slice, and returns the services that depend on it.
 //! 6. `table/build.rs` builds these services.
 //! 7. `table/members.rs` builds one service: candidates of each kind, the chosen ones, their endpoints.
 //! 8. `table/publish.rs` replaces the current table.
 //!
-//! Helpers: `source/kube/requests.rs`, `source/kube/lines.rs`, `source/kube/overlap.rs` and `source/kube/position.rs` (the
-//! watch), `source/feeds.rs` (its state), `model/kube_object.rs`, `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and
-//! `model/interned.rs` (the fields of the object), `source/states.rs` and `table/state.rs` (failovers and gates),
-//! `table/items.rs`, `table/headless.rs`, `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`,
-//! `table/candidates.rs`, `table/failover.rs`, `table/gate.rs`, `table/settings.rs`, `table/merge.rs`, `table/endpoint.rs` and
-//! `table/own_name.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs` and `table/short.rs` (the table),
-//! `source/snapshot.rs` (only with `--snapshot`).
+//! Helpers: `source/kube/requests.rs`, `source/kube/client.rs`, `source/kube/lines.rs`, `source/kube/overlap.rs` and
+//! `source/kube/position.rs` (the watch), `source/kube/list.rs` and `source/kube/limiter.rs` (a list),
+//! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
+//! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `model/kube_object.rs`,
+//! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
+//! `source/states.rs` and `table/state.rs` (failovers and gates), `table/items.rs`, `table/headless.rs`, `table/missing.rs`,
+//! `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`, `table/gate.rs`,
+//! `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs` and `table/own_name.rs` (the service),
+//! `table/services.rs`, `table/shared.rs`, `table/index.rs` and `table/short.rs` (the table), `source/snapshot.rs` (only with
+//! `--snapshot`).
 //!
 //! **A ServiceImport**
 //!

@@ -157,7 +157,7 @@ impl Report {
     /// Makes the report on the published table.
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let table = published.table.as_ref();
-        let parts = Parts::of(table);
+        let parts = Parts::of(published);
         let services = parts.services.iter();
         let services = services
             .map(|service| ServiceReport::new(service, owns_short_name(service, table)))
@@ -194,15 +194,6 @@ impl Report {
             self.serial,
             self.zones.join(" ")
         )?;
-        if self.expired {
-            writeln!(
-                text,
-                "the table is older than --max-stale; queries are answered with SERVFAIL"
-            )?;
-        }
-        if self.stale {
-            writeln!(text, "restored from a snapshot, not confirmed yet")?;
-        }
         match form {
             TextForm::Narrow => self.services.iter().try_for_each(|one| one.write(text))?,
             TextForm::Wide => self.write_wide(text)?,
@@ -238,9 +229,12 @@ impl<S, K, C, P> Report<S, K, C, P> {
 // === impl Parts ===
 
 impl<'t> Parts<'t> {
-    pub(super) fn of(table: Option<&'t Table>) -> Self {
+    pub(super) fn of(published: &'t Published) -> Self {
+        let table = published.table.as_ref();
         let services = table.into_iter().flat_map(Table::sorted_services);
-        let mut problems: Vec<_> = table.into_iter().flat_map(Table::problems).collect();
+        let of_table = table.into_iter().flat_map(Table::problems);
+        let own = published.problems(None).map(Cow::Owned);
+        let mut problems: Vec<_> = own.chain(of_table).collect();
         problems.sort();
         problems.dedup();
         Self {

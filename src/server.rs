@@ -199,4 +199,4 @@ pub fn ns_addresses(given: &[IpAddr], listeners: &[SocketAddr]) -> Vec<IpAddr> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

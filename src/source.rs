@@ -12,6 +12,7 @@ pub mod feeds;
 pub mod file;
 mod guard;
 pub mod kube;
+mod problem_log;
 mod snapshot;
 mod states;
 
@@ -22,15 +23,15 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info};
 
 use backoff::Backoff;
-pub use change_log::DEFAULT_CLUSTER_NAME;
-use change_log::{ChangeLog, log_problem};
+use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
+pub use problem_log::log_problem;
 pub use snapshot::{SnapshotScope, Snapshots};
 
 use states::States;
@@ -39,7 +40,7 @@ use crate::clock::unix_seconds;
 use crate::heartbeat;
 use crate::model::{Namespace, Object, ObjectKey, Watch};
 use crate::table::failover::Delays;
-use crate::table::publish::Reader;
+use crate::table::publish::{Reader, expired_problem, stale_problem};
 use crate::table::state::ServiceState;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, build};
@@ -113,9 +114,8 @@ pub async fn run(
             return;
         }
         feeds.note_panic();
-        let (pause, meanwhile) = (backoff.next(PANIC_PAUSES.1), feeds.meanwhile());
-        error!(?pause, "Source panicked; {meanwhile} and relisting");
-        sleep(pause).await;
+        feeds.panic_problem().iter().for_each(log_problem);
+        sleep(backoff.next(PANIC_PAUSES.1)).await;
     }
 }
 
@@ -238,14 +238,10 @@ impl UpdateLoop<'_> {
             .states
             .build(&empty, store, &services, self.rules, true);
         self.feeds.note_restored(restored.age);
+        let problem = stale_problem(Some(restored.age));
         let publish = || self.publisher.publish_stale(built, unix_seconds());
-        let now = self.feeds.events().note_snapshot(restored.age, publish);
-        warn!(
-            age = ?restored.age,
-            serial = now.serial,
-            services = services.len(),
-            "Serving a snapshot until all watches are listed"
-        );
+        self.feeds.events().note_snapshot(&problem, publish);
+        log_problem(&problem);
         for (service, state) in restored.store.states() {
             self.store.set_state(service, state.clone());
         }
@@ -270,13 +266,12 @@ impl UpdateLoop<'_> {
         let now = self.reader.load();
         if now.table.is_some() && now.is_expired != is_expired {
             drop(now);
-            self.feeds
-                .events()
-                .note_expiry(is_expired, || self.publisher.set_expired(is_expired));
-            if is_expired {
-                error!(?age, "Table is older than --max-stale; answering SERVFAIL")
-            } else {
-                info!("Source is active again; answering from the table")
+            let problem = is_expired.then(|| expired_problem(Some(age)));
+            let publish = || self.publisher.set_expired(is_expired);
+            self.feeds.events().note_expiry(problem.as_ref(), publish);
+            match problem {
+                Some(problem) => log_problem(&problem),
+                None => info!("Source is active again; answering from the table"),
             }
         }
         // Activity of the source need not be an update, so an expired table is polled.

@@ -21,7 +21,7 @@ pub use query::{Edns, Query, Reject, parse};
 pub use rcode::Rcode;
 pub use records::{Sections, records};
 pub use respond::{
-    Body, PADDING_BLOCK, QueryContext, RateLimit, Reply, Settings, Transport, respond,
+    Body, PADDING_BLOCK, QueryContext, RateLimit, Reply, ResponseSettings, Transport, respond,
 };
 pub use write::{Written, whole_answer, write};
 

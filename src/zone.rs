@@ -73,7 +73,7 @@ mod zones;
 
 pub use answer::{Answer, Row, RowData, answer};
 pub use name::Name;
-pub use order::Order;
+pub use order::AnswerOrder;
 pub use read::{read, yields};
 pub use reading::{MissingReason, Pointers, Reading, Scope, Targets, View};
 pub use record_name::RecordName;

@@ -73,13 +73,13 @@ struct Pieces {
 }
 
 /// The text of a document, which is compressed and counted.
-struct Text {
+struct DocumentText {
     gzip: GzEncoder<Pieces>,
     length: u64,
 }
 
 /// The position of a reader in a document.
-struct Position {
+struct ReadPosition {
     document: Arc<Document>,
     piece: usize,
     offset: usize,
@@ -111,7 +111,7 @@ impl Documents {
                 return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response();
             }
         };
-        let position = Position {
+        let position = ReadPosition {
             document,
             piece: 0,
             offset: 0,
@@ -214,7 +214,7 @@ impl Form {
 
     /// Writes a table in this form.
     fn render(&self, zones: &Zones, table: &Published, memory: Memory) -> io::Result<Document> {
-        let mut out = Text {
+        let mut out = DocumentText {
             gzip: GzEncoder::new(Pieces::new(memory), Compression::fast()),
             length: 0,
         };
@@ -230,9 +230,9 @@ impl Form {
     }
 }
 
-// === impl Text ===
+// === impl DocumentText ===
 
-impl Write for Text {
+impl Write for DocumentText {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let written = self.gzip.write(octets)?;
         self.length += written as u64;
@@ -291,9 +291,9 @@ impl Write for Pieces {
     }
 }
 
-// === impl Position ===
+// === impl ReadPosition ===
 
-impl Read for Position {
+impl Read for ReadPosition {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(piece) = self.document.pieces.get(self.piece) {
             let rest = &piece[self.offset..];
@@ -368,7 +368,7 @@ mod tests {
         let document = out.finish().unwrap().into_document(0).unwrap();
         assert_eq!(document.pieces.len(), 6);
         assert!(document.pieces.iter().all(|piece| piece.len() <= PIECE));
-        let position = Position {
+        let position = ReadPosition {
             document: Arc::new(document),
             piece: 0,
             offset: 0,

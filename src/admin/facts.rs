@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::model::{Problem, ProblemKind};
 use crate::report::EndpointState;
-use crate::table::{Published, ServiceKind, Table};
+use crate::table::{Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -20,7 +20,7 @@ const OTHER_CLUSTERS: &str = "other";
 
 /// The facts about the current table. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Facts(Arc<Mutex<Known>>);
+pub struct CurrentFacts(Arc<Mutex<Known>>);
 
 /// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
 #[derive(Debug, Default)]
@@ -64,19 +64,15 @@ impl Groups {
         self.0.get(&kind).map_or(0, |(count, _)| *count)
     }
 
-    /// Returns a sentence for each kind of problem that somebody should look at.
-    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
-        let serious = self.0.values().filter(|(_, first)| first.is_serious());
-        serious.map(|(count, first)| match count {
-            1 => first.to_string(),
-            _ => format!("{first}; and {} more", count - 1),
-        })
+    /// Returns the groups of problems that somebody should look at.
+    pub(super) fn serious(&self) -> impl Iterator<Item = &(u32, Problem)> {
+        self.0.values().filter(|(_, first)| first.is_serious())
     }
 }
 
-// === impl Facts ===
+// === impl CurrentFacts ===
 
-impl Facts {
+impl CurrentFacts {
     /// Returns the facts about a published table.
     pub(super) fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
         let mut known = self.0.lock();
@@ -102,6 +98,8 @@ impl TableFacts {
         }
         let mut problems = Groups::default();
         table.problems().for_each(|problem| problems.add(&problem));
+        let default_name = table.services().filter_map(Service::default_cluster_name);
+        default_name.min().iter().for_each(|one| problems.add(one));
         Self {
             hash: table.answers_hash(),
             services,

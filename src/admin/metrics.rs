@@ -19,20 +19,14 @@ use prometheus_client::registry::{Registry, Unit};
 
 use page::Page;
 
-use super::facts::{Facts, Groups, TableFacts};
-use crate::clock::unix_seconds;
+use super::facts::{CurrentFacts, Groups, TableFacts};
 use crate::model::problem::ROWS;
 use crate::model::{Family, Problem, ProblemKind};
+use crate::server::Certificate;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
 use crate::source::Feeds;
 use crate::table::Published;
 use crate::table::publish::Reader;
-
-/// A certificate with less time is a problem. It is the default of `prometheusRule.certificateDays` of the chart.
-const CERTIFICATE_DAYS: u64 = 7;
-
-/// Seconds of a day.
-const DAY: u64 = 24 * 60 * 60;
 
 /// The sources of the metrics, and of the problems of the server.
 #[derive(Clone)]
@@ -47,10 +41,10 @@ pub struct Metrics {
     pub snapshot_failures: Arc<AtomicU64>,
     /// The number of log lines that could not be written.
     pub lost_log_lines: Arc<AtomicU64>,
-    /// The expiry of the current certificate in Unix seconds, if there is an encrypted listener.
-    pub certificate_expiry: Option<Arc<AtomicU64>>,
+    /// The certificate, if there is an encrypted listener.
+    pub certificate: Option<Arc<Certificate>>,
     /// The facts about the current table.
-    pub facts: Facts,
+    pub facts: CurrentFacts,
 }
 
 impl Metrics {
@@ -84,8 +78,8 @@ impl Collector for Metrics {
         let mut page = Page(&mut encoder);
         self.encode_queries(&mut page)?;
         self.encode_connections(&mut page)?;
-        if let Some(expiry) = &self.certificate_expiry {
-            let expiry = expiry.load(Relaxed) as f64;
+        if let Some(certificate) = &self.certificate {
+            let expiry = certificate.expiry() as f64;
             let help = "Expiry of the current certificate, in Unix seconds";
             page.gauge("certificate_expiry_timestamp_seconds", help, expiry)?;
         }
@@ -204,46 +198,22 @@ impl Metrics {
 
     /// Returns the problems of the server: of its table as a whole, its source, its files and its process.
     pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
-        let age = format!("its age is {} s", self.feeds.age().as_secs());
         let since_start = |count: u64| format!("since the start: {count}");
         let failures = [
             (&self.snapshot_failures, ProblemKind::SnapshotFailed),
             (&self.lost_log_lines, ProblemKind::LogLinesLost),
         ];
         let failures = failures.map(|(count, kind)| (count.load(Relaxed), kind));
-        let panics = (self.feeds.panic_count(), ProblemKind::SourcePanicked);
-        let mut problems = Vec::new();
-        if now.table.is_none() {
-            problems.push(Problem::new(ProblemKind::NoTable, "answering SERVFAIL"));
-        }
-        if now.is_expired {
-            let detail = format!("answering SERVFAIL; {age}");
-            problems.push(Problem::new(ProblemKind::TableExpired, detail));
-        }
-        if now.is_stale {
-            problems.push(Problem::new(ProblemKind::TableStale, age));
-        }
+        let mut problems: Vec<Problem> = now.problems(Some(self.feeds.age())).collect();
         problems.extend(self.feeds.problems());
-        problems.extend(self.certificate_problem());
-        for (count, kind) in failures.into_iter().chain([panics]) {
+        problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
+        problems.extend(self.feeds.panic_problem());
+        for (count, kind) in failures {
             if count > 0 {
                 problems.push(Problem::new(kind, since_start(count)));
             }
         }
         problems
-    }
-
-    /// Returns the problem of the certificate of the encrypted listeners, if it expires soon or has expired.
-    fn certificate_problem(&self) -> Option<Problem> {
-        let expiry = self.certificate_expiry.as_ref()?.load(Relaxed);
-        match expiry.checked_sub(u64::from(unix_seconds())) {
-            None => Some(Problem::new(ProblemKind::CertificateExpired, "")),
-            Some(left) if left < CERTIFICATE_DAYS * DAY => {
-                let detail = format!("in {} days", left / DAY);
-                Some(Problem::new(ProblemKind::CertificateExpires, detail))
-            }
-            Some(_) => None,
-        }
     }
 
     /// Writes the state of the source.

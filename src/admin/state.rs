@@ -43,12 +43,12 @@ impl AdminState {
         is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
     }
 
-    /// Returns a sentence for each kind of problem of this server: of the process, the source, and the content of the table.
-    pub(super) fn problems(&self, now: &Arc<Published>) -> Vec<String> {
+    /// Returns the problems of this server, and one of each kind of the content of the table with the number of them.
+    pub(super) fn problems(&self, now: &Arc<Published>) -> Vec<(u32, Problem)> {
         let of_server = self.shutdown().into_iter();
         let of_server = of_server.chain(self.metrics.problems(now));
-        let of_server = of_server.map(|problem| problem.to_string());
         let facts = self.metrics.facts.of(now);
-        of_server.chain(facts.problems.sentences()).collect()
+        let of_table = facts.problems.serious().cloned();
+        of_server.map(|one| (1, one)).chain(of_table).collect()
     }
 }

@@ -19,6 +19,7 @@ use crate::model::Mcs;
 use crate::report::Report;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
+use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, local, mirror, service_mirror, table, zones};
@@ -39,8 +40,8 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             feeds,
             snapshot_failures: Arc::<AtomicU64>::default(),
             lost_log_lines: Arc::default(),
-            certificate_expiry: None,
-            facts: Facts::default(),
+            certificate: None,
+            facts: CurrentFacts::default(),
         },
         draining: Arc::default(),
         liveness,
@@ -233,15 +234,50 @@ async fn metrics_have_a_limited_number_of_clusters() {
 
 #[test]
 fn facts_are_computed_once_for_each_table() {
-    let (publisher, facts) = (Publisher::default(), Facts::default());
+    let (publisher, facts) = (Publisher::default(), CurrentFacts::default());
     let reader = publisher.reader();
     let none = facts.of(&reader.load());
-    assert_eq!(none.problems.sentences().count(), 0);
+    assert_eq!(none.problems.serious().count(), 0);
     publish(&publisher, &database("db-0"));
     let [first, again] = [facts.of(&reader.load()), facts.of(&reader.load())];
     assert!(Arc::ptr_eq(&first, &again) && *first != *none);
     publish(&publisher, &database("db-1"));
     assert!(!Arc::ptr_eq(&first, &facts.of(&reader.load())));
+}
+
+/// Probes, and scrapes of an unchanged table, must cost the same with any number of services.
+#[tokio::test]
+async fn only_the_first_scrape_of_a_table_lists_its_services() {
+    let publisher = Publisher::default();
+    let state = state(&publisher, alive());
+    let admin = admin_routes(state.clone());
+    let api = api_routes(state, ApiHosts::new(Vec::new()));
+    let mut lists_of_scrapes = Vec::new();
+    for host in ["db-0", "db-1"] {
+        publish(&publisher, &database(host));
+        let before = LISTINGS.get();
+        // The first scrape computes the facts, and must be noticed here.
+        get(&admin, "/metrics", &[]).await;
+        let after = LISTINGS.get();
+        lists_of_scrapes.push(after - before);
+        for _ in 0..10 {
+            for (routes, path) in [
+                (&admin, "/metrics"),
+                (&admin, "/readyz"),
+                (&admin, "/livez"),
+                (&api, "/api/v1/status"),
+            ] {
+                let response = get(routes, path, &[]).await;
+                assert_eq!(response.status(), StatusCode::OK, "{path}");
+                octets(response).await;
+                assert_eq!(LISTINGS.get(), after, "{path}");
+            }
+        }
+    }
+    let [first, second] = lists_of_scrapes[..] else {
+        panic!("{lists_of_scrapes:?}");
+    };
+    assert!(first > 0 && first == second, "{lists_of_scrapes:?}");
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct Api {
     location: Location,
     /// The connection of the last request, if it is still open.
-    connection: Option<Connection>,
+    connection: Option<HttpConnection>,
 }
 
 /// The way to reach the API.
@@ -39,7 +39,7 @@ enum Location {
     Replica(Arc<Cluster>, Replica),
 }
 
-pub(super) type Connection = SendRequest<Empty<Bytes>>;
+pub(super) type HttpConnection = SendRequest<Empty<Bytes>>;
 
 /// The media type to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,10 @@ impl Api {
 
     /// Requests a path of events, and returns the body, which has no end, with its connection. Other requests use another
     /// connection.
-    pub(super) async fn stream(&mut self, path: &str) -> anyhow::Result<(Connection, Incoming)> {
+    pub(super) async fn stream(
+        &mut self,
+        path: &str,
+    ) -> anyhow::Result<(HttpConnection, Incoming)> {
         let what = self.describe(path);
         let (connection, response) = self.request(path, Accept::EventStream).await?;
         if !response.status().is_success() {
@@ -123,7 +126,7 @@ impl Api {
         &mut self,
         path: &str,
         accept: Accept,
-    ) -> anyhow::Result<(Connection, Response<Incoming>)> {
+    ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
         let what = self.describe(path);
         // A server closes an idle connection at any time, so a failure on one does not count.
         if let Some(open) = self.connection.take()
@@ -142,7 +145,7 @@ impl Api {
     }
 
     /// Opens a connection.
-    async fn connect(&self) -> anyhow::Result<Connection> {
+    async fn connect(&self) -> anyhow::Result<HttpConnection> {
         match &self.location {
             Location::Url(url) => {
                 if url.scheme_str() != Some("http") {
@@ -164,10 +167,10 @@ impl Api {
     /// Sends a request over a connection and waits for the head of the response.
     async fn exchange(
         &self,
-        mut connection: Connection,
+        mut connection: HttpConnection,
         path: &str,
         accept: Accept,
-    ) -> anyhow::Result<(Connection, Response<Incoming>)> {
+    ) -> anyhow::Result<(HttpConnection, Response<Incoming>)> {
         let (prefix, host) = match &self.location {
             Location::Url(url) => (
                 url.path().trim_end_matches('/'),
@@ -195,7 +198,9 @@ impl Api {
 }
 
 /// Starts HTTP/1.1 on a stream.
-async fn open<S: Read + Write + Send + Unpin + 'static>(stream: S) -> anyhow::Result<Connection> {
+async fn open<S: Read + Write + Send + Unpin + 'static>(
+    stream: S,
+) -> anyhow::Result<HttpConnection> {
     let (sender, connection) = handshake(stream).await?;
     // Its errors are those of the requests.
     tokio::spawn(async move { _ = connection.await });
@@ -205,9 +210,10 @@ async fn open<S: Read + Write + Send + Unpin + 'static>(stream: S) -> anyhow::Re
 /// Reads the body of a response. Fails if the status is not that of success.
 async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<String> {
     let status = response.status();
-    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect()).await;
-    let body = body.map_err(|_| anyhow!("the response of {what} did not end"))?;
-    let body = body.with_context(|| format!("cannot read the response of {what}"))?;
+    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect())
+        .await
+        .map_err(|_| anyhow!("the response of {what} did not end"))?
+        .with_context(|| format!("cannot read the response of {what}"))?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     if status.is_success() {
         Ok(text)

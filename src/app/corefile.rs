@@ -17,7 +17,7 @@ use crate::source::kube;
 
 /// Prints the setting. Writes nothing to the cluster.
 pub(super) async fn print_corefile(args: CorefileArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.log, "error")?;
+    log_to_stderr(&args.log)?;
     let zones = args.zones();
     let CorefileArgs {
         platform,

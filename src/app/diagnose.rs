@@ -29,7 +29,7 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         print(&check.documentation())?;
         return Ok(ExitCode::SUCCESS);
     }
-    log_to_stderr(&args.log, "error")?;
+    log_to_stderr(&args.log)?;
     if args.server.is_some() {
         print_to_stderr(
             "warning: check --server is deprecated, use --dns; the next release removes it\n",

@@ -16,7 +16,7 @@ use tokio_util::io::StreamReader;
 
 use super::api::Api;
 use super::flags::log_to_stderr;
-use super::origin::{ChosenServer, Server, ServerDocument, find_server, note};
+use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
 use super::output::{json, print, yaml};
 use super::screen::{harmless, write};
 use super::source::access;
@@ -34,15 +34,15 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// The response of the API. Fields and kinds of a newer server are passed on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Events {
+struct ReceivedEvents {
     schema_version: u32,
-    events: Vec<Event>,
+    events: Vec<ReceivedEvent>,
 }
 
 /// A change, as the server described it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-struct Event(Map<String, Value>);
+struct ReceivedEvent(Map<String, Value>);
 
 /// Prints the events that are printed so far, and follows them.
 struct Follower<'a> {
@@ -53,9 +53,9 @@ struct Follower<'a> {
 
 /// Prints the events of a running server, and with `--watch` follows them.
 pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.log, "error")?;
+    log_to_stderr(&args.log)?;
     let mut server = find(&args).await?;
-    let chosen = server.chosen();
+    let chosen = server.chosen_and_compared().await;
     if !args.watch {
         let mut events = read(&mut server.api).await?;
         events
@@ -68,7 +68,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         args: &args,
         last_time: String::new(),
     };
-    if write(&heading(args.output, chosen.as_ref()))?.is_break() {
+    if begin(args.output, chosen.as_ref())?.is_break() {
         return Ok(ExitCode::SUCCESS);
     }
     loop {
@@ -83,14 +83,12 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
                 break found;
             }
         };
-        if let Some(chosen) = server.chosen() {
-            note(chosen.heading("").trim_end());
-        }
+        note_origin(server.chosen_and_compared().await.as_ref());
     }
 }
 
 /// Returns the server to query. Only a running server has events.
-async fn find(args: &EventsArgs) -> anyhow::Result<Server> {
+async fn find(args: &EventsArgs) -> anyhow::Result<RemoteServer> {
     let access = access(
         args.kubeconfig.as_ref(),
         args.context.as_ref(),
@@ -100,7 +98,7 @@ async fn find(args: &EventsArgs) -> anyhow::Result<Server> {
     found.map_err(|error| anyhow!(error).context("only a running server has events"))
 }
 
-async fn read(api: &mut Api) -> anyhow::Result<Events> {
+async fn read(api: &mut Api) -> anyhow::Result<ReceivedEvents> {
     let text = api.get(PATH).await?;
     serde_json::from_str(&text).context("cannot parse the events of the server")
 }
@@ -114,7 +112,7 @@ impl Follower<'_> {
         // position.
         let (_connection, body) = api.stream(PATH).await?;
         let events = read(api).await?.events;
-        let read: BTreeSet<u64> = events.iter().map(Event::id).collect();
+        let read: BTreeSet<u64> = events.iter().map(ReceivedEvent::id).collect();
         for event in events {
             if event.text("time") > &*self.last_time && self.show(event)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -129,7 +127,7 @@ impl Follower<'_> {
             match (line.split_once(": "), &*kind) {
                 (Some(("event", name)), _) => kind = name.to_owned(),
                 (Some(("data", json)), "change") => {
-                    let event: Event = serde_json::from_str(json)
+                    let event: ReceivedEvent = serde_json::from_str(json)
                         .context("cannot parse an event of the server")?;
                     if !read.contains(&event.id()) && self.show(event)?.is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -145,7 +143,7 @@ impl Follower<'_> {
     }
 
     /// Prints an event, if it is selected.
-    fn show(&mut self, event: Event) -> anyhow::Result<ControlFlow<()>> {
+    fn show(&mut self, event: ReceivedEvent) -> anyhow::Result<ControlFlow<()>> {
         if !self.args.selection().has_event(&event) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -154,9 +152,9 @@ impl Follower<'_> {
     }
 }
 
-// === impl Event ===
+// === impl ReceivedEvent ===
 
-impl Event {
+impl ReceivedEvent {
     /// Returns the ID, which every server sends.
     fn id(&self) -> u64 {
         self.0.get("id").and_then(Value::as_u64).unwrap_or_default()
@@ -182,9 +180,28 @@ impl EventsArgs {
 
 impl Selection<'_> {
     /// Returns whether an event is selected. One without a service concerns everything.
-    fn has_event(&self, event: &Event) -> bool {
+    fn has_event(&self, event: &ReceivedEvent) -> bool {
         let (namespace, service) = (event.text("namespace"), event.text("service"));
         (namespace.is_empty() && service.is_empty()) || self.has(namespace, service)
+    }
+}
+
+/// Prints what is above the events of a watch.
+fn begin(output: EventsOutput, chosen: Option<&ChosenServer>) -> anyhow::Result<ControlFlow<()>> {
+    match output {
+        EventsOutput::Text | EventsOutput::Wide => write(&heading(output, chosen)),
+        // Each line or document is an event, so the origin is beside them.
+        EventsOutput::Json | EventsOutput::Yaml => {
+            note_origin(chosen);
+            Ok(ControlFlow::Continue(()))
+        }
+    }
+}
+
+/// Prints the origin to standard error.
+fn note_origin(chosen: Option<&ChosenServer>) {
+    if let Some(chosen) = chosen {
+        note(harmless(&chosen.heading("")).trim_end());
     }
 }
 
@@ -197,8 +214,7 @@ fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
         EventsOutput::Wide => {
             "ID       TIME                  KIND               NAMESPACE        SERVICE          CLUSTER      HOST         TEXT\n"
         }
-        // Each line is an event.
-        EventsOutput::Json | EventsOutput::Yaml => return String::new(),
+        EventsOutput::Json | EventsOutput::Yaml => "",
     };
     let origin = chosen.map(|chosen| harmless(&chosen.heading("")));
     origin.unwrap_or_default() + columns
@@ -206,7 +222,7 @@ fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
 
 /// Returns all events.
 fn all(
-    events: &Events,
+    events: &ReceivedEvents,
     output: EventsOutput,
     chosen: Option<&ChosenServer>,
 ) -> anyhow::Result<String> {
@@ -228,7 +244,7 @@ fn all(
 }
 
 /// Returns one event as a line. JSON: one object for each line. YAML: one document for each event.
-fn one(event: &Event, output: EventsOutput) -> anyhow::Result<String> {
+fn one(event: &ReceivedEvent, output: EventsOutput) -> anyhow::Result<String> {
     let text = |name| event.text(name);
     let row = match output {
         EventsOutput::Json => return Ok(serde_json::to_string(event)? + "\n"),

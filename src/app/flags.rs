@@ -28,9 +28,12 @@ pub(super) fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
     Zones::new(forward.chain(reverse).collect())
 }
 
+/// The default log of a command that ends: errors, without the problems that its output has.
+pub(super) const COMMAND_LOG: &str = "error,global_dns::problem=off";
+
 /// Starts the log of a command that ends, and prints warnings about environment variables.
-pub(super) fn log_to_stderr(log: &LogArgs, default: &str) -> anyhow::Result<()> {
-    start_logging(&level(log, default)?, log.log_format.into());
+pub(super) fn log_to_stderr(log: &LogArgs) -> anyhow::Result<()> {
+    start_logging(&level(log, COMMAND_LOG)?, log.log_format.into());
     variables::print_unknown();
     Ok(())
 }

@@ -35,7 +35,7 @@ enum TableContent {
 
 /// Prints the table of a running server, or of a source.
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args.view.log, "error")?;
+    log_to_stderr(&args.view.log)?;
     let mut origin = Origin::find(&args.view).await?;
     if args.watch {
         return watch_table(&args, origin).await;
@@ -47,12 +47,16 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the table whenever it changes, until nobody reads the output.
+///
+/// The replicas are compared once for each server that is found. A comparison at each change would always find
+/// differences, because the replicas see a change at different times.
 async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<ExitCode> {
+    let mut chosen = origin.chosen_and_compared().await;
     let mut screen = Screen::default();
     let mut has_failed = false;
     loop {
         let text = table_of(args, &mut origin).await;
-        match text.and_then(|table| table.text(args.output, origin.chosen().as_ref())) {
+        match text.and_then(|table| table.text(args.output, chosen.as_ref())) {
             Ok(text) => {
                 has_failed = false;
                 if screen.show(text)?.is_break() {
@@ -67,6 +71,7 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
                 // The replica may be gone.
                 if let Ok(found) = Origin::find_again(&args.view).await {
                     origin = found;
+                    chosen = origin.chosen_and_compared().await;
                 }
             }
         }
@@ -121,7 +126,7 @@ fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDo
 /// Prints the explanation of a name or an address, by a running server or by the table of a source.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let ExplainArgs { name, view, output } = args;
-    log_to_stderr(&view.log, "error")?;
+    log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
     let question = match namespaces.as_slice() {
         // As in kubectl: the name of a service and its namespace.

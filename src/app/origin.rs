@@ -46,13 +46,13 @@ const COMPARED: [(&str, &str); 5] = [
 /// The origin of a command's data.
 pub(super) enum Origin {
     /// A running server.
-    Server(Box<Server>),
+    Server(Box<RemoteServer>),
     /// The objects of a source. If the command chose them: why no server answers.
     Objects(Reader, Option<String>),
 }
 
 /// A running server.
-pub(super) struct Server {
+pub(super) struct RemoteServer {
     /// Its API.
     pub(super) api: Api,
     /// `None` if a flag names the server.
@@ -117,24 +117,15 @@ impl Origin {
         Ok(Self::Server(Box::new(found)))
     }
 
-    /// Returns the origin, if no flag names it.
-    pub(super) fn chosen(&self) -> Option<ChosenServer> {
+    /// Returns the origin, if no flag names it. Compares the server with the other replicas.
+    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
         match self {
-            Self::Server(server) => server.chosen(),
+            Self::Server(server) => server.chosen_and_compared().await,
             Self::Objects(_, reason) => reason.as_ref().map(|reason| ChosenServer {
                 pod: None,
                 notes: vec![reason.clone()],
             }),
         }
-    }
-
-    /// Like [`Self::chosen`], with the differences between the replicas.
-    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
-        let mut chosen = self.chosen()?;
-        if let Self::Server(server) = self {
-            chosen.notes.extend(server.differences().await);
-        }
-        Some(chosen)
     }
 
     /// Returns the report on the current table.
@@ -168,15 +159,15 @@ impl Origin {
     }
 }
 
-// === impl Server ===
+// === impl RemoteServer ===
 
-impl Server {
-    /// Returns the replica that was found.
-    pub(super) fn chosen(&self) -> Option<ChosenServer> {
+impl RemoteServer {
+    /// Returns the replica that was found, with its differences from the other replicas.
+    pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
         let Replica { namespace, pod, .. } = &self.found.as_ref()?.replica;
         Some(ChosenServer {
             pod: Some(format!("{namespace}/{pod}")),
-            notes: Vec::new(),
+            notes: self.differences().await,
         })
     }
 
@@ -270,10 +261,10 @@ fn access_of(view: &ViewArgs) -> kube::KubeAccess {
 pub(super) async fn find_server(
     args: &ServerArgs,
     access: kube::KubeAccess,
-) -> anyhow::Result<Result<Server, ReplicaError>> {
+) -> anyhow::Result<Result<RemoteServer, ReplicaError>> {
     if let Some(url) = &args.server {
         let api = Api::at(url);
-        return Ok(Ok(Server { api, found: None }));
+        return Ok(Ok(RemoteServer { api, found: None }));
     }
     let cluster = Arc::new(Cluster::open(access, ONE_SHOT_TIMING).await?);
     Ok(find_replica(cluster, args.server_namespace.as_ref()).await)
@@ -283,7 +274,7 @@ pub(super) async fn find_server(
 async fn find_replica(
     cluster: Arc<Cluster>,
     namespace: Option<&Namespace>,
-) -> Result<Server, ReplicaError> {
+) -> Result<RemoteServer, ReplicaError> {
     let mut others = cluster.replicas(namespace).await?;
     let mut index = 0;
     let api = loop {
@@ -300,7 +291,7 @@ async fn find_replica(
         replica,
         others,
     };
-    Ok(Server {
+    Ok(RemoteServer {
         api,
         found: Some(found),
     })

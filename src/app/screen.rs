@@ -26,10 +26,12 @@ impl Screen {
             return Ok(ControlFlow::Continue(()));
         }
         let is_first = self.last.is_none();
-        let output = match io::stdout().is_terminal() {
-            true => format!("{CLEAR}{}", fit(&text, terminal_height())),
-            false if is_first => text.clone(),
-            false => format!("\n{text}"),
+        let output = if io::stdout().is_terminal() {
+            format!("{CLEAR}{}", fit(&text, terminal_height()))
+        } else if is_first {
+            text.clone()
+        } else {
+            format!("\n{text}")
         };
         self.last = Some(text);
         write(&output)

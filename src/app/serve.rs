@@ -21,7 +21,9 @@ use super::flags::{level, zones};
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, log_unknown};
-use crate::admin::{AdminState, ApiHosts, Facts, Liveness, Metrics, admin_routes, api_routes};
+use crate::admin::{
+    AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
+};
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
@@ -33,7 +35,7 @@ use crate::server::{
 };
 use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
 use crate::table::Publisher;
-use crate::wire::Settings;
+use crate::wire::ResponseSettings;
 use crate::zone::Zones;
 
 /// Serves until a signal arrives. Calls `ready` when every address is bound.
@@ -201,7 +203,7 @@ impl Server {
         let feeds = Feeds::new(&args.source.namespace, args.model.mcs());
         let publisher = Publisher::default();
         let (reader, counters) = (publisher.reader(), CounterSet::default());
-        let expiry = bound.encrypted.as_ref().map(Encrypted::certificate_expiry);
+        let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
         let snapshot = resources.update_settings.snapshot.as_ref();
         let metrics = Metrics {
             counters: counters.clone(),
@@ -209,8 +211,8 @@ impl Server {
             feeds: feeds.clone(),
             snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
             lost_log_lines,
-            certificate_expiry: expiry,
-            facts: Facts::default(),
+            certificate,
+            facts: CurrentFacts::default(),
         };
         let draining = Arc::<AtomicBool>::default();
         let settings = settings(args, zones.clone(), &resources.own_addresses);
@@ -293,8 +295,8 @@ impl Server {
     }
 }
 
-fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> Settings {
-    Settings {
+fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> ResponseSettings {
+    ResponseSettings {
         zones,
         access: args.access.access(own_addresses),
         order: args.order.into(),
@@ -379,6 +381,49 @@ mod tests {
 
     use super::*;
     use crate::admin::tests::{wait_until_alive, wait_until_stuck};
+    use crate::model::Mcs;
+    use crate::server::Addresses;
+    use crate::server::tests::answerers;
+
+    /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
+    /// signs of progress.
+    #[tokio::test]
+    async fn livez_watches_every_loop_of_the_server() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
+        let dns = listeners[0].address;
+        let limits = ConnectionLimits {
+            total: 100,
+            per_address: 100,
+        };
+        let mut server = DnsServer::start(listeners, &answerers(), 2, limits).unwrap();
+        let (feeds, mut tasks) = (Feeds::new(&[], Mcs::Off), JoinSet::new());
+        let liveness = liveness(&mut server, &feeds, &mut tasks);
+        let names = [
+            format!("UDP worker 1 of {dns}"),
+            format!("UDP worker 2 of {dns}"),
+            "the update loop".to_owned(),
+            "the runtime of TCP connections".to_owned(),
+        ];
+        assert_eq!(liveness.names(), names);
+        wait_until_stuck(&liveness).await;
+        // Twenty checks take longer than the interval between two signs.
+        let only_the_update_loop = async {
+            let expected = "no progress for 10 s: the update loop";
+            while liveness.problem().as_deref() != Some(expected) {
+                sleep(heartbeat::INTERVAL / 8).await;
+                liveness.check();
+            }
+        };
+        let limit = Duration::from_secs(60);
+        tokio::time::timeout(limit, only_the_update_loop)
+            .await
+            .unwrap();
+        feeds.heartbeat().beat();
+        liveness.check();
+        assert_eq!(liveness.problem(), None);
+        server.stop().await;
+    }
 
     #[tokio::test]
     async fn livez_fails_while_the_runtime_of_connections_is_stuck() {

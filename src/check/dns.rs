@@ -68,24 +68,24 @@ pub struct Sample {
 }
 
 /// A reply, or the reason why there is none.
-pub type QueryResult = Result<Reply, String>;
+pub type QueryResult = Result<ReplySummary, String>;
 
 /// The parts of a reply that checks compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct ReplySummary {
     /// The response code.
     pub rcode: Rcode,
     /// The AA bit.
     pub authoritative: bool,
     /// The SOA record of the answer section.
-    pub soa: Option<Soa>,
+    pub soa: Option<SoaFields>,
     /// The records of the answer section, as in a zone file but without TTLs, because caches decrease them.
     pub records: BTreeSet<String>,
 }
 
 /// An SOA record (RFC 1035 section 3.3.13).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Soa {
+pub struct SoaFields {
     /// MNAME and RNAME.
     pub names: [String; 2],
     /// SERIAL.
@@ -165,7 +165,7 @@ fn check_server(
     server: SocketAddr,
     zone: &ZoneName,
     replies: &ServerReplies,
-) -> Result<(Finding, Soa), Finding> {
+) -> Result<(Finding, SoaFields), Finding> {
     let udp = expect_soa(server, zone, "UDP", &replies.udp)?;
     let tcp = expect_soa(server, zone, "TCP", &replies.tcp)?;
     if !is_equal_except_serial(udp, tcp) {
@@ -187,7 +187,7 @@ fn expect_soa<'a>(
     zone: &ZoneName,
     transport: &str,
     result: &'a QueryResult,
-) -> Result<&'a Soa, Finding> {
+) -> Result<&'a SoaFields, Finding> {
     let reply = expect_reply(server, result, &format!("over {transport}"))?;
     let (fault, hint) = match (&reply.soa, reply.rcode) {
         (_, Rcode::SERVFAIL) => (
@@ -230,7 +230,7 @@ fn expect_reply<'a>(
     server: SocketAddr,
     result: &'a QueryResult,
     query: &str,
-) -> Result<&'a Reply, Finding> {
+) -> Result<&'a ReplySummary, Finding> {
     result.as_ref().map_err(|why| {
         server_fault(
             server,
@@ -245,18 +245,18 @@ fn server_fault(server: SocketAddr, fault: String, hint: &str) -> Finding {
     Check::Server.red(format!("{server} {fault}"), hint)
 }
 
-pub(super) fn is_of_global_dns(soa: &Soa, zone: &ZoneName) -> bool {
+pub(super) fn is_of_global_dns(soa: &SoaFields, zone: &ZoneName) -> bool {
     soa.names[0] == format!("ns.dns.{zone}")
 }
 
-fn is_equal_except_serial(one: &Soa, other: &Soa) -> bool {
+fn is_equal_except_serial(one: &SoaFields, other: &SoaFields) -> bool {
     one.names == other.names && one.timers == other.timers
 }
 
 // === The cluster's DNS ===
 
 /// Checks the replies of the cluster's DNS, compared with the SOA record of the server.
-fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&Soa>) -> Finding {
+fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&SoaFields>) -> Finding {
     let zone = &facts.zone;
     let subject = format!("forwarding of {zone}");
     let resolver = match (&dns.server, &dns.resolver) {
@@ -285,8 +285,8 @@ fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&Soa>) -> Fi
 fn check_reply(
     resolver: SocketAddr,
     zone: &ZoneName,
-    reply: &Reply,
-    server_soa: &Soa,
+    reply: &ReplySummary,
+    server_soa: &SoaFields,
     samples: &[Sample],
 ) -> Finding {
     let reason = match (reply.rcode, &reply.soa) {
@@ -339,8 +339,8 @@ fn not_forwarded(resolver: SocketAddr, zone: &ZoneName, reason: &str) -> Finding
 fn check_forwarded(
     resolver: SocketAddr,
     zone: &ZoneName,
-    soa: &Soa,
-    server_soa: &Soa,
+    soa: &SoaFields,
+    server_soa: &SoaFields,
     samples: &[Sample],
 ) -> Finding {
     if !is_equal_except_serial(soa, server_soa) {
@@ -364,9 +364,9 @@ fn check_forwarded(
     Check::Forwarding.green(sentence)
 }
 
-// === impl Reply ===
+// === impl ReplySummary ===
 
-impl Reply {
+impl ReplySummary {
     /// Returns whether the answer section has records.
     pub fn has_records(&self) -> bool {
         !self.records.is_empty()

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use super::dns::{QueryResult, Reply, Soa};
+use super::dns::{QueryResult, ReplySummary, SoaFields};
 use crate::wire::Rcode;
 use crate::zone::RecordType;
 
@@ -54,7 +54,7 @@ pub async fn query(
 ) -> QueryResult {
     let query = build_query(recursion, name, rtype)?;
     let message = exchange(server, transport, &query).await?;
-    Ok(Reply {
+    Ok(ReplySummary {
         rcode: Rcode(u16::from(message.metadata.response_code)),
         authoritative: message.metadata.authoritative,
         soa: message.answers.iter().find_map(soa),
@@ -164,12 +164,12 @@ fn parse_reply(bytes: &[u8], query: &Message) -> Option<Message> {
     is_reply.then_some(reply)
 }
 
-fn soa(record: &Record) -> Option<Soa> {
+fn soa(record: &Record) -> Option<SoaFields> {
     let RData::SOA(soa) = &record.data else {
         return None;
     };
     let name = |name: &Name| name.to_lowercase().to_string();
-    Some(Soa {
+    Some(SoaFields {
         names: [name(&soa.mname), name(&soa.rname)],
         serial: soa.serial,
         timers: [

@@ -10,84 +10,14 @@ const README: &str = include_str!("README.md");
 const PATH: &str = "src/check/README.md";
 
 impl Check {
-    /// Returns the name of the check in JSON and for `check --explain`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ApiServer => "api-server",
-            Self::Permissions => "permissions",
-            Self::MorePermissions => "more-permissions",
-            Self::Mirrors => "mirrors",
-            Self::HeadlessMirroring => "headless-mirroring",
-            Self::OrphanedMirrors => "orphaned-mirrors",
-            Self::LinkStatus => "link-status",
-            Self::Namespaces => "namespaces",
-            Self::EndpointMirrors => "endpoint-mirrors",
-            Self::ClobberedMirrors => "clobbered-mirrors",
-            Self::Identity => "identity",
-            Self::MirrorLabels => "mirror-labels",
-            Self::LongNames => "long-names",
-            Self::OpaquePorts => "opaque-ports",
-            Self::Gateways => "gateways",
-            Self::ServiceImports => "service-imports",
-            Self::ShortNames => "short-names",
-            Self::Conflicts => "conflicts",
-            Self::SkippedObjects => "skipped-objects",
-            Self::AnswerSizes => "answer-sizes",
-            Self::FailoverOrders => "failover-orders",
-            Self::ExpectedClusters => "expected-clusters",
-            Self::Server => "server",
-            Self::Forwarding => "forwarding",
-            Self::DirectAnswer => "direct-answer",
-            Self::ClusterAnswer => "cluster-answer",
-            Self::Resolver => "resolver",
-            Self::Connections => "connections",
-            Self::Versions => "versions",
-        }
-    }
-
-    /// Returns the heading of the check's section.
-    pub fn heading(self) -> &'static str {
-        match self {
-            Self::ApiServer => "API server",
-            Self::Permissions => "Permissions",
-            Self::MorePermissions => "More permissions than needed",
-            Self::Mirrors => "Mirrors",
-            Self::HeadlessMirroring => "Headless mirroring",
-            Self::OrphanedMirrors => "Orphaned mirrors",
-            Self::LinkStatus => "Link status",
-            Self::Namespaces => "Missing namespaces",
-            Self::EndpointMirrors => "Missing endpoint mirrors",
-            Self::ClobberedMirrors => "Overwritten headless mirrors",
-            Self::Identity => "Mirrors written by two Links",
-            Self::MirrorLabels => "Mirror labels",
-            Self::LongNames => "Long names",
-            Self::OpaquePorts => "Opaque ports",
-            Self::Gateways => "Gateways",
-            Self::ServiceImports => "ServiceImports",
-            Self::ShortNames => "Short names",
-            Self::Conflicts => "Other conflicts",
-            Self::SkippedObjects => "Skipped objects",
-            Self::AnswerSizes => "Answer sizes",
-            Self::FailoverOrders => "Failover orders",
-            Self::ExpectedClusters => "Expected clusters",
-            Self::Server => "Server",
-            Self::Forwarding => "Forwarding",
-            Self::DirectAnswer => "Answer of the server",
-            Self::ClusterAnswer => "Answer of the cluster DNS",
-            Self::Resolver => "Resolver",
-            Self::Connections => "Connections",
-            Self::Versions => "Versions",
-        }
-    }
-
     /// Returns the anchor that GitHub generates for the heading.
     pub fn anchor(self) -> String {
-        self.heading().to_lowercase().replace(' ', "-")
+        self.row().heading.to_lowercase().replace(' ', "-")
     }
 
     /// Returns the section of the check, with its heading.
     pub fn documentation(self) -> String {
-        let heading = self.heading();
+        let heading = self.row().heading;
         let (_, rest) = README
             .split_once(&format!("\n## {heading}\n"))
             .unwrap_or_default();
@@ -116,7 +46,7 @@ impl Check {
 
     pub(super) fn reference_in(self, repository: &str) -> String {
         match repository {
-            "" => format!("global-dns check --explain {}", self.name()),
+            "" => format!("global-dns check --explain {}", self.row().name),
             repository => self.link_in(repository),
         }
     }
@@ -124,6 +54,6 @@ impl Check {
 
 impl Serialize for Check {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        serializer.serialize_str(self.row().name)
     }
 }

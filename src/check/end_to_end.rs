@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use super::dns::{CHECK_REACHABILITY, QueryResult, Reply, is_of_global_dns, rcode_name};
+use super::dns::{CHECK_REACHABILITY, QueryResult, ReplySummary, is_of_global_dns, rcode_name};
 use super::finding::{Check, Fact, Finding, NotChecked, list_some};
 use crate::wire::Rcode;
 use crate::zone::ZoneName;
@@ -27,7 +27,7 @@ pub struct EndToEnd {
     /// The names that a program asks for first, with the replies.
     pub searched: Vec<(String, QueryResult)>,
     /// Connections to the answered addresses; `None` without `--connect`.
-    pub connections: Option<Fact<Vec<Connection>>>,
+    pub connections: Option<Fact<Vec<ConnectionAttempt>>>,
 }
 
 /// The replies of one name server of the resolver.
@@ -45,7 +45,7 @@ pub struct ResolverReply {
 
 /// The attempt to connect to a target.
 #[derive(Clone, Debug)]
-pub struct Connection {
+pub struct ConnectionAttempt {
     /// The target.
     pub target: Target,
     /// The time that it took, or the reason of the failure.
@@ -116,7 +116,7 @@ fn direct_answer(way: &EndToEnd) -> Finding {
 
 impl EndToEnd {
     /// Returns the reply of the server, if it has records.
-    fn expected(&self) -> Option<&Reply> {
+    fn expected(&self) -> Option<&ReplySummary> {
         let reply = self.direct.as_ref().ok();
         reply.filter(|reply| reply.rcode == Rcode::NOERROR && reply.has_records())
     }
@@ -141,7 +141,7 @@ impl EndToEnd {
     pub fn answered(&self) -> BTreeSet<IpAddr> {
         let first = self.resolvers.as_ref().ok().and_then(|all| all.first());
         let reply = first.and_then(|first| first.answer.as_ref().ok());
-        reply.map(Reply::addresses).unwrap_or_default()
+        reply.map(ReplySummary::addresses).unwrap_or_default()
     }
 }
 
@@ -315,7 +315,7 @@ fn connections(way: &EndToEnd) -> Vec<Finding> {
     }
 }
 
-fn connection(connection: &Connection) -> Finding {
+fn connection(connection: &ConnectionAttempt) -> Finding {
     let Target { endpoint, address } = &connection.target;
     match &connection.result {
         Ok(time) => Check::Connections.green(format!(

@@ -4,7 +4,7 @@ use super::dns::DnsFacts;
 use super::end_to_end::EndToEnd;
 use super::finding::Fact;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
-use super::permissions::ApiServer;
+use super::permissions::ApiServerStatus;
 use crate::model::{Mcs, Namespace};
 use crate::report::ConflictReport;
 use crate::table::{Rules, Table};
@@ -14,7 +14,7 @@ use crate::zone::Zones;
 #[derive(Debug)]
 pub struct Facts {
     /// The API server and the permissions of the caller.
-    pub api: Fact<ApiServer>,
+    pub api: Fact<ApiServerStatus>,
     /// The rules that the table was built by.
     pub rules: Rules,
     /// The first complete table.

@@ -1,8 +1,11 @@
 //! The findings of a diagnosis, and the checks that make them.
 
-use serde::Serialize;
+use std::fmt;
 
-use crate::model::Line;
+use serde::Serialize;
+use strum::VariantArray;
+
+use crate::model::{Line, ProblemKind};
 
 /// A value that a check needs, or the reason why it is missing.
 pub type Fact<T> = Result<T, NotChecked>;
@@ -58,7 +61,7 @@ pub enum Category {
 }
 
 /// The checks. `check/README.md` has a section for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum Check {
     /// The API server answers.
     ApiServer,
@@ -120,6 +123,60 @@ pub enum Check {
     Versions,
 }
 
+/// What is known about a check.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckRow {
+    /// The check.
+    pub check: Check,
+    /// Its group.
+    pub category: Category,
+    /// Its name in JSON and for `check --explain`.
+    pub name: &'static str,
+    /// The heading of its section in `check/README.md`.
+    pub heading: &'static str,
+}
+
+/// The checks, in the order of the report.
+#[rustfmt::skip]
+pub(super) static CHECKS: [CheckRow; 29] = {
+    use Category::{ApiServer, Dns, Mirrors, Names, Versions};
+    use Check as C;
+    const fn row(check: Check, category: Category, name: &'static str, heading: &'static str) -> CheckRow {
+        CheckRow { check, category, name, heading }
+    }
+    [
+        row(C::ApiServer, ApiServer, "api-server", "API server"),
+        row(C::Permissions, ApiServer, "permissions", "Permissions"),
+        row(C::MorePermissions, ApiServer, "more-permissions", "More permissions than needed"),
+        row(C::Mirrors, Mirrors, "mirrors", "Mirrors"),
+        row(C::HeadlessMirroring, Mirrors, "headless-mirroring", "Headless mirroring"),
+        row(C::OrphanedMirrors, Mirrors, "orphaned-mirrors", "Orphaned mirrors"),
+        row(C::LinkStatus, Mirrors, "link-status", "Link status"),
+        row(C::Namespaces, Mirrors, "namespaces", "Missing namespaces"),
+        row(C::EndpointMirrors, Mirrors, "endpoint-mirrors", "Missing endpoint mirrors"),
+        row(C::ClobberedMirrors, Mirrors, "clobbered-mirrors", "Overwritten headless mirrors"),
+        row(C::Identity, Mirrors, "identity", "Mirrors written by two Links"),
+        row(C::MirrorLabels, Mirrors, "mirror-labels", "Mirror labels"),
+        row(C::LongNames, Mirrors, "long-names", "Long names"),
+        row(C::OpaquePorts, Mirrors, "opaque-ports", "Opaque ports"),
+        row(C::Gateways, Mirrors, "gateways", "Gateways"),
+        row(C::ServiceImports, Mirrors, "service-imports", "ServiceImports"),
+        row(C::ShortNames, Names, "short-names", "Short names"),
+        row(C::Conflicts, Names, "conflicts", "Other conflicts"),
+        row(C::SkippedObjects, Names, "skipped-objects", "Skipped objects"),
+        row(C::AnswerSizes, Names, "answer-sizes", "Answer sizes"),
+        row(C::FailoverOrders, Names, "failover-orders", "Failover orders"),
+        row(C::ExpectedClusters, Names, "expected-clusters", "Expected clusters"),
+        row(C::Server, Dns, "server", "Server"),
+        row(C::Forwarding, Dns, "forwarding", "Forwarding"),
+        row(C::DirectAnswer, Dns, "direct-answer", "Answer of the server"),
+        row(C::ClusterAnswer, Dns, "cluster-answer", "Answer of the cluster DNS"),
+        row(C::Resolver, Dns, "resolver", "Resolver"),
+        row(C::Connections, Dns, "connections", "Connections"),
+        row(C::Versions, Versions, "versions", "Versions"),
+    ]
+};
+
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -133,6 +190,8 @@ pub struct Finding {
     pub hint: Option<Line>,
     /// What the finding is based on.
     pub basis: Basis,
+    /// The kind of the problems that it prints.
+    pub problem: Option<ProblemKind>,
 }
 
 /// All findings, in the order of the checks.
@@ -142,70 +201,9 @@ pub struct Diagnosis(pub Vec<Finding>);
 // === impl Check ===
 
 impl Check {
-    /// All checks, in the order of the report.
-    pub const ALL: [Self; 29] = [
-        Self::ApiServer,
-        Self::Permissions,
-        Self::MorePermissions,
-        Self::Mirrors,
-        Self::HeadlessMirroring,
-        Self::OrphanedMirrors,
-        Self::LinkStatus,
-        Self::Namespaces,
-        Self::EndpointMirrors,
-        Self::ClobberedMirrors,
-        Self::Identity,
-        Self::MirrorLabels,
-        Self::LongNames,
-        Self::OpaquePorts,
-        Self::Gateways,
-        Self::ServiceImports,
-        Self::ShortNames,
-        Self::Conflicts,
-        Self::SkippedObjects,
-        Self::AnswerSizes,
-        Self::FailoverOrders,
-        Self::ExpectedClusters,
-        Self::Server,
-        Self::Forwarding,
-        Self::DirectAnswer,
-        Self::ClusterAnswer,
-        Self::Resolver,
-        Self::Connections,
-        Self::Versions,
-    ];
-
-    /// Returns the category of the check.
-    pub fn category(self) -> Category {
-        match self {
-            Self::ApiServer | Self::Permissions | Self::MorePermissions => Category::ApiServer,
-            Self::Mirrors
-            | Self::HeadlessMirroring
-            | Self::OrphanedMirrors
-            | Self::LinkStatus
-            | Self::Namespaces
-            | Self::EndpointMirrors
-            | Self::ClobberedMirrors
-            | Self::Identity
-            | Self::MirrorLabels
-            | Self::LongNames
-            | Self::OpaquePorts
-            | Self::Gateways
-            | Self::ServiceImports => Category::Mirrors,
-            Self::ShortNames
-            | Self::Conflicts
-            | Self::SkippedObjects
-            | Self::AnswerSizes
-            | Self::FailoverOrders
-            | Self::ExpectedClusters => Category::Names,
-            Self::Server
-            | Self::Forwarding
-            | Self::DirectAnswer
-            | Self::ClusterAnswer
-            | Self::Resolver
-            | Self::Connections => Category::Dns,
-            Self::Versions => Category::Versions,
-        }
+    /// Returns the row of the check.
+    pub fn row(self) -> &'static CheckRow {
+        &CHECKS[self as usize]
     }
 
     pub(super) fn green(self, sentence: impl Into<Line>) -> Finding {
@@ -215,6 +213,7 @@ impl Check {
             sentence: sentence.into(),
             hint: None,
             basis: Basis::Facts,
+            problem: None,
         }
     }
 
@@ -306,13 +305,8 @@ impl Category {
 }
 
 /// Lists the first few items and the number of the others, so that a report of a thousand problems stays readable.
-pub(super) fn list_some<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
-    const LISTED: usize = 5;
-    let all: Vec<String> = all.into_iter().map(|one| one.to_string()).collect();
-    match all.len().checked_sub(LISTED) {
-        None | Some(0) => all.join(", "),
-        Some(more) => format!("{} and {more} more", all[..LISTED].join(", ")),
-    }
+pub(super) fn list_some<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> String {
+    crate::model::list_some(all, 5)
 }
 
 /// Writes a number with a noun: `1 mirror`, `2 mirrors`.

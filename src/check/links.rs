@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Check, Fact, Finding, list_some};
-use super::objects::{Failure, Link, LinkedService};
+use super::objects::{Link, LinkFailure, LinkedService};
 use crate::model::{ClusterName, Hostname, Namespace, ProblemKind, ServiceKey};
 use crate::table::{Rules, Service, ServiceKind, Table};
 
@@ -56,7 +56,7 @@ fn is_of_other_check(link: &Link, service: &LinkedService) -> bool {
 }
 
 /// Describes a service that is not mirrored, with the reason of the Link.
-fn describe_failure((namespace, name, cluster): &RemoteService, failure: &Failure) -> String {
+fn describe_failure((namespace, name, cluster): &RemoteService, failure: &LinkFailure) -> String {
     let message: String = failure.message.chars().take(MAX_MESSAGE_LENGTH).collect();
     let reason = &failure.reason;
     format!("{namespace}/{name} of cluster '{cluster}' ({reason}: {message})")

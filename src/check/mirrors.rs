@@ -135,8 +135,6 @@ fn mirrors(table: &Table) -> Finding {
 
 /// Checks headless mirroring. If it is off, Linkerd mirrors headless Services with a cluster IP.
 fn headless_mirroring(table: &Table) -> Finding {
-    const HINT: &str = "turn on enableHeadlessServices for the link (it is off by default), and give the pods hostnames: \
-                        use a StatefulSet with the exported Service as its serviceName";
     let mut mixed = Check::HeadlessMirroring.problems(table, "").into_iter();
     if let Some(mixed) = mixed.find(|finding| finding.hint.is_some()) {
         return mixed;
@@ -151,7 +149,7 @@ fn headless_mirroring(table: &Table) -> Finding {
         ),
         (None, _) if has_local_headless(table) => Check::HeadlessMirroring.yellow(
             "no mirror is headless, but this cluster has a headless member: headless mirroring is off",
-            HINT,
+            ProblemKind::Kind.row().hint,
         ),
         (None, _) => Check::HeadlessMirroring.green("headless mirroring is not used"),
         (Some(_), _) => Check::HeadlessMirroring.green("headless mirroring is on"),
@@ -233,15 +231,12 @@ fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
 fn identity(conflicts: &[ConflictReport]) -> Finding {
     let identity = conflicts.iter().filter(|c| c.kind == ProblemKind::Identity);
     let changed: BTreeSet<String> = identity
-        .map(|c| format!("{} {}", c.name, c.detail))
+        .map(|c| format!("{}: {}", c.name, c.detail))
         .collect();
     if changed.is_empty() {
         Check::Identity.green("the server has seen no mirror change its service")
     } else {
-        Check::Identity.yellow(
-            list_some(changed),
-            "rename one of the two clusters or one of the two Services, so that the names SERVICE-CLUSTER differ",
-        )
+        Check::Identity.of_kind(ProblemKind::Identity, changed)
     }
 }
 

@@ -61,12 +61,12 @@ pub struct LinkedService {
     /// Its name in the other cluster.
     pub name: String,
     /// The reason why it is not mirrored.
-    pub failure: Option<Failure>,
+    pub failure: Option<LinkFailure>,
 }
 
 /// A condition of a Link: a Service is not mirrored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct LinkFailure {
     /// `reason`: one word.
     pub reason: String,
     /// `message`.
@@ -241,7 +241,7 @@ fn linked_service(service: RawLinked) -> LinkedService {
         failure: failure.map(
             |RawCondition {
                  reason, message, ..
-             }| Failure { reason, message },
+             }| LinkFailure { reason, message },
         ),
     }
 }

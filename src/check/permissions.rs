@@ -7,7 +7,7 @@ use crate::model::{Mcs, Namespace};
 
 /// The API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ApiServer {
+pub enum ApiServerStatus {
     /// It does not answer; the reason.
     Unreachable(String),
     /// It answers.
@@ -117,14 +117,14 @@ fn permissions(
 }
 
 /// Checks the reviews of the API server.
-pub(super) fn check(api: &Fact<ApiServer>) -> Vec<Finding> {
+pub(super) fn check(api: &Fact<ApiServerStatus>) -> Vec<Finding> {
     match api {
         Err(reason) => {
             let mut findings = vec![Check::ApiServer.not_checked("the API server", reason)];
             findings.extend(permissions_not_checked(reason));
             findings
         }
-        Ok(ApiServer::Unreachable(why)) => {
+        Ok(ApiServerStatus::Unreachable(why)) => {
             let mut findings = vec![Check::ApiServer.red(
                 format!("cannot reach the API server: {why}"),
                 "in a pod, check the ServiceAccount's token and the NetworkPolicy; elsewhere, give --kubeconfig and \
@@ -135,7 +135,7 @@ pub(super) fn check(api: &Fact<ApiServer>) -> Vec<Finding> {
             )));
             findings
         }
-        Ok(ApiServer::Reached {
+        Ok(ApiServerStatus::Reached {
             needed, not_needed, ..
         }) => {
             let mut findings = vec![Check::ApiServer.green("the API server answers")];

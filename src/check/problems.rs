@@ -35,6 +35,24 @@ impl Check {
         self.selected(table, none, |_| true)
     }
 
+    /// Prints problems of one kind, each with its subject and its detail.
+    pub(super) fn of_kind(
+        self,
+        kind: ProblemKind,
+        problems: impl IntoIterator<Item = String>,
+    ) -> Finding {
+        let row = kind.row();
+        let sentence = format!("{}: {}", row.sentence, list_some(problems));
+        let finding = match row.level {
+            Level::Error => self.red(sentence, row.hint),
+            Level::Warning | Level::Note => self.yellow(sentence, row.hint),
+        };
+        Finding {
+            problem: Some(kind),
+            ..finding
+        }
+    }
+
     /// Prints the selected problems of the check, or `none` if there is none.
     fn selected(
         self,
@@ -42,21 +60,15 @@ impl Check {
         none: &str,
         is_selected: impl Fn(&Problem) -> bool,
     ) -> Vec<Finding> {
-        let problems = table
+        let sorted: BTreeSet<_> = table
             .problems()
-            .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one));
-        let problems: BTreeSet<_> = problems.collect();
-        let problems: Vec<_> = problems.into_iter().collect();
+            .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one))
+            .collect();
+        let problems: Vec<_> = sorted.into_iter().collect();
         let kinds = problems.chunk_by(|one, next| one.kind == next.kind);
         let findings = kinds.map(|problems| {
-            let row = problems[0].kind.row();
             let text = |one: &Problem| format!("{}: {}", one.subject(), one.detail);
-            let all = list_some(problems.iter().map(|one| text(one)));
-            let sentence = format!("{}: {all}", row.sentence);
-            match row.level {
-                Level::Error => self.red(sentence, row.hint),
-                Level::Warning | Level::Note => self.yellow(sentence, row.hint),
-            }
+            self.of_kind(problems[0].kind, problems.iter().map(|one| text(one)))
         });
         let findings: Vec<Finding> = findings.collect();
         if findings.is_empty() {

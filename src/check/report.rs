@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::finding::{Basis, Category, Check, Diagnosis, Finding, Health};
+use crate::model::ProblemKind;
 use crate::report::SchemaVersion;
 
 /// Whether the text has colors.
@@ -19,7 +20,7 @@ pub enum Colors {
 
 /// The diagnosis as JSON.
 #[derive(Debug, Serialize)]
-struct Report<'c> {
+struct CheckReport<'c> {
     #[serde(rename = "schemaVersion")]
     schema_version: SchemaVersion,
     /// No finding is red.
@@ -38,6 +39,8 @@ struct FindingReport<'c> {
     sentence: &'c str,
     hint: Option<&'c str>,
     link: Option<String>,
+    problem: Option<ProblemKind>,
+    anchor: Option<String>,
 }
 
 // === impl Diagnosis ===
@@ -63,9 +66,9 @@ impl Diagnosis {
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         let categories = self
             .0
-            .chunk_by(|one, next| one.check.category() == next.check.category());
+            .chunk_by(|one, next| one.check.row().category == next.check.row().category);
         for (number, findings) in categories.enumerate() {
-            let title = findings[0].check.category().title();
+            let title = findings[0].check.row().category.title();
             let line = "-".repeat(title.len());
             let gap = if number > 0 { "\n" } else { "" };
             writeln!(text, "{gap}{title}\n{line}")?;
@@ -84,7 +87,7 @@ impl Diagnosis {
         let mut text = String::new();
         let findings = self.0.iter().filter(|one| one.health != Health::Green);
         for finding in findings.filter(|one| one.basis != Basis::Consequence) {
-            let (sign, check) = (finding.health.sign(colors), finding.check.name());
+            let (sign, check) = (finding.health.sign(colors), finding.check.row().name);
             // Writing to a `String` cannot fail.
             let _ = writeln!(text, "{sign} {check}: {}", finding.sentence);
         }
@@ -95,7 +98,7 @@ impl Diagnosis {
     /// Returns the line of `--wait`: what is red, and the time that is left.
     pub fn progress(&self, left: Duration) -> String {
         let red = self.0.iter().filter(|one| one.health == Health::Red);
-        let mut red: Vec<&str> = red.map(|one| one.check.name()).collect();
+        let mut red: Vec<&str> = red.map(|one| one.check.row().name).collect();
         red.dedup();
         format!("waiting for {} ({} s left)", red.join(", "), left.as_secs())
     }
@@ -119,7 +122,7 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
     let own = findings
         .iter()
         .filter(|one| one.basis == Basis::Consequence);
-    let mut names: Vec<&str> = own.map(|one| one.check.name()).collect();
+    let mut names: Vec<&str> = own.map(|one| one.check.row().name).collect();
     names.dedup();
     if names.is_empty() {
         Ok(())
@@ -134,11 +137,15 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
 }
 
 impl Finding {
-    /// Writes the finding as text: a line and, if it is not green, the hint and the link.
+    /// Writes the finding as text: a line and, if it is not green, the hint and where to read more.
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         writeln!(text, "{} {}", self.health.sign(colors), self.sentence)?;
         if let Some(hint) = &self.hint {
-            writeln!(text, "    {hint}\n    see {}", self.check.reference())?;
+            write!(text, "    {hint}\n    see {}", self.check.reference())?;
+            match self.problem {
+                Some(kind) => writeln!(text, "; in the manual: {}", kind.anchor())?,
+                None => writeln!(text)?,
+            }
         }
         Ok(())
     }
@@ -146,7 +153,7 @@ impl Finding {
 
 impl Serialize for Diagnosis {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Report {
+        CheckReport {
             schema_version: SchemaVersion,
             success: self.is_success(),
             green: self.count(Health::Green),
@@ -161,12 +168,14 @@ impl Serialize for Diagnosis {
 impl<'c> From<&'c Finding> for FindingReport<'c> {
     fn from(finding: &'c Finding) -> Self {
         Self {
-            category: finding.check.category(),
+            category: finding.check.row().category,
             check: finding.check,
             health: finding.health,
             sentence: &finding.sentence,
             hint: finding.hint.as_deref(),
             link: finding.hint.as_ref().map(|_| finding.check.link()),
+            problem: finding.problem,
+            anchor: finding.problem.map(ProblemKind::anchor),
         }
     }
 }

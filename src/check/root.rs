@@ -3,15 +3,15 @@
 
 use super::facts::Facts;
 use super::finding::{Basis, Category, Check, Finding, Health, NotChecked};
-use super::permissions::ApiServer;
+use super::permissions::ApiServerStatus;
 
 /// Marks the findings that were not checked because of a red finding about the API server or the server. Adds the red
 /// finding, if the API server answers, but its objects cannot be read.
 pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Finding> {
     let is_cause = |finding: &Finding| {
-        finding.health == Health::Red && finding.check.category() == Category::ApiServer
+        finding.health == Health::Red && finding.check.row().category == Category::ApiServer
     };
-    if let (Ok(ApiServer::Reached { .. }), Err(reason)) = (&facts.api, &facts.table)
+    if let (Ok(ApiServerStatus::Reached { .. }), Err(reason)) = (&facts.api, &facts.table)
         && !findings.iter().any(is_cause)
         && let Some(first) = findings.first_mut()
     {
@@ -41,5 +41,5 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
 
 /// Returns whether a check needs the API server. The others need only flags and name servers.
 fn reads_objects(check: Check) -> bool {
-    check != Check::Identity && check.category() != Category::Dns
+    check != Check::Identity && check.row().category != Category::Dns
 }

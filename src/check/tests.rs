@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dns::{DnsFacts, Reply};
-use super::end_to_end::{Connection, EndToEnd, Question, QuestionOrigin, ResolverReply, Target};
-use super::finding::list_some;
-use super::objects::{Failure, Link, LinkedService, MirrorPorts, MirrorSlice};
-use super::permissions::{ApiServer, Permission, Review, needed, not_needed};
+use super::dns::{DnsFacts, ReplySummary};
+use super::end_to_end::{
+    ConnectionAttempt, EndToEnd, Question, QuestionOrigin, ResolverReply, Target,
+};
+use super::finding::CHECKS;
+use super::objects::{Link, LinkFailure, LinkedService, MirrorPorts, MirrorSlice};
+use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::report::ConflictReport;
@@ -54,8 +56,8 @@ fn reviews(
 }
 
 /// An API server that grants only the needed permissions.
-fn api(namespaces: &[Namespace]) -> ApiServer {
-    ApiServer::Reached {
+fn api(namespaces: &[Namespace]) -> ApiServerStatus {
+    ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
         needed: reviews(needed(namespaces, Mcs::Off), |_| Ok(true)),
         not_needed: reviews(not_needed(namespaces), |_| Ok(false)),
@@ -91,13 +93,13 @@ fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
 
 /// One name that resolves and accepts connections.
 pub(super) fn way() -> EndToEnd {
-    let reply = || Reply {
+    let reply = || ReplySummary {
         rcode: Rcode::NOERROR,
         authoritative: true,
         soa: None,
         records: BTreeSet::from(["db.prod.global. A 10.96.1.1".to_owned()]),
     };
-    let no_name = || Reply {
+    let no_name = || ReplySummary {
         rcode: Rcode::NXDOMAIN,
         records: BTreeSet::new(),
         ..reply()
@@ -121,7 +123,7 @@ pub(super) fn way() -> EndToEnd {
             zone: "global".parse().unwrap(),
         }]),
         searched: vec![("db.prod.global.cluster.local.".to_owned(), Ok(no_name()))],
-        connections: Some(Ok(vec![Connection {
+        connections: Some(Ok(vec![ConnectionAttempt {
             target,
             result: Ok(Duration::from_micros(1_200)),
         }])),
@@ -169,7 +171,7 @@ fn only_findings_that_are_not_green_have_a_hint() {
     missing.server_conflicts = Err(nothing());
     missing.linkerd_versions = Err(nothing());
     let mut unreachable = facts(&[]);
-    unreachable.api = Ok(ApiServer::Unreachable("refused".to_owned()));
+    unreachable.api = Ok(ApiServerStatus::Unreachable("refused".to_owned()));
     for facts in [missing, unreachable, facts(&[]), facts(&healthy())] {
         for finding in check(&facts).0 {
             let is_green = finding.health == Health::Green;
@@ -197,7 +199,9 @@ fn missing_fact_is_yellow() {
 #[test]
 fn unreachable_api_server_is_red() {
     let mut facts = facts(&healthy());
-    facts.api = Ok(ApiServer::Unreachable("Connection refused".to_owned()));
+    facts.api = Ok(ApiServerStatus::Unreachable(
+        "Connection refused".to_owned(),
+    ));
     let found = findings(&facts, Check::ApiServer);
     assert_eq!(
         found,
@@ -214,7 +218,7 @@ fn each_missing_permission_is_red() {
         ("watch", "endpointslices"),
     ] {
         let mut facts = facts(&healthy());
-        facts.api = Ok(ApiServer::Reached {
+        facts.api = Ok(ApiServerStatus::Reached {
             version: "v1.33.4".to_owned(),
             needed: reviews(needed(&[], Mcs::Off), |permission| {
                 Ok((permission.verb, permission.resource) != (verb, resource))
@@ -236,7 +240,7 @@ fn permissions_are_needed_in_each_watched_namespace() {
     facts.api = Ok(api(&namespaces));
     let all = findings(&facts, Check::Permissions);
     assert_eq!(all[0].1, "can list services in namespaces prod, shop");
-    facts.api = Ok(ApiServer::Reached {
+    facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
         needed: reviews(needed(&namespaces, Mcs::Off), |permission| {
             let is_shop = permission
@@ -266,7 +270,7 @@ fn permissions_are_needed_in_each_watched_namespace() {
 #[test]
 fn permissions_beyond_the_needed_are_yellow() {
     let mut facts = facts(&healthy());
-    facts.api = Ok(ApiServer::Reached {
+    facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
         needed: reviews(needed(&[], Mcs::Off), |_| Ok(true)),
         not_needed: reviews(not_needed(&[]), |permission| {
@@ -282,7 +286,7 @@ fn permissions_beyond_the_needed_are_yellow() {
 #[test]
 fn permissions_that_are_not_reviewed_are_yellow() {
     let mut facts = facts(&healthy());
-    facts.api = Ok(ApiServer::Reached {
+    facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
         needed: reviews(needed(&[], Mcs::Off), |_| Err("403".to_owned())),
         not_needed: reviews(not_needed(&[]), |_| Err("403".to_owned())),
@@ -492,7 +496,7 @@ fn failing(namespace: &str, name: &str, reason: &str) -> Vec<Link> {
     links[1].services.push(LinkedService {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        failure: Some(Failure {
+        failure: Some(LinkFailure {
             reason: reason.to_owned(),
             message: "Headless mirror services are disabled".to_owned(),
         }),
@@ -598,7 +602,7 @@ fn identity_conflict_of_a_running_server_is_yellow() {
         conflict(ProblemKind::NotExported, "prod/db"),
         conflict(ProblemKind::Identity, "Service/prod/db-us-east"),
     ]);
-    let sentence = "Service/prod/db-us-east was the mirror of one, is now the mirror of another; two Links may write it";
+    let sentence = "Mirror changed its service: Service/prod/db-us-east: was the mirror of one, is now the mirror of another; two Links may write it";
     assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
     facts.server_conflicts = Err(NotChecked::new("only a running server can know it", "ask"));
     let sentence = "mirrors written by two Links: not checked, only a running server can know it";
@@ -813,7 +817,7 @@ fn kubernetes_before_1_22_is_yellow() {
         ("v1.31+", Health::Green),
     ] {
         let mut facts = facts(&healthy());
-        facts.api = Ok(ApiServer::Reached {
+        facts.api = Ok(ApiServerStatus::Reached {
             version: version.to_owned(),
             needed: Vec::new(),
             not_needed: Vec::new(),
@@ -828,7 +832,7 @@ fn unknown_version_of_kubernetes_is_yellow() {
     // The first one was built without a version.
     for version in ["v0.0.0-master", "unknown", ""] {
         let mut facts = facts(&healthy());
-        facts.api = Ok(ApiServer::Reached {
+        facts.api = Ok(ApiServerStatus::Reached {
             version: version.to_owned(),
             needed: Vec::new(),
             not_needed: Vec::new(),
@@ -871,7 +875,9 @@ fn text_has_categories_hints_and_references() {
 fn consequences_share_a_line_without_hint() {
     let mut facts = facts(&healthy());
     let reason = || NotChecked::consequence("cannot reach the API server");
-    facts.api = Ok(ApiServer::Unreachable("connection refused".to_owned()));
+    facts.api = Ok(ApiServerStatus::Unreachable(
+        "connection refused".to_owned(),
+    ));
     facts.table = Err(reason());
     facts.links = Err(reason());
     facts.mirror_slices = Err(reason());
@@ -903,7 +909,7 @@ fn consequences_share_a_line_without_hint() {
 #[test]
 fn missing_permission_is_the_only_red_line() {
     let mut facts = facts(&healthy());
-    facts.api = Ok(ApiServer::Reached {
+    facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
         needed: reviews(needed(&[], Mcs::Off), |_| Ok(false)),
         not_needed: reviews(not_needed(&[]), |_| Ok(false)),
@@ -960,7 +966,7 @@ fn progress_names_the_red_checks_and_the_time_that_is_left() {
 fn schema_has_all_checks() {
     let schema: Value = serde_json::from_str(include_str!("../report/schema/check.json")).unwrap();
     let listed = &schema["$defs"]["finding"]["properties"]["check"]["enum"];
-    assert_eq!(*listed, json!(Check::ALL.map(Check::name)));
+    assert_eq!(*listed, json!(CHECKS.map(|row| row.name)));
 }
 
 #[test]
@@ -973,30 +979,43 @@ fn json_has_the_same_findings() {
         "schemaVersion": 1, "success": true, "green": 1, "yellow": 1, "red": 0,
         "checks": [
             {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
-             "hint": null, "link": null},
+             "hint": null, "link": null, "problem": null, "anchor": null},
             {"category": "api-server", "check": "more-permissions", "health": "yellow", "sentence": "has more permissions",
-             "hint": "bind less", "link": Check::MorePermissions.link()},
+             "hint": "bind less", "link": Check::MorePermissions.link(), "problem": null, "anchor": null},
         ],
     });
     assert_eq!(serde_json::to_value(&diagnosis).unwrap(), expected);
 }
 
 #[test]
-fn long_list_is_shortened() {
-    assert_eq!(list_some([1, 2, 3, 4, 5]), "1, 2, 3, 4, 5");
-    assert_eq!(list_some(1..=7), "1, 2, 3, 4, 5 and 2 more");
+fn finding_of_a_problem_names_its_section_of_the_manual() {
+    let mut objects = healthy();
+    objects.push(gateway("prod", "db-0-east", false));
+    let diagnosis = check(&facts(&objects));
+    let json = serde_json::to_value(&diagnosis).unwrap();
+    let mut findings = json["checks"].as_array().unwrap().iter();
+    let finding = findings.find(|one| one["check"] == "gateways").unwrap();
+    assert_eq!(finding["problem"], "gateway-down");
+    assert_eq!(finding["anchor"], "problems.html#gateway-down");
+    let reference = format!(
+        "    see {}; in the manual: problems.html#gateway-down\n",
+        Check::Gateways.reference()
+    );
+    assert!(diagnosis.to_text(Colors::Plain).contains(&reference));
 }
 
 #[test]
 fn every_check_has_a_section_in_the_readme() {
     let readme = include_str!("README.md");
     let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
-    let expected = Check::ALL.map(Check::heading);
+    let expected = CHECKS.map(|row| row.heading);
     assert_eq!(headings.collect::<Vec<_>>(), expected);
-    for check in Check::ALL {
+    for (index, row) in CHECKS.iter().enumerate() {
+        let check = row.check;
+        assert_eq!(check as usize, index);
         let documentation = check.documentation();
         let (heading, text) = documentation.split_once("\n\n").unwrap();
-        assert_eq!(heading, check.heading());
+        assert_eq!(heading, row.heading);
         assert!(text.len() > 40 && !text.contains("## "), "{documentation}");
         assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{text:?}");
     }
@@ -1005,12 +1024,9 @@ fn every_check_has_a_section_in_the_readme() {
 #[test]
 fn names_and_anchors_are_unique_and_lowercase() {
     let is_anchor = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-    let names = BTreeSet::from(Check::ALL.map(Check::name));
-    let anchors = BTreeSet::from(Check::ALL.map(Check::anchor));
-    assert_eq!(
-        (names.len(), anchors.len()),
-        (Check::ALL.len(), Check::ALL.len())
-    );
+    let names = BTreeSet::from(CHECKS.map(|row| row.name));
+    let anchors = BTreeSet::from(CHECKS.map(|row| row.check.anchor()));
+    assert_eq!((names.len(), anchors.len()), (CHECKS.len(), CHECKS.len()));
     assert!(names.iter().all(|name| is_anchor(name)), "{names:?}");
     assert!(
         anchors.iter().all(|anchor| is_anchor(anchor)),

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::facts::Facts;
 use super::finding::{Check, Finding, list_some};
-use super::permissions::ApiServer;
+use super::permissions::ApiServerStatus;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![Check::Versions.green(format!("global-dns {}", crate::VERSION))];
     match &facts.api {
-        Ok(ApiServer::Reached { version, .. }) => findings.push(kubernetes(version)),
-        Ok(ApiServer::Unreachable(_)) => {} // another check reports it
+        Ok(ApiServerStatus::Reached { version, .. }) => findings.push(kubernetes(version)),
+        Ok(ApiServerStatus::Unreachable(_)) => {} // another check reports it
         Err(reason) => findings.push(Check::Versions.not_checked("version of Kubernetes", reason)),
     }
     findings.push(match &facts.linkerd_versions {

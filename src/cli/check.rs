@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::PossibleValue;
 use clap::{ArgGroup, Args, ValueEnum};
+use strum::VariantArray as _;
 
 use super::groups::{LogArgs, SourceArgs};
 use super::model::ModelArgs;
@@ -69,10 +70,10 @@ pub struct CheckArgs {
 
 impl ValueEnum for Check {
     fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
+        Self::VARIANTS
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
+        Some(PossibleValue::new(self.row().name))
     }
 }

@@ -10,8 +10,7 @@ use super::values::{
     parse_ttl, parse_zone,
 };
 use crate::model::{ClusterName, Mcs, Namespace, ServiceName};
-use crate::source::DEFAULT_CLUSTER_NAME;
-use crate::table::{ChildZone, Profile, Rules};
+use crate::table::{ChildZone, DEFAULT_CLUSTER_NAME, Profile, Rules};
 use crate::zone::ZoneName;
 
 /// The default of `--zone`.

@@ -12,7 +12,7 @@ use crate::model::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, Profile, ShortNames};
 use crate::zone::reverse::range_of;
-use crate::zone::{Name, Order, ZoneName, Zones};
+use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 
 /// Defines the values of a flag, with their help, and the conversion to the type that they stand for.
 macro_rules! choice {
@@ -75,11 +75,11 @@ pub fn parse_zone(text: &str) -> Result<ZoneArg, String> {
 
 choice! {
     /// `--order`.
-    OrderArg for Order {
-        Rotate = "rotate" "Each answer starts at a random record; the others follow in order" => Order::Rotate,
-        Shuffle = "shuffle" "Random order in each answer" => Order::Shuffle,
-        LocalFirst = "local-first" "Records of this cluster first; both parts rotated" => Order::LocalFirst,
-        Stable = "stable" "Sorted by cluster and hostname" => Order::Stable,
+    OrderArg for AnswerOrder {
+        Rotate = "rotate" "Each answer starts at a random record; the others follow in order" => AnswerOrder::Rotate,
+        Shuffle = "shuffle" "Random order in each answer" => AnswerOrder::Shuffle,
+        LocalFirst = "local-first" "Records of this cluster first; both parts rotated" => AnswerOrder::LocalFirst,
+        Stable = "stable" "Sorted by cluster and hostname" => AnswerOrder::Stable,
     }
 }
 choice! {

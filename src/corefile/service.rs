@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use serde::Deserialize;
+use crate::model::KubeObject;
 
 /// The labels that the chart sets. They also select the Service of the metrics, which has no DNS port.
 pub const SELECTOR: &str = "app.kubernetes.io/name=global-dns,app.kubernetes.io/component=server";
 
 /// The port that CoreDNS forwards to.
-const DNS_PORT: u16 = 53;
+const DNS_PORT: i32 = 53;
 
 /// The reason why no cluster IP is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,33 +51,13 @@ pub enum ClusterIpError {
 }
 
 /// A Service, reduced to the fields in use.
-#[derive(Deserialize)]
-struct Service {
-    metadata: ServiceMetadata,
-    #[serde(default)]
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct ServiceMetadata {
-    namespace: String,
+struct DnsService {
+    /// Namespace and name.
     name: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
-    r#type: String,
-    #[serde(rename = "clusterIP")]
-    cluster_ip: String,
-    #[serde(rename = "clusterIPs")]
-    cluster_ips: Vec<String>,
-    ports: Vec<ServicePort>,
-}
-
-#[derive(Deserialize)]
-struct ServicePort {
-    port: u16,
+    is_external: bool,
+    has_dns_port: bool,
+    /// The cluster IPs, or `None` as the only one.
+    addresses: Vec<String>,
 }
 
 /// Returns the cluster IP of the server's Service. `services` are the candidates as JSON: those with the labels of the
@@ -87,12 +67,10 @@ struct ServicePort {
 ///
 /// If there is not exactly one Service with exactly one cluster IP.
 pub fn cluster_ip(services: &[String], named: Option<&str>) -> Result<IpAddr, ClusterIpError> {
-    let services = services
-        .iter()
-        .filter_map(|json| serde_json::from_str(json).ok());
-    let mut services: Vec<Service> = services.collect();
+    let services = services.iter().filter_map(|json| DnsService::read(json));
+    let mut services: Vec<DnsService> = services.collect();
     match named {
-        None => services.retain(Service::has_dns_port),
+        None => services.retain(|service| service.has_dns_port),
         Some(name) if services.is_empty() => return Err(ClusterIpError::Unknown(name.to_owned())),
         Some(_) => {}
     }
@@ -100,56 +78,53 @@ pub fn cluster_ip(services: &[String], named: Option<&str>) -> Result<IpAddr, Cl
         [] => Err(ClusterIpError::NoService),
         [service] => service.cluster_ip(),
         several => Err(ClusterIpError::Several(
-            several.iter().map(Service::name).collect(),
+            several.iter().map(|service| service.name.clone()).collect(),
         )),
     }
 }
 
 /// Returns whether one of the Services, each as JSON, has an address as its cluster IP.
 pub fn is_cluster_ip(address: IpAddr, services: &[String]) -> bool {
-    let services = services
-        .iter()
-        .filter_map(|json| serde_json::from_str(json).ok());
-    let mut addresses = services.flat_map(|service: Service| service.spec.addresses());
+    let services = services.iter().filter_map(|json| DnsService::read(json));
+    let mut addresses = services.flat_map(|service| service.addresses);
     addresses.any(|text| text.parse() == Ok(address))
 }
 
-impl Service {
-    fn name(&self) -> String {
-        format!("{}/{}", self.metadata.namespace, self.metadata.name)
-    }
+// === impl DnsService ===
 
-    fn has_dns_port(&self) -> bool {
-        self.spec.ports.iter().any(|port| port.port == DNS_PORT)
+impl DnsService {
+    /// Reads a Service. Returns `None` if it does not match the schema.
+    fn read(json: &str) -> Option<Self> {
+        let object = KubeObject::read(json);
+        let spec = object.service_spec().ok()?;
+        let ports = spec.ports.iter().flatten();
+        let addresses = spec.addresses().iter().map(|text| text.to_string());
+        Some(Self {
+            name: format!("{}/{}", object.namespace(), object.name()),
+            is_external: spec.r#type.as_deref() == Some("ExternalName"),
+            has_dns_port: ports.into_iter().any(|port| port.port == Some(DNS_PORT)),
+            addresses: addresses.filter(|text| !text.is_empty()).collect(),
+        })
     }
 
     fn cluster_ip(&self) -> Result<IpAddr, ClusterIpError> {
-        let none = |why| ClusterIpError::NoClusterIp(self.name(), why);
-        if self.spec.r#type == "ExternalName" {
+        let none = |why| ClusterIpError::NoClusterIp(self.name.clone(), why);
+        if self.is_external {
             return Err(none("it has type ExternalName"));
         }
-        if self.spec.cluster_ip == "None" {
+        if self.addresses == ["None"] {
             return Err(none("it is headless"));
         }
-        if !self.has_dns_port() {
-            return Err(ClusterIpError::NoDnsPort(self.name()));
+        if !self.has_dns_port {
+            return Err(ClusterIpError::NoDnsPort(self.name.clone()));
         }
-        let addresses = self.spec.addresses();
-        match addresses.as_slice() {
+        match self.addresses.as_slice() {
             [] => Err(none("none is assigned yet")),
             [one] => one.parse().map_err(|_| none("its address is invalid")),
-            _ => Err(ClusterIpError::DualStack {
-                service: self.name(),
-                addresses,
+            several => Err(ClusterIpError::DualStack {
+                service: self.name.clone(),
+                addresses: several.to_vec(),
             }),
         }
-    }
-}
-
-impl Spec {
-    fn addresses(&self) -> Vec<String> {
-        let single = Some(&self.cluster_ip).filter(|_| self.cluster_ips.is_empty());
-        let all = single.into_iter().chain(&self.cluster_ips);
-        all.filter(|text| !text.is_empty()).cloned().collect()
     }
 }

@@ -11,7 +11,7 @@ use super::kinds::service_notes;
 use super::missing::{cluster_set_notes, missing_notes, occupant_notes};
 use super::names::{is_in_cluster_set, labels_below, services_of_name};
 use super::nearest::nearest;
-use crate::model::{Namespace, Problem, ProblemKind, ServiceKey};
+use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
 use crate::report::{
     ConflictReport, EndpointReport, EndpointState, ProblemReport, RecordReport, SchemaVersion,
     SkipReport, TextForm, write_rows,
@@ -102,11 +102,10 @@ pub fn explain(
     let reading = read(zones, table, name);
     let services = services_of_name(zones, table, name, &reading);
     let exists = exists(&reading);
-    let problems = problems(zones, table, &services, name, &reading);
+    let mut problems = problems(zones, table, &services, name, &reading);
     let mut notes = reading_notes(zones, table, context, name, &reading, &problems);
-    if published.is_expired && !matches!(reading, Reading::Outside) {
-        let expired = "every answer is SERVFAIL: the source has not been heard from for longer than --max-stale";
-        notes.insert(0, expired.to_owned());
+    if !matches!(reading, Reading::Outside) {
+        problems.extend(published.problems(None));
     }
     notes.extend(service_notes(&services, context));
     let answer = |rtype| answer_report(zones, published, name, rtype);
@@ -287,11 +286,11 @@ fn describe_view(view: &View<'_>) -> String {
         Scope::Cluster => format!("every endpoint of cluster '{cluster}'"),
         Scope::Host => format!("endpoint '{host}' of cluster '{cluster}'"),
     };
-    let port = view
-        .port
-        .and_then(|port| Some((port.name.as_ref()?, port.protocol.label())));
-    let port = port.map(|(name, protocol)| format!(", port '{name}' over {protocol}"));
-    let port = port.unwrap_or_default();
+    let describe_port = |port: &Port| {
+        let (name, protocol) = (port.name.as_ref()?, port.protocol.label());
+        Some(format!(", port '{name}' over {protocol}"))
+    };
+    let port = view.port.and_then(describe_port).unwrap_or_default();
     format!(
         "service '{}' in namespace '{}': {scope}{port}",
         key.service, key.namespace
@@ -411,7 +410,7 @@ impl Explanation {
             write_rows(text, &rows.collect::<Vec<_>>())?;
             let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
             for row in kinds.into_iter().map(ProblemKind::row) {
-                writeln!(text, "  {}: {}", row.name, row.hint)?;
+                writeln!(text, "  {}: {} ({})", row.name, row.hint, row.kind.anchor())?;
             }
         }
         if !self.nearest.is_empty() {

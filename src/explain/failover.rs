@@ -8,13 +8,14 @@ use crate::table::failover::{Failover, OrderOrigin, StepHealth, Timestamp};
 pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<String> {
     let failover = service.failover.as_ref();
     let order = failover.map(|failover| order_note(failover, context));
-    let unused = service.unused_order.as_deref();
-    let unused = unused.filter(|(_, origin)| *origin == OrderOrigin::DefaultFlag);
-    let unused = unused.map(|(order, origin)| {
-        format!(
-            "the failover order {order} ({}) does not apply: the service has one address for all its clusters",
-            describe_origin(*origin)
-        )
+    let unused = service.unused_order.as_deref().and_then(|(order, origin)| {
+        let is_of_all = *origin == OrderOrigin::DefaultFlag;
+        is_of_all.then(|| {
+            format!(
+                "the failover order {order} ({}) does not apply: the service has one address for all its clusters",
+                describe_origin(*origin)
+            )
+        })
     });
     order.into_iter().chain(unused).collect()
 }

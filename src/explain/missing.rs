@@ -91,9 +91,9 @@ fn named_ports(service: &Service) -> String {
         Some(format!("_{name}._{}", port.protocol.label()))
     };
     let ports = service.endpoints.iter().flat_map(|e| &e.ports);
-    let ports: BTreeSet<String> = ports.filter_map(label).collect();
-    let ports: Vec<String> = ports.into_iter().collect();
-    format!("named ports of {}: {}", service.key, ports.join(", "))
+    let labels: BTreeSet<String> = ports.filter_map(label).collect();
+    let labels = Vec::from_iter(labels).join(", ");
+    format!("named ports of {}: {labels}", service.key)
 }
 
 /// Explains why a service does not exist: a short name without an owner, a namespace that is not watched, a mirror of

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::context::Context;
 use super::explanation::{AnsweringName, Explanation, exists, explain};
 use crate::model::{Namespace, ServiceKey};
-use crate::report::{EndpointReport, EndpointState, SchemaVersion};
+use crate::report::{EndpointReport, EndpointState, ProblemReport, SchemaVersion};
 use crate::table::{Published, Service, Table};
 use crate::zone::answer::{answer_question, rtype_of};
 use crate::zone::records::{AnswerContext, Data, Section};
@@ -94,10 +94,6 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
             }
         }
     }
-    let expired = published.is_expired.then(|| {
-        "every answer is SERVFAIL: the source has not been heard from for longer than --max-stale"
-            .to_owned()
-    });
     Some(Explanation {
         schema_version: SchemaVersion,
         name: address.to_string(),
@@ -108,9 +104,12 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
         endpoints,
         skipped: Vec::new(),
         conflicts: Vec::new(),
-        problems: Vec::new(),
+        problems: published
+            .problems(None)
+            .map(|one| ProblemReport::from(&one))
+            .collect(),
         nearest: Vec::new(),
-        notes: expired.into_iter().collect(),
+        notes: Vec::new(),
     })
 }
 

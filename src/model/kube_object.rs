@@ -71,6 +71,9 @@ struct Pairs<'j> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec<'j> {
+    /// `type`.
+    #[serde(borrow)]
+    pub r#type: Option<JsonText<'j>>,
     /// `clusterIP`.
     #[serde(rename = "clusterIP", borrow)]
     pub cluster_ip: Option<JsonText<'j>>,
@@ -226,13 +229,13 @@ impl<'j> KubeObject<'j> {
     fn read_kind(json: &'j str) -> ObjectHead<'j> {
         #[derive(Default, Deserialize)]
         #[serde(rename_all = "camelCase", default)]
-        struct Kind<'j> {
+        struct TypeMeta<'j> {
             #[serde(borrow)]
             api_version: Option<JsonText<'j>>,
             #[serde(borrow)]
             kind: Option<JsonText<'j>>,
         }
-        let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
+        let TypeMeta { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
         let metadata = None;
         ObjectHead {
             api_version,
@@ -314,11 +317,11 @@ impl<'j> KubeObject<'j> {
     /// Returns an error if the object does not match the schema of a Service.
     pub fn service_spec(&self) -> Result<ServiceSpec<'j>, serde_json::Error> {
         #[derive(Deserialize)]
-        struct Service<'j> {
+        struct ServiceBody<'j> {
             #[serde(borrow)]
             spec: Option<ServiceSpec<'j>>,
         }
-        let service: Service<'j> = serde_json::from_str(self.json)?;
+        let service: ServiceBody<'j> = serde_json::from_str(self.json)?;
         Ok(service.spec.unwrap_or_default())
     }
 
@@ -326,16 +329,16 @@ impl<'j> KubeObject<'j> {
     /// of `spec`, so that an invalid Service is still selected and reported.
     pub fn is_headless(&self) -> bool {
         #[derive(Deserialize)]
-        struct Service<'j> {
+        struct HeadlessBody<'j> {
             #[serde(borrow)]
-            spec: Spec<'j>,
+            spec: HeadlessSpec<'j>,
         }
         #[derive(Deserialize)]
-        struct Spec<'j> {
+        struct HeadlessSpec<'j> {
             #[serde(rename = "clusterIP", borrow)]
             cluster_ip: JsonText<'j>,
         }
-        let service: Result<Service<'_>, _> = serde_json::from_str(self.json);
+        let service: Result<HeadlessBody<'_>, _> = serde_json::from_str(self.json);
         service.is_ok_and(|service| &*service.spec.cluster_ip == "None")
     }
 

@@ -39,6 +39,17 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Lists the first items of a sentence, and the number of the others: `a, b and 7 more`.
+pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize) -> String {
+    let mut items = items.into_iter();
+    let listed = items.by_ref().take(max).map(|item| item.to_string());
+    let listed = listed.collect::<Vec<_>>().join(", ");
+    match items.count() {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
+    }
+}
+
 // === impl Line ===
 
 impl Line {
@@ -121,6 +132,13 @@ impl PartialEq<&str> for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_list_is_shortened() {
+        assert_eq!(list_some([1, 2, 3, 4, 5], 5), "1, 2, 3, 4, 5");
+        assert_eq!(list_some(1..=7, 5), "1, 2, 3, 4, 5 and 2 more");
+        assert_eq!(list_some([""; 0], 5), "");
+    }
 
     #[test]
     fn characters_that_forge_lines_are_escaped() {

@@ -122,6 +122,8 @@ pub enum ProblemKind {
     NoTable,
     /// The process has received a signal to terminate.
     ShuttingDown,
+    /// Endpoints of this cluster have the default cluster name (rule M6).
+    DefaultClusterName,
     /// The table is older than `--max-stale`.
     TableExpired,
     /// The table comes from a snapshot.
@@ -138,6 +140,8 @@ pub enum ProblemKind {
     SourcePanicked,
     /// Log lines were lost.
     LogLinesLost,
+    /// The certificate of the encrypted listeners is not valid yet.
+    CertificateNotYetValid,
     /// The certificate of the encrypted listeners expires soon.
     CertificateExpires,
     /// The certificate of the encrypted listeners has expired.
@@ -146,7 +150,7 @@ pub enum ProblemKind {
 
 /// What is known about a kind of problem.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct ProblemRow {
     /// The kind.
     pub kind: ProblemKind,
     /// Its name in JSON, metrics and the log, and the anchor of its section in the manual.
@@ -163,7 +167,7 @@ pub struct Row {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [Row; 39] = {
+pub static ROWS: [ProblemRow; 41] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -174,8 +178,8 @@ pub static ROWS: [Row; 39] = {
         level: Level,
         sentence: &'static str,
         hint: &'static str,
-    ) -> Row {
-        Row {
+    ) -> ProblemRow {
+        ProblemRow {
             kind,
             name,
             family,
@@ -251,6 +255,8 @@ pub static ROWS: [Row; 39] = {
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, "shutting-down", Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
+        row(K::DefaultClusterName, "default-cluster-name", Server, Warning, "Endpoints have the default cluster name",
+            "set --cluster-name, and a different one in each cluster: databases store the names of their peers"),
         row(K::TableExpired, "table-expired", Server, Error, "Table is older than --max-stale",
             "restore the connection to the API server: queries are answered with SERVFAIL meanwhile"),
         row(K::TableStale, "table-stale", Server, Warning, "Table comes from a snapshot",
@@ -267,6 +273,8 @@ pub static ROWS: [Row; 39] = {
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",
             "check what reads standard error: it was blocked or failed"),
+        row(K::CertificateNotYetValid, "certificate-not-yet-valid", Server, Error, "Certificate is not valid yet",
+            "correct the clock, or use a certificate that is valid: clients refuse it until then"),
         row(K::CertificateExpires, "certificate-expires", Server, Warning, "Certificate expires soon",
             "renew the certificate of the encrypted listeners"),
         row(K::CertificateExpired, "certificate-expired", Server, Error, "Certificate has expired",
@@ -359,11 +367,24 @@ impl fmt::Display for Problem {
     }
 }
 
+// === impl Level ===
+
+impl Level {
+    /// Returns the level's name in reports and in the manual.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
 // === impl ProblemKind ===
 
 impl ProblemKind {
     /// Returns the row of the kind.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static ProblemRow {
         &ROWS[self as usize]
     }
 
@@ -378,7 +399,7 @@ impl ProblemKind {
         self.row().name
     }
 
-    /// Returns the anchor of the kind's section in the manual.
+    /// Returns the page and the anchor of the kind's section in the manual.
     pub fn anchor(self) -> String {
         format!("problems.html#{}", self.name())
     }
@@ -392,6 +413,8 @@ impl fmt::Display for ProblemKind {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -411,6 +434,53 @@ mod tests {
             .filter_map(|line| line.strip_prefix("## "))
             .collect();
         assert_eq!(sections, ROWS.map(|row| row.name));
+        for row in &ROWS {
+            let (name, sentence, level) = (row.name, row.sentence, row.level.name());
+            let start = format!("\n## {name}\n\n{sentence} ({level}).\n");
+            assert!(manual.contains(&start), "{start}");
+        }
+    }
+
+    /// Comments and tests may repeat a sentence.
+    #[test]
+    fn no_other_file_has_the_sentence_of_a_kind() {
+        const EXCEPTIONS: [(&str, &str); 4] = [
+            // The help of a metric says what its value 1 means.
+            ("admin/metrics.rs", "table is older than --max-stale"),
+            // The green lines say that there is none.
+            ("check/problems.rs", "short name is ambiguous"),
+            ("check/mirrors.rs", "gateway is down"),
+            // The hint of a version says when it cannot be read.
+            ("check/versions.rs", "gateway is down"),
+        ];
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut folders = vec![source.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(&source).unwrap().to_str().unwrap();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if name.ends_with(".rs")
+                    && !name.contains("tests")
+                    && name != "model/problem.rs"
+                {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    let code = text.split("#[cfg(test)]").next().unwrap();
+                    let lines = code
+                        .lines()
+                        .filter(|line| !line.trim_start().starts_with("//"));
+                    let code = lines.collect::<Vec<_>>().join(" ").to_lowercase();
+                    for sentence in ROWS.map(|row| row.sentence.to_lowercase()) {
+                        let is_exception = EXCEPTIONS.contains(&(name, sentence.as_str()));
+                        assert!(
+                            is_exception || !code.contains(&sentence),
+                            "{name}: {sentence}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -110,11 +110,11 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
         let none = || Problem::new(ProblemKind::BadAddress, "an endpoint has no address");
-        let address = first.ok_or_else(none).and_then(|ip| usable_address(ip));
-        let address = skips.record(address)?;
-        let hostname = e.hostname.as_deref().filter(|host| !host.is_empty());
-        let hostname = hostname.map(|host| Hostname::interned(host).map_err(bad_name));
-        let hostname = hostname.and_then(|host| skips.record(host));
+        let usable = first.ok_or_else(none).and_then(|ip| usable_address(ip));
+        let address = skips.record(usable)?;
+        let named = e.hostname.as_deref().filter(|host| !host.is_empty());
+        let hostname =
+            named.and_then(|host| skips.record(Hostname::interned(host).map_err(bad_name)));
         Some(SliceEndpoint {
             address,
             hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),

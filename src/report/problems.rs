@@ -11,6 +11,9 @@ pub struct ProblemReport {
     pub kind: ProblemKind,
     /// How bad it is.
     pub level: Level,
+    /// What is wrong with every problem of the kind.
+    #[serde(default)]
+    pub sentence: Line,
     /// The object, name, service or cluster that it concerns. Empty: the server.
     pub subject: Line,
     /// The service, as `namespace/name`, if it concerns one.
@@ -19,8 +22,14 @@ pub struct ProblemReport {
     /// The cluster, if it concerns one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// What is wrong.
+    /// What is wrong in this case.
     pub detail: Line,
+    /// What a person does.
+    #[serde(default)]
+    pub hint: Line,
+    /// The section of the manual for the kind: a page and its anchor.
+    #[serde(default)]
+    pub anchor: String,
 }
 
 /// The report on one skipped object.
@@ -50,24 +59,31 @@ pub struct ConflictReport {
 impl ProblemReport {
     /// Returns the problem as a row of text.
     pub fn row(&self) -> [String; 4] {
-        let level = match self.level {
-            Level::Note => "note",
-            Level::Warning => "warning",
-            Level::Error => "error",
+        let row = self.kind.row();
+        let text = if self.detail.is_empty() {
+            row.sentence.to_owned()
+        } else {
+            format!("{}: {}", row.sentence, self.detail)
         };
-        [level, self.kind.name(), &self.subject, &self.detail].map(str::to_owned)
+        let [level, kind, subject] =
+            [self.level.name(), row.name, &self.subject].map(str::to_owned);
+        [level, kind, subject, text]
     }
 }
 
 impl From<&Problem> for ProblemReport {
     fn from(problem: &Problem) -> Self {
+        let row = problem.kind.row();
         Self {
             kind: problem.kind,
-            level: problem.kind.row().level,
+            level: row.level,
+            sentence: row.sentence.into(),
             subject: problem.subject(),
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.detail.clone(),
+            hint: row.hint.into(),
+            anchor: problem.kind.anchor(),
         }
     }
 }

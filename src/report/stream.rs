@@ -28,7 +28,7 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Lazy<I> {
 /// If writing fails.
 pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -> io::Result<()> {
     let table = published.table.as_ref();
-    let parts = Parts::of(table);
+    let parts = Parts::of(published);
     let services = parts.services.iter();
     let services =
         services.map(|service| ServiceReport::new(service, owns_short_name(service, table)));

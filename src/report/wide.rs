@@ -10,11 +10,13 @@ const NONE: &str = "-";
 impl Report {
     /// Writes the services as one table.
     pub(super) fn write_wide(&self, text: &mut String) -> std::fmt::Result {
-        let heading = ["NAMESPACE", "SERVICE", "KIND", "TTL"].into_iter();
-        let heading = heading.chain(EndpointReport::HEAD).map(str::to_owned);
-        let rows = self.services.iter().flat_map(ServiceReport::wide_rows);
-        let rows = std::iter::once(heading.collect()).chain(rows);
-        let rows: Vec<[String; 10]> = rows.map(fill).collect();
+        let of_service = ["NAMESPACE", "SERVICE", "KIND", "TTL"].into_iter();
+        let heading = of_service.chain(EndpointReport::HEAD).map(str::to_owned);
+        let services = self.services.iter();
+        let rows: Vec<[String; 10]> = std::iter::once(heading.collect())
+            .chain(services.flat_map(ServiceReport::wide_rows))
+            .map(fill)
+            .collect();
         text.push('\n');
         write_rows(text, &rows)
     }

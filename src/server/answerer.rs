@@ -16,14 +16,14 @@ use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
 use crate::wire::{
-    self, Body, CookieSecrets, Edns, Query, QueryContext, RateLimit, Reject, Reply, Settings,
-    Transport,
+    self, Body, CookieSecrets, Edns, Query, QueryContext, RateLimit, Reject, Reply,
+    ResponseSettings, Transport,
 };
 use crate::zone::Answer;
 
 /// Creates the answerer of each listener.
 pub struct Answerers {
-    settings: Arc<Settings>,
+    settings: Arc<ResponseSettings>,
     cookies: Arc<Cookies>,
     limiter: Option<Arc<RateLimiter>>,
     reader: Reader,
@@ -34,7 +34,7 @@ pub struct Answerers {
 /// Converts messages to replies. Every UDP worker has its own, so that no two threads write to the same counter. TCP
 /// connections share one.
 pub(super) struct Answerer {
-    settings: Arc<Settings>,
+    settings: Arc<ResponseSettings>,
     cookies: Arc<Cookies>,
     /// Limits replies over UDP to untrusted clients, if `--rate-limit` is not 0.
     limiter: Option<Arc<RateLimiter>>,
@@ -65,7 +65,7 @@ impl Answerers {
     /// Creates a factory. Its answerers share one table and have separate counters. `rate_limit` is the number of
     /// replies a second over UDP to an untrusted prefix.
     pub fn new(
-        settings: Settings,
+        settings: ResponseSettings,
         cookies: Arc<Cookies>,
         reader: Reader,
         counters: CounterSet,

@@ -15,7 +15,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Either, select};
@@ -37,6 +36,7 @@ use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
 use https::{Exchange, HeldBodies};
+use quic::QuicListener;
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
 /// Settings of the encrypted listeners.
@@ -99,10 +99,9 @@ impl Encrypted {
     ///
     /// If a file is unusable.
     pub fn open(options: Options) -> Result<Self, CertificateError> {
-        let certificate = Certificate::open(&options.certificate, &options.key)?;
-        let certificate = Arc::new(certificate);
-        let client_ca = options.client_ca.as_deref().map(ClientCa::open);
-        let client_ca = client_ca.transpose()?.map(Arc::new);
+        let certificate = Arc::new(Certificate::open(&options.certificate, &options.key)?);
+        let client_ca = options.client_ca.as_deref();
+        let client_ca = client_ca.map(ClientCa::open).transpose()?.map(Arc::new);
         let config = |protocols, versions| {
             tls::config(protocols, versions, &certificate, client_ca.as_ref())
         };
@@ -145,9 +144,9 @@ impl Encrypted {
         usize::from(!self.listeners.is_empty())
     }
 
-    /// Returns the expiry of the current certificate in Unix seconds. It changes when the files change.
-    pub fn certificate_expiry(&self) -> Arc<AtomicU64> {
-        self.certificate.expiry()
+    /// Returns the certificate. It changes when the files change.
+    pub fn certificate(&self) -> Arc<Certificate> {
+        self.certificate.clone()
     }
 
     /// Reloads the files when they change. It never returns.
@@ -193,9 +192,17 @@ impl Encrypted {
             };
             tasks.push(service.accept(listener, connections.clone()).boxed());
         }
+        let memory = quic::memory(budget.limit());
         for socket in self.quic {
-            let serving = quic::serve(socket, quic.clone(), answerer.clone(), stop.clone());
-            tasks.push(serving.boxed());
+            let listener = QuicListener {
+                socket,
+                config: quic.clone(),
+                answerer: answerer.clone(),
+                memory: memory.clone(),
+                client_ca: self.client_ca.clone(),
+                stop: stop.clone(),
+            };
+            tasks.push(listener.serve().boxed());
         }
         tasks
     }

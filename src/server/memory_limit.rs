@@ -6,9 +6,9 @@ use std::path::Path;
 /// Directory of the control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 /// Budget of unsent octets without a memory limit. It is that of the chart's limit of 256 MiB.
-const DEFAULT_BUDGET: usize = 64 << 20;
+pub(super) const DEFAULT_BUDGET: usize = 64 << 20;
 /// Minimum budget. It is enough for a hundred of the longest replies.
-const MIN_BUDGET: usize = 8 << 20;
+pub(super) const MIN_BUDGET: usize = 8 << 20;
 /// Limits from here on mean that there is none.
 const UNLIMITED: u64 = 1 << 60;
 

@@ -160,6 +160,11 @@ impl Budget {
         Socket(inner)
     }
 
+    /// Returns the maximum number of octets.
+    pub(super) fn limit(&self) -> usize {
+        self.0.limit
+    }
+
     /// Returns the estimated number of octets in use.
     pub(super) fn in_use(&self) -> usize {
         self.0.in_use.load(Relaxed)

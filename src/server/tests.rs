@@ -23,8 +23,8 @@ use crate::admin::Liveness;
 use crate::admin::tests::{livez, wait_until_alive};
 use crate::table::Publisher;
 use crate::testing::zones;
-use crate::wire::{Access, Settings, Transport};
-use crate::zone::{Order, RecordType};
+use crate::wire::{Access, ResponseSettings, Transport};
+use crate::zone::{AnswerOrder, RecordType};
 
 const ENOMEM: i32 = 12;
 const ENOBUFS: i32 = 105;
@@ -139,14 +139,14 @@ impl Running {
 }
 
 /// Returns answerers for the zone `global.` without a table.
-pub(in crate::server) fn answerers() -> Answerers {
-    let settings = Settings {
+pub(crate) fn answerers() -> Answerers {
+    let settings = ResponseSettings {
         zones: zones(&["global"]),
         access: Access {
             allowed: Vec::new(),
             trusted: Vec::new(),
         },
-        order: Order::Rotate,
+        order: AnswerOrder::Rotate,
         udp_max: 1232,
         server_id: None,
         version_bind: None,

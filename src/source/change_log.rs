@@ -1,19 +1,21 @@
 //! Log messages about problems and changes of answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tracing::{debug, info, warn};
+use tracing::info;
 
 use super::events::Events;
-use crate::model::{ClusterName, Hostname, Level, Problem, ProblemKind, ServiceKey};
+use super::problem_log::{log_more, log_problem};
+use crate::model::{ClusterName, Hostname, ProblemKind, ServiceKey};
 use crate::table::change::Change;
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Published, Rules, Service, ServiceKind, Table};
+use crate::table::{Built, Published, Rules, Table};
 
-/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
-/// a unique name (rule M6).
-pub const DEFAULT_CLUSTER_NAME: &str = "local";
+/// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
+/// thousands of services may wait for the same gateway.
+const MAX_LOGGED: usize = 20;
 
 /// The log of problems. Each is logged once, when it appears.
 #[derive(Debug, Default)]
@@ -39,7 +41,7 @@ impl ChangeLog {
         let difference = Difference::between(last.table.as_ref(), &next, &services, own);
         let changes = difference.changes.clone();
         let now = events.note_published(last, changes, || publish(built));
-        self.log_new(&difference, &next, &services, rules);
+        self.log_new(&difference, &next, &services);
         if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);
             let changed_services = services.len();
@@ -47,25 +49,31 @@ impl ChangeLog {
         }
     }
 
-    fn log_new(
-        &mut self,
-        difference: &Difference<'_>,
-        next: &Table,
-        services: &ServiceKeys,
-        rules: &Rules,
-    ) {
+    fn log_new(&mut self, difference: &Difference<'_>, next: &Table, services: &ServiceKeys) {
+        let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
         for problem in &difference.problems {
-            log_problem(problem);
+            let count = counts.entry(problem.kind).or_default();
+            *count += 1;
+            if *count <= MAX_LOGGED {
+                log_problem(problem);
+            }
+        }
+        for (kind, count) in counts {
+            if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
+                log_more(kind, more);
+            }
         }
         difference.changes.iter().for_each(log_change);
-        if self.warned_of_cluster_name || !has_default_name(rules) {
+        if self.warned_of_cluster_name {
             return;
         }
-        let find = |key: &&ServiceKey| next.service(key.namespace.as_str(), key.service.as_str());
-        if let Some(service) = services.iter().find(|key| find(key).is_some_and(is_local)) {
+        let find = |key: &ServiceKey| next.service(key.namespace.as_str(), key.service.as_str());
+        let problem = services
+            .iter()
+            .find_map(|key| find(key)?.default_cluster_name());
+        if let Some(problem) = problem {
             self.warned_of_cluster_name = true;
-            warn!(%service, "Local endpoints have the default cluster name '{DEFAULT_CLUSTER_NAME}', \
-                which is the same in every cluster; set --cluster-name");
+            log_problem(&problem);
         }
     }
 }
@@ -85,32 +93,4 @@ fn log_change(change: &Change) {
         "{}",
         change.text
     );
-}
-
-/// Returns whether a service has endpoints of this cluster.
-fn is_local(service: &Service) -> bool {
-    let mut endpoints = service.endpoints.iter();
-    endpoints.any(|endpoint| endpoint.kind == ServiceKind::Local)
-}
-
-fn has_default_name(rules: &Rules) -> bool {
-    rules.cluster_name.as_str() == DEFAULT_CLUSTER_NAME
-}
-
-/// Logs a problem as a warning, or with level info if it is a note. Objects are the matter of tenants, so no problem of theirs is
-/// an error of this server. A flag that excludes a cluster skips all its objects, so these lines have the level debug.
-pub(super) fn log_problem(problem: &Problem) {
-    let Problem { kind, detail, .. } = problem;
-    let row = kind.row();
-    let (kind_name, subject) = (row.name, problem.subject());
-    macro_rules! log {
-        ($level:ident) => {
-            $level!(problem = kind_name, %subject, %detail, "{}", row.sentence)
-        };
-    }
-    match row.level {
-        Level::Note if *kind == ProblemKind::ExcludedCluster => log!(debug),
-        Level::Note => log!(info),
-        Level::Warning | Level::Error => log!(warn),
-    }
 }

@@ -11,12 +11,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::unix_seconds;
+use crate::model::Problem;
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
@@ -102,26 +102,21 @@ impl Events {
     /// Publishes a snapshot of an earlier process, and records that it is served.
     pub(super) fn note_snapshot(
         &self,
-        age: Duration,
+        problem: &Problem,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        let age = age.as_secs();
-        let text =
-            format!("A snapshot is served until all watches are listed; its age is {age} s.");
-        self.publish([Change::new(ChangeKind::Snapshot, text)], publish)
+        let change = Change::new(ChangeKind::Snapshot, problem.to_string());
+        self.publish([change], publish)
     }
 
-    /// Publishes that the table expired, or that its source is active again, and records it.
+    /// Publishes that the table expired, which is a problem, or that its source is active again, and records it.
     pub(super) fn note_expiry(
         &self,
-        is_expired: bool,
+        problem: Option<&Problem>,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        let text = if is_expired {
-            "The table is older than --max-stale; queries get SERVFAIL."
-        } else {
-            "The source is active again; queries are answered from the table."
-        };
+        let active = "The source is active again; queries are answered from the table.";
+        let text = problem.map_or_else(|| active.to_owned(), Problem::to_string);
         self.publish([Change::new(ChangeKind::TableStale, text)], publish)
     }
 
@@ -164,11 +159,6 @@ impl Events {
             latest.table = table;
             is_new
         });
-    }
-
-    /// Returns whether there has been a table.
-    pub(super) fn has_table(&self) -> bool {
-        self.0.latest.borrow().table.generation > 0
     }
 
     /// Returns all events in the ring, the newest last.

@@ -56,7 +56,8 @@ struct FeedState {
     list_problem: Option<Line>,
     /// The different problems that were logged since the feed last had none.
     logged: Vec<String>,
-    held: Option<String>,
+    /// The problem that its last list is held.
+    held: Option<Problem>,
 }
 
 // === impl Feeds ===
@@ -101,15 +102,6 @@ impl Feeds {
         &self.events
     }
 
-    /// Returns what the server does while its source fails, for log messages.
-    pub(super) fn meanwhile(&self) -> &'static str {
-        if self.events.has_table() {
-            "serving the last table"
-        } else {
-            "no data yet; answering SERVFAIL"
-        }
-    }
-
     /// Notes the age of a restored table. It is the age of every feed without activity.
     pub fn note_restored(&self, age: Duration) {
         let mut state = self.state.lock();
@@ -147,40 +139,38 @@ impl Feeds {
         self.note_activity(feed);
     }
 
-    /// Notes the problem of a feed's watch or file. Returns whether to log it: problems may alternate, and each is
-    /// logged once.
-    pub fn note_failure(&self, feed: &Feed, problem: &str) -> bool {
-        self.note_problem(feed, problem, |state| &mut state.problem)
+    /// Notes the failure of a feed's watch or file. Returns the problem to log: failures may alternate, and each is logged
+    /// once.
+    pub fn note_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
+        self.note_problem(feed, failure, |state| &mut state.problem)
     }
 
-    /// Notes why a list of a feed failed. Returns whether to log it.
-    pub(super) fn note_list_failure(&self, feed: &Feed, problem: &str) -> bool {
-        self.note_problem(feed, problem, |state| &mut state.list_problem)
+    /// Notes why a list of a feed failed. Returns the problem to log.
+    pub(super) fn note_list_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
+        self.note_problem(feed, failure, |state| &mut state.list_problem)
     }
 
     fn note_problem(
         &self,
         feed: &Feed,
-        problem: &str,
+        failure: &str,
         slot: impl FnOnce(&mut FeedState) -> &mut Option<Line>,
-    ) -> bool {
+    ) -> Option<Problem> {
         let mut state = self.state.lock();
-        let Some(state) = state.feeds.get_mut(feed) else {
-            return false;
-        };
-        *slot(state) = Some(problem.into());
-        let is_new =
-            state.logged.len() < MAX_LOGGED && !state.logged.iter().any(|other| other == problem);
-        if is_new {
-            state.logged.push(problem.to_owned());
+        let state = state.feeds.get_mut(feed)?;
+        *slot(state) = Some(failure.into());
+        let is_logged = state.logged.iter().any(|other| other == failure);
+        if is_logged || state.logged.len() >= MAX_LOGGED {
+            return None;
         }
-        is_new
+        state.logged.push(failure.to_owned());
+        Some(state.problem_of(feed, failure.into()))
     }
 
     /// Notes that a feed's list is held, and requests another list at `due`.
-    pub(super) fn hold(&self, feed: &Feed, reason: String, due: Instant) {
+    pub(super) fn hold(&self, feed: &Feed, problem: Problem, due: Instant) {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            state.held = Some(reason);
+            state.held = Some(problem);
         }
         self.relists
             .send_modify(|relists| _ = relists.insert(feed.clone(), due));
@@ -235,6 +225,13 @@ impl Feeds {
         self.state.lock().panics += 1;
     }
 
+    /// Returns the problem that the source or the update loop panicked, if it did.
+    pub fn panic_problem(&self) -> Option<Problem> {
+        let count = self.panic_count();
+        let detail = format!("since the start: {count}");
+        (count > 0).then(|| Problem::new(ProblemKind::SourcePanicked, detail))
+    }
+
     /// Returns how often the source or the update loop panicked and was restarted.
     pub fn panic_count(&self) -> u64 {
         self.state.lock().panics
@@ -267,16 +264,14 @@ impl Feeds {
     /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists.
     pub fn problems(&self) -> Vec<Problem> {
         let problems = |(feed, state): (&Feed, &FeedState)| {
-            let of = |kind, detail: String| Problem::new(kind, detail).of_name(feed.to_string());
             let failures = state.failures();
             let mut problems: Vec<Problem> = if state.is_listed {
-                let failed = |failure| of(ProblemKind::SourceFailed, failure);
-                failures.into_iter().map(failed).collect()
+                let problem = |failure| state.problem_of(feed, failure);
+                failures.into_iter().map(problem).collect()
             } else {
-                vec![of(ProblemKind::NotListed, failures.join("; "))]
+                vec![state.problem_of(feed, failures.join("; "))]
             };
-            let held = state.held.clone();
-            problems.extend(held.map(|reason| of(ProblemKind::ListHeld, reason)));
+            problems.extend(state.held.clone());
             problems
         };
         self.state.lock().feeds.iter().flat_map(problems).collect()
@@ -305,6 +300,16 @@ impl Feeds {
 // === impl FeedState ===
 
 impl FeedState {
+    /// Makes the problem of a failure.
+    fn problem_of(&self, feed: &Feed, failure: String) -> Problem {
+        let kind = if self.is_listed {
+            ProblemKind::SourceFailed
+        } else {
+            ProblemKind::NotListed
+        };
+        Problem::new(kind, failure).of_name(feed.to_string())
+    }
+
     /// Returns the current failures of the feed. The failure of a relist has a prefix.
     fn failures(&self) -> Vec<String> {
         let of_list = self.list_problem.as_ref().map(|problem| {
@@ -342,7 +347,7 @@ mod tests {
         let are_new = |problems: &[&str]| -> Vec<bool> {
             let problems = problems.iter();
             problems
-                .map(|problem| feeds.note_failure(&feed, problem))
+                .map(|problem| feeds.note_failure(&feed, problem).is_some())
                 .collect()
         };
         let alternating = ["refused", "silent", "refused", "silent"];
@@ -358,21 +363,6 @@ mod tests {
     }
 
     #[test]
-    fn log_says_whether_there_is_data() {
-        let feeds = Feeds::new(&[], Mcs::Off);
-        assert_eq!(feeds.meanwhile(), "no data yet; answering SERVFAIL");
-        let table = crate::table::Published {
-            generation: 1,
-            ..Default::default()
-        };
-        let none = crate::table::Published::default();
-        feeds
-            .events()
-            .note_published(&none, Vec::new(), || Arc::new(table));
-        assert_eq!(feeds.meanwhile(), "serving the last table");
-    }
-
-    #[test]
     fn list_failure_is_reported_until_a_list_succeeds() {
         let feeds = Feeds::new(&[], Mcs::Off);
         let feed = feeds.all().pop_first().unwrap();
@@ -382,19 +372,21 @@ mod tests {
             own.map(|one| format!("{}: {}", one.kind, one.detail))
                 .collect()
         };
-        assert!(feeds.note_list_failure(&feed, "refused"));
+        let logged = feeds.note_list_failure(&feed, "refused").unwrap();
+        assert_eq!(logged, feeds.problems()[0]);
         assert_eq!(of_feed(), ["not-listed: refused"]);
         feeds.note_listed(&feed);
         assert!(of_feed().is_empty());
 
-        assert!(feeds.note_list_failure(&feed, "refused"));
+        let logged = feeds.note_list_failure(&feed, "refused").unwrap();
+        assert_eq!(logged.kind, ProblemKind::SourceFailed);
         feeds.note_activity(&feed);
         let expected = format!("{feed}: the last list failed: refused");
         assert_eq!(of_feed(), ["source-failed: the last list failed: refused"]);
         assert_eq!(feeds.failures(), [expected]);
         // Activity on the watch does not cause a second warning.
-        assert!(!feeds.note_list_failure(&feed, "refused"));
-        assert!(feeds.note_failure(&feed, "silent"));
+        assert_eq!(feeds.note_list_failure(&feed, "refused"), None);
+        assert!(feeds.note_failure(&feed, "silent").is_some());
         assert_eq!(of_feed().len(), 2);
         feeds.note_listed(&feed);
         assert!(of_feed().is_empty());

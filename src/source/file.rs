@@ -21,9 +21,9 @@ pub use read::FileError;
 
 use read::read_text;
 
-use super::{Feed, Feeds, Update, Updates};
+use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
-use crate::model::Watch;
+use crate::model::{Problem, ProblemKind, Watch};
 
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
@@ -146,16 +146,14 @@ impl Files {
 
     /// Reports files that cannot be used: in the log once for each change, and in `/readyz` until they are valid.
     fn note_failure(&self, error: &FileError, stamps: &[Stamp], feeds: &Feeds) {
-        let problem = error_chain(error);
+        let failure = error_chain(error);
         let mut is_new = *stamps != self.stamps;
         for feed in feeds.all() {
-            is_new |= feeds.note_failure(&feed, &problem);
+            is_new |= feeds.note_failure(&feed, &failure).is_some();
         }
         if is_new {
-            warn!(
-                error = problem,
-                "Cannot load the files; serving the last table"
-            );
+            // One line for the files, not one for each feed.
+            log_problem(&Problem::new(ProblemKind::SourceFailed, failure));
         }
     }
 }

@@ -8,7 +8,12 @@
 //!
 //! The decision compares two tables: the current one, and the one that the list leads to. Endpoints of each
 //! [origin](EndpointOrigin) are compared by themselves, so that the Services of this cluster do not hide that all mirrors are
-//! missing. The liveness of endpoints is not compared: without the slices of gateways, no endpoint leaves a name.
+//! missing.
+//!
+//! Endpoints with a [slice](has_slice) are compared by themselves, too. Without its slices, a mirror of a whole Service or an
+//! exported Service with a cluster IP is not alive. A wrong list of slices would therefore take these endpoints out of names,
+//! or let another step of a failover order answer. Without the slices of endpoint mirrors, all of them are alive (rule M3),
+//! and such a list is applied.
 //!
 //! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
 //! whether or not it confirms the held one. One decision covers all first lists after a start: they are compared with the
@@ -18,13 +23,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::backoff::jittered;
-use super::{Feed, Feeds};
-use crate::model::ServiceKey;
+use super::{Feed, Feeds, log_problem};
+use crate::model::{Kind, Problem, ProblemKind, ServiceKey};
 use crate::table::change::{Change, ChangeKind};
-use crate::table::{Service, ServiceKind, Table};
+use crate::table::{Endpoint, Service, ServiceKind, Table};
 
 /// The smallest number of services to which the share applies. Fewer services may lose any share, but not all.
 const MIN_GUARDED_SERVICES: usize = 11;
@@ -49,7 +54,7 @@ pub struct ShrinkGuard {
     pub pause: Duration,
 }
 
-/// The number of services that have endpoints of one origin, and how many of them keep these.
+/// The number of services that have the endpoints of one comparison, and how many of them keep these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shrinkage {
     total: usize,
@@ -61,11 +66,21 @@ pub(super) struct Shrinkage {
 enum EndpointOrigin {
     /// Mirrors of Linkerd.
     Mirror,
-    /// A Service of this cluster.
-    Local,
-    /// A ServiceImport.
+    /// A Service of this cluster, with a cluster IP.
+    LocalService,
+    /// Slices of this cluster, with pods.
+    LocalSlice,
+    /// A ServiceImport, with its addresses.
     Import,
+    /// Slices of a ServiceImport.
+    ImportSlice,
 }
+
+/// The endpoints that a comparison of two tables counts.
+type Counted = fn(&Endpoint) -> bool;
+
+/// The comparisons of two tables, for each origin: all endpoints, and those with a slice.
+const COUNTED: [Counted; 2] = [|_| true, has_slice];
 
 /// The decision on lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,12 +158,24 @@ impl Shrinkage {
 // === impl EndpointOrigin ===
 
 impl EndpointOrigin {
-    const ALL: [Self; 3] = [Self::Mirror, Self::Local, Self::Import];
+    const ALL: [Self; 5] = [
+        Self::Mirror,
+        Self::LocalService,
+        Self::LocalSlice,
+        Self::Import,
+        Self::ImportSlice,
+    ];
 
-    fn of(kind: ServiceKind) -> Self {
-        match kind {
+    fn of(endpoint: &Endpoint) -> Self {
+        let has_slices = || {
+            let mut objects = endpoint.objects.iter();
+            objects.all(|(kind, _)| *kind == Kind::EndpointSlice)
+        };
+        match endpoint.kind {
+            ServiceKind::Import if has_slices() => Self::ImportSlice,
             ServiceKind::Import => Self::Import,
-            ServiceKind::Local => Self::Local,
+            ServiceKind::Local if has_slices() => Self::LocalSlice,
+            ServiceKind::Local => Self::LocalService,
             ServiceKind::Headless
             | ServiceKind::Federated
             | ServiceKind::Gateway
@@ -156,12 +183,22 @@ impl EndpointOrigin {
         }
     }
 
-    /// Counts the endpoints of this origin.
-    fn count(self, service: &Service) -> usize {
+    /// Counts endpoints of this origin.
+    fn count(self, is_counted: Counted, service: &Service) -> usize {
         let endpoints = service.endpoints.iter();
-        let of_origin = endpoints.filter(|endpoint| Self::of(endpoint.kind) == self);
-        of_origin.count()
+        endpoints
+            .filter(|endpoint| Self::of(endpoint) == self && is_counted(endpoint))
+            .count()
     }
+}
+
+/// Returns whether a slice says that the endpoint is alive, or that its gateway is down. Only endpoints that are not alive
+/// without a slice count. One that is not alive for another reason may lack its slice.
+fn has_slice(endpoint: &Endpoint) -> bool {
+    let origin = EndpointOrigin::of(endpoint);
+    let needs_slice =
+        endpoint.kind == ServiceKind::Gateway || origin == EndpointOrigin::LocalService;
+    needs_slice && (endpoint.alive || endpoint.is_gateway_down)
 }
 
 // === impl Guard ===
@@ -181,16 +218,20 @@ impl Guard {
             let mut namespaces = feeds.iter().map(|feed| feed.namespace.as_ref());
             namespaces.any(|namespace| namespace.is_none_or(|name| *name == key.namespace))
         };
-        let mut shrinkages = [Shrinkage::default(); EndpointOrigin::ALL.len()];
+        let origins = EndpointOrigin::ALL.into_iter();
+        let mut comparisons: Vec<_> = origins
+            .flat_map(|origin| COUNTED.map(|is_counted| (origin, is_counted, Shrinkage::default())))
+            .collect();
         for service in last.services().filter(|service| is_covered(&service.key)) {
             let key = &service.key;
             let after = next.service(key.namespace.as_str(), key.service.as_str());
-            for (shrinkage, origin) in shrinkages.iter_mut().zip(EndpointOrigin::ALL) {
-                let after = after.map_or(0, |service| origin.count(service));
-                shrinkage.add(origin.count(service), after, self.rule);
+            for (origin, is_counted, shrinkage) in &mut comparisons {
+                let after = after.map_or(0, |service| origin.count(*is_counted, service));
+                shrinkage.add(origin.count(*is_counted, service), after, self.rule);
             }
         }
-        shrinkages.into()
+        let shrinkages = comparisons.into_iter();
+        shrinkages.map(|(_, _, shrinkage)| shrinkage).collect()
     }
 
     /// Decides whether to apply or hold lists of `feeds`. If one list would remove too much, all of them are held.
@@ -218,18 +259,17 @@ impl Guard {
     fn hold(&mut self, feeds: &[Feed], shrinkage: Shrinkage, due: Instant) {
         let Shrinkage { total, remaining } = shrinkage;
         for feed in feeds {
+            let detail = format!(
+                "it would leave {remaining} of {total} services; a second list must confirm it"
+            );
+            let problem = Problem::new(ProblemKind::ListHeld, detail).of_name(feed.to_string());
             let is_new = !self.held.contains_key(feed);
             if is_new {
                 self.held.insert(feed.clone(), due);
-                warn!(%feed, services = total, left = remaining, "Held a list that would remove most services; \
-                    serving the last table until a second list confirms it");
+                log_problem(&problem);
             }
-            let reason = format!(
-                "a list that would leave {remaining} of {total} services is held until a second list confirms it"
-            );
-            let event =
-                is_new.then(|| Change::new(ChangeKind::ListHeld, format!("{feed}: {reason}.")));
-            let hold = || self.feeds.hold(feed, reason.clone(), self.held[feed]);
+            let event = is_new.then(|| Change::new(ChangeKind::ListHeld, problem.to_string()));
+            let hold = || self.feeds.hold(feed, problem, self.held[feed]);
             self.feeds.events().record_with(event, hold);
         }
     }

@@ -166,9 +166,9 @@ async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Upd
 fn certificate_authority(file: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
     let name = context.or(file.current_context.as_ref())?;
     let context = file.contexts.iter().find(|context| context.name == *name)?;
-    let cluster = &context.context.as_ref()?.cluster;
-    let cluster = file.clusters.iter().find(|other| other.name == *cluster)?;
-    let cluster = cluster.cluster.as_ref()?;
+    let name = &context.context.as_ref()?.cluster;
+    let named = file.clusters.iter().find(|other| other.name == *name)?;
+    let cluster = named.cluster.as_ref()?;
     // Data in the kubeconfig itself take precedence over a file.
     let is_file = cluster.certificate_authority_data.is_none();
     let file = cluster.certificate_authority.as_ref().filter(|_| is_file)?;

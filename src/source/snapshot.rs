@@ -20,9 +20,12 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::log_problem;
 use crate::VERSION;
 use crate::clock::unix_seconds;
-use crate::model::{ClusterName, Namespace, Object, ObjectKey, ServiceKey, Watch};
+use crate::model::{
+    ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKind, ServiceKey, Watch,
+};
 use crate::table::Store;
 use crate::table::state::ServiceState;
 
@@ -253,7 +256,8 @@ impl WriteStatus {
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
                 if !self.is_failing.swap(true, Relaxed) {
-                    warn!(path = %path.display(), %error, "Cannot write the snapshot; retrying");
+                    let detail = format!("{}: {error}", path.display());
+                    log_problem(&Problem::new(ProblemKind::SnapshotFailed, detail));
                 }
             }
         }

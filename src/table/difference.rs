@@ -4,6 +4,7 @@
 //! The cost depends on the services that changed. Only if one of them gained or lost a cluster are others searched for
 //! that cluster.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use super::services::Services;
 use super::state::Transition;
 use super::store::ServiceKeys;
 use super::{Endpoint, Profile, Service, ServiceKind, Table};
-use crate::model::{ClusterName, Line, Problem, ServiceKey};
+use crate::model::{ClusterName, Line, Problem, ProblemKind, ServiceKey, list_some};
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
 const MAX_CHANGES: usize = 20;
@@ -20,18 +21,21 @@ const MAX_CHANGES: usize = 20;
 /// The differences between a table and the one before it.
 #[derive(Debug, Default)]
 pub struct Difference<'t> {
-    /// Problems of names, and those that the build found, that are new. Those of the readers are not included.
-    pub problems: Vec<&'t Problem>,
+    /// Problems of names and of services that are new. Those of the readers, and those that a change tells, are not included.
+    pub problems: Vec<Cow<'t, Problem>>,
     /// The changes of services and endpoints, merged if there are many. Empty for the first table.
     pub changes: Vec<Change>,
 }
 
-/// Clusters that changed services gained and lost, with these services.
+/// The clusters that changed services gained and lost, with these services.
 #[derive(Default)]
-struct Clusters<'t> {
-    gained: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
-    lost: BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>,
+struct ClusterChanges<'t> {
+    gained: ServicesOf<'t>,
+    lost: ServicesOf<'t>,
 }
+
+/// Services by cluster.
+type ServicesOf<'t> = BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>;
 
 impl<'t> Difference<'t> {
     /// Compares two tables that differ in the [services that were built](super::Built::services). Without a `last` table,
@@ -47,20 +51,24 @@ impl<'t> Difference<'t> {
         difference.note_names(last, next);
         let Some(last) = last else {
             for key in services {
-                difference.note_problems(None, find(next.of(Profile::Global), key));
+                difference.note_problems(None, find(next.of(Profile::Global), key), 0);
             }
             return difference;
         };
-        let mut clusters = Clusters::default();
+        let mut clusters = ClusterChanges::default();
         for key in services {
             let [old, new] = [last, next].map(|table| find(table.of(Profile::Global), key));
+            let known_changes = difference.changes.len();
             // Both tables share a service that did not change.
-            if old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref) {
-                difference.note_problems(old, new);
+            let is_changed = old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref);
+            if is_changed {
                 clusters.note(key, old, new);
                 difference.note_changes(key, old, new);
             }
             difference.note_failovers(key, last, next);
+            if is_changed {
+                difference.note_problems(old, new, known_changes);
+            }
         }
         let of_clusters = clusters.changes(last, next, own);
         difference.changes.splice(..0, of_clusters);
@@ -75,16 +83,39 @@ impl<'t> Difference<'t> {
         }
         let known: BTreeSet<&Problem> = last.into_iter().flat_map(Table::name_problems).collect();
         let new = next.name_problems();
-        self.problems
-            .extend(new.filter(|problem| !known.contains(problem)));
+        let new = new.filter(|problem| !known.contains(problem));
+        self.problems.extend(new.map(Cow::Borrowed));
     }
 
-    /// Notes the problems that are in the new service, but not in the old one.
-    fn note_problems(&mut self, old: Option<&Service>, new: Option<&'t Service>) {
+    /// Notes the problems that are in the new service, but not in the old one. The changes of the service begin at
+    /// `first_change`.
+    fn note_problems(
+        &mut self,
+        old: Option<&Service>,
+        new: Option<&'t Service>,
+        first_change: usize,
+    ) {
+        let Some(new) = new else {
+            return;
+        };
         let known = old.map_or(&[][..], |old| &old.problems[..]);
-        let new = new.into_iter().flat_map(|new| &new.problems);
-        self.problems
-            .extend(new.filter(|problem| known.binary_search(problem).is_err()));
+        let stored = new.problems.iter();
+        let stored = stored.filter(|problem| known.binary_search(problem).is_err());
+        self.problems.extend(stored.map(Cow::Borrowed));
+        let state = new.state_problems();
+        if state.is_empty() {
+            return;
+        }
+        let known = old.map(Service::state_problems).unwrap_or_default();
+        let changes = &self.changes[first_change..];
+        // A state whose detail alone changed, such as the number of its hosts, is not new.
+        let is_new = |problem: &Problem| {
+            let of = |one: &Problem| (one.kind, one.object.clone(), one.cluster.clone());
+            !known.iter().any(|one| of(one) == of(problem))
+                && !changes.iter().any(|change| tells(change, problem))
+        };
+        let state = state.into_iter().filter(is_new);
+        self.problems.extend(state.map(Cow::Owned));
     }
 
     fn note_changes(&mut self, key: &ServiceKey, old: Option<&Service>, new: Option<&Service>) {
@@ -161,6 +192,18 @@ fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     })
 }
 
+/// Returns whether a change of a service tells a problem of its state.
+fn tells(change: &Change, problem: &Problem) -> bool {
+    match problem.kind {
+        ProblemKind::GatewayDown | ProblemKind::ServiceNotReady => {
+            change.kind == ChangeKind::GatewayDown && change.cluster == problem.cluster
+        }
+        ProblemKind::PodNotReady => change.kind == ChangeKind::EndpointRemoved,
+        ProblemKind::StandbyAnswers => change.kind == ChangeKind::Failover,
+        _ => false,
+    }
+}
+
 fn find<'t>(services: &'t Services, key: &ServiceKey) -> Option<&'t Service> {
     services.service(key.namespace.as_str(), key.service.as_str())
 }
@@ -187,7 +230,7 @@ fn has_cluster(table: &Table, cluster: &ClusterName) -> bool {
     services.any(|service| clusters_of(service).any(|other| other == cluster))
 }
 
-impl<'t> Clusters<'t> {
+impl<'t> ClusterChanges<'t> {
     fn note(&mut self, key: &'t ServiceKey, old: Option<&'t Service>, new: Option<&'t Service>) {
         let set = |service: Option<&'t Service>| -> BTreeSet<&'t ClusterName> {
             service.into_iter().flat_map(clusters_of).collect()
@@ -204,23 +247,22 @@ impl<'t> Clusters<'t> {
     /// Returns the clusters that one of the tables lacks. Objects do not tell whether a cluster was linked or unlinked: its
     /// last mirror may also have been rewritten, or its last service is not exported any more.
     fn changes(self, last: &Table, next: &Table, own: &ClusterName) -> Vec<Change> {
-        let change = |cluster: &ClusterName, kind, text: String| Change {
-            cluster: Some(cluster.clone()),
-            ..Change::new(kind, text)
+        let mut changes = Vec::new();
+        let mut note = |clusters: ServicesOf<'_>, without: &Table, kind, verb: &str| {
+            for (cluster, services) in clusters {
+                if cluster != own && !has_cluster(without, cluster) {
+                    let text = format!("Cluster {cluster} {verb} {}.", list(&services));
+                    changes.push(Change {
+                        cluster: Some(cluster.clone()),
+                        ..Change::new(kind, text)
+                    });
+                }
+            }
         };
-        let joined = self.gained.into_iter();
-        let joined = joined.filter(|(cluster, _)| *cluster != own && !has_cluster(last, cluster));
-        let joined = joined.map(|(cluster, services)| {
-            let text = format!("Cluster {cluster} joined its first {}.", list(&services));
-            change(cluster, ChangeKind::ClusterJoined, text)
-        });
-        let left = self.lost.into_iter();
-        let left = left.filter(|(cluster, _)| *cluster != own && !has_cluster(next, cluster));
-        let left = left.map(|(cluster, services)| {
-            let text = format!("Cluster {cluster} left its last {}.", list(&services));
-            change(cluster, ChangeKind::ClusterLeft, text)
-        });
-        joined.chain(left).collect()
+        let (joined, left) = (ChangeKind::ClusterJoined, ChangeKind::ClusterLeft);
+        note(self.gained, last, joined, "joined its first");
+        note(self.lost, next, left, "left its last");
+        changes
     }
 }
 
@@ -229,7 +271,7 @@ fn list(services: &[&ServiceKey]) -> String {
     match services {
         [] => "service".to_owned(),
         [one] => format!("service: {one}"),
-        [first, others @ ..] => format!("services: {first} and {} more", others.len()),
+        several => format!("services: {}", list_some(several, 1)),
     }
 }
 

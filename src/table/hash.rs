@@ -24,14 +24,20 @@ const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 /// Returns the hash of all answers of a table.
 pub(super) fn hash_answers(table: &Table) -> u64 {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let services = table.services().filter(has_endpoints);
-    let services = services.map(|service| hash_service("service", service));
-    let in_cluster_sets = table.cluster_set.iter().flat_map(Services::iter);
-    let in_cluster_sets = in_cluster_sets.filter(|service| {
+    let is_other = |service: &&Service| {
         let [name, namespace] = service.key.labels();
         table.service(namespace, name) != Some(*service)
-    });
-    let in_cluster_sets = in_cluster_sets.map(|service| hash_service("cluster set", service));
+    };
+    let services = table
+        .services()
+        .filter(has_endpoints)
+        .map(|service| hash_service("service", service));
+    let in_cluster_sets = table
+        .cluster_set
+        .iter()
+        .flat_map(Services::iter)
+        .filter(is_other)
+        .map(|service| hash_service("cluster set", service));
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
@@ -51,23 +57,26 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
     });
     let awaiting = table
         .services()
-        .filter(|service| !service.awaited().is_empty());
-    let awaiting = awaiting.map(|service| hash_texts(["awaiting", &service.key.to_string()]));
-    let services = services.chain(in_cluster_sets);
-    let parts = services.chain(short_names).chain(hidden).chain(awaiting);
+        .filter(|service| !service.awaited().is_empty())
+        .map(|service| hash_texts(["awaiting", &service.key.to_string()]));
+    let parts = services
+        .chain(in_cluster_sets)
+        .chain(short_names)
+        .chain(hidden)
+        .chain(awaiting);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 
 /// The scope of a name. The name of a service covers only the selected endpoints.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum HashedScope {
     Service,
     Cluster,
 }
 
 /// Hashes one version of a service.
 fn hash_service(version: &str, service: &Service) -> u64 {
-    let mut form = Form::default();
+    let mut form = CanonicalForm::default();
     form.text(version);
     form.text(service.key.namespace.as_str());
     form.text(service.key.service.as_str());
@@ -94,12 +103,13 @@ fn omitted(service: &Service) -> Vec<u32> {
     let clusters = service
         .clusters()
         .map(|cluster| service.in_cluster(cluster.as_str()));
-    let own = std::iter::once((Scope::Service, &*service.endpoints));
-    let clusters = clusters.map(|endpoints| (Scope::Cluster, endpoints));
+    let own = std::iter::once((HashedScope::Service, &*service.endpoints));
+    let clusters = clusters.map(|endpoints| (HashedScope::Cluster, endpoints));
     let (mut omitted, mut number) = (Vec::new(), 0);
     for (scope, endpoints) in own.chain(clusters) {
-        let is_covered = |endpoint: &Endpoint| scope == Scope::Cluster || endpoint.is_selected;
-        let is_endpoint = scope == Scope::Cluster && has_cluster_ip(endpoints);
+        let is_covered =
+            |endpoint: &Endpoint| scope == HashedScope::Cluster || endpoint.is_selected;
+        let is_endpoint = scope == HashedScope::Cluster && has_cluster_ip(endpoints);
         for endpoints in by_port(endpoints).values() {
             let down = service.gateway_down;
             let covered = endpoints.iter().copied().filter(|one| is_covered(one));
@@ -131,16 +141,16 @@ fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&
 }
 
 fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
-    let mut form = Form::default();
+    let mut form = CanonicalForm::default();
     texts.into_iter().for_each(|text| form.text(text));
     form.hash()
 }
 
 /// The canonical form of one part of the sum.
 #[derive(Default)]
-struct Form(Vec<u8>);
+struct CanonicalForm(Vec<u8>);
 
-impl Form {
+impl CanonicalForm {
     fn number(&mut self, number: u32) {
         self.0.extend(number.to_be_bytes());
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::ClusterName;
+use crate::model::{ClusterName, list_some};
 
 /// The way in which a service of the clusters reaches this cluster. The documentation of [`table`](super) describes
 /// each kind. Kinds that are united have the first of their kinds in this order.
@@ -77,9 +77,5 @@ const MAX_LISTED: usize = 30;
 
 /// Lists names of clusters in a sentence.
 pub fn list_clusters<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
-    let names: Vec<&str> = clusters.map(ClusterName::as_str).collect();
-    match names.get(MAX_LISTED..) {
-        None | Some([]) => names.join(", "),
-        Some(more) => format!("{} and {} more", names[..MAX_LISTED].join(", "), more.len()),
-    }
+    list_some(clusters, MAX_LISTED)
 }

@@ -6,10 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::failover::OrderOrigin;
-use super::{Endpoint, NonMember, Service, Table, list_clusters};
+use super::{Endpoint, NonMember, Service, ServiceKind, Table, list_clusters};
 use crate::model::{
-    ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Watch,
+    ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Watch, list_some,
 };
+
+/// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
+/// a unique name (rule M6).
+pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
 /// Maximum number of hosts, pods or objects in one sentence.
 const MAX_LISTED: usize = 5;
@@ -98,6 +102,16 @@ impl Service {
         stored.chain(self.state_problems().into_iter().map(Cow::Owned))
     }
 
+    /// Returns the problem that its endpoints of this cluster have the default cluster name. It is a problem of the server,
+    /// which has it once. Commands may lack the flag of the server.
+    pub fn default_cluster_name(&self) -> Option<Problem> {
+        let is_default = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Local;
+        let mut own = self.in_cluster(DEFAULT_CLUSTER_NAME).iter();
+        let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
+        own.any(is_default)
+            .then(|| self.problem(ProblemKind::DefaultClusterName, detail))
+    }
+
     /// Derives the problems of the service's state.
     pub(super) fn state_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -123,12 +137,9 @@ impl Service {
                 Some(address) => format!("{} ({address})", host.hostname),
                 None => host.hostname.to_string(),
             });
-            let hosts: Vec<String> = hosts.collect();
+            let hosts = list_some(hosts, MAX_LISTED);
             let problem = if !hosts.is_empty() {
-                self.problem(
-                    ProblemKind::MissingHost,
-                    format!("lists {}", list_some(&hosts)),
-                )
+                self.problem(ProblemKind::MissingHost, format!("lists {hosts}"))
             } else if self.in_cluster(cluster.as_str()).is_empty() {
                 let detail = format!("no host of cluster '{cluster}'");
                 self.problem(ProblemKind::NoEndpointMirror, detail)
@@ -157,19 +168,18 @@ impl Service {
                 Some(hostname) => hostname.to_string(),
                 None => "its cluster IP".to_owned(),
             };
-            let names: Vec<String> = endpoints.iter().map(name).collect();
+            let names = list_some(endpoints.iter().map(name), MAX_LISTED);
             let cluster_name = cluster.map_or("", ClusterName::as_str);
-            let detail = format!("cluster '{cluster_name}': {}", list_some(&names));
+            let detail = format!("cluster '{cluster_name}': {names}");
             let problem = self.problem(kind, detail);
             problems.push(match cluster {
                 Some(cluster) => problem.of_cluster(cluster),
                 None => problem,
             });
         }
-        let pods = self.not_ready.iter().map(|e| e.labels()[0].to_owned());
-        let pods: Vec<String> = pods.collect();
-        if !pods.is_empty() {
-            let detail = format!("in this cluster: {}", list_some(&pods));
+        if !self.not_ready.is_empty() {
+            let pods = self.not_ready.iter().map(|pod| pod.labels()[0]);
+            let detail = format!("in this cluster: {}", list_some(pods, MAX_LISTED));
             problems.push(self.problem(ProblemKind::PodNotReady, detail));
         }
     }
@@ -202,13 +212,5 @@ impl Service {
             let detail = format!("step {number} of {order}, {step}");
             problems.push(self.problem(ProblemKind::StandbyAnswers, detail));
         }
-    }
-}
-
-/// Lists the first few items and the number of the others.
-fn list_some(all: &[String]) -> String {
-    match all.get(MAX_LISTED..) {
-        None | Some([]) => all.join(", "),
-        Some(more) => format!("{} and {} more", all[..MAX_LISTED].join(", "), more.len()),
     }
 }

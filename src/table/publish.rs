@@ -4,11 +4,13 @@
 //! once and uses that table until it is answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::{Built, Table};
+use crate::model::{Problem, ProblemKind};
 
 /// A table with the numbers that identify it.
 #[derive(Debug, Default)]
@@ -24,6 +26,19 @@ pub struct Published {
     /// Whether the source has not been heard from for longer than `--max-stale`. An expired table is not used for
     /// answers.
     pub is_expired: bool,
+}
+
+/// Returns the problem of an expired table. `age` is the time since its source was heard from, if it is known.
+pub fn expired_problem(age: Option<Duration>) -> Problem {
+    let age = age.map(|age| format!("; its age is {} s", age.as_secs()));
+    let detail = format!("answering SERVFAIL{}", age.unwrap_or_default());
+    Problem::new(ProblemKind::TableExpired, detail)
+}
+
+/// Returns the problem of a table from a snapshot.
+pub fn stale_problem(age: Option<Duration>) -> Problem {
+    let age = age.map(|age| format!("its age is {} s", age.as_secs()));
+    Problem::new(ProblemKind::TableStale, age.unwrap_or_default())
 }
 
 /// Publishes tables. There is one for each process.
@@ -43,6 +58,19 @@ pub struct Reader {
 
 /// The current table. A guard keeps its table in memory, so it must be dropped after the query.
 pub type Current = Guard<Arc<Published>>;
+
+// === impl Published ===
+
+impl Published {
+    /// Returns the problems of the table as a whole. `age` is the time since its source was heard from, if it is known.
+    pub fn problems(&self, age: Option<Duration>) -> impl Iterator<Item = Problem> {
+        let none = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
+        let none = self.table.is_none().then(none);
+        let expired = self.is_expired.then(|| expired_problem(age));
+        let stale = self.is_stale.then(|| stale_problem(age));
+        [none, expired, stale].into_iter().flatten()
+    }
+}
 
 // === impl Publisher ===
 

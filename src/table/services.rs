@@ -21,6 +21,12 @@ struct NamespaceServices {
     with_names: usize,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
+    pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 // === impl Services ===
 
 impl Services {
@@ -53,6 +59,8 @@ impl Services {
 
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Service> {
+        #[cfg(test)]
+        LISTINGS.set(LISTINGS.get() + 1);
         let namespace = self.namespaces.get(namespace).into_iter();
         let services = namespace.flat_map(|namespace| namespace.services.iter());
         services.map(|(_, service)| service.as_ref())
@@ -60,6 +68,8 @@ impl Services {
 
     /// Returns all services, including those without endpoints, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Service> {
+        #[cfg(test)]
+        LISTINGS.set(LISTINGS.get() + 1);
         let namespaces = self.namespaces.iter();
         let services = namespaces.flat_map(|(_, namespace)| namespace.services.iter());
         services.map(|(_, service)| service.as_ref())

@@ -318,16 +318,18 @@ impl WatchState {
         let named = self
             .objects
             .range(first..)
-            .take_while(move |(key, _)| key.namespace == namespace && *key.name.stem() == stem);
-        let named = named.filter(move |(_, object)| object.owner() == Some(&name));
+            .take_while(move |(key, _)| key.namespace == namespace && *key.name.stem() == stem)
+            .filter(move |(_, object)| object.owner() == Some(&name));
         let first = (service.clone(), ObjectName::first_of(Text::new()));
-        let unprefixed = self.unprefixed_slices.range(first..);
-        let unprefixed = unprefixed.take_while(move |(owner, _)| *owner == service);
-        let unprefixed = unprefixed.filter_map(|(service, name)| {
-            let namespace = service.namespace.clone();
-            let name = name.clone();
-            self.objects.get_key_value(&ObjectKey { namespace, name })
-        });
+        let unprefixed = self
+            .unprefixed_slices
+            .range(first..)
+            .take_while(move |(owner, _)| *owner == service)
+            .filter_map(|(service, name)| {
+                let namespace = service.namespace.clone();
+                let name = name.clone();
+                self.objects.get_key_value(&ObjectKey { namespace, name })
+            });
         named.chain(unprefixed)
     }
 }

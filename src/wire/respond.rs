@@ -11,17 +11,17 @@ use super::rcode::Rcode;
 use crate::table::Published;
 use crate::zone::answer::answer_question;
 use crate::zone::order::mix;
-use crate::zone::{Answer, AnswerContext, Data, Name, Order, Record, RecordType, Zones};
+use crate::zone::{Answer, AnswerContext, AnswerOrder, Data, Name, Record, RecordType, Zones};
 
 /// Settings of the policy, fixed at start.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ResponseSettings {
     /// The served zones.
     pub zones: Zones,
     /// `--allow` and `--trusted`.
     pub access: Access,
     /// `--order`.
-    pub order: Order,
+    pub order: AnswerOrder,
     /// `--udp-max`: maximum length of a reply over UDP, even if the client announces more (RFC 9715 section 3.1).
     pub udp_max: u16,
     /// `--server-id`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
@@ -89,7 +89,7 @@ pub struct Reply<'t> {
     /// Maximum length in octets.
     pub limit: u16,
     /// Order of the rows.
-    pub order: Order,
+    pub order: AnswerOrder,
     /// Determines the first row. The number has no pattern.
     pub turn: u32,
 }
@@ -154,7 +154,7 @@ const NOT_SUPPORTED: Refusal = (Rcode::REFUSED, Some(ExtendedError::NotSupported
 
 /// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Result<Query, Reject>,
     context: &QueryContext,
@@ -185,7 +185,7 @@ pub fn respond<'t>(
 
 /// Replies to a valid query of an allowed client.
 fn reply_to_query<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Query,
     context: &QueryContext,
@@ -208,7 +208,7 @@ fn reply_to_query<'t>(
 }
 
 fn select_body<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Query,
 ) -> Result<(Rcode, Body<'t>), Refusal> {
@@ -226,7 +226,7 @@ fn select_body<'t>(
 }
 
 fn select_answer<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Query,
 ) -> Result<(Rcode, Body<'t>), Refusal> {
@@ -254,7 +254,7 @@ fn select_answer<'t>(
 }
 
 /// Returns a text about this server, if the operator has configured one (RFC 4892).
-fn chaos<'t>(settings: &'t Settings, query: &Query) -> Option<&'t [u8]> {
+fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> {
     let text = match query.name.wire() {
         b"\x02id\x06server\x00" => settings.server_id.as_ref(),
         b"\x07version\x04bind\x00" => settings.version_bind.as_ref(),
@@ -266,7 +266,7 @@ fn chaos<'t>(settings: &'t Settings, query: &Query) -> Option<&'t [u8]> {
 
 /// Makes a reply without records that is hardly longer than the query, because the source address may be forged.
 fn minimal_reply<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     rcode: Rcode,
     error: Option<ExtendedError>,
     edns: Option<&Edns>,
@@ -284,7 +284,7 @@ fn minimal_reply<'t>(
 
 /// Makes a reply without records.
 fn empty_reply<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     rcode: Rcode,
     edns: Option<&Edns>,
     context: &QueryContext,
@@ -307,7 +307,11 @@ fn empty_reply<'t>(
     }
 }
 
-fn reply_edns<'t>(settings: &'t Settings, edns: &Edns, context: &QueryContext) -> ReplyEdns<'t> {
+fn reply_edns<'t>(
+    settings: &'t ResponseSettings,
+    edns: &Edns,
+    context: &QueryContext,
+) -> ReplyEdns<'t> {
     // Over HTTPS, the idle timeout belongs to HTTP.
     let has_idle_time = matches!(context.transport, Transport::Tcp | Transport::Tls);
     // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.

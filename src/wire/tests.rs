@@ -10,7 +10,7 @@ use super::respond::ExtendedError;
 use super::*;
 use crate::table::{Published, Table};
 use crate::testing::{endpoint, local, mirror, published, table, zones};
-use crate::zone::{Order, RecordType, order};
+use crate::zone::{AnswerOrder, RecordType, order};
 
 mod owner_names;
 
@@ -26,14 +26,14 @@ fn shop() -> Table {
     table(&objects)
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ResponseSettings {
+    ResponseSettings {
         zones: zones(&["global"]),
         access: Access {
             allowed: vec!["192.0.2.0/24".parse().unwrap()],
             trusted: Vec::new(),
         },
-        order: Order::Stable,
+        order: AnswerOrder::Stable,
         udp_max: 1232,
         server_id: Some("global-dns-0".to_owned()),
         version_bind: None,
@@ -250,7 +250,7 @@ fn policy_decides_the_reply_to_each_kind_of_question() {
 #[test]
 fn chaos_texts_are_returned_if_configured() {
     let now = published(shop());
-    let chaos_text = |settings: &Settings, name, rtype| {
+    let chaos_text = |settings: &ResponseSettings, name, rtype| {
         let query = parse(&packet(TestQuery {
             name,
             rtype,
@@ -266,11 +266,11 @@ fn chaos_texts_are_returned_if_configured() {
             Body::Empty | Body::RetryOverTcp | Body::Answer(_) => None,
         }
     };
-    let quiet = Settings {
+    let quiet = ResponseSettings {
         server_id: None,
         ..settings()
     };
-    let open = Settings {
+    let open = ResponseSettings {
         version_bind: Some("1.2.3".to_owned()),
         ..settings()
     };
@@ -461,7 +461,7 @@ fn max_age_is_the_ttl_of_the_answer_or_soa() {
         ns_addresses: Vec::new(),
         kind: crate::zone::ZoneKind::Forward,
     };
-    let settings = Settings {
+    let settings = ResponseSettings {
         zones: crate::zone::Zones::new(vec![zone]),
         ..settings()
     };
@@ -492,7 +492,7 @@ fn max_age_is_the_ttl_of_the_answer_or_soa() {
 
 /// Returns the host of the first row in the answer for `db.prod.global`. `number` is the number of the query.
 fn first_host<'t>(
-    settings: &'t Settings,
+    settings: &'t ResponseSettings,
     now: &'t Published,
     packet: &[u8],
     number: u32,
@@ -523,8 +523,8 @@ fn every_endpoint_is_first_equally_often_for_every_client_and_type() {
             endpoint("prod", "db", "east", &format!("db-{index}"), &[&v4, &v6])
         }));
         let now = published(table(&objects));
-        for order in [Order::Rotate, Order::LocalFirst] {
-            let settings = Settings {
+        for order in [AnswerOrder::Rotate, AnswerOrder::LocalFirst] {
+            let settings = ResponseSettings {
                 order,
                 ..settings()
             };

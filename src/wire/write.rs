@@ -21,7 +21,7 @@ use record::RecordWriter;
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
-use crate::zone::{Answer, AnswerContext, Name, Order, RecordType, Section};
+use crate::zone::{Answer, AnswerContext, AnswerOrder, Name, RecordType, Section};
 
 /// The result of writing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,9 @@ impl Message<'_> {
         };
         let (addresses, ttl) = (view.name_addresses()?, view.service.ttl);
         let turn = match reply.order {
-            Order::Rotate => reply.turn,
-            Order::Stable => 0,
-            Order::Shuffle | Order::LocalFirst => return None,
+            AnswerOrder::Rotate => reply.turn,
+            AnswerOrder::Stable => 0,
+            AnswerOrder::Shuffle | AnswerOrder::LocalFirst => return None,
         };
         match *rtype {
             RecordType::A => Some(self.put_addresses(&addresses.v4, turn, ttl)),

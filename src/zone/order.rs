@@ -8,7 +8,7 @@ use super::{RecordType, Row, View};
 
 /// The order of rows in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum AnswerOrder {
     /// Each answer starts at a random row. The others follow in the order of the table.
     Rotate,
     /// Each answer has a random order.
@@ -38,20 +38,20 @@ pub fn mix(count: u32) -> u32 {
 pub fn visit_rows<'t>(
     view: &View<'t>,
     rtype: RecordType,
-    order: Order,
+    order: AnswerOrder,
     turn: u32,
     mut visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let is_local = |row: &Row<'_>| row.endpoint.is_local;
     match order {
-        Order::Stable => view.visit_rows(rtype, &mut visit),
-        Order::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
-        Order::LocalFirst => {
+        AnswerOrder::Stable => view.visit_rows(rtype, &mut visit),
+        AnswerOrder::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
+        AnswerOrder::LocalFirst => {
             rotate(view, rtype, turn, is_local, &mut visit)?;
             // With the same number, two parts of equal length would always start at the same index.
             rotate(view, rtype, mix(turn), |row| !is_local(row), &mut visit)
         }
-        Order::Shuffle => shuffle(view, rtype, turn, visit),
+        AnswerOrder::Shuffle => shuffle(view, rtype, turn, visit),
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
 use super::answer::addresses_of;
-use super::order::{Order, visit_rows};
+use super::order::{AnswerOrder, visit_rows};
 use super::record_name::RecordName;
 use super::{Answer, Name, Pointers, RecordType, RowData, View, Zone, ZoneKind};
 
@@ -31,7 +31,7 @@ pub struct AnswerContext<'q> {
     /// SOA serial.
     pub serial: u32,
     /// The order of the rows.
-    pub order: Order,
+    pub order: AnswerOrder,
     /// A number that selects the first row.
     pub turn: u32,
 }
@@ -42,7 +42,7 @@ impl<'q> AnswerContext<'q> {
         Self {
             question,
             serial,
-            order: Order::Stable,
+            order: AnswerOrder::Stable,
             turn: 0,
         }
     }

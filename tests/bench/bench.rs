@@ -1,6 +1,7 @@
 //! Benchmarks of global-dns, Knot, NSD, BIND, hickory-dns and CoreDNS. All servers have the same records and one core;
 //! the load comes from another core. `tests/bench/run` installs the requirements and runs the benchmarks.
-//! With `--old`, the sections `udp`, `tcp` and `change` also measure binaries of other revisions, in the same rounds.
+//! With `--old`, the sections `udp`, `tcp`, `memory`, `kinds` (memory only), `mirrors` and `change` also measure binaries of
+//! other revisions, in the same rounds.
 //!
 //! Index:
 //!
@@ -72,7 +73,7 @@ struct Arguments {
     /// Duration of a round for each server and kind, in seconds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
-    /// Revision to compare in `udp`, `tcp` and `change`; tests/bench/run builds it (repeatable)
+    /// Revision to compare in `udp`, `tcp`, `memory`, `kinds`, `mirrors` and `change`; tests/bench/run builds it (repeatable)
     #[arg(long, value_name = "REVISION")]
     old: Vec<String>,
     /// Duration of `soak`, in minutes
@@ -107,7 +108,8 @@ enum Section {
     Start,
     /// Time from the API server's acknowledgment of a change to the changed answer: CoreDNS
     Freshness,
-    /// One change in a service of 5,000 endpoints: from the event to the answer, and CPU time
+    /// One change in a service of 5,000 endpoints: from the event to the answer, and CPU time; the goal is half of the first
+    /// revision of `--old`
     Change,
     /// Queries per second compared with CoreDNS and its `kubernetes` plugin on a real API server
     Coredns,

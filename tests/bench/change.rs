@@ -17,7 +17,7 @@ use support::standin::{Behavior, StandIn};
 use crate::data::address;
 use crate::freshness::query_until;
 use crate::processes::{SERVER, start, wait_until_ready};
-use crate::report::{Figure, Report, median};
+use crate::report::{Quantity, Report, median};
 use crate::start::our_command;
 use crate::{Binary, Effort, print_line};
 
@@ -64,10 +64,6 @@ struct Side {
     api_server: StandIn,
     process: Process,
     server: SocketAddr,
-    /// Milliseconds, for each kind: medians of the rounds.
-    times: [Vec<f64>; 2],
-    /// CPU time of a change in milliseconds, for each kind, in each round.
-    costs: [Vec<f64>; 2],
 }
 
 /// Changes an endpoint of each binary in turns. Each round includes all binaries, so that other work on the machine
@@ -79,47 +75,29 @@ struct Side {
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let (changing, objects) = objects()?;
     let sides = effort.binaries.iter();
-    let mut sides: Vec<Side> = sides
+    let sides: Vec<Side> = sides
         .map(|binary| Side::start(binary, &objects))
         .collect::<Result<_>>()?;
+    let mut quantities = KINDS.each_ref().map(|kind| {
+        ["from event to answer", "CPU time"].map(|what| {
+            let name = format!("change in 5,000 endpoints, {}: {what}", kind.name);
+            Quantity::new(&name, "ms", effort.binaries).ratio_at_most(0.5)
+        })
+    });
     for round in 1..=effort.rounds {
-        for (index, kind) in KINDS.iter().enumerate() {
+        for (kind, [times, costs]) in KINDS.iter().zip(&mut quantities) {
             let mut line = format!("change: round {round} of {}, {}:", effort.rounds, kind.name);
-            for side in &mut sides {
+            for (index, side) in sides.iter().enumerate() {
                 let (time, cost) = side.change(kind, &changing, PAIRS * effort.seconds)?;
                 line += &format!("  {} {time:.2} ms, CPU {cost:.2} ms", side.binary.name);
-                side.times[index].push(time);
-                side.costs[index].push(cost);
+                times.add(index, time);
+                costs.add(index, cost);
             }
             print_line(&line);
         }
     }
-    for (index, kind) in KINDS.iter().enumerate() {
-        let name = |binary: &str, what: &str| {
-            format!("change in 5,000 endpoints, {}: {binary}, {what}", kind.name)
-        };
-        for side in &sides {
-            let (time, cost) = (&side.times[index], &side.costs[index]);
-            let binary = side.binary.name;
-            report.figures.extend([
-                Figure::new(&name(binary, "from event to answer"), time.clone(), "ms"),
-                Figure::new(&name(binary, "CPU time"), cost.clone(), "ms"),
-            ]);
-        }
-        let Some((ours, others)) = sides.split_first() else {
-            continue;
-        };
-        for other in others {
-            let ratio = |own: &[f64], other: &[f64]| vec![median(own) / median(other)];
-            let compared = format!("{} ÷ {}", ours.binary.name, other.binary.name);
-            let times = ratio(&ours.times[index], &other.times[index]);
-            let costs = ratio(&ours.costs[index], &other.costs[index]);
-            report.figures.extend([
-                Figure::new(&name(&compared, "from event to answer"), times, "×"),
-                Figure::new(&name(&compared, "CPU time"), costs, "×"),
-            ]);
-        }
-    }
+    let all = quantities.into_iter().flatten();
+    report.figures.extend(all.flat_map(Quantity::figures));
     Ok(())
 }
 
@@ -184,8 +162,6 @@ impl Side {
             api_server,
             process,
             server,
-            times: Default::default(),
-            costs: Default::default(),
         })
     }
 

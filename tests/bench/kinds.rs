@@ -10,7 +10,7 @@ use support::objects::{Manifest, exported, federated, flat_mirror, gateway_mirro
 use crate::data::{address, namespace, write_list, write_questions};
 use crate::load::{Way, run};
 use crate::memory::stable_memory;
-use crate::report::{Figure, Goals, Report, Table, median};
+use crate::report::{Figure, Goals, Quantity, Report, Table, median};
 use crate::servers::{ONE_CORE, OURS, Server, Source};
 use crate::{Effort, print_line};
 
@@ -79,21 +79,21 @@ fn measure_memory(effort: Effort, folder: &Path, report: &mut Report) -> Result<
     });
     let mirrors: Result<Vec<Vec<Value>>> = mirrors.collect();
     write_list(&manifest, mirrors?.concat())?;
-    let mut resident = Vec::new();
-    for round in 1..=effort.rounds {
-        let source = Source::File(&manifest);
-        let (server, _) = Server::start_global_dns(source, ONE_CORE, &[])?;
-        let settled = stable_memory(&server.process)?;
-        print_line(&format!(
-            "kinds: round {round} of {}: {settled:.1} MiB with {MIRRORS} mirrors with a cluster IP and a slice each",
-            effort.rounds
-        ));
-        resident.push(settled);
-    }
     let name = "20,000 mirrors with a cluster IP and a slice each: resident, settled";
-    report
-        .figures
-        .push(Figure::new(name, resident, "MiB").at_most(24.0));
+    let mut resident = Quantity::new(name, "MiB", effort.binaries);
+    for round in 1..=effort.rounds {
+        for (index, binary) in effort.binaries.iter().enumerate() {
+            let source = Source::File(&manifest);
+            let (server, _) = Server::start_binary(binary, source, ONE_CORE, &[])?;
+            let settled = stable_memory(&server.process)?;
+            print_line(&format!(
+                "kinds: round {round} of {}, {}: {settled:.1} MiB with {MIRRORS} mirrors with a cluster IP and a slice each",
+                effort.rounds, binary.name
+            ));
+            resident.add(index, settled);
+        }
+    }
+    report.figures.extend(resident.figures());
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! ready; the size of the binary.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,9 +10,9 @@ use anyhow::{Result, bail};
 use support::process::Process;
 
 use crate::data::{Services, write_manifest};
-use crate::report::{Figure, Report};
+use crate::report::{Quantity, Report};
 use crate::servers::{ONE_CORE, Server, Source};
-use crate::{Effort, print_line};
+use crate::{Binary, Effort, print_line};
 
 /// Ten thousand services with ten endpoints each.
 const SERVICES: Services = Services {
@@ -25,18 +26,30 @@ const SERVICES: Services = Services {
 const SETTLED: Duration = Duration::from_secs(2);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Starts the server once for each round.
+/// Measurements of one start: seconds, and resident memory in MiB.
+struct Start {
+    /// Time from start to ready.
+    ready: f64,
+    /// When the memory is stable.
+    first: f64,
+    /// When it is stable after a reload.
+    again: f64,
+    /// The largest value.
+    peak: f64,
+}
+
+/// Starts the server of each binary once for each round.
 ///
 /// # Errors
 ///
 /// If the server does not become ready, or does not reload its file.
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
-    let size = fs::metadata(&effort.ours().path)?.len();
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let size = size as f64 / MIB;
-    report
-        .figures
-        .push(Figure::new("release binary, stripped", vec![size], "MiB").at_most(15.0));
+    let mut size = Quantity::new("release binary, stripped", "MiB", effort.binaries);
+    for (index, binary) in effort.binaries.iter().enumerate() {
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        size.add(index, fs::metadata(&binary.path)?.len() as f64 / MIB);
+    }
+    report.figures.extend(size.figures());
 
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
@@ -46,37 +59,52 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         "memory: {endpoints} endpoint mirrors of {} services",
         SERVICES.count
     ));
-    let (mut first, mut again, mut peak, mut ready) = (vec![], vec![], vec![], vec![]);
+    let quantity = |what: &str, unit| {
+        let name = format!("100,000 endpoint mirrors: {what}");
+        Quantity::new(&name, unit, effort.binaries)
+    };
+    let mut first = quantity("resident, settled", "MiB").at_most(64.0);
+    let mut again = quantity("resident, after a reload", "MiB").at_most(64.0);
+    let mut peak = quantity("resident, peak", "MiB");
+    let mut ready = quantity("from start to ready", "s");
     for round in 1..=effort.rounds {
-        let source = Source::File(&manifest);
-        let (mut server, took) = Server::start_global_dns(source, ONE_CORE, &["--log-level=info"])?;
-        ready.push(took.as_secs_f64());
-        first.push(stable_memory(&server.process)?);
-        File::options()
-            .append(true)
-            .open(&manifest)?
-            .set_modified(SystemTime::now())?;
-        server.process.wait_for("the reload of the file", |log| {
-            log.text().contains("Reloaded files").then_some(())
-        })?;
-        again.push(stable_memory(&server.process)?);
-        peak.push(resident(&server.process, "VmHWM")?);
-        let all = [&ready, &first, &again, &peak].map(|values| values[values.len() - 1]);
-        let [ready, first, again, peak] = all;
-        print_line(&format!(
-            "memory: round {round} of {}: ready after {ready:.2} s; {first:.1} MiB, {again:.1} MiB after a reload, \
-             {peak:.1} MiB at the peak",
-            effort.rounds
-        ));
+        for (index, binary) in effort.binaries.iter().enumerate() {
+            let start = start(binary, &manifest)?;
+            print_line(&format!(
+                "memory: round {round} of {}, {}: ready after {:.2} s; {:.1} MiB, {:.1} MiB after a reload, {:.1} MiB at the \
+                 peak",
+                effort.rounds, binary.name, start.ready, start.first, start.again, start.peak
+            ));
+            first.add(index, start.first);
+            again.add(index, start.again);
+            peak.add(index, start.peak);
+            ready.add(index, start.ready);
+        }
     }
-    let all = "100,000 endpoint mirrors";
-    report.figures.extend([
-        Figure::new(&format!("{all}: resident, settled"), first, "MiB").at_most(64.0),
-        Figure::new(&format!("{all}: resident, after a reload"), again, "MiB").at_most(64.0),
-        Figure::new(&format!("{all}: resident, peak"), peak, "MiB"),
-        Figure::new(&format!("{all}: from start to ready"), ready, "s"),
-    ]);
+    let all = [first, again, peak, ready].into_iter();
+    report.figures.extend(all.flat_map(Quantity::figures));
     Ok(())
+}
+
+/// Starts a server, and lets it reload the file.
+fn start(binary: &Binary, manifest: &Path) -> Result<Start> {
+    let source = Source::File(manifest);
+    let (mut server, ready) =
+        Server::start_binary(binary, source, ONE_CORE, &["--log-level=info"])?;
+    let first = stable_memory(&server.process)?;
+    File::options()
+        .append(true)
+        .open(manifest)?
+        .set_modified(SystemTime::now())?;
+    server.process.wait_for("the reload of the file", |log| {
+        log.text().contains("Reloaded files").then_some(())
+    })?;
+    Ok(Start {
+        ready: ready.as_secs_f64(),
+        first,
+        again: stable_memory(&server.process)?,
+        peak: resident(&server.process, "VmHWM")?,
+    })
 }
 
 /// Waits until resident memory is stable, and returns it in MiB.

@@ -1,19 +1,19 @@
 //! Resident memory on a real API server, with endpoint mirrors that have one slice each: stable, and during relists.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use support::cluster::Cluster;
 use support::process::Process;
-use support::watches::WATCHES;
 
 use crate::data::Services;
 use crate::memory::{resident, stable_memory};
 use crate::processes::{ANY, reset_peak, start, wait_until_ready};
-use crate::report::{Figure, Report};
+use crate::report::{Quantity, Report};
 use crate::start::{objects_to_write, our_command, write_namespaces};
 use crate::stored::store;
-use crate::{Effort, print_line};
+use crate::{Binary, Effort, print_line};
 
 /// Endpoints of a service in all clusters together.
 const ENDPOINTS: usize = 10;
@@ -24,7 +24,19 @@ const RELIST: &str = "--relist=10s";
 /// Log level that prints a line for each list.
 const LOG_LEVEL: &str = "warn,global_dns::source=debug";
 
-/// Starts the server once for each round, on an API server with this number of endpoint mirrors.
+/// Measurements of one start: seconds, and resident memory in MiB.
+struct Start {
+    /// Time from start to ready.
+    ready: f64,
+    /// When the memory is stable.
+    settled: f64,
+    /// The largest value during relists.
+    peak: f64,
+    /// After relists.
+    after: f64,
+}
+
+/// Starts the server of each binary once for each round, on an API server with this number of endpoint mirrors.
 ///
 /// # Errors
 ///
@@ -47,52 +59,65 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
     };
     write_namespaces(&cluster)?;
     store(cluster.etcd(), objects_to_write(&services, folder)?)?;
-    let (mut ready, mut settled, mut peak, mut after) = (vec![], vec![], vec![], vec![]);
-    for round in 1..=effort.rounds {
-        let (mut command, _, page) =
-            our_command(&effort.ours().path, ANY, &cluster.kubeconfig, LOG_LEVEL)?;
-        command.arg(RELIST);
-        let began = Instant::now();
-        let mut process = start("global-dns", command)?;
-        wait_until_ready(&mut process, page)?;
-        ready.push(began.elapsed().as_secs_f64());
-        settled.push(stable_memory(&process)?);
-        reset_peak(&process)?;
-        let lists = |process: &Process| process.log().text().matches("Listed").count();
-        let before = lists(&process);
-        let began = Instant::now();
-        // Each watch is listed once before the peak is read.
-        while lists(&process) < before + WATCHES.len() {
-            ensure!(
-                began.elapsed().as_secs() < 300,
-                "not all watches were relisted in time"
-            );
-            std::thread::sleep(std::time::Duration::from_millis(200));
+    let quantity = |what: &str, unit| {
+        let name = format!("{mirrors} endpoint mirrors with a slice each: {what}");
+        Quantity::new(&name, unit, effort.binaries)
+    };
+    let with_goal = |quantity: Quantity, most| {
+        if mirrors == ALL {
+            quantity.at_most(most)
+        } else {
+            quantity
         }
-        peak.push(resident(&process, "VmHWM")?);
-        after.push(resident(&process, "VmRSS")?);
-        let all = [&ready, &settled, &peak, &after].map(|values| values[values.len() - 1]);
-        let [ready, settled, peak, after] = all;
-        print_line(&format!(
-            "mirrors: round {round} of {}: ready after {ready:.2} s; {settled:.1} MiB, {peak:.1} MiB at the peak of \
-             relists, {after:.1} MiB after them",
-            effort.rounds
-        ));
+    };
+    let mut ready = quantity("from start to ready", "s");
+    let mut settled = with_goal(quantity("resident, settled", "MiB"), 66.0);
+    let mut peak = with_goal(quantity("resident, during relists", "MiB"), 90.0);
+    let mut after = quantity("resident, after relists", "MiB");
+    for round in 1..=effort.rounds {
+        for (index, binary) in effort.binaries.iter().enumerate() {
+            let start = start_and_relist(binary, &cluster)?;
+            print_line(&format!(
+                "mirrors: round {round} of {}, {}: ready after {:.2} s; {:.1} MiB, {:.1} MiB at the peak of relists, {:.1} MiB \
+                 after them",
+                effort.rounds, binary.name, start.ready, start.settled, start.peak, start.after
+            ));
+            ready.add(index, start.ready);
+            settled.add(index, start.settled);
+            peak.add(index, start.peak);
+            after.add(index, start.after);
+        }
     }
-    let name = |what: &str| format!("{mirrors} endpoint mirrors with a slice each: {what}");
-    let is_all = mirrors == ALL;
-    let goal = |figure: Figure, most: f64| if is_all { figure.at_most(most) } else { figure };
-    report.figures.extend([
-        Figure::new(&name("from start to ready"), ready, "s"),
-        goal(
-            Figure::new(&name("resident, settled"), settled, "MiB"),
-            64.0,
-        ),
-        goal(
-            Figure::new(&name("resident, during relists"), peak, "MiB"),
-            80.0,
-        ),
-        Figure::new(&name("resident, after relists"), after, "MiB"),
-    ]);
+    let all = [ready, settled, peak, after].into_iter();
+    report.figures.extend(all.flat_map(Quantity::figures));
     Ok(())
+}
+
+/// Starts a server, and waits until it has listed each watch again.
+fn start_and_relist(binary: &Binary, cluster: &Cluster) -> Result<Start> {
+    let (mut command, _, page) = our_command(&binary.path, ANY, &cluster.kubeconfig, LOG_LEVEL)?;
+    command.arg(RELIST);
+    let began = Instant::now();
+    let mut process = start(binary.name, command)?;
+    wait_until_ready(&mut process, page)?;
+    let ready = began.elapsed().as_secs_f64();
+    let lists = |process: &Process| process.log().text().matches("Listed").count();
+    // Other revisions have another number of watches. Each watch has been listed, most of them once.
+    let watches = lists(&process);
+    let settled = stable_memory(&process)?;
+    reset_peak(&process)?;
+    let (before, began) = (lists(&process), Instant::now());
+    while lists(&process) < before + watches {
+        ensure!(
+            began.elapsed().as_secs() < 300,
+            "not all watches were relisted in time"
+        );
+        thread::sleep(Duration::from_millis(200));
+    }
+    Ok(Start {
+        ready,
+        settled,
+        peak: resident(&process, "VmHWM")?,
+        after: resident(&process, "VmRSS")?,
+    })
 }

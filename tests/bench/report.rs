@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use crate::load::{Latency, Round};
-use crate::print_line;
 use crate::servers::{COREDNS, FLOOR, OURS};
+use crate::{Binary, print_line};
 
 mod chart;
 
@@ -31,6 +31,21 @@ pub(crate) struct Figure {
     value: Spread,
     unit: &'static str,
     goal: Option<(Bound, f64)>,
+}
+
+/// A quantity that the same rounds measure of each binary of global-dns. It becomes a figure for each binary, and one for
+/// the ratio to each other revision.
+#[derive(Debug)]
+pub(crate) struct Quantity {
+    name: String,
+    unit: &'static str,
+    binaries: &'static [Binary],
+    /// The values of the rounds, for each binary.
+    values: Vec<Vec<f64>>,
+    /// The goal of this source's binary.
+    limit: Option<f64>,
+    /// The goal of the ratio to the first other revision.
+    ratio_limit: Option<f64>,
 }
 
 /// Rounds by kind of question and server, in the order of their first round.
@@ -181,6 +196,65 @@ impl Figure {
     pub(crate) fn at_least(mut self, limit: f64) -> Self {
         self.goal = Some((Bound::AtLeast, limit));
         self
+    }
+}
+
+// === impl Quantity ===
+
+impl Quantity {
+    pub(crate) fn new(name: &str, unit: &'static str, binaries: &'static [Binary]) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            binaries,
+            values: vec![vec![]; binaries.len()],
+            limit: None,
+            ratio_limit: None,
+        }
+    }
+
+    /// Sets the goal of this source's binary: the maximum of the median.
+    pub(crate) fn at_most(self, limit: f64) -> Self {
+        Self {
+            limit: Some(limit),
+            ..self
+        }
+    }
+
+    /// Sets the goal of the ratio to the first other revision: its maximum.
+    pub(crate) fn ratio_at_most(self, limit: f64) -> Self {
+        Self {
+            ratio_limit: Some(limit),
+            ..self
+        }
+    }
+
+    /// Adds the value of one round for the binary with this index.
+    pub(crate) fn add(&mut self, binary: usize, value: f64) {
+        self.values[binary].push(value);
+    }
+
+    /// Returns the figures of all binaries, at least one round after [`new`](Self::new).
+    pub(crate) fn figures(self) -> Vec<Figure> {
+        let figure = |name: &str, values: &[f64], unit, limit| Figure {
+            goal: limit,
+            ..Figure::new(name, values.to_vec(), unit)
+        };
+        let at_most = |limit: Option<f64>| limit.map(|limit| (Bound::AtMost, limit));
+        let mut figures = Vec::new();
+        for (index, (binary, values)) in self.binaries.iter().zip(&self.values).enumerate() {
+            if index == 0 {
+                figures.push(figure(&self.name, values, self.unit, at_most(self.limit)));
+                continue;
+            }
+            let name = format!("{}: {}", self.name, binary.name);
+            figures.push(figure(&name, values, self.unit, None));
+            let name = format!("{}: {} ÷ {}", self.name, self.binaries[0].name, binary.name);
+            let ratio = median(&self.values[0]) / median(values);
+            let limit = self.ratio_limit.filter(|_| index == 1);
+            figures.push(figure(&name, &[ratio], "×", at_most(limit)));
+        }
+        figures
     }
 }
 

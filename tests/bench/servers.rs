@@ -169,10 +169,8 @@ impl Served {
     ) -> Result<Vec<Server>> {
         let source = Source::File(&self.manifest);
         let ours = binaries.iter().map(|binary| {
-            let address = free_address();
-            let flags = &["--log-level=warn"];
-            let started = Server::start_at(binary, address, address, source, share, flags);
-            Ok(started?.0)
+            let (server, _) = Server::start_binary(binary, source, share, &["--log-level=warn"])?;
+            Ok(server)
         });
         let others = others
             .iter()
@@ -194,8 +192,22 @@ impl Server {
         share: Share,
         flags: &[&str],
     ) -> Result<(Self, Duration)> {
+        Self::start_binary(&Binary::ours()?, source, share, flags)
+    }
+
+    /// The same with a binary of global-dns.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready.
+    pub(crate) fn start_binary(
+        binary: &Binary,
+        source: Source<'_>,
+        share: Share,
+        flags: &[&str],
+    ) -> Result<(Self, Duration)> {
         let address = free_address();
-        Self::start_at(&Binary::ours()?, address, address, source, share, flags)
+        Self::start_at(binary, address, address, source, share, flags)
     }
 
     /// The same with a listener on every IPv4 address. Queries go to loopback.

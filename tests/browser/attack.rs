@@ -45,10 +45,13 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
         "steps": [{"clusters": "east", "state": "alive"}, {"clusters": "*", "state": "dead"}]});
     table["services"][0]["awaited"] = json!(["north"]);
     let mut status = server.api("/api/v1/status");
+    let problem = json!({"kind": "kind", "level": "warning", "count": 1, "text": "a problem", "hint": "a hint",
+        "anchor": "problems.html#kind"});
     status["problems"] = json!(["a problem"]);
+    status["problemRows"] = json!([problem]);
     let mut explanation = server.api("/api/v1/explain?name=db.prod.global");
-    explanation["problems"] =
-        json!([{"kind": "kind", "subject": "prod/db", "detail": "a conflict"}]);
+    explanation["problems"] = json!([{"kind": "kind", "subject": "prod/db", "sentence": "a kind", "detail": "a conflict",
+            "hint": "a hint", "anchor": "problems.html#kind"}]);
     explanation["nearest"] = json!(["cache.prod.global."]);
     explanation["notes"] = json!(["a note"]);
     let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "endpoint-added", "namespace": "prod",

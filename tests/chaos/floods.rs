@@ -22,8 +22,8 @@
 
 mod connection_limits;
 mod handshakes;
-mod harness;
-mod honest;
+pub mod harness;
+pub mod honest;
 mod http2;
 mod memory;
 mod quic;

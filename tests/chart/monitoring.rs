@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
+use global_dns::model::ROWS;
 use global_dns::report::EndpointState;
 use serde_json::{Value, json};
 use support::certificates::{Identity, issue_valid};
@@ -178,6 +179,36 @@ fn contested_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
         let alerts = expressions(values)?;
         ensure!(alerts.contains_key(OWN) == has_own, "{ignored}");
         ensure!(others(&alerts)? == kinds, "{ignored}: {alerts:?}");
+    }
+    Ok(())
+}
+
+/// The alerts about a kind of problem refer to its section of the manual.
+#[test]
+#[ignore = "needs Helm"]
+fn alerts_about_problems_refer_to_the_manual() -> Result<()> {
+    let urls = |manual: &str| {
+        let values = with(json!({
+            "prometheusRule": {"enabled": true, "manualUrl": manual},
+            "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
+        }));
+        let rendered = template(&values)?;
+        let groups = rendered.only("PrometheusRule")?["spec"]["groups"].clone();
+        let rules = groups[0]["rules"].as_array().context("no rules")?.iter();
+        let urls = rules.filter_map(|rule| rule["annotations"]["runbook_url"].as_str());
+        anyhow::Ok(urls.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let (anchors, hosted) = (urls("")?, urls("https://docs.example.com/dns/")?);
+    ensure!(anchors.len() == 13, "{anchors:?}");
+    let kinds = ROWS.map(|row| row.kind.anchor());
+    for (anchor, url) in anchors.iter().zip(hosted) {
+        let label =
+            ["kind", "reason"].map(|label| format!("problems.html#{{{{ $labels.{label} }}}}"));
+        ensure!(kinds.contains(anchor) || label.contains(anchor), "{anchor}");
+        ensure!(
+            url == format!("https://docs.example.com/dns/{anchor}"),
+            "{url}"
+        );
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use support::wire::{Transport, exchange, read_datagram};
 
 use super::markers::{self, Visible};
 use super::questions::{ALL_TYPES, Name, USUAL_TYPES, Vocabulary};
-use super::settings::{self, COMMON};
+use super::settings::{self, Setting};
 use super::world::{Event, World};
 
 /// Number of changes in a world.
@@ -34,6 +34,8 @@ const UNTOUCHED: usize = 6;
 const SAMPLE: usize = 40;
 /// Number of queries that wait for their replies.
 const WINDOW: usize = 48;
+/// Time in which a server writes its snapshot after a change.
+const SNAPSHOT_WRITTEN: Duration = Duration::from_secs(7);
 /// Time after which a query is sent again.
 const RESEND: Duration = Duration::from_secs(1);
 /// A response code.
@@ -90,6 +92,17 @@ impl Program {
         }
     }
 
+    /// Starts the server. `snapshot` is the file of its snapshot, if the setting has one.
+    fn start(&self, setting: &Setting, kubeconfig: &Path, snapshot: &Path) -> Server {
+        let snapshot = format!("--snapshot={}", snapshot.display());
+        let mut flags: Vec<&str> = setting.all_flags();
+        flags.extend(setting.restarts.then_some(&*snapshot));
+        flags.extend(self.flag);
+        let server = Server::of_program(&self.path, kubeconfig, &flags);
+        server.wait_until_ready();
+        server
+    }
+
     /// Adds a flag that the other side does not have.
     pub fn with_flag(self, flag: &'static str) -> Self {
         Self {
@@ -122,15 +135,12 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     let mut vocabulary = Vocabulary::new();
     first.iter().for_each(|object| vocabulary.add(object));
     let api_server = StandIn::start(Behavior::Normal, &first)?;
-    let flags: Vec<&str> = [COMMON, setting.flags].concat();
-    let sides = [one, other].map(|program| {
-        let flags: Vec<&str> = flags.iter().copied().chain(program.flag).collect();
-        let server = Server::of_program(&program.path, &api_server.kubeconfig, &flags);
-        (program, server)
-    });
-    for (_, server) in &sides {
-        server.wait_until_ready();
-    }
+    let folder = tempfile::tempdir()?;
+    let start = |side: usize, program: &Program| {
+        let snapshot = folder.path().join(side.to_string());
+        program.start(&setting, &api_server.kubeconfig, &snapshot)
+    };
+    let sides = [(0, one), (1, other)].map(|(side, program)| (program, start(side, program)));
     let servers = sides.each_ref().map(|(_, server)| server.dns);
     step += 1;
     let visible = Visible::find(&servers, step, || put_markers(&api_server, step));
@@ -146,10 +156,20 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     let has_imports = setting.reads_imports();
     let result = (|| {
         pair.compare(&vocabulary, vocabulary.names(has_imports), ALL_TYPES)?;
-        for _ in 0..STEPS {
-            let burst = match setting.has_memory {
-                true => 1,
-                false => pair.random.u32(1..=BURST),
+        for number in 0..STEPS {
+            if setting.restarts && number == STEPS / 2 {
+                thread::sleep(SNAPSHOT_WRITTEN);
+                api_server.set_behavior(Behavior::InternalErrors);
+                for (side, (program, server)) in pair.sides.iter_mut().enumerate() {
+                    *server = start(side, program);
+                }
+                pair.compare(&vocabulary, vocabulary.names(has_imports), USUAL_TYPES)?;
+                api_server.set_behavior(Behavior::Normal);
+            }
+            let burst = if setting.has_memory {
+                1
+            } else {
+                pair.random.u32(1..=BURST)
             };
             let events: Vec<Event> = (0..burst).flat_map(|_| world.change()).collect();
             let mut touched = Vocabulary::new();
@@ -181,6 +201,7 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     result
         .map(|()| pair.outcome)
         .map_err(|error: anyhow::Error| {
+            let flags = setting.all_flags();
             let mut text = format!("world {seed} with {flags:?}, step {step}, after these events:");
             for event in history.iter().rev().take(3).rev() {
                 let _ = write!(text, "\n  {event:?}");

@@ -9,13 +9,13 @@ pub struct Setting {
     /// Whether an answer depends on earlier answers: orders and gates. Then each event is compared before the next one,
     /// because a server may apply several events at once.
     pub has_memory: bool,
+    /// Whether both servers have a snapshot, and restart once while the API server fails.
+    pub restarts: bool,
 }
 
-/// Flags of every setting. The order of records is stable, so that a part of them is the same part. Held lists would only
-/// delay the comparison.
-pub const COMMON: &[&str] = &[
+/// Flags of every setting. The order of records is stable, so that a part of them is the same part.
+const COMMON: &[&str] = &[
     "--order=stable",
-    "--shrink-guard=off",
     "--ns-address=192.0.2.53,2001:db8::53",
     "--log-level=warn,global_dns::app=info,global_dns::server=info",
 ];
@@ -77,19 +77,25 @@ const SETTINGS: &[Setting] = &[
         "--alias=db.prod=web.shop+db-0.prod",
         "--alias=all.prod=db.shop+db.db",
     ]),
+    plain(&["--shrink-guard=90", "--gateway-down=exclude"]),
+    Setting {
+        restarts: true,
+        ..plain(&["--gateway-down=include", "--default-namespace=prod"])
+    },
 ];
 
 const fn plain(flags: &'static [&'static str]) -> Setting {
     Setting {
         flags,
         has_memory: false,
+        restarts: false,
     }
 }
 
 const fn ordered(flags: &'static [&'static str]) -> Setting {
     Setting {
-        flags,
         has_memory: true,
+        ..plain(flags)
     }
 }
 
@@ -111,6 +117,15 @@ pub fn seeds_of_the_defaults() -> impl Iterator<Item = u64> {
 // === impl Setting ===
 
 impl Setting {
+    /// Returns the flags of a server. Held lists delay the comparison, so the guard is off unless the setting has it.
+    pub fn all_flags(&self) -> Vec<&'static str> {
+        let mut own = self.flags.iter();
+        let is_guarded = own.any(|flag| flag.starts_with("--shrink-guard="));
+        let guard = (!is_guarded).then_some("--shrink-guard=off");
+        let common = COMMON.iter().chain(self.flags);
+        common.copied().chain(guard).collect()
+    }
+
     /// Returns the flags that a server lacks, by the text of its `--help`.
     pub fn unknown_to(&self, help: &str) -> BTreeSet<&'static str> {
         let known: BTreeSet<&str> = help.split_whitespace().collect();

@@ -150,15 +150,16 @@ fn wait_for_held_list(server: &Server, services: usize) -> Result<std::time::Ins
     })?;
     let held = std::time::Instant::now();
     let Page { status, body: text } = server.readyz()?;
-    let expected = format!("Services: a list that would leave 0 of {services} services is held");
+    let expected = format!("List is held: Services: it would leave 0 of {services} services");
     ensure!(
         status == 200 && text.contains(&expected),
         "{status}: {text}"
     );
     eventually("the warning", ANSWER_TIMEOUT, || {
         let is_warning = |fields: &Value| {
-            let is_empty_list = fields["feed"] == "Services" && fields["left"] == 0;
-            is_empty_list && fields["services"] == services
+            let detail = fields["detail"].as_str().unwrap_or_default();
+            let is_empty_list = detail.contains(&format!("leave 0 of {services} services"));
+            is_empty_list && fields["problem"] == "list-held" && fields["subject"] == "Services"
         };
         server.log.find(is_warning).context("it is not in the log")
     })?;

@@ -180,10 +180,7 @@ impl Replicas<'_> {
         observers[1].wait_for(&before, ANSWER_TIMEOUT)?;
         self.node.block_api_server()?;
         eventually("the warning about the failed watch", TIMEOUT, || {
-            let is_loss = |event: &Value| {
-                let message = event["message"].as_str().unwrap_or_default();
-                message.starts_with("Watch failed")
-            };
+            let is_loss = |event: &Value| event["problem"] == "source-failed";
             second.log.find(is_loss).context("it is not in the log")
         })?;
         let extra = extra_endpoint_mirror()?;

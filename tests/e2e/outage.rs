@@ -187,11 +187,7 @@ fn observe_silence(cluster: &mut Cluster, server: &Server) -> Result<()> {
     let silent = Instant::now();
     cluster.freeze_api_server()?;
     let (detected, warning) = eventually("the warning about the failed watch", DETECTION, || {
-        let is_warning = |line: &Value| {
-            line["message"]
-                .as_str()
-                .is_some_and(|text| text.starts_with("Watch failed"))
-        };
+        let is_warning = |line: &Value| line["problem"] == "source-failed";
         let warning = server
             .log
             .find(is_warning)

@@ -1,10 +1,12 @@
 //! Architecture rules, checked in the source text: dependencies between modules and files, and pure modules. The modules below
-//! check the users of outside crates and the layout of the repository.
+//! check circles, the users of outside crates, the layout of the repository and the names of types.
 
 mod circles;
 mod crates;
 mod layout;
 mod source;
+mod tour;
+mod types;
 
 use std::collections::BTreeSet;
 

@@ -4,8 +4,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+pub use quinn::ConnectionError;
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{Connection, ConnectionError, Endpoint, ReadToEndError, RecvStream, SendStream};
+use quinn::{Connection, Endpoint, ReadToEndError, RecvStream, SendStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 

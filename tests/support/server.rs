@@ -220,9 +220,8 @@ impl Server {
     pub fn write_invalid(&self, text: &str) -> String {
         let mark = self.log.mark();
         std::fs::write(&self.file, text).unwrap();
-        let message = "Cannot load the files; serving the last table";
-        let fields = self.log.wait(mark, message);
-        fields["error"].as_str().unwrap().to_owned()
+        let fields = self.log.wait(mark, "Source of objects fails");
+        fields["detail"].as_str().unwrap().to_owned()
     }
 
     // === Queries ===

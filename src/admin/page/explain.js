@@ -71,9 +71,10 @@ function parts(explanation, context) {
     answers(explanation),
     endpointList("Returned endpoints", returned),
     endpointList("Left out", omitted, true),
-    list("Problems", explanation.problems, ({ kind, subject, detail }) => [
+    list("Problems", explanation.problems, ({ sentence, subject, detail, hint, anchor }) => [
       element("code", {}, subject),
-      element("p", {}, element("b", {}, kind), " ", detail),
+      element("p", {}, element("b", {}, sentence), detail && `: ${detail}`),
+      element("p", { class: "fine" }, `${hint} `, element("code", {}, anchor)),
     ]),
   ].filter((part) => part !== undefined);
 }

@@ -20,8 +20,8 @@ export function showStatus(status) {
   byId("generation").title = status.serial ? `Serial ${status.serial}` : "";
   setText(byId("age"), status.generation === null ? "–" : duration(status.tableAgeSeconds));
   showRate(status.queries);
-  showProblems(status.problems);
-  document.title = `${status.problems.length ? `(${status.problems.length}) ` : ""}${status.cluster} – global-dns`;
+  showProblems(status.problemRows);
+  document.title = `${status.problemRows.length ? `(${status.problemRows.length}) ` : ""}${status.cluster} – global-dns`;
 }
 
 /** Shows the state of the server, or of the connection to it. */
@@ -50,14 +50,15 @@ function showRate(queries) {
   area.setAttribute("d", `M${x(0)} 24L${line}L120 24z`);
 }
 
-/** Shows a line for each problem. */
+/** Shows a line for each problem: its text, what to do, and the section of the manual, which may be hosted anywhere. */
 export function showProblems(problems) {
   const text = JSON.stringify(problems);
   if (text === shownProblems) return;
   shownProblems = text;
   const section = byId("problems");
   section.hidden = problems.length === 0;
-  const row = (problem) => element("li", {}, icon("warning"), element("span", {}, problem));
+  const row = ({ text, hint, anchor }) =>
+    element("li", {}, icon("warning"), element("span", {}, text, hint && element("small", {}, ` ${hint} `, element("code", {}, anchor))));
   section.firstChild.replaceChildren(...problems.map(row));
-  announce(problems.length ? `Problems: ${problems.join("; ")}` : "No problems");
+  announce(problems.length ? `Problems: ${problems.map(({ text }) => text).join("; ")}` : "No problems");
 }

@@ -45,8 +45,8 @@ function setLink(link) {
   document.body.dataset.link = link;
   showState(link === "live" ? status.state : link);
   if (link === "lost" && status) {
-    const since = `Disconnected since ${timeOf(lastResponse)}. This is the last known state.`;
-    showProblems([since, ...status.problems]);
+    const text = `Disconnected since ${timeOf(lastResponse)}. This is the last known state.`;
+    showProblems([{ text }, ...status.problemRows]);
   }
   map.setBlank(describeBlank);
 }

@@ -11,7 +11,7 @@ use crate::check::objects::{
     Link, PROBE_SERVICES, SERVICE_MIRRORS, UNWATCHED_OBJECTS, link, linkerd_version, mirror_ports,
     mirror_slice, unwatched_object,
 };
-use crate::check::permissions::{ApiServer, Permission, Review, needed, not_needed};
+use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::log::error_chain;
@@ -58,7 +58,7 @@ async fn gather(
         unwatched_objects(cluster, namespaces),
         find_namespaces(cluster, named_namespaces(source, model)),
     );
-    let api = ApiServer::Reached {
+    let api = ApiServerStatus::Reached {
         version,
         needed,
         not_needed,
@@ -156,7 +156,7 @@ fn parse_links(links: Result<Option<Vec<String>>, String>) -> Fact<Vec<Link>> {
 fn unreachable(why: String) -> SourceFacts {
     let reason = || NotChecked::consequence("cannot reach the API server");
     SourceFacts {
-        api: Ok(ApiServer::Unreachable(why)),
+        api: Ok(ApiServerStatus::Unreachable(why)),
         table: Err(reason()),
         mirror_slices: Err(reason()),
         links: Err(reason()),

@@ -14,7 +14,7 @@ use super::name_servers::CACHED;
 use crate::check::dns::{QueryResult, no_server};
 use crate::check::dns_client::{ClientTransport, Recursion, query};
 use crate::check::end_to_end::{
-    Connection, EndToEnd, Question, ResolverReply, Target, question_of, smallest, targets,
+    ConnectionAttempt, EndToEnd, Question, ResolverReply, Target, question_of, smallest, targets,
 };
 use crate::check::resolv_conf::ResolvConf;
 use crate::check::{Fact, NotChecked};
@@ -149,7 +149,7 @@ impl Request<'_> {
     }
 
     /// Connects to the answered addresses.
-    async fn connect(&self, path: &EndToEnd) -> Fact<Vec<Connection>> {
+    async fn connect(&self, path: &EndToEnd) -> Fact<Vec<ConnectionAttempt>> {
         let table = self.objects()?;
         let answered = path.answered();
         if answered.is_empty() {
@@ -189,7 +189,7 @@ async fn resolve_by_any(servers: &[SocketAddr], name: &str, rtype: RecordType) -
     let mut last = Err("there is no name server".to_owned());
     for server in servers {
         last = resolve(*server, name, rtype).await;
-        let is_final = |reply: &crate::check::dns::Reply| {
+        let is_final = |reply: &crate::check::dns::ReplySummary| {
             [Rcode::NOERROR, Rcode::NXDOMAIN].contains(&reply.rcode)
         };
         if last.as_ref().is_ok_and(is_final) {
@@ -200,7 +200,7 @@ async fn resolve_by_any(servers: &[SocketAddr], name: &str, rtype: RecordType) -
 }
 
 /// Connects to a target. The time does not include the wait for a proxy that closes the connection.
-async fn connect(target: Target) -> Connection {
+async fn connect(target: Target) -> ConnectionAttempt {
     let started = Instant::now();
     let result = match timeout(CONNECT_TIMEOUT, TcpStream::connect(target.address)).await {
         Ok(Ok(stream)) => {
@@ -213,7 +213,7 @@ async fn connect(target: Target) -> Connection {
             CONNECT_TIMEOUT.as_secs()
         )),
     };
-    Connection { target, result }
+    ConnectionAttempt { target, result }
 }
 
 /// Waits until a new connection has stayed open for a while, or the server sends something.

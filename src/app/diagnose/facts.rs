@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
-use crate::check::permissions::ApiServer;
+use crate::check::permissions::ApiServerStatus;
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::model::Namespace;
@@ -12,7 +12,7 @@ use crate::table::publish::Reader;
 
 /// The facts from the API server or the files.
 pub(super) struct SourceFacts {
-    pub(super) api: Fact<ApiServer>,
+    pub(super) api: Fact<ApiServerStatus>,
     pub(super) table: Fact<Table>,
     pub(super) mirror_slices: Fact<Vec<MirrorSlice>>,
     pub(super) links: Fact<Vec<Link>>,

@@ -7,16 +7,16 @@ use crate::testing::{endpoint, mirror, table, zones};
 const SERVER: &str = "10.96.0.53:53";
 const RESOLVER: &str = "10.96.0.10:53";
 
-fn soa(mname: &str) -> Soa {
-    Soa {
+fn soa(mname: &str) -> SoaFields {
+    SoaFields {
         names: [mname.to_owned(), "hostmaster.global.".to_owned()],
         serial: 1_790_000_000,
         timers: [7200, 1800, 86400, 5],
     }
 }
 
-fn reply(soa: Soa) -> Reply {
-    Reply {
+fn reply(soa: SoaFields) -> ReplySummary {
+    ReplySummary {
         rcode: Rcode::NOERROR,
         authoritative: true,
         soa: Some(soa),
@@ -24,8 +24,8 @@ fn reply(soa: Soa) -> Reply {
     }
 }
 
-fn code(rcode: Rcode) -> Reply {
-    Reply {
+fn code(rcode: Rcode) -> ReplySummary {
+    ReplySummary {
         rcode,
         authoritative: false,
         soa: None,
@@ -33,14 +33,14 @@ fn code(rcode: Rcode) -> Reply {
     }
 }
 
-fn records(records: &[&str]) -> Reply {
-    Reply {
+fn records(records: &[&str]) -> ReplySummary {
+    ReplySummary {
         records: records.iter().map(|one| (*one).to_owned()).collect(),
         ..code(Rcode::NOERROR)
     }
 }
 
-fn ours() -> Soa {
+fn ours() -> SoaFields {
     soa("ns.dns.global.")
 }
 
@@ -63,7 +63,7 @@ fn through() -> ResolverReplies {
     }
 }
 
-fn sample(direct: Reply, through: Reply) -> Sample {
+fn sample(direct: ReplySummary, through: ReplySummary) -> Sample {
     Sample {
         question: "db.prod.global. A".to_owned(),
         server: Ok(direct),
@@ -125,7 +125,7 @@ fn faulty_server_is_red() {
     let silent = || Err("no reply".to_owned());
     let mut other_timers = ours();
     other_timers.timers[3] = 30;
-    let not_authoritative = Reply {
+    let not_authoritative = ReplySummary {
         authoritative: false,
         ..reply(ours())
     };

@@ -5,7 +5,7 @@ use crate::testing::{endpoint, gateway, mirror, service_mirror, table, zones};
 use crate::zone::Name;
 
 fn code(rcode: Rcode) -> QueryResult {
-    Ok(Reply {
+    Ok(ReplySummary {
         rcode,
         authoritative: false,
         soa: None,
@@ -157,7 +157,7 @@ fn wrong_answer_of_the_clusters_dns_has_its_own_reason() {
 fn forwarded_zone_without_the_name_is_red() {
     let mut way = with_answer(code(Rcode::NXDOMAIN));
     let mut soa = code(Rcode::NOERROR).unwrap();
-    soa.soa = Some(crate::check::dns::Soa {
+    soa.soa = Some(crate::check::dns::SoaFields {
         names: ["ns.dns.global.", "hostmaster.global."].map(str::to_owned),
         serial: 1,
         timers: [1; 4],

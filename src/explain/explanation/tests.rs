@@ -156,7 +156,7 @@ fn explanation_has_the_result_of_the_answer() {
         now.is_expired = true;
         let expired = explain(&zones, &now, &SERVER, &name).unwrap();
         let refused = explained.answers[0].result == "REFUSED";
-        assert_eq!(expired.notes != explained.notes, !refused, "{name}");
+        assert_eq!(expired.problems != explained.problems, !refused, "{name}");
         for report in &expired.answers {
             let result = if refused { "REFUSED" } else { "SERVFAIL" };
             assert_eq!(report.result, result, "{name}");

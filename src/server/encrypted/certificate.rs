@@ -5,7 +5,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 use rustls::crypto::ring;
@@ -19,7 +18,9 @@ use x509_cert::der::Decode as _;
 
 use crate::clock::unix_seconds;
 use crate::log::error_chain;
+use crate::model::{Problem, ProblemKind};
 use crate::server::file_change::{FileContent, POLL_INTERVAL, read_content, wait_for_change};
+use crate::source::log_problem;
 
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
 /// Automatic renewal usually happens when a third is left, so it has failed by then.
@@ -67,8 +68,6 @@ pub enum CertificateError {
 pub struct Certificate {
     files: CertificateFiles,
     current: RwLock<Active>,
-    /// Expiry of the certificate in use, in Unix seconds.
-    expiry: Arc<AtomicU64>,
 }
 
 /// The files of a certificate.
@@ -92,15 +91,6 @@ struct Validity {
     ends: u64,
 }
 
-/// The phase of a certificate's validity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ValidityPhase {
-    NotYetValid,
-    Good,
-    Ending,
-    Expired,
-}
-
 /// The contents of the certificate file and the key file.
 type Contents = [FileContent; 2];
 
@@ -120,19 +110,31 @@ impl Certificate {
         let active = files.parse(&files.read())?;
         Ok(Self {
             files,
-            expiry: Arc::new(AtomicU64::new(active.validity.ends)),
             current: RwLock::new(active),
         })
     }
 
     /// Returns the expiry of the certificate in use, in Unix seconds.
-    pub fn expiry(&self) -> Arc<AtomicU64> {
-        self.expiry.clone()
+    pub fn expiry(&self) -> u64 {
+        self.active().validity.ends
     }
 
-    /// Reloads the files when they change, and warns once about each problem. It never returns.
+    /// Returns the problem of the certificate in use.
+    pub fn problem(&self) -> Option<Problem> {
+        let Validity { begins, ends } = self.active().validity;
+        let kind = Validity { begins, ends }.problem(u64::from(unix_seconds()))?;
+        let detail = if kind == ProblemKind::CertificateNotYetValid {
+            format!("valid from {}", time_text(begins))
+        } else {
+            format!("valid until {}", time_text(ends))
+        };
+        let file = self.files.certificate.display().to_string();
+        Some(Problem::new(kind, detail).of_name(file))
+    }
+
+    /// Reloads the files when they change, and logs each problem once. It never returns.
     pub async fn follow(self: Arc<Self>) {
-        tokio::join!(self.follow_files(), self.follow_phase());
+        tokio::join!(self.follow_files(), self.log_problems());
     }
 
     async fn follow_files(&self) {
@@ -147,10 +149,14 @@ impl Certificate {
         }
     }
 
-    async fn follow_phase(&self) {
-        let mut phase = ValidityPhase::Good;
+    async fn log_problems(&self) {
+        let mut last = None;
         loop {
-            self.warn_about_phase(&mut phase);
+            let problem = self.problem();
+            if problem != last {
+                problem.iter().for_each(log_problem);
+                last = problem;
+            }
             sleep(POLL_INTERVAL).await;
         }
     }
@@ -159,8 +165,7 @@ impl Certificate {
         match self.files.parse(contents) {
             Ok(new) if new.key.cert == self.active().key.cert => {}
             Ok(new) => {
-                let expires = expiry_text(new.validity);
-                self.expiry.store(new.validity.ends, Relaxed);
+                let expires = time_text(new.validity.ends);
                 *self.current.write() = new;
                 let file = self.files.certificate.display();
                 info!(%file, expires, "Reloaded the certificate");
@@ -172,23 +177,6 @@ impl Certificate {
                     "Kept the last certificate: a file cannot be used"
                 );
             }
-        }
-    }
-
-    /// Warns when the certificate in use enters a worse phase.
-    fn warn_about_phase(&self, last: &mut ValidityPhase) {
-        let validity = self.active().validity;
-        let phase = validity.phase(u64::from(unix_seconds()));
-        if phase == *last {
-            return;
-        }
-        *last = phase;
-        let (file, expires) = (self.files.certificate.display(), expiry_text(validity));
-        match phase {
-            ValidityPhase::Good => {}
-            ValidityPhase::NotYetValid => warn!(%file, "The certificate is not valid yet"),
-            ValidityPhase::Ending => warn!(%file, expires, "The certificate expires soon"),
-            ValidityPhase::Expired => warn!(%file, expires, "The certificate has expired"),
         }
     }
 
@@ -217,19 +205,20 @@ impl CertificateFiles {
         };
         let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
         let (chain, validity) = self.chain(&certificate)?;
-        let key = PrivateKeyDer::pem_slice_iter(&key).next();
-        let key = key.ok_or_else(|| CertificateError::NoKey(self.key.clone()))?;
-        let key = key.map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
-        let key =
-            CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|reason| {
-                CertificateError::Key {
-                    key: self.key.clone(),
-                    certificate: self.certificate.clone(),
-                    reason,
-                }
-            })?;
-        let key = Arc::new(key);
-        Ok(Active { key, validity })
+        let private = PrivateKeyDer::pem_slice_iter(&key)
+            .next()
+            .ok_or_else(|| CertificateError::NoKey(self.key.clone()))?
+            .map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
+        let certified = CertifiedKey::from_der(chain, private, &ring::default_provider());
+        let certified = certified.map_err(|reason| CertificateError::Key {
+            key: self.key.clone(),
+            certificate: self.certificate.clone(),
+            reason,
+        })?;
+        Ok(Active {
+            key: Arc::new(certified),
+            validity,
+        })
     }
 
     /// Parses a chain of certificates, and the validity of the first.
@@ -266,23 +255,24 @@ impl Validity {
         })
     }
 
-    fn phase(self, now: u64) -> ValidityPhase {
+    /// Returns the kind of problem that a certificate with this validity has at a time.
+    fn problem(self, now: u64) -> Option<ProblemKind> {
         let lasts = self.ends.saturating_sub(self.begins);
-        let left = self.ends.saturating_sub(now);
-        match left {
-            _ if now < self.begins => ValidityPhase::NotYetValid,
-            0 => ValidityPhase::Expired,
-            _ if left < MAX_WARNING_TIME.min(lasts / WARNING_PART) => ValidityPhase::Ending,
-            _ => ValidityPhase::Good,
+        match self.ends.saturating_sub(now) {
+            _ if now < self.begins => Some(ProblemKind::CertificateNotYetValid),
+            0 => Some(ProblemKind::CertificateExpired),
+            left if left < MAX_WARNING_TIME.min(lasts / WARNING_PART) => {
+                Some(ProblemKind::CertificateExpires)
+            }
+            _ => None,
         }
     }
 }
 
-/// Returns the expiry of a certificate as text for people.
-fn expiry_text(validity: Validity) -> String {
-    let seconds = i64::try_from(validity.ends).unwrap_or(i64::MAX);
-    let time = jiff::Timestamp::from_second(seconds);
-    time.map_or_else(|_| validity.ends.to_string(), |time| time.to_string())
+/// Returns a time in Unix seconds as text for people.
+fn time_text(seconds: u64) -> String {
+    let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX));
+    time.map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
 #[cfg(test)]
@@ -290,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phase_follows_from_validity_and_time() {
+    fn problem_follows_from_validity_and_time() {
         const DAY: u64 = 24 * 60 * 60;
         let of_a_year = Validity {
             begins: 1_000 * DAY,
@@ -300,17 +290,37 @@ mod tests {
             begins: 1_000 * DAY,
             ends: 1_001 * DAY,
         };
-        for (validity, now, phase) in [
-            (of_a_year, 1_000 * DAY - 1, ValidityPhase::NotYetValid),
-            (of_a_year, 1_000 * DAY, ValidityPhase::Good),
-            (of_a_year, 1_358 * DAY, ValidityPhase::Good),
-            (of_a_year, 1_358 * DAY + 1, ValidityPhase::Ending),
-            (of_a_year, 1_365 * DAY - 1, ValidityPhase::Ending),
-            (of_a_year, 1_365 * DAY, ValidityPhase::Expired),
-            (of_a_day, 1_000 * DAY + DAY / 2, ValidityPhase::Good),
-            (of_a_day, 1_001 * DAY - DAY / 6, ValidityPhase::Ending),
+        for (validity, now, problem) in [
+            (
+                of_a_year,
+                1_000 * DAY - 1,
+                Some(ProblemKind::CertificateNotYetValid),
+            ),
+            (of_a_year, 1_000 * DAY, None),
+            (of_a_year, 1_358 * DAY, None),
+            (
+                of_a_year,
+                1_358 * DAY + 1,
+                Some(ProblemKind::CertificateExpires),
+            ),
+            (
+                of_a_year,
+                1_365 * DAY - 1,
+                Some(ProblemKind::CertificateExpires),
+            ),
+            (
+                of_a_year,
+                1_365 * DAY,
+                Some(ProblemKind::CertificateExpired),
+            ),
+            (of_a_day, 1_000 * DAY + DAY / 2, None),
+            (
+                of_a_day,
+                1_001 * DAY - DAY / 6,
+                Some(ProblemKind::CertificateExpires),
+            ),
         ] {
-            assert_eq!(validity.phase(now), phase, "{validity:?} at {now}");
+            assert_eq!(validity.problem(now), problem, "{validity:?} at {now}");
         }
     }
 }

@@ -2,8 +2,10 @@
 //! policy of [`wire`], and hickory encodes the resulting records. This module makes no DNS decisions.
 //!
 //! Some behavior of hickory cannot be changed. It performs handshakes one after another, answers at most 100 queries on
-//! a connection, and answers unreadable messages itself.
+//! a connection, and answers unreadable messages itself. It does not tell when a client has received a reply: only the
+//! memory of replies that QUIC has not taken is limited.
 
+use std::future::pending;
 use std::net::{SocketAddr, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -20,19 +22,39 @@ use hickory_server::net::runtime::Time;
 use hickory_server::server::{Request, RequestHandler, ResponseHandler, ResponseInfo};
 use hickory_server::zone_handler::{MessageResponseBuilder, Queries};
 use rustls::ServerConfig;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::client_ca::ClientCa;
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
-use crate::server::time_limits::TCP_IDLE;
+use crate::server::framing::MAX_MESSAGE;
+use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
 use crate::wire::query::{HEADER, option};
 use crate::wire::respond::ReplyEdns;
 use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
 
+/// Octets of the longest record: SOA, with three names of 255 octets.
+const LONGEST: usize = 3 * 255 + 10 + 20;
+
+/// A listener.
+pub(super) struct QuicListener {
+    pub(super) socket: UdpSocket,
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) answerer: Arc<Answerer>,
+    /// The memory of replies, one permit for each octet. All listeners share it.
+    pub(super) memory: Arc<Semaphore>,
+    pub(super) client_ca: Option<Arc<ClientCa>>,
+    pub(super) stop: CancellationToken,
+}
+
 /// Answers the requests of hickory-server.
+#[derive(Clone)]
 struct Adapter {
     answerer: Arc<Answerer>,
+    memory: Arc<Semaphore>,
 }
 
 /// A reply that does not borrow the table.
@@ -45,39 +67,65 @@ struct QuicQuery {
     is_truncated: bool,
 }
 
-/// Serves a socket until `stop`. The caller must check whether it ended earlier.
-pub(super) async fn serve(
-    socket: UdpSocket,
-    config: Arc<ServerConfig>,
-    answerer: Arc<Answerer>,
-    stop: CancellationToken,
-) {
-    let mut server = Server::new(Adapter { answerer });
-    if let Err(error) = register(&mut server, socket, config) {
-        warn!(%error, "Failed to start a QUIC listener");
-        return;
-    }
-    tokio::select! {
-        ended = server.block_until_done() => {
-            let error = ended.err().map(|error| error.to_string());
-            warn!(error, "A QUIC listener ended unexpectedly");
-        }
-        () = stop.cancelled() => {
+/// Returns the memory of replies over QUIC: a quarter of the budget of the other transports. It is enough for ten of the
+/// longest replies with the default memory limit, and for one of them with the minimum.
+pub(super) fn memory(budget: usize) -> Arc<Semaphore> {
+    let octets = (budget / 4).min(Semaphore::MAX_PERMITS);
+    Arc::new(Semaphore::new(octets))
+}
+
+// === impl QuicListener ===
+
+impl QuicListener {
+    /// Serves until `stop`. The caller must check whether it ended earlier.
+    ///
+    /// hickory cannot end one connection. If a certificate authority is removed, all end, and another server continues on the
+    /// same socket. Until the clients have been told, for a few round trips, both servers receive from it. A client that
+    /// connects meanwhile may have to repeat its first packet.
+    pub(super) async fn serve(self) {
+        let adapter = Adapter {
+            answerer: self.answerer.clone(),
+            memory: self.memory.clone(),
+        };
+        loop {
+            // Before the first handshake, so that no change is missed.
+            let trust = self.client_ca.as_ref().map(|client_ca| client_ca.trust());
+            let distrusted = async {
+                match trust {
+                    Some(trust) => trust.cancelled_owned().await,
+                    None => pending().await,
+                }
+            };
+            let mut server = Server::new(adapter.clone());
+            if let Err(error) = self.register(&mut server) {
+                warn!(%error, "Failed to start a QUIC listener");
+                return;
+            }
+            let is_stopping = tokio::select! {
+                ended = server.block_until_done() => {
+                    let error = ended.err().map(|error| error.to_string());
+                    warn!(error, "A QUIC listener ended unexpectedly");
+                    return;
+                }
+                () = self.stop.cancelled() => true,
+                () = distrusted => false,
+            };
             if let Err(error) = server.shutdown_gracefully().await {
                 warn!(%error, "A QUIC listener ended with an error");
             }
+            if is_stopping {
+                return;
+            }
         }
+    }
+
+    fn register(&self, server: &mut Server<Adapter>) -> Result<(), NetError> {
+        let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
+        server.register_quic_listener_and_tls_config(socket, TCP_IDLE, self.config.clone())
     }
 }
 
-fn register(
-    server: &mut Server<Adapter>,
-    socket: UdpSocket,
-    config: Arc<ServerConfig>,
-) -> Result<(), NetError> {
-    let socket = tokio::net::UdpSocket::from_std(socket)?;
-    server.register_quic_listener_and_tls_config(socket, TCP_IDLE, config)
-}
+// === impl Adapter ===
 
 impl Adapter {
     /// Makes the reply to a message. `None` means that no reply is sent. Only the encoder differs from UDP and TCP.
@@ -120,6 +168,12 @@ impl RequestHandler for Adapter {
         let Some(message) = self.reply(request.as_slice(), request.src()) else {
             return unsent(metadata);
         };
+        // Held until the reply is sent.
+        let octets = u32::try_from(message.memory()).unwrap_or(u32::MAX);
+        let Ok(_memory) = self.memory.try_acquire_many(octets) else {
+            debug!("Too many replies over QUIC wait for their clients; a query is not answered");
+            return unsent(metadata);
+        };
         message.set_header(&mut metadata);
         // Reading zero queries cannot fail.
         let none = Queries::read(&mut BinDecoder::new(&[]), 0);
@@ -134,11 +188,18 @@ impl RequestHandler for Adapter {
         } = &message.sections;
         let builder = MessageResponseBuilder::new(queries, message.edns.as_ref());
         let response = builder.build(metadata, answers, &[], soa, additionals);
-        let sent = handle.send_response(response).await;
-        sent.unwrap_or_else(|error| {
-            debug!(%error, "Failed to send a reply");
-            unsent(metadata)
-        })
+        // A client without flow control credit (RFC 9000 section 4) delays this.
+        match timeout(MESSAGE_TIMEOUT, handle.send_response(response)).await {
+            Ok(Ok(sent)) => sent,
+            Ok(Err(error)) => {
+                debug!(%error, "Failed to send a reply");
+                unsent(metadata)
+            }
+            Err(_) => {
+                debug!("A client did not receive a reply in time");
+                unsent(metadata)
+            }
+        }
     }
 }
 
@@ -182,6 +243,20 @@ impl QuicQuery {
         message
     }
 
+    /// Returns the estimated memory of the message: its records and their encoding.
+    fn memory(&self) -> usize {
+        let Sections {
+            answers,
+            soa,
+            additionals,
+        } = &self.sections;
+        let records = [answers, soa, additionals].into_iter().flatten();
+        // A long owner name is outside of the record, and so is the name in its data.
+        let octets = |record: &Record| size_of::<Record>() + 2 * record.name.len();
+        let encoded = (records.clone().count() + 1) * LONGEST;
+        records.map(octets).sum::<usize>() + encoded.min(MAX_MESSAGE)
+    }
+
     /// Sets the response code and the flags in the header of a response.
     fn set_header(&self, metadata: &mut Metadata) {
         metadata.response_code = self.rcode;
@@ -193,8 +268,6 @@ impl QuicQuery {
     /// RRsets of the additional section, TC if and only if the answer section is incomplete. hickory itself would drop
     /// OPT, and would also set TC for an additional record.
     fn truncate(&mut self, mut room: usize) {
-        // The longest record is SOA, with three names of 255 octets.
-        const LONGEST: usize = 3 * 255 + 10 + 20;
         let Sections {
             answers,
             soa,
@@ -278,8 +351,72 @@ mod tests {
     use std::net::IpAddr;
 
     use hickory_proto::rr::{Name, RData};
+    use hickory_server::net::runtime::TokioTime;
+    use hickory_server::net::xfer::Protocol;
+    use hickory_server::zone_handler::MessageResponse;
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
     use super::*;
+    use crate::server::memory_limit::{DEFAULT_BUDGET, MIN_BUDGET};
+    use crate::server::tests::answerers;
+
+    /// A client that tells when a reply is sent to it, and reads nothing.
+    #[derive(Clone)]
+    struct SlowReader(UnboundedSender<()>);
+
+    #[async_trait]
+    impl ResponseHandler for SlowReader {
+        async fn send_response<'a>(
+            &mut self,
+            _: MessageResponse<
+                '_,
+                'a,
+                impl Iterator<Item = &'a Record> + Send + 'a,
+                impl Iterator<Item = &'a Record> + Send + 'a,
+                impl Iterator<Item = &'a Record> + Send + 'a,
+                impl Iterator<Item = &'a Record> + Send + 'a,
+            >,
+        ) -> Result<ResponseInfo, NetError> {
+            self.0.send(()).unwrap();
+            pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn replies_that_are_not_received_use_limited_memory_and_time() {
+        let query = support::query::query("global. SOA").0;
+        let client = SocketAddr::from(([127, 0, 0, 1], 53));
+        let request = || Request::from_bytes(query.clone(), client, Protocol::Quic).unwrap();
+        let new = |octets| Adapter {
+            answerer: Arc::new(answerers().create()),
+            memory: memory(4 * octets),
+        };
+        // Enough for two replies.
+        let octets = new(0).reply(&query, client).unwrap().memory();
+        let adapter = Arc::new(new(2 * octets + octets / 2));
+        let (sender, mut sent) = unbounded_channel();
+        let ask = || {
+            let (adapter, request, handle) =
+                (adapter.clone(), request(), SlowReader(sender.clone()));
+            tokio::spawn(async move {
+                let asked = adapter.handle_request::<_, TokioTime>(&request, handle);
+                asked.await;
+            })
+        };
+        let started = tokio::time::Instant::now();
+        let [one, other] = [ask(), ask()];
+        sent.recv().await.unwrap();
+        sent.recv().await.unwrap();
+        ask().await.unwrap();
+        assert!(sent.is_empty(), "a third reply");
+        assert_eq!(started.elapsed().as_secs(), 0);
+        one.await.unwrap();
+        other.await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), MESSAGE_TIMEOUT.as_secs());
+        let later = ask();
+        sent.recv().await.unwrap();
+        later.abort();
+    }
 
     fn address(owner: &str, ip: &str) -> Record {
         let data = match ip.parse().unwrap() {
@@ -287,6 +424,27 @@ mod tests {
             IpAddr::V6(ip) => RData::AAAA(ip.into()),
         };
         Record::from_rdata(Name::from_ascii(owner).unwrap(), 5, data)
+    }
+
+    #[test]
+    fn longest_reply_fits_the_smallest_memory() {
+        // The most records of type A that fit a message.
+        let answers = vec![address("many.production.global.", "192.0.2.1"); 4093];
+        let message = QuicQuery {
+            rcode: ResponseCode::NoError,
+            authoritative: true,
+            has_question: true,
+            edns: None,
+            sections: Sections {
+                answers,
+                soa: Vec::new(),
+                additionals: Vec::new(),
+            },
+            is_truncated: false,
+        };
+        let replies = |budget| memory(budget).available_permits() / message.memory();
+        assert!(replies(MIN_BUDGET) >= 1, "{}", message.memory());
+        assert!(replies(DEFAULT_BUDGET) >= 10, "{}", message.memory());
     }
 
     #[test]

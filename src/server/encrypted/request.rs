@@ -27,7 +27,7 @@ pub enum DnsRequest {
 
 /// The error response to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct RequestError {
     /// The status code (RFC 9110 section 15).
     pub status: StatusCode,
     /// The reason, for people.
@@ -45,7 +45,7 @@ const ENCODED_QUERY: usize = (MAX_QUERY * 4).div_ceil(3);
 /// # Errors
 ///
 /// If the request gets no DNS message.
-pub fn read(head: &Parts, path: &str) -> Result<DnsRequest, Problem> {
+pub fn read(head: &Parts, path: &str) -> Result<DnsRequest, RequestError> {
     let Parts {
         method,
         uri,
@@ -69,7 +69,7 @@ pub fn read(head: &Parts, path: &str) -> Result<DnsRequest, Problem> {
 }
 
 /// Checks the host of a request. HTTP/1.1 needs one (RFC 9112 section 3.2). HTTP/2 has it in the URI.
-fn check_host(head: &Parts) -> Result<(), Problem> {
+fn check_host(head: &Parts) -> Result<(), RequestError> {
     let mut hosts = head.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) if head.version == Version::HTTP_11 => Err(NO_HOST),
@@ -98,10 +98,10 @@ fn is_host(host: &[u8]) -> bool {
 
 /// Checks the transfer codings of a request. HTTP/2 has none. Only `chunked` is supported, and a message is chunked at
 /// most once (RFC 9112 sections 6.1 and 7).
-fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
-    let codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let codings = codings.flat_map(|codings| codings.as_bytes().split(|octet| *octet == b','));
-    let mut codings = codings
+fn check_coding(headers: &HeaderMap) -> Result<(), RequestError> {
+    let fields = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = fields
+        .flat_map(|field| field.as_bytes().split(|octet| *octet == b','))
         .map(<[u8]>::trim_ascii)
         .filter(|coding| !coding.is_empty());
     match (codings.next(), codings.next()) {
@@ -111,94 +111,100 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-const NO_HOST: Problem = Problem {
+const NO_HOST: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the request has no host",
     ends_connection: true,
 };
-const TWO_HOSTS: Problem = Problem {
+const TWO_HOSTS: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the request has more than one host",
     ends_connection: true,
 };
-const INVALID_HOST: Problem = Problem {
+const INVALID_HOST: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the host of the request is invalid",
     ends_connection: true,
 };
-const OTHER_CODING: Problem = Problem {
+const OTHER_CODING: RequestError = RequestError {
     status: StatusCode::NOT_IMPLEMENTED,
     reason: "the transfer coding is not chunked, once",
     ends_connection: true,
 };
-const NO_SUCH_PATH: Problem = Problem {
+const NO_SUCH_PATH: RequestError = RequestError {
     status: StatusCode::NOT_FOUND,
     reason: "there is no resource at this path",
     ends_connection: false,
 };
-const OTHER_METHOD: Problem = Problem {
+const OTHER_METHOD: RequestError = RequestError {
     status: StatusCode::METHOD_NOT_ALLOWED,
     reason: "the method is not GET, HEAD, POST or OPTIONS",
     ends_connection: false,
 };
-const OTHER_MEDIA_TYPE: Problem = Problem {
+const OTHER_MEDIA_TYPE: RequestError = RequestError {
     status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
     reason: "the content type is not application/dns-message",
     ends_connection: false,
 };
-const NO_MESSAGE: Problem = Problem {
+const NO_MESSAGE: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the query of the URI has no parameter 'dns'",
     ends_connection: false,
 };
-const TWO_MESSAGES: Problem = Problem {
+const TWO_MESSAGES: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the query of the URI has more than one parameter 'dns'",
     ends_connection: false,
 };
-const NOT_BASE64URL: Problem = Problem {
+const NOT_BASE64URL: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the parameter 'dns' is not base64url without padding",
     ends_connection: false,
 };
-const LONG_URI: Problem = Problem {
+const LONG_URI: RequestError = RequestError {
     status: StatusCode::URI_TOO_LONG,
     reason: "the message is longer than 4096 octets",
     ends_connection: false,
 };
 /// The body is longer than any query.
-pub const LONG_BODY: Problem = Problem {
+pub const LONG_BODY: RequestError = RequestError {
     status: StatusCode::PAYLOAD_TOO_LARGE,
     reason: "the message is longer than 4096 octets",
     ends_connection: false,
 };
 /// The body did not arrive in time.
-pub const SLOW_BODY: Problem = Problem {
+pub const SLOW_BODY: RequestError = RequestError {
     status: StatusCode::REQUEST_TIMEOUT,
     reason: "the body did not arrive in time",
     ends_connection: false,
 };
 /// The body ended early.
-pub const BROKEN_BODY: Problem = Problem {
+pub const BROKEN_BODY: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the body cannot be read",
     ends_connection: false,
 };
+/// The memory for requests is in use.
+pub const NO_MEMORY: RequestError = RequestError {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "too many octets of requests are pending",
+    ends_connection: false,
+};
 /// The message is never answered.
-pub const NO_QUERY: Problem = Problem {
+pub const NO_QUERY: RequestError = RequestError {
     status: StatusCode::BAD_REQUEST,
     reason: "the message is a response, or shorter than a header",
     ends_connection: false,
 };
 /// An internal error.
-pub const FAILURE: Problem = Problem {
+pub const FAILURE: RequestError = RequestError {
     status: StatusCode::INTERNAL_SERVER_ERROR,
     reason: "answering the message failed",
     ends_connection: false,
 };
 
 /// Decodes the message in the query of a URI (RFC 8484 section 4.1).
-fn message(query: &str) -> Result<Vec<u8>, Problem> {
+fn message(query: &str) -> Result<Vec<u8>, RequestError> {
     let mut parameters = query
         .split('&')
         .filter_map(|part| part.strip_prefix("dns="));
@@ -245,7 +251,7 @@ mod tests {
     fn read_request(request: Builder) -> Result<DnsRequest, u16> {
         let request = request.version(Version::HTTP_2).body(()).unwrap();
         let request = read(&request.into_parts().0, "/dns-query");
-        request.map_err(|problem| problem.status.as_u16())
+        request.map_err(|error| error.status.as_u16())
     }
 
     #[test]
@@ -318,7 +324,7 @@ mod tests {
                 .iter()
                 .fold(Request::builder().version(version), with_host);
             let checked = check_host(&request.body(()).unwrap().into_parts().0);
-            checked.map_err(|problem| problem.status.as_u16())
+            checked.map_err(|error| error.status.as_u16())
         };
         for host in [
             "",
@@ -362,7 +368,7 @@ mod tests {
             for coding in codings {
                 headers.append(TRANSFER_ENCODING, coding.parse().unwrap());
             }
-            check_coding(&headers).map_err(|problem| problem.status.as_u16())
+            check_coding(&headers).map_err(|error| error.status.as_u16())
         };
         for codings in [&[][..], &["chunked"], &["Chunked"], &[" chunked ,"]] {
             assert_eq!(check(codings), Ok(()), "{codings:?}");

@@ -38,14 +38,14 @@ pub(super) fn config(
     certificate: &Arc<Certificate>,
     client_ca: Option<&Arc<ClientCa>>,
 ) -> Result<Arc<ServerConfig>, CertificateError> {
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)
         .map_err(CertificateError::Tls)?;
-    let config = match client_ca {
-        None => config.with_no_client_auth(),
-        Some(client_ca) => config.with_client_cert_verifier(client_ca.clone()),
+    let authenticated = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(client_ca) => builder.with_client_cert_verifier(client_ca.clone()),
     };
-    let mut config = config.with_cert_resolver(certificate.clone());
+    let mut config = authenticated.with_cert_resolver(certificate.clone());
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     // Sessions are resumed with tickets, which need no memory on the server (RFC 5077, RFC 8446 section 2.2).
     config.session_storage = Arc::new(NoServerSessionStorage {});

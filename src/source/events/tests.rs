@@ -1,4 +1,5 @@
 use super::*;
+use crate::table::publish::{expired_problem, stale_problem};
 
 fn change(number: usize) -> Change {
     Change::new(ChangeKind::ListHeld, format!("List {number} is held."))
@@ -127,21 +128,20 @@ fn table_and_its_events_become_visible_together() {
         assert_eq!(latest.table.generation, now.generation);
         assert_eq!(latest.table.is_expired, now.is_expired);
     };
-    assert!(!events.has_table() && !is_hidden());
-    let now = events.note_snapshot(Duration::ZERO, || {
+    assert!(!is_hidden());
+    let now = events.note_snapshot(&stale_problem(None), || {
         let now = publisher.publish_stale(built(), 1);
         assert!(reader.load().table.is_some() && is_hidden());
         now
     });
     check(now.clone(), 1);
-    assert!(events.has_table());
     let now = events.note_published(&now, vec![change(1)], || {
         let now = publisher.publish(built(), 2);
         assert!(!reader.load().is_stale && is_hidden());
         now
     });
     check(now, 3);
-    let now = events.note_expiry(true, || {
+    let now = events.note_expiry(Some(&expired_problem(None)), || {
         let now = publisher.set_expired(true);
         assert!(reader.load().is_expired && is_hidden());
         now

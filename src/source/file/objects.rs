@@ -199,7 +199,7 @@ fn reason(error: &serde_saphyr::Error) -> String {
 
 /// A list of objects.
 #[derive(Deserialize)]
-struct List<'j> {
+struct ObjectList<'j> {
     #[serde(borrow)]
     items: Option<Vec<&'j RawValue>>,
 }
@@ -224,7 +224,7 @@ fn visit_objects(
         .ok_or_else(|| format!("lists are nested more than {MAX_NESTED_LISTS} deep"))?;
     let is_relevant = ["", "Service", "EndpointSlice", "ServiceImport"].contains(&of_items);
     let items = match serde_json::from_str(json) {
-        Ok(List { items }) => items.unwrap_or_default(),
+        Ok(ObjectList { items }) => items.unwrap_or_default(),
         // A kind may end in `List` without being a list.
         Err(_) if !is_relevant => return Ok(false),
         Err(error) => return Err(format!("cannot parse a {kind}: {error}")),

@@ -2,12 +2,15 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::model::{Mcs, ObjectKey, Watch};
+use crate::model::{GatewayDown, Mcs, ObjectKey, Watch};
 use crate::source::{Update, UpdateSettings, Updates, file, tests::spawn_update_loop};
 use crate::table::Publisher;
+use crate::table::Rules;
 use crate::table::publish::Reader;
 use crate::table::store::Objects;
-use crate::testing::{endpoint, gateway, local, mirror, mirrors, parsed, rules};
+use crate::testing::{
+    backends, endpoint, exported, gateway, local, mirror, mirrors, parsed, rules, service_mirror,
+};
 
 /// An update loop, with the sender of its updates.
 struct TestLoop {
@@ -23,12 +26,16 @@ impl TestLoop {
     }
 
     fn guarded(shrink_guard: ShrinkGuard, namespaces: &[&str]) -> Self {
+        Self::ruled(rules(), shrink_guard, namespaces)
+    }
+
+    fn ruled(rules: Rules, shrink_guard: ShrinkGuard, namespaces: &[&str]) -> Self {
         let namespaces: Vec<_> = namespaces.iter().map(|n| n.parse().unwrap()).collect();
         let feeds = Feeds::new(&namespaces, Mcs::On);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {
-            rules: rules(),
+            rules,
             shrink_guard,
             snapshot: None,
             max_stale: None,
@@ -157,7 +164,8 @@ async fn list_that_removes_most_services_is_held_until_confirmed() {
     running.list(MIRRORS, &mirrors(1)).await;
     running.wait_for_hold().await;
     let held = Instant::now();
-    let expected = "List is held: Services: a list that would leave 1 of 20 services is held until a second list confirms it";
+    let expected =
+        "List is held: Services: it would leave 1 of 20 services; a second list must confirm it";
     let problems = running.feeds.problems();
     assert!(
         problems.iter().any(|one| one.to_string() == expected),
@@ -364,21 +372,104 @@ fn everything(count: usize) -> BTreeMap<Watch, Vec<Value>> {
     lists
 }
 
+/// Returns the objects of every watch for services with cluster IPs. Mirrors of two clusters have slices; the gateway of
+/// cluster `west` is down. The Service of this cluster is exported, and has the annotations `settings`.
+fn with_cluster_ips(count: usize, settings: &[(&str, &str)]) -> BTreeMap<Watch, Vec<Value>> {
+    let mut lists: BTreeMap<Watch, Vec<Value>> = Watch::ALL.map(|watch| (watch, vec![])).into();
+    for number in 1..=count {
+        let name = format!("web{number}");
+        for (cluster, net) in [("east", 3), ("west", 4)] {
+            let address = format!("10.{net}.0.{number}");
+            let mirrored = format!("{name}-{cluster}");
+            let object = service_mirror("prod", &name, cluster, &address);
+            let slice = backends("prod", &mirrored, true, cluster == "east");
+            lists.entry(Watch::Services).or_default().push(object);
+            lists.entry(Watch::MirrorSlices).or_default().push(slice);
+        }
+        let mut own = exported("prod", &name, &format!("192.0.2.{number}"));
+        for (annotation, value) in settings {
+            own["metadata"]["annotations"][annotation] = (*value).into();
+        }
+        let slice = backends("prod", &name, false, true);
+        lists.entry(Watch::Services).or_default().push(own);
+        lists.entry(Watch::ExportedSlices).or_default().push(slice);
+    }
+    lists
+}
+
+/// Applies the lists of 20 services with cluster IPs, and then an empty list of `emptied`, which must be held.
+async fn assert_emptied_list_is_held(emptied: Watch, rules: Rules, settings: &[(&str, &str)]) {
+    let running = TestLoop::ruled(rules, ShrinkGuard::new(Some(90)), &[]);
+    for (watch, objects) in &with_cluster_ips(20, settings) {
+        running.list(*watch, objects).await;
+    }
+    running.wait("the table", |f| f.answered() == 20).await;
+    let generation = running.reader.load().generation;
+    running.list(emptied, &[]).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.reader.load().generation, generation);
+    // A second list confirms it.
+    running.feeds.wait_for_relist(&feed(emptied, None)).await;
+    running.list(emptied, &[]).await;
+    running
+        .wait("the list", |f| f.feeds.held_count() == 0)
+        .await;
+    assert_ne!(running.reader.load().generation, generation);
+}
+
+/// A mirror of a whole Service is not alive without its slice. An endpoint of this cluster does not hide that.
 #[tokio::test(start_paused = true)]
-async fn services_and_slices_of_this_cluster_are_guarded_in_any_order() {
-    let lists = everything(20);
+async fn list_without_the_slices_of_service_mirrors_is_held() {
+    let excluding = Rules {
+        gateway_down: GatewayDown::Exclude,
+        ..rules()
+    };
+    let order = [("global-dns/failover", "east:local")];
+    assert_emptied_list_is_held(Watch::MirrorSlices, rules(), &[]).await;
+    assert_emptied_list_is_held(Watch::MirrorSlices, excluding, &[]).await;
+    assert_emptied_list_is_held(Watch::MirrorSlices, rules(), &order).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_without_the_slices_of_exported_services_is_held() {
+    let excluding = Rules {
+        gateway_down: GatewayDown::Exclude,
+        ..rules()
+    };
+    let order = [("global-dns/failover", "local:east")];
+    assert_emptied_list_is_held(Watch::ExportedSlices, rules(), &[]).await;
+    assert_emptied_list_is_held(Watch::ExportedSlices, excluding, &[]).await;
+    assert_emptied_list_is_held(Watch::ExportedSlices, rules(), &order).await;
+}
+
+/// The endpoints have no slices before the list. Their addresses are answered, as the last resort.
+#[tokio::test(start_paused = true)]
+async fn list_without_mirrors_that_had_no_slices_is_held() {
+    let services = &with_cluster_ips(20, &[])[&Watch::Services];
+    let running = TestLoop::with(Some(90), services).await;
+    running.list(Watch::Services, &[]).await;
+    running.wait_for_hold().await;
+    assert_eq!(running.answered(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_watch_is_guarded_in_any_order() {
+    let mut lists = everything(20);
+    for (watch, objects) in with_cluster_ips(20, &[]) {
+        lists.entry(watch).or_default().extend(objects);
+    }
     let watches: Vec<Watch> = lists
         .iter()
-        .filter(|(watch, objects)| **watch != Watch::MirrorSlices && !objects.is_empty())
+        .filter(|(_, objects)| !objects.is_empty())
         .map(|(watch, _)| *watch)
         .collect();
-    assert_eq!(watches.len(), 2);
+    assert_eq!(watches.len(), 4);
     for first in 0..watches.len() {
         let running = TestLoop::new(Some(90), &[]);
         for (watch, objects) in &lists {
             running.list(*watch, objects).await;
         }
-        running.wait("the table", |f| f.answered() == 20).await;
+        running.wait("the table", |f| f.answered() == 40).await;
         let before = running.reader.load().generation;
         for offset in 0..watches.len() {
             let watch = watches[(first + offset) % watches.len()];
@@ -423,9 +514,9 @@ async fn services_of_this_cluster_do_not_hide_that_all_mirrors_are_missing() {
     assert_eq!(running.reader.load().generation, generation);
 }
 
-/// Without the slices of gateways, every endpoint is alive (rule M3).
+/// Without the slices of endpoint mirrors, every endpoint is alive (rule M3).
 #[tokio::test(start_paused = true)]
-async fn list_without_the_slices_of_gateways_is_applied() {
+async fn list_without_the_slices_of_endpoint_mirrors_is_applied() {
     let running = TestLoop::new(Some(90), &[]);
     for (watch, objects) in &everything(20) {
         running.list(*watch, objects).await;

@@ -65,11 +65,11 @@ impl Cluster {
     ///
     /// If the caller may not list them, or the request fails.
     pub async fn links(&self) -> Result<Option<Vec<String>>, String> {
-        let group = http::Request::get(format!("/apis/{LINKS_GROUP}"));
-        let group = group
+        let request = http::Request::get(format!("/apis/{LINKS_GROUP}"))
             .body(Vec::new())
             .map_err(|error| error_chain(&error))?;
-        let group = match timeout(REQUEST_TIMEOUT, self.client.request::<APIGroup>(group)).await {
+        let response = self.client.request::<APIGroup>(request);
+        let group = match timeout(REQUEST_TIMEOUT, response).await {
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Ok(None),
             Ok(group) => group.map_err(|error| error_text(&error))?,
             Err(_) => return Err(timeout_text()),

@@ -193,7 +193,7 @@ impl Requests {
     /// Applies an event of a streamed list. Returns the version of the bookmark that completes the list. Changes during
     /// the list are events, too.
     fn apply_event(&self, line: &[u8], objects: &mut Objects) -> Result<Option<String>, Failure> {
-        let event: Event<'_> = serde_json::from_slice(line).map_err(ListError::Unreadable)?;
+        let event: WatchLine<'_> = serde_json::from_slice(line).map_err(ListError::Unreadable)?;
         let json = event.object.get();
         match &*event.kind {
             "ADDED" | "MODIFIED" => {
@@ -241,8 +241,10 @@ impl Requests {
     ///
     /// [`Failure::Refused`] with 410 if the server has not reached the version. Other failures if the check fails.
     pub(super) async fn check_version(&self, version: &str) -> Result<(), Failure> {
-        let params = ListParams::default().limit(1).at(version);
-        let params = params.matching(VersionMatch::NotOlderThan);
+        let params = ListParams::default()
+            .limit(1)
+            .at(version)
+            .matching(VersionMatch::NotOlderThan);
         let request = self.path().list(&params);
         let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
         let response = timeout(CHECK_TIMEOUT, self.server.client.request_text(request)).await;
@@ -349,7 +351,7 @@ fn version_at_end(json: &str) -> Result<Option<String>, ListError> {
 
 /// One line of a watch.
 #[derive(Deserialize)]
-struct Event<'e> {
+struct WatchLine<'e> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'e, str>,
     #[serde(borrow)]

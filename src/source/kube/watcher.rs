@@ -27,10 +27,10 @@ use kube::core::WatchEvent;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, jittered};
-use super::super::{Feed, Feeds, Update, Updates};
+use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
 };
@@ -203,12 +203,12 @@ impl Watcher {
 
     /// Reports a failed list. Waits if only this feed is affected; otherwise the limiter waits.
     async fn note_list_failure(&self, failure: &Failure, backoff: &mut Backoff) {
-        let problem = failure.to_string();
-        if self.feeds.note_list_failure(&self.feed, &problem) {
-            let meanwhile = self.feeds.meanwhile();
-            warn!(error = problem, "List failed; {meanwhile} and retrying");
-        } else {
-            debug!(error = problem, "List failed again");
+        match self
+            .feeds
+            .note_list_failure(&self.feed, &failure.to_string())
+        {
+            Some(problem) => log_problem(&problem),
+            None => debug!(error = %failure, "List failed again"),
         }
         if !failure.is_server_wide() {
             sleep(failure.pause(backoff)).await;
@@ -360,12 +360,9 @@ impl Watcher {
 
     /// Reports a watch that stopped: in the log once, and in `/readyz` until there is activity again.
     fn note_watch_failure(&self, stopped: &StopReason) {
-        let problem = stopped.to_string();
-        if self.feeds.note_failure(&self.feed, &problem) {
-            let meanwhile = self.feeds.meanwhile();
-            warn!(error = problem, "Watch failed; {meanwhile} and retrying");
-        } else {
-            debug!(error = problem, "Watch failed again");
+        match self.feeds.note_failure(&self.feed, &stopped.to_string()) {
+            Some(problem) => log_problem(&problem),
+            None => debug!(error = %stopped, "Watch failed again"),
         }
     }
 

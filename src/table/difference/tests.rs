@@ -303,7 +303,8 @@ fn first_table_has_no_changes_but_its_problems() {
     let dirty = store(&objects).services();
     let own = rules().cluster_name;
     let first = Difference::between(None, &next, &dirty, &own);
-    assert_eq!(counts(first), (0, 3));
+    // Cluster west has no endpoint mirror yet, either.
+    assert_eq!(counts(first), (0, 4));
     // The same problems are not new, also if their service changed.
     let second = Difference::between(Some(&next), &next, &dirty, &own);
     assert_eq!(counts(second), (0, 0));
@@ -311,6 +312,58 @@ fn first_table_has_no_changes_but_its_problems() {
     let after = table(&[&objects[..], &[added]].concat());
     let third = Difference::between(Some(&next), &after, &dirty, &own);
     assert_eq!(counts(third), (1, 0));
+}
+
+/// Returns the kinds and subjects of the problems that are new, and the kinds of the changes.
+fn problems(before: Option<&[Value]>, after: &[Value]) -> (Vec<String>, Vec<ChangeKind>) {
+    let (last, next) = (before.map(table), table(after));
+    let before = before.unwrap_or_default();
+    let dirty = store(&[before, after].concat()).services();
+    let own = rules().cluster_name;
+    let difference = Difference::between(last.as_ref(), &next, &dirty, &own);
+    let line = |one: &Cow<'_, Problem>| format!("{} {}", one.kind, one.subject());
+    let changes = difference.changes.iter().map(|change| change.kind);
+    (
+        difference.problems.iter().map(line).collect(),
+        changes.collect(),
+    )
+}
+
+#[test]
+fn new_problem_of_a_state_is_told_once_by_a_problem_or_a_change() {
+    let host = |name: &str, address: &str, is_up: bool| {
+        let mirror = format!("{name}-east");
+        [
+            endpoint("prod", "db", "east", name, &[address]),
+            gateway("prod", &mirror, is_up),
+        ]
+    };
+    let db = |hosts: &[[Value; 2]]| [&[mirror("prod", "db", "east")], &hosts.concat()[..]].concat();
+    let up = db(&[host("db-0", "10.0.0.1", true)]);
+    let down = db(&[host("db-0", "10.0.0.1", false)]);
+    let two_down = db(&[
+        host("db-0", "10.0.0.1", false),
+        host("db-1", "10.0.0.2", false),
+    ]);
+    let gateway_down = || vec!["gateway-down prod/db".to_owned()];
+    // No change tells the state of the first table, of a new service, or of a new endpoint.
+    assert_eq!(problems(None, &down), (gateway_down(), vec![]));
+    let new_service = (gateway_down(), vec![ClusterJoined, ServiceAdded]);
+    assert_eq!(problems(Some(&[]), &down), new_service);
+    let one_up = [&up[..], &host("db-1", "10.0.0.2", false)].concat();
+    let new_endpoint = (gateway_down(), vec![EndpointAdded]);
+    assert_eq!(problems(Some(&up), &one_up), new_endpoint);
+    // A change tells this one.
+    assert_eq!(problems(Some(&up), &down), (vec![], vec![GatewayDown]));
+    assert_eq!(problems(Some(&down), &up), (vec![], vec![GatewayUp]));
+    // The same problem with another detail is not new.
+    let more = (vec![], vec![EndpointAdded]);
+    assert_eq!(problems(Some(&down), &two_down), more);
+    // No change tells that a mirror lost its last endpoint mirror.
+    let empty = db(&[]);
+    let lost = vec!["no-endpoint-mirror Service/prod/db-east".to_owned()];
+    assert_eq!(problems(Some(&up), &empty), (lost, vec![EndpointRemoved]));
+    assert_eq!(problems(Some(&empty), &empty), (vec![], vec![]));
 }
 
 /// A mirror that a headless mirror lists as a host is an endpoint of that service (rule M1b).

@@ -8,9 +8,9 @@ use super::*;
 use crate::zone::{Zone, ZoneKind, Zones};
 
 /// Settings with the name server addresses of the sample.
-fn settings_of_the_sample() -> Settings {
+fn settings_of_the_sample() -> ResponseSettings {
     let addresses = ["192.0.2.53", "2001:db8::53"].map(|ip| ip.parse().unwrap());
-    Settings {
+    ResponseSettings {
         zones: Zones::new(vec![Zone {
             name: "global".parse().unwrap(),
             ttl: 5,

@@ -11,10 +11,10 @@ use super::*;
 use crate::table::{Published, Rules};
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::cookie::Cookie;
-use crate::wire::respond::{QueryContext, Settings, Transport, respond};
+use crate::wire::respond::{QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, RateLimit, parse, records};
 use crate::zone::print::owner_names;
-use crate::zone::{Order, Zone, Zones, answer, read};
+use crate::zone::{AnswerOrder, Zone, Zones, answer, read};
 
 /// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
 fn published(counts: &[usize]) -> Published {
@@ -43,8 +43,8 @@ fn published(counts: &[usize]) -> Published {
     crate::testing::published(table(&objects))
 }
 
-fn settings(order: Order) -> Settings {
-    Settings {
+fn settings(order: AnswerOrder) -> ResponseSettings {
+    ResponseSettings {
         zones: zones(&["global"]),
         access: Access {
             allowed: Vec::new(),
@@ -92,7 +92,7 @@ fn context(transport: Transport, turn: u32) -> QueryContext {
 
 /// Answers a packet, and checks the properties of every reply.
 fn reply(
-    settings: &Settings,
+    settings: &ResponseSettings,
     now: &Published,
     packet: &[u8],
     transport: Transport,
@@ -149,7 +149,7 @@ fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
 
 #[test]
 fn padded_query_gets_padded_reply_over_tls_and_https() {
-    let settings = settings(Order::Stable);
+    let settings = settings(AnswerOrder::Stable);
     for count in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 100] {
         let now = published(&[count]);
         for rtype in [1, 28, 33, 16] {
@@ -177,7 +177,7 @@ fn padded_query_gets_padded_reply_over_tls_and_https() {
 
 #[test]
 fn padding_is_limited_by_the_message_size() {
-    let (settings, now) = (settings(Order::Stable), published(&[1]));
+    let (settings, now) = (settings(AnswerOrder::Stable), published(&[1]));
     let packet = padded_query("db0.prod.global", 1);
     let parsed = parse(&packet);
     let whole = respond(&settings, &now, &parsed, &context(Transport::Tls, 0)).unwrap();
@@ -195,7 +195,12 @@ fn padding_is_limited_by_the_message_size() {
 }
 
 /// Returns hickory's encoding of the same records. Owner names have the case of the question.
-fn hickory_encoding(settings: &Settings, now: &Published, packet: &[u8], turn: u32) -> Vec<u8> {
+fn hickory_encoding(
+    settings: &ResponseSettings,
+    now: &Published,
+    packet: &[u8],
+    turn: u32,
+) -> Vec<u8> {
     let parsed = parse(packet);
     let reply = respond(settings, now, &parsed, &context(Transport::Tcp, turn)).unwrap();
     let sections = records(&reply, parsed.as_ref().unwrap());
@@ -220,7 +225,7 @@ const TYPES: [u16; 8] = [1, 28, 33, 16, 6, 2, 255, 65];
 
 #[test]
 fn every_name_and_type_is_encoded_as_its_records() {
-    let (now, settings) = (published(&[0, 1, 3, 9, 60]), settings(Order::Rotate));
+    let (now, settings) = (published(&[0, 1, 3, 9, 60]), settings(AnswerOrder::Rotate));
     let zone = settings.zones.iter().next().unwrap();
     let mut names = owner_names(zone, now.table.as_ref().unwrap());
     let others = [
@@ -268,7 +273,7 @@ fn reply_is_truncated_only_if_the_answer_does_not_fit() {
         (Some(65_535), 74),
     ] {
         for count in [fits, fits + 1] {
-            let (now, settings) = (published(&[count]), settings(Order::Stable));
+            let (now, settings) = (published(&[count]), settings(AnswerOrder::Stable));
             let packet = query("db0.prod.global", 1, payload);
             let (udp, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
             assert_eq!(
@@ -285,7 +290,7 @@ fn reply_is_truncated_only_if_the_answer_does_not_fit() {
 
 #[test]
 fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
-    let (now, settings) = (published(&[9]), settings(Order::Stable));
+    let (now, settings) = (published(&[9]), settings(AnswerOrder::Stable));
     let name = Name::from_text("db0.prod.global").unwrap();
     let table = now.table.as_ref().unwrap();
     let answer = answer(read(&settings.zones, table, &name), RecordType::A);
@@ -296,9 +301,9 @@ fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
 
 #[test]
 fn record_that_ends_at_the_limit_is_included() {
-    let settings = Settings {
+    let settings = ResponseSettings {
         udp_max: 4096,
-        ..settings(Order::Stable)
+        ..settings(AnswerOrder::Stable)
     };
     let now = published(&[9]);
     let ask = |payload, transport| {
@@ -317,7 +322,7 @@ fn record_that_ends_at_the_limit_is_included() {
 
 #[test]
 fn oversized_answer_is_truncated_after_whole_records_over_tcp() {
-    let (now, settings) = (published(&[5_000]), settings(Order::Shuffle));
+    let (now, settings) = (published(&[5_000]), settings(AnswerOrder::Shuffle));
     for rtype in [1, 33] {
         let packet = query("db0.prod.global", rtype, Some(1232));
         let (bytes, written) = reply(&settings, &now, &packet, Transport::Tcp, 17);
@@ -328,7 +333,7 @@ fn oversized_answer_is_truncated_after_whole_records_over_tcp() {
 
 #[test]
 fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
-    let (now, settings) = (published(&[400, 250]), settings(Order::Stable));
+    let (now, settings) = (published(&[400, 250]), settings(AnswerOrder::Stable));
     for name in ["_sql._tcp.db0.prod.global", "db1.prod.global", "db1.global"] {
         // `reply` compares the records with those that hickory decodes.
         let (bytes, written) = reply(&settings, &now, &query(name, 33, None), Transport::Tcp, 0);
@@ -347,9 +352,9 @@ fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
 
 #[test]
 fn names_of_addresses_are_encoded_as_their_records() {
-    let settings = Settings {
+    let settings = ResponseSettings {
         zones: zones(&["global", "10.in-addr.arpa"]),
-        ..settings(Order::Stable)
+        ..settings(AnswerOrder::Stable)
     };
     let mut objects = vec![mirror("prod", "db", "east")];
     let host = |number: u8| endpoint("prod", "db", "east", &format!("h-{number}"), &["10.0.0.1"]);
@@ -372,7 +377,7 @@ fn names_of_addresses_are_encoded_as_their_records() {
 
 #[test]
 fn reserved_length_of_opt_is_exact() {
-    let (now, settings) = (published(&[1]), settings(Order::Stable));
+    let (now, settings) = (published(&[1]), settings(AnswerOrder::Stable));
     let packet = query("db0.prod.global", 1, Some(1232));
     let parsed = parse(&packet);
     let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
@@ -432,10 +437,10 @@ fn rrset_of_the_additional_section_is_complete_or_absent() {
         ns_addresses: (1..=20).flat_map(ns).collect(),
         ..zone.clone()
     };
-    let settings = Settings {
+    let settings = ResponseSettings {
         udp_max: 4096,
         zones: Zones::new(zones(&["global"]).iter().map(with_many).collect()),
-        ..settings(Order::Rotate)
+        ..settings(AnswerOrder::Rotate)
     };
     for (name, rtype, most) in [("_sql._tcp.db.prod.global", 33, 36), ("global", 2, 40)] {
         let mut counts = std::collections::BTreeSet::new();
@@ -455,7 +460,7 @@ fn rrset_of_the_additional_section_is_complete_or_absent() {
 
 #[test]
 fn additional_addresses_never_set_tc() {
-    let (now, settings) = (published(&[18]), settings(Order::Stable));
+    let (now, settings) = (published(&[18]), settings(AnswerOrder::Stable));
     let packet = query("_sql._tcp.db0.prod.global", 33, Some(1232));
     let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
     let message = HickoryMessage::from_vec(&bytes).unwrap();
@@ -475,7 +480,7 @@ fn additional_addresses_never_set_tc() {
 
 #[test]
 fn question_keeps_its_case_and_targets_are_lower_case() {
-    let (now, settings) = (published(&[1]), settings(Order::Stable));
+    let (now, settings) = (published(&[1]), settings(AnswerOrder::Stable));
     let packet = query("_SqL._tCp.Db0.pRoD.gLoBaL", 33, None);
     let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
     let question = 12..packet.len();
@@ -491,7 +496,7 @@ fn question_keeps_its_case_and_targets_are_lower_case() {
 
 #[test]
 fn options_are_returned_only_if_requested() {
-    let (now, settings) = (published(&[1]), settings(Order::Stable));
+    let (now, settings) = (published(&[1]), settings(AnswerOrder::Stable));
     let mut packet = query("db0.prod.global", 1, Some(1232));
     let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00\x00\x0a\x00\x0812345678";
     let length = packet.len();
@@ -524,7 +529,7 @@ proptest! {
         payload in prop::option::of(512..4096_u16),
         turn in any::<u32>(),
     ) {
-        let (now, settings) = (published(&[count]), settings(Order::Rotate));
+        let (now, settings) = (published(&[count]), settings(AnswerOrder::Rotate));
         let packet = query(name, rtype, payload);
         // hickory compresses NS names differently. SRV is excluded, because it compresses additional records
         // differently.
@@ -535,7 +540,7 @@ proptest! {
 
     #[test]
     fn udp_equals_tcp_if_both_fit(count in 0..40_usize, rtype in prop::sample::select(TYPES.to_vec()), turn in any::<u32>()) {
-        let (now, settings) = (published(&[count]), settings(Order::Rotate));
+        let (now, settings) = (published(&[count]), settings(AnswerOrder::Rotate));
         let packet = query("db0.prod.global", rtype, Some(1232));
         let (udp, udp_written) = reply(&settings, &now, &packet, Transport::Udp, turn);
         let (tcp, _) = reply(&settings, &now, &packet, Transport::Tcp, turn);
@@ -558,7 +563,7 @@ proptest! {
             let additionals = packet[11] % 3;
             packet[2..12].copy_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, additionals]);
         }
-        let (now, settings) = (published(&[3]), settings(Order::Rotate));
+        let (now, settings) = (published(&[3]), settings(AnswerOrder::Rotate));
         let parsed = parse(&packet);
         for transport in [Transport::Udp, Transport::Tcp] {
             let Some(reply) = respond(&settings, &now, &parsed, &context(transport, turn)) else { continue };
@@ -594,12 +599,12 @@ fn every_order_contains_all_records() {
         set.sort();
         (order, set)
     };
-    let (stable, whole) = sorted(Order::Stable, 0);
+    let (stable, whole) = sorted(AnswerOrder::Stable, 0);
     for order in [
-        Order::Rotate,
-        Order::Shuffle,
-        Order::LocalFirst,
-        Order::Stable,
+        AnswerOrder::Rotate,
+        AnswerOrder::Shuffle,
+        AnswerOrder::LocalFirst,
+        AnswerOrder::Stable,
     ] {
         let mut orders = std::collections::BTreeSet::new();
         for turn in 0..300 {
@@ -608,11 +613,11 @@ fn every_order_contains_all_records() {
             orders.insert(order);
         }
         let kinds = match order {
-            Order::Stable => 1..=1,
-            Order::Rotate | Order::LocalFirst => 30..=30,
-            Order::Shuffle => 295..=300,
+            AnswerOrder::Stable => 1..=1,
+            AnswerOrder::Rotate | AnswerOrder::LocalFirst => 30..=30,
+            AnswerOrder::Shuffle => 295..=300,
         };
         assert!(kinds.contains(&orders.len()), "{order:?}: {}", orders.len());
-        assert_eq!(orders.contains(&stable), order != Order::Shuffle);
+        assert_eq!(orders.contains(&stable), order != AnswerOrder::Shuffle);
     }
 }

@@ -312,7 +312,7 @@ fn shared_srv_target_has_all_its_addresses_in_the_additional_section() {
     for turn in 0..3 {
         let answer = answer(read(&zones, &table, &name), RecordType::SRV);
         let context = AnswerContext {
-            order: Order::Rotate,
+            order: AnswerOrder::Rotate,
             turn,
             ..AnswerContext::new(&name, 7)
         };

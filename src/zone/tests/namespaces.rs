@@ -15,9 +15,11 @@ use crate::table::{Rules, Service, Store, Table, build};
 use crate::testing::{
     endpoint, exported, gateway, import, local, mirror, published, rules, table_by, zones,
 };
-use crate::wire::{Access, QueryContext, RateLimit, Settings, Transport, parse as read_query};
+use crate::wire::{
+    Access, QueryContext, RateLimit, ResponseSettings, Transport, parse as read_query,
+};
 use crate::wire::{respond, write};
-use crate::zone::{Order, RecordType};
+use crate::zone::{AnswerOrder, RecordType};
 
 use forgeries::{any_forgery, any_rules, forgeries};
 
@@ -92,18 +94,18 @@ struct Server {
     store: Store,
     table: Table,
     rules: Rules,
-    settings: Settings,
+    settings: ResponseSettings,
 }
 
 impl Server {
     fn new(rules: Rules) -> Self {
-        let settings = Settings {
+        let settings = ResponseSettings {
             zones: zones(&["global"]),
             access: Access {
                 allowed: Vec::new(),
                 trusted: Vec::new(),
             },
-            order: Order::Stable,
+            order: AnswerOrder::Stable,
             udp_max: 1232,
             server_id: None,
             version_bind: None,

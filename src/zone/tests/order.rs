@@ -20,7 +20,7 @@ fn shop() -> Table {
 }
 
 /// Returns the hosts of the rows of `db.prod.global` in an order.
-fn hosts(table: &Table, order: Order, turn: u32) -> Vec<String> {
+fn hosts(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
     let name = Name::from_text("db.prod.global").unwrap();
     let zones = zones(&["global"]);
     let Reading::View(_, view) = read(&zones, table, &name) else {
@@ -56,11 +56,14 @@ fn rows_rotate_and_local_rows_come_first_if_configured() {
     for turn in 0..12 {
         let number = turn as u32;
         let all = [&remote[..], &own].concat();
-        assert_eq!(hosts(&table, Order::Stable, number), rotated(&all, 0));
-        assert_eq!(hosts(&table, Order::Rotate, number), rotated(&all, turn));
+        assert_eq!(hosts(&table, AnswerOrder::Stable, number), rotated(&all, 0));
+        assert_eq!(
+            hosts(&table, AnswerOrder::Rotate, number),
+            rotated(&all, turn)
+        );
         let remote_turn = mix(number) as usize;
         let own_first = [rotated(&own, turn), rotated(&remote, remote_turn)].concat();
-        assert_eq!(hosts(&table, Order::LocalFirst, number), own_first);
+        assert_eq!(hosts(&table, AnswerOrder::LocalFirst, number), own_first);
     }
 }
 
@@ -74,7 +77,10 @@ fn local_first_knows_the_part_of_an_import_in_this_cluster() {
     ];
     let table = table(&objects);
     for turn in 0..12 {
-        assert_eq!(hosts(&table, Order::LocalFirst, turn)[0], "local db-1");
+        assert_eq!(
+            hosts(&table, AnswerOrder::LocalFirst, turn)[0],
+            "local db-1"
+        );
     }
 }
 
@@ -89,7 +95,7 @@ fn both_parts_of_local_first_rotate_independently() {
     let table = table(&[objects, local("prod", "db", &pods).to_vec()].concat());
     let mut counts = BTreeMap::new();
     for count in 0..400 {
-        let hosts = hosts(&table, Order::LocalFirst, mix(count));
+        let hosts = hosts(&table, AnswerOrder::LocalFirst, mix(count));
         assert!(hosts[1].starts_with("local") && hosts[2].starts_with("remote"));
         *counts
             .entry((hosts[0].clone(), hosts[2].clone()))
@@ -108,7 +114,10 @@ fn shuffle_distributes_rows_evenly_over_positions() {
     let turns = 3000;
     let mut counts = BTreeMap::new();
     for turn in 0..turns {
-        for (index, host) in hosts(&table, Order::Shuffle, turn).into_iter().enumerate() {
+        for (index, host) in hosts(&table, AnswerOrder::Shuffle, turn)
+            .into_iter()
+            .enumerate()
+        {
             *counts.entry((index, host)).or_insert(0) += 1;
         }
     }

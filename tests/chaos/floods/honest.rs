@@ -56,7 +56,7 @@ pub struct Tally {
 }
 
 /// Persistent connections, and the settings of new ones.
-struct Client<'s> {
+pub struct Client<'s> {
     server: &'s Server,
     tls: Arc<ClientConfig>,
     https: Arc<ClientConfig>,
@@ -135,7 +135,7 @@ impl fmt::Display for Tally {
 // === impl Client ===
 
 impl<'s> Client<'s> {
-    fn new(server: &'s Server) -> Self {
+    pub fn new(server: &'s Server) -> Self {
         Self {
             server,
             tls: tls::config("dot", &TLS13),
@@ -145,7 +145,8 @@ impl<'s> Client<'s> {
         }
     }
 
-    fn ask(&mut self, way: Way) -> io::Result<Vec<u8>> {
+    /// Sends a query for the only address of `db.prod.global`, and returns the reply.
+    pub fn ask(&mut self, way: Way) -> io::Result<Vec<u8>> {
         let packet = question("db.prod.global");
         let server = self.server;
         match way {
@@ -205,6 +206,6 @@ pub fn ask_once(server: &Server, way: Way) {
 }
 
 /// Returns whether a reply has exactly the expected address.
-fn is_right(reply: &[u8]) -> bool {
+pub fn is_right(reply: &[u8]) -> bool {
     Reply::read(reply).is_ok_and(|reply| reply.rcode == 0 && reply.data() == ["198.51.100.1"])
 }

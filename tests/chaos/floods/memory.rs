@@ -38,7 +38,8 @@ const LIMIT: u64 = 256 << 20;
 const ADDRESSES: u32 = 4093;
 /// Connections from each address: the default of `--tcp-connections-per-address`.
 const EACH: u32 = 256;
-/// Addresses of attackers, each with another prefix: together they may have all connections of both limits.
+/// Addresses of attackers, each with another prefix. Half of them attack TCP, and half TLS and HTTPS: together they may
+/// have all connections of both limits.
 const ATTACKERS: u32 = 8;
 const DURATION: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -149,8 +150,8 @@ fn attack<S>(
 fn attack_listener(server: &Server, number: u32, until: Instant) -> u64 {
     let packet = question("many.prod.global");
     let framed = frame(&packet).repeat(64);
-    let (listener, protocol) = match number % 4 {
-        0 => {
+    let (listener, protocol) = match number {
+        0..=3 => {
             let open = || {
                 let stream = open(server.dns, number)?;
                 stream.set_nonblocking(true).unwrap();
@@ -158,8 +159,8 @@ fn attack_listener(server: &Server, number: u32, until: Instant) -> u64 {
             };
             return attack(until, open, |stream| is_open(stream.write(&framed)));
         }
-        1 => ("tls", "dot"),
-        2 => ("https", "http/1.1"),
+        4 => ("tls", "dot"),
+        5 => ("https", "http/1.1"),
         _ => ("https", "h2"),
     };
     let config = tls::config(protocol, &TLS13);

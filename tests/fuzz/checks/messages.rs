@@ -11,9 +11,10 @@ use global_dns::table::{Published, Publisher, Rules, Store, Table, build};
 use global_dns::wire::cookie::Cookie;
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
-    Access, QueryContext, RateLimit, Reject, Settings, Transport, parse, records, respond, write,
+    Access, QueryContext, RateLimit, Reject, ResponseSettings, Transport, parse, records, respond,
+    write,
 };
-use global_dns::zone::{Order, Zone, ZoneKind, Zones};
+use global_dns::zone::{AnswerOrder, Zone, ZoneKind, Zones};
 
 use super::choices::Choices;
 use super::decoders::{self, Decoded};
@@ -23,7 +24,7 @@ use super::memory::allocates_at_most;
 const COOKIE: Cookie = [9; 24];
 
 /// Settings with a zone and a reverse zone.
-pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
     let zone = |name: &str, kind| Zone {
         name: name.parse().unwrap(),
         ttl: 5,
@@ -32,7 +33,7 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
         kind,
     };
     let forward = "global".parse().unwrap();
-    Settings {
+    ResponseSettings {
         access: Access {
             allowed: vec!["192.0.2.0/24".parse().unwrap()],
             trusted: Vec::new(),
@@ -42,7 +43,7 @@ pub static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
             zone("10.in-addr.arpa", ZoneKind::Reverse(forward)),
             zone("set", ZoneKind::ClusterSet),
         ]),
-        order: Order::Rotate,
+        order: AnswerOrder::Rotate,
         udp_max: UDP_MAX,
         server_id: Some("replica-1".to_owned()),
         version_bind: Some("a DNS server".to_owned()),
@@ -261,12 +262,12 @@ fn write_reply(
 }
 
 /// Returns an order that depends on the packet, so that all orders are used.
-fn order_of(packet: &[u8]) -> Order {
+fn order_of(packet: &[u8]) -> AnswerOrder {
     let orders = [
-        Order::Rotate,
-        Order::Shuffle,
-        Order::LocalFirst,
-        Order::Stable,
+        AnswerOrder::Rotate,
+        AnswerOrder::Shuffle,
+        AnswerOrder::LocalFirst,
+        AnswerOrder::Stable,
     ];
     orders[usize::from(packet[1] % 4)]
 }

@@ -8,7 +8,7 @@ use support::differences::assert_none;
 use super::source::{Source, sources};
 
 /// A path of names, such as `zone`, `read`, from the root of the crate.
-type Path = Vec<String>;
+pub(super) type Path = Vec<String>;
 
 /// The module with circles that are left: a build reads the states of failovers and gates, which come from builds.
 const KNOWN: &str = "table";
@@ -23,7 +23,7 @@ struct Imports {
 }
 
 /// All files, by module.
-struct Files<'s> {
+pub(super) struct Files<'s> {
     sources: BTreeMap<Path, &'s Source>,
     imports: BTreeMap<Path, Imports>,
 }
@@ -31,7 +31,7 @@ struct Files<'s> {
 // === impl Files ===
 
 impl<'s> Files<'s> {
-    fn new(sources: &'s [Source]) -> Self {
+    pub(super) fn new(sources: &'s [Source]) -> Self {
         let module = |source: &Source| match source.path.as_str() {
             "lib" => Path::new(),
             path => path.split('/').map(str::to_owned).collect(),
@@ -93,6 +93,14 @@ impl<'s> Files<'s> {
             Some(target) if depth > 0 => self.file_of(&target, depth - 1),
             _ => Some(module.to_vec()),
         }
+    }
+
+    /// Returns the files that each file uses.
+    pub(super) fn uses(&self) -> BTreeMap<Path, BTreeSet<Path>> {
+        let modules = self.sources.keys();
+        modules
+            .map(|module| (module.clone(), self.used_by(module)))
+            .collect()
     }
 
     /// Returns the files that a file uses.
@@ -222,11 +230,7 @@ fn circles(uses: &BTreeMap<Path, BTreeSet<Path>>) -> BTreeSet<BTreeSet<Path>> {
 #[test]
 fn no_file_uses_a_file_that_uses_it() {
     let sources = sources();
-    let files = Files::new(&sources);
-    let modules = files.sources.keys();
-    let uses: BTreeMap<Path, BTreeSet<Path>> = modules
-        .map(|module| (module.clone(), files.used_by(module)))
-        .collect();
+    let uses = Files::new(&sources).uses();
     let describe = |circle: &BTreeSet<Path>| {
         let lines = circle.iter().map(|file| {
             let used: Vec<String> = uses[file]
@@ -248,10 +252,7 @@ fn no_file_uses_a_file_that_uses_it() {
 fn circle_through_a_parent_is_found() {
     let circles_of = |parent: &str, child: &str| {
         let sources = [Source::new("zone", parent), Source::new("zone/read", child)];
-        let files = Files::new(&sources);
-        let modules = files.sources.keys();
-        let uses = modules.map(|module| (module.clone(), files.used_by(module)));
-        circles(&uses.collect()).len()
+        circles(&Files::new(&sources).uses()).len()
     };
     let child = "use super::Zone; pub fn read() -> Zone { Zone }";
     assert_eq!(

@@ -66,6 +66,41 @@ fn top_level_folder_has_only_the_listed_entries() {
     }
 }
 
+/// `tests/mutants/run` names folders of the sources, and `run-tests` names slow tests beside them.
+#[test]
+fn folders_and_tests_that_the_mutants_name_exist() {
+    let read = |path: &str| std::fs::read_to_string(repository(path)).unwrap();
+    let list = |text: &str, name: &str| -> Vec<String> {
+        let (_, rest) = text.split_once(&format!("\n{name}=(")).unwrap();
+        let (list, _) = rest.split_once(')').unwrap();
+        list.split_whitespace().map(str::to_owned).collect()
+    };
+    let script = read("tests/mutants/run");
+    let folders = list(&script, "folders");
+    assert!(!folders.is_empty());
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_/.".contains(c);
+    let paths = script.split(|c| !is_part(c)).filter_map(|path| {
+        let path = path.trim_end_matches('.');
+        (path.starts_with("src/") && path != "src/").then(|| path.to_owned())
+    });
+    let modules = folders.iter().map(|folder| format!("src/{folder}.rs"));
+    let paths = paths.chain(modules);
+    let mut missing: Vec<String> = paths.filter(|path| !repository(path).exists()).collect();
+
+    let sources = tracked_files();
+    let sources = sources
+        .iter()
+        .filter(|path| path.starts_with("src/") && path.ends_with(".rs"));
+    let sources: Vec<String> = sources.map(|path| read(path)).collect();
+    let slow = list(&read("tests/mutants/run-tests"), "slow");
+    let is_test = |name: &String| {
+        let definition = format!("fn {name}(");
+        sources.iter().any(|source| source.contains(&definition))
+    };
+    missing.extend(slow.into_iter().filter(|name| !is_test(name)));
+    assert_none(&missing);
+}
+
 /// The tour in `lib.rs` names the files of each way.
 #[test]
 fn files_that_the_tour_names_exist() {

@@ -13,15 +13,23 @@ pub struct Source {
     pub path: String,
     /// Identifiers and punctuation. `::` is one token, and `super::` up to the root of the crate is `crate::`.
     pub tokens: Vec<String>,
+    /// The names of the types and traits that it defines, also in functions. Associated types have none of their own.
+    pub types: Vec<String>,
 }
 
 impl Source {
     /// Reads the text of a file.
     pub fn new(path: &str, text: &str) -> Self {
-        let (path, mut tokens) = (path.to_owned(), Vec::new());
+        let (path, mut tokens, mut types) = (path.to_owned(), Vec::new(), Vec::new());
         let depth = path.split('/').filter(|part| !part.is_empty()).count();
-        flatten(text.parse().unwrap(), depth, &mut tokens);
-        Self { path, tokens }
+        let stream: TokenStream = text.parse().unwrap();
+        flatten(stream.clone(), depth, &mut tokens);
+        collect_types(stream, false, &mut types);
+        Self {
+            path,
+            tokens,
+            types,
+        }
     }
 
     /// Returns whether the file belongs to a module. A module consists of its file and the folder of the same name.
@@ -87,9 +95,7 @@ fn flatten(stream: TokenStream, depth: usize, tokens: &mut Vec<String>) {
     let mut trees = stream.into_iter().peekable();
     while let Some(tree) = trees.next() {
         match tree {
-            TokenTree::Group(group) if group.to_string().replace(' ', "") == "[cfg(test)]" => {
-                skip_item(&mut trees);
-            }
+            TokenTree::Group(group) if is_cfg_test(&group) => skip_item(&mut trees),
             TokenTree::Group(group) => {
                 let depth = depth + usize::from(is_module(tokens, &group));
                 tokens.push("{".to_owned());
@@ -107,6 +113,46 @@ fn flatten(stream: TokenStream, depth: usize, tokens: &mut Vec<String>) {
             TokenTree::Ident(_) | TokenTree::Punct(_) => tokens.push(tree.to_string()),
         }
     }
+}
+
+/// Collects the names of the types and traits that are defined in a module, a function or an `impl` block. Omits items with
+/// `#[cfg(test)]`, and the associated types of an `impl` block or a trait.
+fn collect_types(stream: TokenStream, is_in_impl: bool, types: &mut Vec<String>) {
+    let mut trees = stream.into_iter().peekable();
+    // The keyword of the current item.
+    let mut item = String::new();
+    while let Some(tree) = trees.next() {
+        match tree {
+            TokenTree::Group(group) if is_cfg_test(&group) => skip_item(&mut trees),
+            TokenTree::Group(group) => {
+                let is_impl = ["impl", "trait"].contains(&item.as_str());
+                collect_types(group.stream(), is_impl, types);
+                if group.delimiter() == Delimiter::Brace {
+                    item.clear();
+                }
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ';' => item.clear(),
+            TokenTree::Ident(ident) if item.is_empty() => {
+                let keyword = ident.to_string();
+                let is_definition = match keyword.as_str() {
+                    "struct" | "enum" | "trait" | "union" => true,
+                    "type" => !is_in_impl,
+                    _ => false,
+                };
+                // A macro defines types with names like `$name`.
+                let is_name = |tree: &&TokenTree| matches!(tree, TokenTree::Ident(_));
+                let name = trees.peek().filter(is_name).filter(|_| is_definition);
+                types.extend(name.map(ToString::to_string));
+                let is_item = is_definition || ["fn", "impl", "let", "type"].contains(&&*keyword);
+                item.extend(is_item.then_some(keyword));
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+fn is_cfg_test(group: &Group) -> bool {
+    group.to_string().replace(' ', "") == "[cfg(test)]"
 }
 
 /// Skips the item that an attribute belongs to.

@@ -231,7 +231,7 @@ fn check_and_explain_list_hosts_without_an_endpoint_mirror() {
     for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
         let ended = run_global_dns(&["explain", name, &file]);
         assert_eq!(ended.code, Some(exit), "{name}");
-        let problem = "missing-host  Service/prod/db-east  lists db-1 (10.96.1.2)";
+        let problem = "missing-host  Service/prod/db-east  Hosts without endpoint mirror: lists db-1 (10.96.1.2)";
         assert!(ended.stdout.contains(problem), "{}", ended.stdout);
     }
     // The same with objects of the real controller, after the removal of one mirror.
@@ -469,7 +469,11 @@ fn json_has_one_object_for_each_line_of_the_text() {
             _ => link.to_owned(),
         };
         assert!(page.ends_with("src/check/README.md"), "{link}");
-        let below = format!("{line}    {hint}\n    see {reference}\n");
+        let manual = match one["anchor"].as_str() {
+            Some(anchor) => format!("; in the manual: {anchor}"),
+            None => String::new(),
+        };
+        let below = format!("{line}    {hint}\n    see {reference}{manual}\n");
         assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
         let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
         let mut anchors = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
@@ -568,7 +572,7 @@ fn the_two_causes_of_dead_endpoints_are_distinguished() {
     assert_eq!(code, Some(0));
     let (_folder, file) = file_of(&manifest.text());
     let explained = run_global_dns(&["explain", "web.prod.global", &file]).stdout;
-    let problem = "service-not-ready  prod/web  cluster 'west': its cluster IP\n";
+    let problem = "service-not-ready  prod/web  Service has no ready endpoint: cluster 'west': its cluster IP\n";
     assert!(explained.contains(problem), "{explained}");
 }
 

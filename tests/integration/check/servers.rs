@@ -87,7 +87,7 @@ fn mirrors_written_by_two_links_are_read_from_the_api_of_the_server() {
     written.0[1]["metadata"]["annotations"][remote] = "db-7.db.prod.svc.cluster.local".into();
     server.rewrite(&written.text());
     server.wait_for_outcome("db-7.east.db.prod.global. A", "10.96.1.1");
-    let changed = "yellow: Service/prod/db-0-east was the mirror of 'db-0' of prod/db in cluster 'east', is now the mirror \
+    let changed = "yellow: Mirror changed its service: Service/prod/db-0-east: was the mirror of 'db-0' of prod/db in cluster 'east', is now the mirror \
                    of 'db-7' of prod/db in cluster 'east'; two Links may write it";
     assert_eq!(identity(&[&api]), changed);
     // Objects in a file do not show the change, and the output states this.

@@ -451,8 +451,7 @@ fn default_cluster_name_causes_a_warning_when_a_local_member_is_published() {
     let warning = |server: &Server| {
         let lines = server.log.events();
         lines.iter().any(|line| {
-            let message = line["fields"]["message"].as_str();
-            line["level"] == "WARN" && message.is_some_and(|m| m.contains("--cluster-name"))
+            line["level"] == "WARN" && line["fields"]["problem"] == "default-cluster-name"
         })
     };
     let with_local = objects()

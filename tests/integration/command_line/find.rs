@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects, replica, workload};
 use support::ports::free_port;
-use support::process::{Process, ProcessOutput, run, run_global_dns};
+use support::process::{Log, Process, ProcessOutput, run, run_global_dns};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 
@@ -46,6 +46,13 @@ fn requests(api_server: &StandIn, resource: &str) -> usize {
 fn query(api_server: &StandIn, arguments: &[&str]) -> ProcessOutput {
     let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
     run_global_dns(&[arguments, &[&kubeconfig]].concat())
+}
+
+/// Starts a command with `--watch`.
+fn watch(api_server: &StandIn, command: &str, output: &str) -> Process {
+    let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
+    let arguments = [command, "--watch", "-o", output, &kubeconfig];
+    Process::start(format!("{command} --watch"), global_dns(&arguments)).unwrap()
 }
 
 #[test]
@@ -172,17 +179,45 @@ fn replicas_that_answer_differently_are_named() {
     ];
     let api_server = api_server(&pods);
     let differs = "pod dns/dns-2 answers differently; it differs in: zones, answers";
-    for command in [&["table"][..], &["explain", "db.prod"]] {
+    let assert_named = |text: &str| {
+        let lines: Vec<&str> = text.lines().take(3).collect();
+        let expected = ["answered by pod dns/dns-0", &format!("note: {differs}")];
+        assert_eq!(lines[..2], expected, "{text}");
+        let unreachable = "note: not compared with pod dns/dns-3: ";
+        assert!(lines[2].starts_with(unreachable), "{text}");
+    };
+    for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
         let ended = query(&api_server, command);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-        let lines: Vec<&str> = ended.stdout.lines().take(3).collect();
-        let expected = ["answered by pod dns/dns-0", &format!("note: {differs}")];
-        assert_eq!(lines[..2], expected, "{command:?}");
-        let unreachable = "note: not compared with pod dns/dns-3: ";
-        assert!(lines[2].starts_with(unreachable), "{}", lines[2]);
+        assert_named(&ended.stdout);
         let json = query(&api_server, &[command, &["-o=json"]].concat()).stdout;
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["origin"]["notes"][0], differs);
+    }
+    // A watch compares them at its start. Its text, with its columns, has four lines or more.
+    for command in ["table", "events"] {
+        let mut process = watch(&api_server, command, "text");
+        let shown = |log: &Log| Some(log.text()).filter(|text| text.lines().count() > 3);
+        let text = process.wait_for("the table", shown).unwrap();
+        assert_named(&text);
+    }
+}
+
+#[test]
+fn watch_of_events_names_its_pod_in_every_output() {
+    let server = Server::with_objects(of_server(), &FLAGS);
+    let api_server = api_server(&[replica("dns", "dns-1", server.api.port())]);
+    for (output, line) in [
+        ("text", "answered by pod dns/dns-1"),
+        ("wide", "answered by pod dns/dns-1"),
+        // On standard error: standard output has only events.
+        ("json", "note: answered by pod dns/dns-1"),
+        ("yaml", "note: answered by pod dns/dns-1"),
+    ] {
+        let mut process = watch(&api_server, "events", output);
+        let shown = |log: &Log| log.text().lines().next().map(ToOwned::to_owned);
+        let first = process.wait_for("the pod", shown).unwrap();
+        assert_eq!(first, line, "{output}");
     }
 }
 
@@ -368,11 +403,9 @@ fn flags_that_the_server_decides_are_refused() {
 fn watch_finds_another_replica_when_its_own_ends() {
     let [first, second] = [(); 2].map(|()| Server::with_objects(of_server(), &FLAGS));
     let api_server = api_server(&[replica("dns", "dns-0", first.api.port())]);
-    let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
-    let command = global_dns(&["table", "--watch", "-o", "wide", &kubeconfig]);
-    let mut process = Process::start("table --watch", command).unwrap();
+    let mut process = watch(&api_server, "table", "wide");
     let shows = |process: &mut Process, text: &str| {
-        let shown = |log: &support::process::Log| log.text().contains(text).then_some(());
+        let shown = |log: &Log| log.text().contains(text).then_some(());
         process.wait_for(text, shown).unwrap();
     };
     shows(&mut process, "10.96.1.1");

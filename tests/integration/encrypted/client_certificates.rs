@@ -1,12 +1,14 @@
 //! `--tls-client-ca`: only clients with a certificate of one of the authorities are answered.
 
+use std::time::{Duration, Instant};
+
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
 use support::certificates::{Authority, Identity, issue_valid};
 use support::encrypted::{QUIC, files};
 use support::https::{Http1, Http2, PATH, post};
 use support::process::run_global_dns;
-use support::quic::Quic;
+use support::quic::{ConnectionError, Quic};
 use support::server::{Server, WaitUntil};
 use support::tls::{Client, ConnectionEnd, Offer, alert, ask, read_end};
 use support::wait::wait_for;
@@ -47,6 +49,13 @@ fn serve(authorities: &[&Authority]) -> GuardedServer {
     GuardedServer { server, issued }
 }
 
+/// A query whose ID is 0 (RFC 9250 section 4.2.1).
+fn quic_packet() -> Vec<u8> {
+    let mut packet = packet();
+    packet[..2].fill(0);
+    packet
+}
+
 fn bundle(authorities: &[&Authority]) -> String {
     let files = authorities.iter().map(|ca| ca.certificate.as_str());
     files.collect()
@@ -72,8 +81,6 @@ impl GuardedServer {
     /// Returns the listeners that answer a client.
     fn answers(&self, clients: &Clients) -> Vec<&'static str> {
         let (tls, https) = (self.server.address("tls"), self.server.address("https"));
-        let mut quic = packet();
-        quic[..2].fill(0);
         let by_http1 = || {
             let mut connection = Http1::connect(&clients.first, https).ok()?;
             connection.send(&post(PATH), &packet()).ok()
@@ -84,7 +91,7 @@ impl GuardedServer {
         };
         let by_quic = || {
             let connection = Quic::connect(&clients.quic, self.server.address("quic")).ok()?;
-            connection.ask(&quic).ok()
+            connection.ask(&quic_packet()).ok()
         };
         let answered = [
             ("TLS", clients.tls.ask(tls, &packet()).is_ok()),
@@ -210,6 +217,8 @@ fn connections_end_when_an_authority_is_removed() {
         guarded.server.address("https"),
     );
     let clients = guarded.clients(Some(&identity));
+    let newcomer = guarded.clients(Some(&new.issue_client()));
+    let quic = Quic::connect(&clients.quic, guarded.server.address("quic")).unwrap();
     let mut stream = clients.tls.connect(tls).unwrap();
     let mut first = Http1::connect(&clients.first, https).unwrap();
     let mut second = Http2::connect(&clients.second, https).unwrap();
@@ -217,6 +226,7 @@ fn connections_end_when_an_authority_is_removed() {
         ask(&mut stream, &packet()).unwrap();
         first.send(&post(PATH), &packet()).unwrap().message();
         second.send(&post(PATH), &packet()).unwrap().message();
+        quic.ask(&quic_packet()).unwrap();
     };
     ask_all();
     // An added authority does not concern them.
@@ -224,10 +234,25 @@ fn connections_end_when_an_authority_is_removed() {
     ask_all();
     assert_eq!(guarded.server.ended_connections("stopped"), 0.0);
     guarded.accept_only(&[&new]);
+    let removed = Instant::now();
+    let end = quic.wait_for_close();
+    assert!(
+        matches!(end, ConnectionError::ApplicationClosed(_)),
+        "{end:?}"
+    );
+    // Without another query, it ends after 30 seconds in any case.
+    let took = removed.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
     assert_eq!(read_end(&mut stream), ConnectionEnd::CloseNotify);
     assert_eq!(read_end(first.0.get_mut()), ConnectionEnd::CloseNotify);
     second.wait_for_end().unwrap();
     guarded.server.wait_for_ended_connections("stopped", 3);
+    // The listeners continue, also after another removal.
+    assert_eq!(guarded.answers(&newcomer), ALL);
+    assert_eq!(guarded.answers(&clients), NONE);
+    guarded.accept_only(&[&old]);
+    assert_eq!(guarded.answers(&clients), ALL);
+    assert_eq!(guarded.answers(&newcomer), NONE);
 }
 
 /// A resumed session omits the client certificate (RFC 8446 section 2.2). It could outlive the certificate or its

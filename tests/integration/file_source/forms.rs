@@ -1,5 +1,6 @@
 //! Input forms: documents, lists, typed lists, JSON, several files, and the output of `kubectl`.
 
+use global_dns::model::ProblemKind;
 use serde_json::{Value, json};
 use support::differences::set;
 use support::objects::{Gateway, Manifest, local, mirror, objects};
@@ -90,9 +91,11 @@ fn typed_list(manifest: &Manifest, kind: &str, version: &str) -> Value {
 fn problems_of_the_sample() -> Value {
     json!([
         {"kind": "gateway-down", "level": "warning", "subject": "shop/cache", "service": "shop/cache", "cluster": "west",
-            "detail": "cluster 'west': cache-0"},
+            "sentence": "Gateway is down", "detail": "cluster 'west': cache-0",
+            "hint": ProblemKind::GatewayDown.row().hint, "anchor": "problems.html#gateway-down"},
         {"kind": "pod-not-ready", "level": "note", "subject": "prod/db", "service": "prod/db",
-            "detail": "in this cluster: db-1"},
+            "sentence": "Pods are not ready", "detail": "in this cluster: db-1",
+            "hint": ProblemKind::PodNotReady.row().hint, "anchor": "problems.html#pod-not-ready"},
     ])
 }
 

@@ -41,7 +41,9 @@ fn logged_conflicts(server: &Server) -> BTreeMap<(String, String), usize> {
         let fields = &event["fields"];
         let text = |name: &str| fields[name].as_str().unwrap_or_default().to_owned();
         if fields["problem"].is_string() {
-            assert_ne!(event["level"], "INFO");
+            let is_error = fields["problem"] == "short-name";
+            let level = if is_error { "ERROR" } else { "WARN" };
+            assert_eq!(event["level"], level, "{event}");
             *logged
                 .entry((text("problem"), text("subject")))
                 .or_default() += 1;
@@ -91,7 +93,10 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         let times = if *conflict == news { 2 } else { 1 };
         assert_eq!(logged.get(conflict), Some(&times), "{conflict:?}");
     }
-    assert_eq!(logged.len(), all.len());
+    // The state of a service is logged, too.
+    assert_eq!(logged.len(), all.len() + 1, "{logged:?}");
+    let state = ("service-not-ready".to_owned(), "prod/db".to_owned());
+    assert_eq!(logged.get(&state), Some(&1));
 }
 
 #[test]

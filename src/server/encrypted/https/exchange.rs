@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
 
 use super::HeldBodies;
-use super::response::{body, cache_control, methods, problem_response};
+use super::response::{body, cache_control, error_response, methods};
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::connections::Slot;
 use crate::server::counters::EndReason;
-use crate::server::encrypted::request::{self, DnsRequest, Problem};
+use crate::server::encrypted::request::{self, DnsRequest, RequestError};
 use crate::server::framing::{MAX_MESSAGE, MAX_OUTBOX, MAX_QUERY};
 use crate::server::socket::{Queued, Socket};
 use crate::server::tcp::must_end;
@@ -91,7 +91,7 @@ struct HttpReply {
 
 /// The reason why a body has no message.
 enum NoMessage {
-    Problem(Problem),
+    Invalid(RequestError),
     /// The limits of received octets are exceeded.
     NoMemory,
 }
@@ -187,8 +187,7 @@ impl Exchange {
         if next.0 < old.0 { next } else { old }
     }
 
-    /// Answers a request. If memory is short, it refuses the stream, so that the client may retry (RFC 9113 section
-    /// 8.7).
+    /// Answers a request. If memory is short, it refuses the request, so that the client may retry.
     ///
     /// Each connection may have a hundred of these futures. The head is parsed at once, so that they stay small.
     pub(super) fn respond(
@@ -197,7 +196,7 @@ impl Exchange {
     ) -> impl Future<Output = Result<Response<Full<Bytes>>, h2::Error>> + Send + use<> {
         self.has_request.store(true, Relaxed);
         let (head, body) = request.into_parts();
-        let is_head = head.method == Method::HEAD;
+        let (version, is_head) = (head.version, head.method == Method::HEAD);
         let dns_request = request::read(&head, &self.path);
         let octets = match &dns_request {
             Ok(DnsRequest::Message(packet)) => packet.len(),
@@ -206,19 +205,19 @@ impl Exchange {
         let pending_request = PendingRequest::begin(self, REQUEST_SIZE + octets);
         async move {
             let Some(mut pending_request) = pending_request else {
-                return Err(h2::Reason::REFUSED_STREAM.into());
+                return refusal(version, is_head);
             };
             let packet = match dns_request {
                 Ok(DnsRequest::Message(packet)) => Ok(packet),
                 Ok(DnsRequest::Methods) => return Ok(methods()),
                 // Few requests are reading a body, and this keeps the others small.
                 Ok(DnsRequest::Body) => Box::pin(pending_request.read(body)).await,
-                Err(problem) => Err(NoMessage::Problem(problem)),
+                Err(error) => Err(NoMessage::Invalid(error)),
             };
             match packet {
                 Ok(packet) => Ok(pending_request.answer(&packet, is_head).await),
-                Err(NoMessage::Problem(problem)) => Ok(problem_response(problem, is_head)),
-                Err(NoMessage::NoMemory) => Err(h2::Reason::REFUSED_STREAM.into()),
+                Err(NoMessage::Invalid(error)) => Ok(error_response(error, is_head)),
+                Err(NoMessage::NoMemory) => refusal(version, is_head),
             }
         }
     }
@@ -235,7 +234,7 @@ impl Exchange {
         }
     }
 
-    fn answer(&self, packet: &[u8]) -> Result<ReadBody, Problem> {
+    fn answer(&self, packet: &[u8]) -> Result<ReadBody, RequestError> {
         // Otherwise, hyper would end the stream silently.
         let made = catch_unwind(AssertUnwindSafe(|| {
             with_limited_panic_log(|| self.make(packet))
@@ -273,6 +272,16 @@ impl Exchange {
 
     fn now(&self) -> u64 {
         self.started.elapsed().as_millis() as u64 // at most an hour
+    }
+}
+
+/// Refuses a request because memory is short. HTTP/2 has an error code which tells the client that it may retry (RFC 9113
+/// section 8.7). In HTTP/1.1, an error would end the connection without a response.
+fn refusal(version: Version, is_head: bool) -> Result<Response<Full<Bytes>>, h2::Error> {
+    if version == Version::HTTP_2 {
+        Err(h2::Reason::REFUSED_STREAM.into())
+    } else {
+        Ok(error_response(request::NO_MEMORY, is_head))
     }
 }
 
@@ -329,24 +338,24 @@ impl PendingRequest {
     async fn read(&mut self, body: Incoming) -> Result<Vec<u8>, NoMessage> {
         // The announced length is too long, so the body is not read.
         if body.size_hint().lower() > MAX_QUERY as u64 {
-            return Err(NoMessage::Problem(request::LONG_BODY));
+            return Err(NoMessage::Invalid(request::LONG_BODY));
         }
         let read = timeout(MESSAGE_TIMEOUT, self.collect(body)).await;
-        read.unwrap_or(Err(NoMessage::Problem(request::SLOW_BODY)))
+        read.unwrap_or(Err(NoMessage::Invalid(request::SLOW_BODY)))
     }
 
     async fn collect(&mut self, mut body: Incoming) -> Result<Vec<u8>, NoMessage> {
         let mut octets = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
-                return Err(NoMessage::Problem(request::BROKEN_BODY));
+                return Err(NoMessage::Invalid(request::BROKEN_BODY));
             };
             // Trailers are ignored.
             let Ok(mut data) = frame.into_data() else {
                 continue;
             };
             if octets.len() + data.remaining() > MAX_QUERY {
-                return Err(NoMessage::Problem(request::LONG_BODY));
+                return Err(NoMessage::Invalid(request::LONG_BODY));
             }
             if !self.hold(data.remaining()) {
                 return Err(NoMessage::NoMemory);
@@ -371,7 +380,7 @@ impl PendingRequest {
                 self.queue(message.octets.len());
                 message.into_response(self, is_head)
             }
-            Err(problem) => problem_response(problem, is_head),
+            Err(error) => error_response(error, is_head),
         }
     }
 

@@ -1,11 +1,14 @@
 //! The responses of DNS over HTTPS.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 
-use crate::server::encrypted::request::{self, Problem};
+use crate::server::encrypted::request::{self, RequestError};
+
+/// Seconds after which a client may repeat a request that was refused. Most pending requests last for milliseconds.
+const RETRY_SECONDS: &str = "1";
 
 /// Returns the response to OPTIONS.
 pub(super) fn methods() -> Response<Full<Bytes>> {
@@ -17,19 +20,22 @@ pub(super) fn methods() -> Response<Full<Bytes>> {
 }
 
 /// Returns the response to a request that gets no DNS message.
-pub(super) fn problem_response(problem: Problem, is_head: bool) -> Response<Full<Bytes>> {
-    let text = format!("{}\n", problem.reason);
+pub(super) fn error_response(error: RequestError, is_head: bool) -> Response<Full<Bytes>> {
+    let text = format!("{}\n", error.reason);
     let length = text.len();
     let mut response = Response::new(body(text, is_head));
-    *response.status_mut() = problem.status;
+    *response.status_mut() = error.status;
     let headers = response.headers_mut();
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
     headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CONTENT_LENGTH, length.into());
-    if problem.status == StatusCode::METHOD_NOT_ALLOWED {
+    if error.status == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(ALLOW, HeaderValue::from_static(request::METHODS));
     }
-    if problem.ends_connection {
+    if error.status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+    }
+    if error.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response

@@ -1,7 +1,8 @@
-//! HTTP/2 requests whose bodies do not arrive, without TLS, with a clock that stands still while anything can happen.
+//! Requests whose bodies do not arrive, without TLS, with a clock that stands still while anything can happen.
 
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
@@ -13,15 +14,23 @@ use crate::server::encrypted::https;
 use crate::server::socket::Budget;
 use crate::server::tests::answerers;
 
-/// A client of a connection, and the state of the server.
+/// A client of an HTTP/2 connection, and the state of the server.
 struct Client {
     sender: SendRequest<Bytes>,
     exchange: Arc<Exchange>,
     _stream: TcpStream,
 }
 
-impl Client {
-    async fn connect(held: &Arc<HeldBodies>) -> Self {
+/// The client's side of a connection that is served, and the state of the server.
+struct Served {
+    own: DuplexStream,
+    exchange: Arc<Exchange>,
+    /// The address of the client is that of a TCP connection.
+    stream: TcpStream,
+}
+
+impl Served {
+    async fn start(held: &Arc<HeldBodies>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap());
         let stream = stream.await.unwrap();
@@ -42,12 +51,23 @@ impl Client {
         let (own, servers) = tokio::io::duplex(1 << 16);
         let serving = https::serve(servers, exchange.clone(), CancellationToken::new());
         tokio::spawn(serving);
-        let (sender, connection) = h2::client::handshake(own).await.unwrap();
+        Self {
+            own,
+            exchange,
+            stream,
+        }
+    }
+}
+
+impl Client {
+    async fn connect(held: &Arc<HeldBodies>) -> Self {
+        let served = Served::start(held).await;
+        let (sender, connection) = h2::client::handshake(served.own).await.unwrap();
         tokio::spawn(connection);
         Self {
             sender,
-            exchange,
-            _stream: stream,
+            exchange: served.exchange,
+            _stream: served.stream,
         }
     }
 
@@ -138,4 +158,44 @@ async fn requests_above_the_limit_of_the_client_are_refused() {
     );
     // Its own earlier requests still get their time.
     assert_eq!(requests.remove(0).0.await.unwrap().status(), 408);
+}
+
+/// The replies before it may be unread: a client of HTTP/1.1 may send several requests at once.
+#[tokio::test(start_paused = true)]
+async fn request_of_http_1_1_above_the_limit_gets_a_response() {
+    let held = Arc::<HeldBodies>::default();
+    held.add(std::net::IpAddr::from([127, 0, 0, 1]).into(), 1 << 20);
+    let Served {
+        mut own, exchange, ..
+    } = Served::start(&held).await;
+    let query = query();
+    let head = format!(
+        "POST /dns-query HTTP/1.1\r\nhost: localhost\r\ncontent-type: {}\r\ncontent-length: {}\r\n\r\n",
+        request::MEDIA_TYPE,
+        query.len()
+    );
+    let mut status_and_headers = async |unread: usize| {
+        exchange.held.fetch_add(unread, Relaxed);
+        own.write_all(&[head.as_bytes(), &query].concat())
+            .await
+            .unwrap();
+        let mut response = Vec::new();
+        while !response.ends_with(b"\r\n\r\n") {
+            response.push(own.read_u8().await.unwrap());
+        }
+        let text = String::from_utf8(response).unwrap().to_lowercase();
+        let length = text.split("content-length: ").nth(1).unwrap();
+        let length = length.lines().next().unwrap().parse().unwrap();
+        own.read_exact(&mut vec![0; length]).await.unwrap();
+        exchange.held.fetch_sub(unread, Relaxed);
+        text
+    };
+    // Without memory for the head, and without memory for the body.
+    for unread in [MIN_HELD, MIN_HELD - REQUEST_SIZE] {
+        let refused = status_and_headers(unread).await;
+        assert!(refused.starts_with("http/1.1 503 "), "{refused}");
+        assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
+    }
+    let answered = status_and_headers(0).await;
+    assert!(answered.starts_with("http/1.1 200 "), "{answered}");
 }
