@@ -26,7 +26,7 @@ pub use command::{Cli, Command, CompletionsArgs, HelpArgs, HelpOutput, Topic};
 pub use corefile::CorefileArgs;
 pub use encrypted::EncryptedArgs;
 pub use environment::{UnknownVariable, unknown_variables};
-pub use failover::DelayArgs;
+pub use failover::{DelayArgs, ServiceSetting};
 pub use groups::{ListenArgs, LogArgs, SourceArgs};
 pub use model::ModelArgs;
 pub use serve::{DemoArgs, ServeArgs};

@@ -85,7 +85,7 @@
 //! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
 //! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `model/kube_object.rs`,
 //! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
-//! `source/states.rs` and `table/state.rs` (failovers and gates), `table/items.rs`, `table/headless.rs`, `table/missing.rs`,
+//! `source/steady_clock.rs` and `table/timers.rs` (failovers, and settings of a Service that is gone), `table/items.rs`, `table/headless.rs`, `table/missing.rs`,
 //! `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`, `table/gate.rs`,
 //! `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs` and `table/own_name.rs` (the service),
 //! `table/services.rs`, `table/shared.rs`, `table/index.rs` and `table/short.rs` (the table), `source/snapshot.rs` (only with
@@ -98,9 +98,9 @@
 //!
 //! **An annotation of a failover order**
 //!
-//! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, and `model/failover_order.rs` the
-//! order. `table/failover.rs` decides which step answers. `source/states.rs` knows the moment at which a delay ends; `source.rs`
-//! sleeps until then.
+//! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, `model/failover_order.rs` the
+//! order, and `model/cluster_term.rs` its clusters. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
+//! moment at which a delay ends; `source.rs` sleeps until then.
 //!
 //! **A line of the status page**
 //!
@@ -129,8 +129,9 @@
 //! | gateway | the proxy of a linked cluster that receives the traffic to a mirror |
 //! | alive | state of an endpoint with a ready gateway (rule M3) |
 //! | failover order | the clusters that answer for a service, in steps: `local:east+west:*` (rule K5) |
+//! | failover mode | who decides that another step of a failover order answers: `hold` (a person) or `auto` (the liveness) (rule K5a) |
 //! | standby | state of an endpoint of another step than the one that answers |
-//! | gate | the expected clusters of a service; its name fails until they have been seen (rule K8) |
+//! | gate | the expected clusters of a service; during its bootstrap, its name fails while one is missing (rule K8) |
 //! | member | a mirror, ServiceImport or Service of this cluster that contributes endpoints to a service |
 //! | item | a Service or a ServiceImport that matters, reduced to the fields in use |
 //! | candidate | the endpoints that one kind offers for a service |

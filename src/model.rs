@@ -5,6 +5,8 @@
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
 mod addresses;
+mod cluster_term;
+mod expected_clusters;
 mod failover_order;
 mod fields;
 mod interned;
@@ -24,11 +26,14 @@ mod ports;
 pub mod problem;
 mod settings;
 mod slice;
+mod timestamp;
 pub mod watch;
 
-pub use failover_order::{FailoverOrder, InvalidOrder};
+pub use cluster_term::ClusterTerm;
+pub use expected_clusters::ExpectedClusters;
+pub use failover_order::{FailoverOrder, InvalidSetting};
 pub use interned::{Text, intern};
-pub use item::{ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost};
+pub use item::{ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost, OwnForm, OwnService};
 pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
@@ -37,8 +42,9 @@ pub use object::Object;
 pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind, ROWS};
-pub use settings::{GatewayDown, Settings, expected_clusters};
+pub use settings::{FailoverMode, GatewayDown, Settings};
 pub use slice::{ImportEndpoints, ListedHost, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
+pub use timestamp::Timestamp;
 pub use watch::{Mcs, Watch};
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod guard;
 pub mod kube;
 mod problem_log;
 mod snapshot;
-mod states;
+mod steady_clock;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -33,17 +33,14 @@ pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
 pub use problem_log::log_problem;
 pub use snapshot::{SnapshotScope, Snapshots};
-
-use states::States;
+use steady_clock::SteadyClock;
 
 use crate::clock::unix_seconds;
 use crate::heartbeat;
 use crate::model::{Namespace, Object, ObjectKey, Watch};
-use crate::table::failover::Delays;
 use crate::table::publish::{Reader, expired_problem, stale_problem};
-use crate::table::state::ServiceState;
 use crate::table::store::{Objects, ServiceKeys};
-use crate::table::{Publisher, Rules, Store, Table, build};
+use crate::table::{Publisher, Rules, Store, Table, Timers, build};
 
 /// A change that a source reports.
 #[derive(Debug)]
@@ -92,8 +89,6 @@ pub struct UpdateSettings {
     pub snapshot: Option<Snapshots>,
     /// The age at which the table expires; `None`: it never expires.
     pub max_stale: Option<Duration>,
-    /// The delays of failovers.
-    pub delays: Delays,
 }
 
 /// Runs a source and the update loop until the source ends. After a panic, restarts both after a pause. The last table
@@ -105,11 +100,12 @@ pub async fn run(
     mut settings: UpdateSettings,
 ) {
     let mut backoff = Backoff::new(PANIC_PAUSES.0, 2);
+    let mut timers = Timers::default();
     loop {
         let (updates, inbox) = channel();
-        let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings);
+        let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut timers);
         let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
-        // The state they share (feeds, publisher, snapshots) is consistent after a panic. The rest is dropped.
+        // The state they share (feeds, publisher, snapshots, timers) is consistent after a panic. The rest is dropped.
         if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
             return;
         }
@@ -125,6 +121,7 @@ async fn run_update_loop(
     feeds: &Feeds,
     publisher: &Publisher,
     settings: &mut UpdateSettings,
+    timers: &mut Timers,
 ) {
     for feed in feeds.all() {
         feeds.release(&feed);
@@ -141,7 +138,8 @@ async fn run_update_loop(
         max_stale: settings.max_stale,
         feeds,
         log: ChangeLog::default(),
-        states: States::new(settings.delays, feeds),
+        clock: SteadyClock::start(),
+        timers,
     };
     update_loop.restore();
     update_loop.run(updates).await;
@@ -162,7 +160,8 @@ struct UpdateLoop<'p> {
     max_stale: Option<Duration>,
     feeds: &'p Feeds,
     log: ChangeLog,
-    states: States<'p>,
+    clock: SteadyClock,
+    timers: &'p mut Timers,
 }
 
 impl UpdateLoop<'_> {
@@ -174,11 +173,11 @@ impl UpdateLoop<'_> {
             let save = self.save_if_due();
             let expiry = self.check_expiry();
             // Until all feeds are listed, no delay changes the table.
-            let wake = self.states.next_wake().filter(|_| self.unlisted.is_empty());
+            let wake = self.next_wake().filter(|_| self.unlisted.is_empty());
             let waits = [free, save, expiry, wake, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             match timeout(wait, updates.recv()).await {
-                Err(_) => self.advance_states(),
+                Err(_) => self.end_delays(),
                 Ok(None) => return,
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
@@ -207,44 +206,44 @@ impl UpdateLoop<'_> {
         }
     }
 
-    /// Publishes the services whose state changes because a delay has ended.
-    fn advance_states(&mut self) {
-        let is_due = self.states.next_wake() == Some(Duration::ZERO);
+    /// Publishes the services that change because a delay has ended.
+    fn end_delays(&mut self) {
+        let is_due = self.next_wake() == Some(Duration::ZERO);
         if is_due && self.unlisted.is_empty() {
             self.publish();
         }
+    }
+
+    /// Returns the time until the next delay ends.
+    fn next_wake(&self) -> Option<Duration> {
+        let wake = self.timers.next_wake()?;
+        Some(Duration::from_millis(
+            wake.0.saturating_sub(self.clock.now().0),
+        ))
     }
 
     /// Starts with the current table, or else with the snapshot of an earlier process. Lists are collected separately
     /// and replace it when they are complete.
     fn restore(&mut self) {
         if let Some(table) = &self.reader.load().table {
-            for service in table.services() {
-                self.dirty.insert(service.key.clone());
-                self.store
-                    .set_state(&service.key, ServiceState::of(table, service));
-            }
+            self.dirty
+                .extend(table.services().map(|service| service.key.clone()));
             return;
         }
         let snapshot = self.snapshot.as_deref();
-        let Some(mut restored) = snapshot.and_then(Snapshots::load) else {
+        let Some(restored) = snapshot.and_then(Snapshots::load) else {
             return;
         };
-        let mut services = restored.store.services();
-        services.extend(restored.store.states().keys().cloned());
+        let services = restored.store.services();
         // Flags may have changed, and time has passed, since the snapshot was saved.
-        let (empty, store) = (Table::default(), &mut restored.store);
-        let built = self
-            .states
-            .build(&empty, store, &services, self.rules, true);
+        self.timers.now = self.clock.now();
+        let (empty, rules) = (Table::default(), self.rules);
+        let built = build(&empty, &restored.store, &services, rules, self.timers);
         self.feeds.note_restored(restored.age);
         let problem = stale_problem(Some(restored.age));
         let publish = || self.publisher.publish_stale(built, unix_seconds());
         self.feeds.events().note_snapshot(&problem, publish);
         log_problem(&problem);
-        for (service, state) in restored.store.states() {
-            self.store.set_state(service, state.clone());
-        }
         self.dirty = services;
     }
 
@@ -361,21 +360,21 @@ impl UpdateLoop<'_> {
         let last = self.reader.load();
         let empty = Table::default();
         let last = last.table.as_ref().unwrap_or(&empty);
-        let next = build(last, &self.store, dirty, self.rules);
+        let next = build(last, &self.store, dirty, self.rules, self.timers);
         self.guard.compare(last, &next.table, feeds)
     }
 
     fn publish(&mut self) {
         let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.extend(self.states.take_due());
+        self.timers.now = self.clock.now();
+        dirty.extend(self.timers.due());
         let last = self.reader.load();
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let is_first = last.table.is_none() || last.is_stale;
-        let (store, rules) = (&mut self.store, self.rules);
-        let built = self
-            .states
-            .build(last_table, store, &dirty, rules, is_first);
+        let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
+        self.timers.apply(std::mem::take(&mut built.timers));
+        self.timers.is_started = true;
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }
@@ -386,7 +385,8 @@ impl UpdateLoop<'_> {
         }
         let publish = |built| self.publisher.publish(built, unix_seconds());
         let events = self.feeds.events();
-        self.log.publish(&last, built, self.rules, events, publish);
+        let failovers = self.log.publish(&last, built, self.rules, events, publish);
+        self.feeds.note_failovers(failovers);
     }
 }
 

@@ -19,8 +19,8 @@
 //! | M1 | An endpoint mirror represents a remote endpoint. It is a Service with label `mirror.linkerd.io/headless-mirror-svc-name`. Its cluster is label `mirror.linkerd.io/cluster-name`. Its hostname and service come from annotation `mirror.linkerd.io/remote-svc-fq-name`. Its addresses are `spec.clusterIPs`, and its ports are `spec.ports[].port`. The namespace is always `metadata.namespace`. If the annotation names another namespace, the object is skipped, so that no object can add endpoints to a service of another namespace. The slices of the headless mirror give no endpoint, except by rule M1b: they contain the port of the remote pod and stay not ready after a gateway has recovered. | `src/model/parse/tests.rs`, `src/table/build/tests.rs`, `src/zone/tests/namespaces.rs` |
 //! | M2 | An endpoint mirror needs a parent: the headless mirror that its label names. The parent is in the same namespace, has `clusterIP: None`, and has the same cluster and service. An endpoint mirror without a parent is skipped. | `src/table/build/tests.rs` |
 //! | M3 | An endpoint is alive if one of its own EndpointSlices has a ready gateway address. Without a slice, or with slices without endpoints, it is alive. | `src/table/build/tests.rs`, `tests/integration/members/gateways.rs` |
-//! | M4 | If a gateway is down, its endpoints are omitted. If all endpoints of a name are down, all are returned. This is decided once for each owner name, not for each record type. `--gateway-down` and annotation `global-dns/gateway-down` change the rule: `include` omits none, `exclude` omits all. The name of one endpoint, `H.C.S.N.Z` or the `C.S.N.Z` of a cluster IP, is never emptied. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
-//! | M5 | A headless Service of this cluster is a member of the service with its name. It is a member if a headless mirror of the same name and namespace exists, or if it is exported (`--local-members`). Its endpoints are the ready endpoints of all its slices. Its ports are those of the slices. | `tests/integration/members/local_members.rs` |
+//! | M4 | If a gateway is down, its endpoints are omitted. If all endpoints of a name are down, all are returned. This is decided once for each owner name, not for each record type. A `_P._R.` form has the endpoints of its name; if none of them has the port, it returns those that are down. `--gateway-down`, and annotation `global-dns/gateway-down` on the Service of this cluster (K6), change the rule: `include` omits none, `exclude` omits all. The name of one endpoint, `H.C.S.N.Z` or the `C.S.N.Z` of a cluster IP, is never emptied. | `src/zone/tests/edges.rs`, `tests/integration/members/gateways.rs` |
+//! | M5 | A headless Service of this cluster is a member of the service with its name if it is exported, if it has an annotation of this server, or if a mirror of its name and namespace exists, of any kind (`--local-members`). One that is a member only because of a mirror leaves with the last mirror, and a note says so before. Its endpoints are the ready endpoints of all its slices. Its ports are those of the slices. Services without a selector count, too. | `tests/integration/members/local_members.rs` |
 //! | M6 | A cluster has one name. `--cluster-name` names this cluster. The label names another cluster, and `--cluster-alias` can change that name. If two sources have one name, their endpoints are merged and a conflict is reported. | `tests/integration/members/clusters.rs` |
 //! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/model/parse/tests.rs` |
 //! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service, and a conflict is reported, because two Links write one object. | `src/table/build/tests.rs` |
@@ -28,7 +28,9 @@
 //!
 //! # Kinds of services
 //!
-//! M1 to M9 are the rules of headless services. Services of other kinds have cluster IPs.
+//! M1 to M9 are the rules of headless services. Services of other kinds have cluster IPs. All decisions follow from the
+//! objects of this moment. A process remembers only the timers of failovers (K7), and for ten seconds the settings of a
+//! Service that is gone (K6).
 //!
 //! | kind | recognized by | endpoints | alive |
 //! |---|---|---|---|
@@ -46,22 +48,24 @@
 //! | rule | | tested in |
 //! |---|---|---|
 //! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |
-//! | K1 | One kind answers `S.N.Z`: headless, if a headless mirror has an endpoint; otherwise federated; otherwise gateway, flat and local, united by cluster (with the pods of an exported headless Service of this cluster); otherwise the headless Service of this cluster; otherwise a ServiceImport. A cluster that is omitted in this way is a conflict, unless the federated service includes it. Its endpoints keep the names of their cluster. | `src/zone/tests/kinds.rs`, `src/zone/tests/imports.rs` |
+//! | K1 | Each cluster is answered by its best candidate. A newcomer adds its own cluster and takes none away. A *candidate* is what one kind offers for a set of clusters: a headless mirror its pods (only with an endpoint), a mirror with a cluster IP its address, the Service of this cluster its pods or its address (M5; with a cluster IP only if it is exported), a federated service one address for the clusters that its annotations name, a headless ServiceImport the pods of each source cluster, a ServiceImport with a ClusterSetIP one address for the clusters of its status. An address that names no cluster counts as a cluster of its own. For each cluster, the first of these answers: pods, federated, cluster IP (gateway, flat, or of this cluster), import. In a zone with the profile `mcs`, import is the first (K9). Equal ranks unite. With a failover order, candidates for several clusters are left out before (K5). `S.N.Z` is the union of the chosen candidates, each address once. A name with several kinds has a note. Candidates that are not chosen keep the names of their cluster, except a ServiceImport beside mirrors. | `src/zone/tests/kinds.rs`, `src/zone/tests/imports.rs` |
 //! | K2 | The target of an SRV record of a cluster IP is `C.S.N.Z`, and of a federated service `S.N.Z`. Its port is the one of `spec.ports`. | `src/zone/tests/kinds.rs` |
 //! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/model/parse/tests.rs` |
-//! | K4 | An object may change its kind in place. A mirror may exist for some milliseconds before its slice. | `tests/recordings` (25, 28) |
-//! | K9 | A zone with the profile `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)). A ServiceImport with endpoints answers there before all other kinds, which then have no names. Services of this cluster that are not exported do not join. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `src/zone/tests/imports.rs`, `tests/conformance/kep1645.rs` |
+//! | K4 | An object may change its kind in place, and a service its kind in one cluster only. A mirror may exist for some milliseconds before its slice, and may be deleted and added again with another address within milliseconds. | `tests/recordings` (25, 28) |
+//! | K9 | A zone with the profile `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)). A ServiceImport is the first candidate of its clusters there (K1), and candidates that are not chosen have no names. Services of this cluster that are not exported do not join. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `src/zone/tests/imports.rs`, `tests/conformance/kep1645.rs` |
 //!
 //! # Failover and expected clusters
 //!
-//! These rules apply to `S.N.Z` and its `_P._R.` forms, after K1. Names of a cluster or an endpoint are not affected.
+//! These rules apply to `S.N.Z`, its short name and their `_P._R.` forms, after K1. Names of a cluster or an endpoint are not
+//! affected.
 //!
 //! | rule | | tested in |
 //! |---|---|---|
-//! | K5 | A failover order has steps: a cluster, several joined by `+`, `local` (this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. The first step with an endpoint that is alive answers. If no step is alive, the step that answered last does; otherwise, the first one with endpoints. Steps never answer together. M4 applies within the step. An order does not apply to an address that belongs to no single cluster: of a federated service, or of a ServiceImport. | `src/table/failover/tests.rs`, `src/table/state/tests.rs`, `src/table/state/tests/imports.rs`, `src/zone/tests/failover.rs` |
-//! | K6 | The first setting decides: annotation `global-dns/failover` on the Service of this cluster with that name (headless, exported, or with label `global-dns/policy=true`; also for ten seconds after that Service is gone, because a change of labels moves it from one watch to another), `--failover NAMESPACE/SERVICE=ORDER`, `--failover ORDER` (not if the name returns pods, as that of a headless service does, because it would split a database). Annotations of mirrors are ignored: Linkerd copies them to every cluster, and one cluster must not decide for the others. | `src/table/state/tests.rs`, `src/table/state/tests/changes.rs` |
-//! | K7 | The step that answers is left when it has been dead for `--failover-delay`, or at once if it has no endpoint, if addresses of dead gateways are excluded (rule M4), or at the start of the server. An earlier step answers again when it has been alive for `--failback-delay`. A new order takes effect at once. A step that has had no endpoint is dead from the time of its first one. The state is saved in the snapshot, and kept for ten seconds after the order is gone. | `src/table/failover/tests.rs`, `src/table/state/tests/changes.rs`, `src/source/states/tests.rs` |
-//! | K8 | If clusters are expected (annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`), questions for A, AAAA, SRV and ANY at the name fail until each has had an endpoint here, alive or not, or has a mirror that is older than one hour. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. Once the name is answered, this rule no longer applies, also after a restart with a snapshot. | `src/table/gate/tests.rs`, `src/table/state/tests.rs`, `src/source/states/tests.rs`, `src/zone/tests/failover.rs` |
+//! | K5 | A failover order has steps, separated by `:`: a cluster (its name after aliases), several joined by `+`, `local` (always this cluster), or `*` (all clusters that no step names), such as `local:east+west:*`. Spaces are ignored, `,` means `:`, and upper case is lower case. A name that is empty or cannot be read keeps its place, as a cluster without endpoints, and is an error; at the end of the order, an empty one is ignored. The order acts after K1 and K8 and before M4, which acts within the step; `include` chooses steps as `last-resort` does. Steps never answer together. If the chosen step has no endpoint, or `exclude` empties it, the name fails with SERVFAIL. If only candidates for several clusters exist, the name of a service with pods fails; for other services, the order does not apply, which is an error. | `src/model/failover_order.rs`, `src/zone/tests/failover.rs`, `tests/integration/members/failover_orders.rs` |
+//! | K5a | Who decides that another step answers: annotation `global-dns/failover-mode` or `--failover-mode`. `hold`: a person. The first step answers, alive or not, and no other takes over. `auto`: the liveness. The first step with an endpoint that is alive answers; if there is none, the first step with endpoints. Without a setting: `hold` for a service with pods, `auto` for others, and a warning. A service has pods if this cluster has a headless Service of its name with a selector or an endpoint, or if a cluster that the order names (`*` names none) has a headless mirror or import of it, with or without endpoints. A step in a flat network is always alive; a warning says that no step after it is reached. | – |
+//! | K6 | This cluster decides, never a mirror. Failover, its mode, expected clusters and the rule for gateways come from the first of these that is present, even if it is empty: the annotation on the Service of this cluster with that name (of any type and without any label, but neither a mirror nor derived by MCS), the flag for `NAMESPACE/SERVICE`, the flag for all services (`--failover ORDER` applies only to services without pods). A Service without endpoints is no candidate. Annotations of mirrors are ignored, except that `global-dns/ttl` of a mirror may lower the TTL. The settings of a Service that is deleted apply for ten more seconds, so that a Service that is replaced changes no answer. A setting that is removed from a Service ends at once. | `tests/integration/members/failover_orders.rs`, `tests/integration/members/ttls.rs`, `src/table/tests.rs` |
+//! | K7 | Delays of orders in mode `auto`. A step that is down, with endpoints of which none is alive, answers for `--failover-delay` before it is left, except at the first table, and except with `exclude`, under which it has no address. A step without endpoints is left at once, and answers again at once if it has one within that time. An earlier step that was left answers again when it has been alive for `--failback-delay`; interruptions shorter than `--failover-delay` do not count, and there is no wait if the step that answers is not alive. An order that changes takes effect at once. The next timers are a pure function of the timers, the health of the steps, and the time. | `src/table/failover/tests.rs` |
+//! | K8 | Clusters that a service expects during its bootstrap: annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`. For `--bootstrap-window` after that Service was created, or after the time of annotation `global-dns/expected-since`, questions for A, AAAA, SRV and ANY at the name fail unless each of these clusters has an endpoint here, alive or not. Zero: until the setting is removed. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. A name that cannot be read is a missing cluster. After the window, the setting has no effect: a note says so, or a warning if a cluster is missing. Without a Service of this cluster, the flag does nothing and warns. | `src/model/expected_clusters.rs`, `src/table/gate/tests.rs`, `src/zone/tests/failover.rs` |
 //!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
@@ -92,8 +96,8 @@ pub(crate) mod services;
 mod settings;
 pub mod shared;
 mod short;
-pub mod state;
 pub mod store;
+pub mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -103,7 +107,8 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use crate::model::{
-    ClusterName, GatewayDown, Hostname, Namespace, ObjectRef, Problem, ServiceKey, ServiceName,
+    ClusterName, GatewayDown, Hostname, Line, Namespace, ObjectRef, Problem, ServiceKey,
+    ServiceName,
 };
 
 pub use build::{Built, build};
@@ -123,6 +128,7 @@ use shared::SharedMap;
 pub use short::{NoOwner, ShortName};
 use store::Skipped;
 pub use store::Store;
+pub use timers::Timers;
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -162,13 +168,15 @@ enum NameScope {
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
-    /// The kind that answers its own name (rule K1).
+    /// The kind of the endpoints of its own name. If they are of several kinds, the first of these (rule K1).
     pub kind: ServiceKind,
+    /// Why its own name fails, if it does.
+    pub failure: Option<NameFailure>,
     /// The failover order and the step that answers, if the service has an order (rule K5).
     pub failover: Option<Box<Failover>>,
     /// An order that does not apply, because the name returns an address that belongs to no single cluster (rule K5).
     pub unused_order: Option<Box<Order>>,
-    /// The clusters that its name waits for, if clusters are expected (rule K8).
+    /// The expected clusters, if there are any (rule K8).
     pub gate: Option<Box<Gate>>,
     /// TTL of the records, seconds.
     pub ttl: u32,
@@ -185,7 +193,7 @@ pub struct Service {
     pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
     pub mirrors: Box<[(ClusterName, ObjectRef)]>,
-    /// The clusters of a federated service, or of a ServiceImport with one address for all clusters, sorted.
+    /// The clusters of federated services, and of a ServiceImport with one address for all clusters, sorted.
     pub federated: Box<[ClusterName]>,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
@@ -198,6 +206,27 @@ pub struct Service {
     pub is_headless: bool,
     /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
     pub problems: Box<[Problem]>,
+}
+
+/// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameFailure {
+    /// Expected clusters are missing.
+    AwaitedClusters,
+    /// The step of the failover order that answers has no endpoint, or its endpoints are down and `exclude` omits them.
+    StepWithoutEndpoint,
+}
+
+// === impl NameFailure ===
+
+impl NameFailure {
+    /// Returns the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::AwaitedClusters => "expected clusters are missing",
+            Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
+        }
+    }
 }
 
 // === impl Table ===
@@ -316,18 +345,18 @@ impl Service {
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
-    pub fn awaited(&self) -> &[ClusterName] {
-        self.gate.as_ref().map_or(&[], |gate| &gate.awaited)
+    pub fn awaited(&self) -> &[Line] {
+        self.gate.as_ref().map_or(&[], |gate| gate.awaited())
     }
 
     /// Returns whether reports list the service: it is known, or its name fails.
     pub fn is_listed(&self) -> bool {
-        self.is_known || !self.awaited().is_empty()
+        self.is_known || self.failure.is_some()
     }
 
     /// Returns whether names of the service exist, even if they fail.
     fn has_names(&self) -> bool {
-        !self.endpoints.is_empty() || !self.awaited().is_empty()
+        !self.endpoints.is_empty() || self.failure.is_some()
     }
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.

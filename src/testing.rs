@@ -1,5 +1,6 @@
 //! Builders of objects and rules for unit tests. If a field is added, only this file changes.
 
+use crate::table::Timers;
 use serde_json::{Value, json};
 
 use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
@@ -252,13 +253,15 @@ pub(crate) fn store(objects: &[Value]) -> Store {
 
 /// Returns the kind of an object.
 pub(crate) fn kind_of(object: &Value) -> Kind {
-    match (
-        object["addressType"].is_null(),
-        object["spec"]["type"].is_null(),
-    ) {
-        (false, _) => Kind::EndpointSlice,
-        (true, false) => Kind::ServiceImport,
-        (true, true) => Kind::Service,
+    let is_import = object["spec"]["type"]
+        .as_str()
+        .is_some_and(|kind| kind != "ExternalName");
+    if !object["addressType"].is_null() {
+        Kind::EndpointSlice
+    } else if is_import {
+        Kind::ServiceImport
+    } else {
+        Kind::Service
     }
 }
 
@@ -272,7 +275,14 @@ pub(crate) fn parsed(watch: Watch, object: &Value) -> (ObjectKey, Object) {
 /// Builds a table with other rules.
 pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
     let store = store(objects);
-    build(&Table::default(), &store, &store.services(), rules).table
+    build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        rules,
+        &Timers::default(),
+    )
+    .table
 }
 
 /// Builds a table.
@@ -287,6 +297,7 @@ pub(crate) fn published(table: Table) -> Published {
         table: table.clone(),
         is_changed: true,
         services: Default::default(),
+        timers: Vec::new(),
     };
     let now = publisher.publish(built, 1_790_000_000);
     Published {

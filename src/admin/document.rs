@@ -321,6 +321,7 @@ mod tests {
         let built = Built {
             table: Table::default(),
             is_changed: true,
+            timers: Vec::new(),
             services: ServiceKeys::new(),
         };
         publisher.publish(built, 1);

@@ -102,6 +102,7 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
         table: table(objects),
         is_changed: true,
         services: ServiceKeys::new(),
+        timers: Vec::new(),
     };
     publisher.publish(built, 1);
 }
@@ -286,6 +287,7 @@ async fn readyz_names_a_limited_number_of_services_that_wait() {
     let waiting = |number: usize| {
         let [mut service, _] = local("prod", &format!("db-{number}"), &[]);
         service["metadata"]["annotations"]["global-dns/expected-clusters"] = "east".into();
+        service["metadata"]["creationTimestamp"] = "1970-01-01T00:00:01Z".into();
         service
     };
     publish(

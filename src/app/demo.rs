@@ -51,7 +51,7 @@ const QUESTIONS: [(&str, &[&str]); 5] = [
 const ZONES: &str = "global,clusterset.local=mcs";
 
 /// `--failback-delay` of a live demo. The default is longer than a scene.
-const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(3);
+const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
 /// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {

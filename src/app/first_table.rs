@@ -9,7 +9,6 @@ use super::source::SelectedSource;
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::source::{Feeds, ShrinkGuard, UpdateSettings, kube};
 use crate::table::Publisher;
-use crate::table::failover::Delays;
 use crate::table::publish::Reader;
 
 /// Maximum time until a command has a complete table of a cluster.
@@ -40,7 +39,6 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
         snapshot: None,
         max_stale: None,
-        delays: Delays::default(),
     };
     let origin = TableSource::of(&source);
     source.spawn(&mut tasks, &feeds, publisher, settings)?;

@@ -111,14 +111,13 @@ fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings 
         Snapshots::new(path, args.snapshot_max_age, scope)
     };
     UpdateSettings {
-        rules: args.model.rules(),
+        rules: args.delays.apply(args.model.rules()),
         shrink_guard: match source {
             SelectedSource::Files(_) => args.shrink_guard.for_files(),
             SelectedSource::Cluster(_) => args.shrink_guard,
         },
         snapshot: args.snapshot.clone().map(snapshots),
         max_stale: args.max_stale,
-        delays: args.delays.delays(),
     }
 }
 

@@ -70,7 +70,7 @@ fn mistakes(service: &Service, known: &BTreeSet<ClusterName>, rules: &Rules) -> 
     let Some(failover) = &service.failover else {
         return Vec::new();
     };
-    let (key, order, own) = (&service.key, &failover.state.order, &rules.cluster_name);
+    let (key, order, own) = (&service.key, &failover.order, &rules.cluster_name);
     let unknown = order.named().filter(|cluster| !known.contains(*cluster));
     let unknown =
         unknown.map(|cluster| format!("{key}: {order} names the unknown cluster '{cluster}'"));

@@ -135,10 +135,6 @@ fn mirrors(table: &Table) -> Finding {
 
 /// Checks headless mirroring. If it is off, Linkerd mirrors headless Services with a cluster IP.
 fn headless_mirroring(table: &Table) -> Finding {
-    let mut mixed = Check::HeadlessMirroring.problems(table, "").into_iter();
-    if let Some(mixed) = mixed.find(|finding| finding.hint.is_some()) {
-        return mixed;
-    }
     match (headless_mirrors(table).next(), other_mirrors(table)) {
         (None, 0) if count_imports(table).0 > 0 => {
             Check::HeadlessMirroring.green("headless mirroring is not used")

@@ -15,17 +15,18 @@ impl Check {
         match self {
             Self::ShortNames => kind == K::ShortName,
             Self::Conflicts => {
-                let has_own_check = matches!(kind, K::ShortName | K::Kind | K::Identity);
-                kind.row().family == Family::Conflict && !has_own_check
+                let has_own_check = matches!(kind, K::ShortName | K::Identity);
+                let is_setting = matches!(kind, K::UnreadableSetting | K::EmptiedName);
+                is_setting || kind.row().family == Family::Conflict && !has_own_check
             }
             Self::SkippedObjects => kind.row().family == Family::Skipped,
             Self::EndpointMirrors => matches!(kind, K::NoEndpointMirror | K::MissingHost),
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
-            Self::HeadlessMirroring => kind == K::Kind,
             Self::FailoverOrders => {
-                matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers)
+                let is_of_order = matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers);
+                is_of_order || matches!(kind, K::StepWithoutEndpoint | K::InferredMode)
             }
-            Self::ExpectedClusters => kind == K::AwaitedClusters,
+            Self::ExpectedClusters => matches!(kind, K::AwaitedClusters | K::BootstrapOver),
             _ => false,
         }
     }

@@ -17,8 +17,7 @@ use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::report::ConflictReport;
 use crate::table::Rules;
 use crate::testing::{
-    backends, endpoint, federated, gateway, listing, local, mirror, rules, service_mirror,
-    table_by, zones,
+    backends, endpoint, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
 };
 use crate::wire::Rcode;
 use crate::zone::RecordType;
@@ -352,36 +351,17 @@ fn mirrors_without_a_headless_one_are_yellow_beside_a_headless_service() {
 }
 
 #[test]
-fn service_that_is_headless_in_some_clusters_only_is_yellow() {
+fn name_with_endpoints_of_several_kinds_is_normal() {
     let mut objects = healthy();
     objects.push(other_mirror("prod", "db", "north"));
     let mut facts = facts(&objects);
     facts.links = Ok(links(&["east", "west", "north"]));
-    let sentence = "Service differs in kind between clusters: prod/db: headless in east, west, but of another kind in north: omitted from the \
-                    name of the service";
-    assert_eq!(findings(&facts, Check::HeadlessMirroring), yellow(sentence));
-    // The check `conflicts` does not report it again.
+    let found = findings(&facts, Check::HeadlessMirroring);
+    assert_eq!(found, green("headless mirroring is on"));
     assert_eq!(
         findings(&facts, Check::Conflicts),
         green("there are no other conflicts")
     );
-    // A different service with a cluster IP is normal.
-    let mut objects = healthy();
-    objects.push(other_mirror("prod", "web", "east"));
-    let found = findings(&self::facts(&objects), Check::HeadlessMirroring);
-    assert_eq!(found, green("headless mirroring is on"));
-}
-
-#[test]
-fn service_in_kinds_that_cannot_be_combined_is_yellow_without_a_headless_mirror() {
-    let objects = [
-        federated("prod", "web", "10.96.0.9", "web@east,web@west"),
-        other_mirror("prod", "web", "north"),
-    ];
-    let sentence = "Service differs in kind between clusters: prod/web: federated in east, west, but of another kind in north: omitted from \
-                    the name of the service";
-    let found = findings(&facts(&objects), Check::HeadlessMirroring);
-    assert_eq!(found, yellow(sentence));
 }
 
 #[test]
@@ -745,8 +725,7 @@ fn not_exported_is_ignored_if_a_link_has_its_own_selector() {
     let annotations = &mut objects[0]["metadata"]["annotations"];
     annotations["global-dns/ttl"] = json!("soon");
     facts.table = Ok(table_by(&facts.rules, &objects));
-    let sentence =
-        "Annotations differ or are invalid: prod/db: annotation global-dns/ttl=soon is invalid";
+    let sentence = "Annotation is not valid: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(findings(&facts, Check::Conflicts), yellow(sentence));
 }
 

@@ -1,4 +1,4 @@
-//! Flags of the failover between clusters (rules K5 to K7).
+//! Flags of the failover between clusters and of expected clusters (rules K5 to K8).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::parse_duration;
-use crate::model::{ClusterName, FailoverOrder, ServiceKey, expected_clusters};
-use crate::table::failover::Delays;
+use crate::model::{ExpectedClusters, FailoverMode, FailoverOrder, ServiceKey};
+use crate::table::Rules;
 
-/// A value of `--failover`.
+/// A setting for one service, or for all services without a setting of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FailoverSetting {
-    /// `ORDER`.
-    Default(FailoverOrder),
-    /// `NAMESPACE/SERVICE=ORDER`.
-    Service(ServiceKey, FailoverOrder),
+pub enum ServiceSetting<T> {
+    /// `VALUE`.
+    Default(T),
+    /// `NAMESPACE/SERVICE=VALUE`.
+    Service(ServiceKey, T),
 }
 
 /// Delays of failovers.
@@ -31,38 +31,54 @@ pub struct DelayArgs {
     pub failback_delay: Duration,
 }
 
-/// A value of `--expected-clusters`: a service, and its expected clusters, sorted.
-pub(super) type ExpectedClusters = (ServiceKey, Box<[ClusterName]>);
-
-/// The orders of services that are not headless, and of single services.
-pub(super) type Orders = (Option<FailoverOrder>, BTreeMap<ServiceKey, FailoverOrder>);
+/// The value of a setting for all services, and those of single services.
+pub(super) type SettingsByService<T> = (Option<T>, BTreeMap<ServiceKey, T>);
 
 /// Parses a value of `--failover`.
-pub(super) fn parse_failover(text: &str) -> Result<FailoverSetting, String> {
+pub(super) fn parse_failover(text: &str) -> Result<ServiceSetting<FailoverOrder>, String> {
     let order = |text: &str| {
-        text.parse()
-            .map_err(|error: crate::model::InvalidOrder| error.to_string())
+        let order = text.parse::<FailoverOrder>();
+        order.map_err(|error| error.to_string())
     };
-    let Some((service, text)) = text.split_once('=') else {
-        return Ok(FailoverSetting::Default(order(text)?));
+    parse_setting(text, order)
+}
+
+/// Parses a value of `--failover-mode`.
+pub(super) fn parse_failover_mode(text: &str) -> Result<ServiceSetting<FailoverMode>, String> {
+    let mode = |text: &str| {
+        let mode = FailoverMode::parse(text.trim());
+        mode.ok_or_else(|| format!("'{text}' is neither hold nor auto"))
     };
-    Ok(FailoverSetting::Service(
-        parse_service(service)?,
-        order(text)?,
-    ))
+    parse_setting(text, mode)
 }
 
 /// Parses a value of `--expected-clusters`.
-pub(super) fn parse_expected(text: &str) -> Result<ExpectedClusters, String> {
+pub(super) fn parse_expected(text: &str) -> Result<(ServiceKey, ExpectedClusters), String> {
     let (service, clusters) = text
         .split_once('=')
         .ok_or("it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER")?;
-    Ok((parse_service(service)?, expected_clusters(clusters)?))
+    let clusters = clusters.parse::<ExpectedClusters>();
+    let clusters = clusters.map_err(|error| error.to_string())?;
+    Ok((parse_service(service)?, clusters))
+}
+
+fn parse_setting<T>(
+    text: &str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<ServiceSetting<T>, String> {
+    match text.split_once('=') {
+        None => Ok(ServiceSetting::Default(parse(text)?)),
+        Some((service, value)) => {
+            let service = parse_service(service)?;
+            Ok(ServiceSetting::Service(service, parse(value)?))
+        }
+    }
 }
 
 /// Parses `NAMESPACE/SERVICE`.
 fn parse_service(text: &str) -> Result<ServiceKey, String> {
     let (namespace, service) = text
+        .trim()
         .split_once('/')
         .ok_or_else(|| format!("'{text}' has no '/'; write NAMESPACE/SERVICE"))?;
     let invalid = |error: crate::model::InvalidLabel| error.to_string();
@@ -72,21 +88,24 @@ fn parse_service(text: &str) -> Result<ServiceKey, String> {
     })
 }
 
-/// Returns the orders, or an error if two values contradict each other.
-pub(super) fn orders(settings: &[FailoverSetting]) -> Result<Orders, String> {
+/// Returns the settings of a flag by service, or an error if two values contradict each other.
+pub(super) fn by_service<T: Clone>(
+    flag: &str,
+    settings: &[ServiceSetting<T>],
+) -> Result<SettingsByService<T>, String> {
     let mut default = None;
     let mut services = BTreeMap::new();
     for setting in settings {
         let previous = match setting.clone() {
-            FailoverSetting::Default(order) => default.replace(order),
-            FailoverSetting::Service(key, order) => services.insert(key, order),
+            ServiceSetting::Default(value) => default.replace(value),
+            ServiceSetting::Service(key, value) => services.insert(key, value),
         };
         if previous.is_some() {
             let subject = match setting {
-                FailoverSetting::Default(_) => "a default order".to_owned(),
-                FailoverSetting::Service(key, _) => format!("an order for {key}"),
+                ServiceSetting::Default(_) => "a value for all services".to_owned(),
+                ServiceSetting::Service(key, _) => format!("a value for {key}"),
             };
-            return Err(format!("--failover has {subject} twice: give it once"));
+            return Err(format!("{flag} has {subject} twice: give it once"));
         }
     }
     Ok((default, services))
@@ -95,11 +114,12 @@ pub(super) fn orders(settings: &[FailoverSetting]) -> Result<Orders, String> {
 // === impl DelayArgs ===
 
 impl DelayArgs {
-    /// Returns the delays.
-    pub fn delays(&self) -> Delays {
-        Delays {
-            failover: self.failover_delay,
-            failback: self.failback_delay,
+    /// Returns rules with these delays.
+    pub fn apply(&self, rules: Rules) -> Rules {
+        Rules {
+            failover_delay: self.failover_delay,
+            failback_delay: self.failback_delay,
+            ..rules
         }
     }
 }

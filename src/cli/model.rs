@@ -1,15 +1,21 @@
 //! Flags of names and members. The server and the commands that read a table share them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use clap::Args;
 
-use super::failover::{ExpectedClusters, FailoverSetting, orders, parse_expected, parse_failover};
-use super::values::{
-    GatewayDownArg, LocalMembersArg, ShortNamesArg, ZoneArg, parse_pair, parse_reverse_zone,
-    parse_ttl, parse_zone,
+use super::failover::{
+    ServiceSetting, by_service, parse_expected, parse_failover, parse_failover_mode,
 };
-use crate::model::{ClusterName, Mcs, Namespace, ServiceName};
+use super::values::{
+    GatewayDownArg, LocalMembersArg, ShortNamesArg, ZoneArg, parse_duration, parse_pair,
+    parse_reverse_zone, parse_ttl, parse_zone,
+};
+use crate::model::{
+    ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, Mcs, Namespace, ServiceKey,
+    ServiceName,
+};
 use crate::table::{ChildZone, DEFAULT_CLUSTER_NAME, Profile, Rules};
 use crate::zone::ZoneName;
 
@@ -119,13 +125,21 @@ pub struct ModelArgs {
     )]
     pub local_members: LocalMembersArg,
 
-    /// Failover order, such as local:east+west:*: the first step with an endpoint that is alive answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services that are not headless (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_FAILOVER", value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ',', value_parser = parse_failover)]
-    pub failover: Vec<FailoverSetting>,
+    /// Failover order, such as local:east+west:*: one step answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
+    #[arg(long, env = "GLOBAL_DNS_FAILOVER", value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
+    pub failover: Vec<ServiceSetting<FailoverOrder>>,
 
-    /// Clusters that the name of a service waits for, such as prod/db=east+west: until each has had an endpoint here, the name is answered with SERVFAIL (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_EXPECTED_CLUSTERS", value_name = "NAMESPACE/SERVICE=CLUSTERS", value_delimiter = ',', value_parser = parse_expected)]
-    pub expected_clusters: Vec<ExpectedClusters>,
+    /// Who decides that another step of a failover order answers: hold (a person, by changing the order) or auto (the liveness); NAMESPACE/SERVICE=MODE for one service, MODE for the services of --failover ORDER (repeatable; separated by ;)
+    #[arg(long, env = "GLOBAL_DNS_FAILOVER_MODE", value_name = "[NAMESPACE/SERVICE=]MODE", value_delimiter = ';', value_parser = parse_failover_mode)]
+    pub failover_mode: Vec<ServiceSetting<FailoverMode>>,
+
+    /// Clusters that the name of a service waits for while it is bootstrapped, such as prod/db=east+west: until each has an endpoint here, the name is answered with SERVFAIL (repeatable; separated by ;)
+    #[arg(long, env = "GLOBAL_DNS_EXPECTED_CLUSTERS", value_name = "NAMESPACE/SERVICE=CLUSTERS", value_delimiter = ';', value_parser = parse_expected)]
+    pub expected_clusters: Vec<(ServiceKey, ExpectedClusters)>,
+
+    /// Time after the creation of the Service of this cluster in which its name waits for expected clusters; 0s: until the setting is removed
+    #[arg(long, env = "GLOBAL_DNS_BOOTSTRAP_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    pub bootstrap_window: Duration,
 }
 
 impl ModelArgs {
@@ -213,9 +227,10 @@ impl ModelArgs {
         Ok(())
     }
 
-    /// Returns an error if a failover order or the expected clusters of a service are given twice.
+    /// Returns an error if a setting of the failover or the expected clusters of a service are given twice.
     pub(super) fn check_failover(&self) -> Result<(), String> {
-        orders(&self.failover)?;
+        by_service("--failover", &self.failover)?;
+        by_service("--failover-mode", &self.failover_mode)?;
         let mut services = BTreeSet::new();
         let mut expected = self.expected_clusters.iter().map(|(service, _)| service);
         match expected.find(|service| !services.insert(*service)) {
@@ -244,11 +259,16 @@ impl ModelArgs {
             gateway_down,
             local_members,
             failover,
+            failover_mode,
             expected_clusters,
+            bootstrap_window,
         } = self;
         let zones = self.zones();
         // The command line is checked before.
-        let (failover, service_failover) = orders(failover).unwrap_or_default();
+        let (failover, service_failover) = by_service("", failover).unwrap_or_default();
+        let (failover_mode, service_failover_mode) =
+            by_service("", failover_mode).unwrap_or_default();
+        let default = Rules::new(cluster_name.clone());
         Rules {
             cluster_name: cluster_name.clone(),
             cluster_aliases: cluster_alias.iter().cloned().collect(),
@@ -263,7 +283,12 @@ impl ModelArgs {
             longest_zone: zones.iter().map(longest_base).max().unwrap_or_default(),
             failover,
             service_failover,
+            failover_mode,
+            service_failover_mode,
+            failover_delay: default.failover_delay, // those of `serve`
+            failback_delay: default.failback_delay,
             expected_clusters: expected_clusters.iter().cloned().collect(),
+            bootstrap_window: *bootstrap_window,
             has_reverse_zones: !reverse_zone.is_empty(),
             has_cluster_sets: self.has_cluster_sets(),
             child_zones: self.child_zones(),

@@ -101,7 +101,7 @@ choice! {
 choice! {
     /// `--local-members`.
     LocalMembersArg for LocalMembers {
-        Matching = "matching" "Exported Services, and Services with a mirror of the same name" => LocalMembers::Matching,
+        Matching = "matching" "Exported Services, and Services with an annotation of this server or a mirror of the same name" => LocalMembers::Matching,
         Exported = "exported" "Exported Services" => LocalMembers::Exported,
         Off = "off" "No Services" => LocalMembers::Off,
     }

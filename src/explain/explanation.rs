@@ -141,7 +141,7 @@ pub(super) fn exists(reading: &Reading<'_>) -> bool {
         | Reading::Version(_)
         | Reading::Empty(_)
         | Reading::Pointers(..)
-        | Reading::Awaiting(..)
+        | Reading::Failing(..)
         | Reading::View(..) => true,
     }
 }
@@ -163,7 +163,7 @@ fn reading_notes(
 ) -> Vec<String> {
     match reading {
         Reading::View(_, view) => occupant_notes(view.service, table),
-        Reading::Awaiting(_, service) => occupant_notes(service, table),
+        Reading::Failing(_, service, _) => occupant_notes(service, table),
         Reading::Missing(_, reason) => {
             let labels = labels_below(zones, name);
             let services = services_of_name(zones, table, name, reading);
@@ -211,7 +211,7 @@ fn answer_report(
         Answer::NoData(_) => "NODATA",
         Answer::NxDomain(_) => "NXDOMAIN",
         Answer::Refused => "REFUSED",
-        Answer::NotReady | Answer::Expired => "SERVFAIL",
+        Answer::NotReady | Answer::Failed(_) | Answer::Expired => "SERVFAIL",
     };
     let records = answer.records(AnswerContext::new(name, published.serial));
     let answered = records.iter().filter(|r| r.section == Section::Answer);
@@ -236,9 +236,11 @@ fn describe_reading(zones: &Zones, table: &Table, name: &Name, reading: &Reading
             "an empty non-terminal: names exist below it, and it has no records".to_owned()
         }
         Reading::Pointers(..) => "an address of endpoints".to_owned(),
-        Reading::Awaiting(_, service) => format!(
-            "service '{}' in namespace '{}', which waits for expected clusters",
-            service.key.service, service.key.namespace
+        Reading::Failing(_, service, failure) => format!(
+            "service '{}' in namespace '{}', whose name fails: {}",
+            service.key.service,
+            service.key.namespace,
+            failure.reason()
         ),
         Reading::View(_, view) => describe_view(view),
         Reading::Missing(_, reason) => match reason {

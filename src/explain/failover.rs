@@ -1,8 +1,9 @@
 //! Notes about the failover order and the expected clusters of a service.
 
 use super::{Context, Observer};
+use crate::model::{FailoverMode, Timestamp};
 use crate::table::Service;
-use crate::table::failover::{Failover, OrderOrigin, StepHealth, Timestamp};
+use crate::table::failover::{Failover, OrderOrigin, StepHealth};
 
 /// Returns the notes about the failover and the expected clusters of a service.
 pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<String> {
@@ -22,29 +23,29 @@ pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<St
 
 /// Returns the order, the step that answers, and the state of the others.
 fn order_note(failover: &Failover, context: &Context<'_>) -> String {
-    let state = &failover.state;
+    let order = &failover.order;
     let mut note = format!(
-        "failover order {} ({}): answering step {} of {}, {}",
-        state.order,
+        "failover order {order} ({}), mode {}: answering step {} of {}, {}",
         describe_origin(failover.origin),
-        state.answering + 1,
-        state.order.count(),
-        state.answering_text()
+        failover.mode.name(),
+        failover.answering + 1,
+        order.count(),
+        failover.answering_text()
     );
-    for (index, (health, step)) in failover.health.iter().zip(&state.steps).enumerate() {
-        let name = state.order.step_text(index);
+    for (index, step) in failover.steps.iter().enumerate() {
+        let name = order.step_text(index);
         let since = describe_time(step.since);
-        note += &match health {
+        note += &match step.health {
             StepHealth::Dead => format!("; {name} has been down{since}"),
             StepHealth::Empty => format!("; {name} has had no endpoint{since}"),
-            StepHealth::Alive if index < state.answering => {
+            StepHealth::Alive if index < failover.answering => {
                 format!("; {name} has been up{since}, and answers again after --failback-delay")
             }
             StepHealth::Alive => continue,
         };
     }
-    if let Observer::Command(_) = context.observer {
-        note += "; only a running server knows which step answered before";
+    if let (Observer::Command(_), FailoverMode::Auto) = (context.observer, failover.mode) {
+        note += "; a running server may still be in a delay of this order";
     }
     note
 }
@@ -54,14 +55,13 @@ fn describe_origin(origin: OrderOrigin) -> &'static str {
     match origin {
         OrderOrigin::Annotation => "annotation global-dns/failover of the Service of this cluster",
         OrderOrigin::ServiceFlag => "--failover for this service",
-        OrderOrigin::DefaultFlag => "--failover for all services that are not headless",
+        OrderOrigin::DefaultFlag => "--failover for all services without pods",
     }
 }
 
 /// Returns ` since TIME`, or nothing if the time is unknown.
-fn describe_time(time: Timestamp) -> String {
-    let time = (time != Timestamp::UNKNOWN).then(|| time.to_text());
-    time.map(|time| format!(" since {time}"))
+fn describe_time(time: Option<Timestamp>) -> String {
+    time.map(|time| format!(" since {}", time.to_text()))
         .unwrap_or_default()
 }
 

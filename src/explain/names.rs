@@ -12,7 +12,7 @@ pub(super) fn services_of_name<'t>(
 ) -> Vec<&'t Service> {
     match reading {
         Reading::View(_, view) => return vec![view.service],
-        Reading::Awaiting(_, service) => return vec![*service],
+        Reading::Failing(_, service, _) => return vec![*service],
         _ => {}
     }
     let labels = labels_below(zones, name);

@@ -72,7 +72,7 @@ impl<'t> Search<'t> {
         let exists = |name: &String| {
             let name = Name::from_text(name);
             let reading = name.map(|name| read(zones, self.table, &name));
-            matches!(reading, Some(Reading::View(..) | Reading::Awaiting(..)))
+            matches!(reading, Some(Reading::View(..) | Reading::Failing(..)))
         };
         let names = found.into_iter().map(|(_, name)| name);
         let mut seen = BTreeSet::new();

@@ -1,140 +1,145 @@
 //! The order in which clusters answer for a service (rule K5), as an annotation or a flag sets it.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::ClusterName;
+use super::cluster_term::TermReader;
+use super::fields::shorten;
+use super::{ClusterName, ClusterTerm, Line};
 
 /// A failover order: steps, separated by `:` in text, such as `local:east+west:*`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct FailoverOrder(Box<[Step]>);
+#[serde(from = "String", into = "String")]
+pub struct FailoverOrder {
+    /// At least one.
+    steps: Box<[OrderStep]>,
+    defects: Box<[Line]>,
+}
 
 /// A step of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum OrderStep {
     /// Clusters, joined by `+`.
-    Clusters(Box<[Member]>),
+    Clusters(Box<[ClusterTerm]>),
     /// `*`: all clusters that no step names.
     Others,
 }
 
-/// A cluster in a step.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Member {
-    /// `local`: this cluster.
-    Local,
-    /// A cluster by its name, after aliases.
-    Named(ClusterName),
-}
-
-/// The reason for which a text is not a failover order.
+/// The reason for which a value of a flag is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidOrder {
-    /// There is no step.
-    #[error("a failover order needs a step, such as local:*")]
-    Empty,
-    /// A step has no cluster.
-    #[error("step {0} of the failover order is empty")]
-    EmptyStep(usize),
-    /// The text is too long.
-    #[error("a failover order has at most {MAX_LENGTH} octets, found {0}")]
-    TooLong(usize),
-    /// An item of a step is not the name of a cluster.
-    #[error(
-        "'{0}' is not the name of a cluster; a step is a cluster, several joined by '+', 'local' or '*'"
-    )]
-    BadName(String),
-    /// `*` is combined with clusters.
-    #[error("'*' stands for all other clusters, so it must be a step of its own")]
-    CombinedOthers,
-    /// A cluster or `*` is in the order twice.
-    #[error("'{0}' is in the failover order twice")]
-    Duplicate(String),
-}
-
-/// The longest text that is parsed. An annotation may have 256 KiB.
-const MAX_LENGTH: usize = 4096;
+#[error("{0}")]
+pub struct InvalidSetting(pub Line);
 
 // === impl FailoverOrder ===
 
 impl FailoverOrder {
+    /// Reads an order from an annotation. Spaces are ignored, `,` separates steps like `:`, and upper case is lower case. A
+    /// part that still cannot be read stays in its place as a cluster without endpoints. Empty steps at the end are ignored.
+    pub fn read(text: &str) -> Self {
+        let mut reader = TermReader::default();
+        let steps = match reader.normalize(text) {
+            Ok(text) => read_steps(text.trim_end_matches([':', ',']), &mut reader),
+            Err(term) => vec![OrderStep::Clusters([term].into())],
+        };
+        Self {
+            steps: steps.into(),
+            defects: reader.defects.into(),
+        }
+    }
+
+    /// Returns a sentence for each part that cannot be read.
+    pub fn defects(&self) -> &[Line] {
+        &self.defects
+    }
+
     /// Returns the step of a cluster, or `None` if the order has no step for it. If the order names this cluster twice, by
     /// its name and as `local`, the first step counts.
     pub fn step_of(&self, cluster: &ClusterName, local: &ClusterName) -> Option<usize> {
-        let is_it = |member: &Member| match member {
-            Member::Local => cluster == local,
-            Member::Named(name) => name == cluster,
+        let has = |step: &OrderStep| match step {
+            OrderStep::Clusters(terms) => terms.iter().any(|term| term.is(cluster, local)),
+            OrderStep::Others => false,
         };
-        let has = |step: &Step| match step {
-            Step::Clusters(members) => members.iter().any(is_it),
-            Step::Others => false,
-        };
-        let others = |step: &Step| matches!(step, Step::Others);
-        let named = self.0.iter().position(has);
-        named.or_else(|| self.0.iter().position(others))
+        let is_others = |step: &OrderStep| matches!(step, OrderStep::Others);
+        let named = self.steps.iter().position(has);
+        named.or_else(|| self.steps.iter().position(is_others))
     }
 
     /// Returns the number of steps, which is at least one.
     pub fn count(&self) -> usize {
-        self.0.len()
+        self.steps.len()
     }
 
     /// Returns the text of a step, counted from zero.
     pub fn step_text(&self, step: usize) -> String {
-        self.0
-            .get(step)
-            .map(ToString::to_string)
-            .unwrap_or_default()
+        let step = self.steps.get(step);
+        step.map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Returns whether the order names a cluster. `*` names none.
+    pub fn names(&self, cluster: &ClusterName, local: &ClusterName) -> bool {
+        self.terms().any(|term| term.is(cluster, local))
     }
 
     /// Returns the clusters that the order names, except `local`.
     pub fn named(&self) -> impl Iterator<Item = &ClusterName> {
-        self.members().filter_map(|member| match member {
-            Member::Named(name) => Some(name),
-            Member::Local => None,
+        self.terms().filter_map(|term| match term {
+            ClusterTerm::Named(name) => Some(name),
+            ClusterTerm::Local | ClusterTerm::Unreadable(_) => None,
         })
     }
 
     /// Returns whether the order names `local`.
     pub fn has_local(&self) -> bool {
-        self.members().any(|member| *member == Member::Local)
+        self.terms().any(|term| *term == ClusterTerm::Local)
     }
 
-    fn members(&self) -> impl Iterator<Item = &Member> {
-        self.0.iter().flat_map(|step| match step {
-            Step::Clusters(members) => &members[..],
-            Step::Others => &[],
+    fn terms(&self) -> impl Iterator<Item = &ClusterTerm> {
+        self.steps.iter().flat_map(|step| match step {
+            OrderStep::Clusters(terms) => &terms[..],
+            OrderStep::Others => &[],
         })
     }
 }
 
-impl FromStr for FailoverOrder {
-    type Err = InvalidOrder;
+/// Reads the steps of a normalized order.
+fn read_steps(text: &str, reader: &mut TermReader) -> Vec<OrderStep> {
+    let steps = text.split([':', ',']).enumerate();
+    let step = |(index, step): (usize, &str)| {
+        if step == "*" {
+            return if reader.is_first(step) {
+                OrderStep::Others
+            } else {
+                OrderStep::Clusters([ClusterTerm::Unreadable(step.into())].into())
+            };
+        }
+        let place = format!("step {}", index + 1);
+        let terms = step.split('+').map(|term| {
+            let again = || ClusterTerm::Unreadable(shorten(term).into());
+            reader.read(term, &place).unwrap_or_else(again) // keeps its place
+        });
+        OrderStep::Clusters(terms.collect())
+    };
+    steps.map(step).collect()
+}
 
-    fn from_str(text: &str) -> Result<Self, InvalidOrder> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(InvalidOrder::Empty);
+/// Reads an order from a flag, which has no part that cannot be read.
+impl FromStr for FailoverOrder {
+    type Err = InvalidSetting;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+        let order = Self::read(text);
+        match order.defects.first() {
+            Some(defect) => Err(InvalidSetting(defect.clone())),
+            None => Ok(order),
         }
-        if text.len() > MAX_LENGTH {
-            return Err(InvalidOrder::TooLong(text.len()));
-        }
-        let mut seen = BTreeSet::new();
-        let steps = text.split(':').enumerate();
-        let steps = steps.map(|(index, step)| Step::parse(index + 1, step.trim(), &mut seen));
-        Ok(Self(steps.collect::<Result<_, _>>()?))
     }
 }
 
-impl TryFrom<String> for FailoverOrder {
-    type Error = InvalidOrder;
-
-    fn try_from(text: String) -> Result<Self, InvalidOrder> {
-        text.parse()
+impl From<String> for FailoverOrder {
+    fn from(text: String) -> Self {
+        Self::read(&text)
     }
 }
 
@@ -146,7 +151,7 @@ impl From<FailoverOrder> for String {
 
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, step) in self.0.iter().enumerate() {
+        for (index, step) in self.steps.iter().enumerate() {
             let separator = if index == 0 { "" } else { ":" };
             write!(f, "{separator}{step}")?;
         }
@@ -154,53 +159,17 @@ impl fmt::Display for FailoverOrder {
     }
 }
 
-// === impl Step ===
-
-impl Step {
-    /// Parses a step. `number` counts from one; `seen` are the items of earlier steps.
-    fn parse<'t>(
-        number: usize,
-        text: &'t str,
-        seen: &mut BTreeSet<&'t str>,
-    ) -> Result<Self, InvalidOrder> {
-        let items: Vec<&str> = text.split('+').map(str::trim).collect();
-        let mut members = Vec::with_capacity(items.len());
-        for item in &items {
-            if item.is_empty() {
-                return Err(InvalidOrder::EmptyStep(number));
-            }
-            if !seen.insert(item) {
-                return Err(InvalidOrder::Duplicate((*item).to_owned()));
-            }
-            members.push(match *item {
-                "*" if items.len() == 1 => return Ok(Self::Others),
-                "*" => return Err(InvalidOrder::CombinedOthers),
-                "local" => Member::Local,
-                name => Member::Named(ClusterName::from_str(name).map_err(|_| bad_name(name))?),
-            });
-        }
-        Ok(Self::Clusters(members.into()))
-    }
-}
-
-impl fmt::Display for Step {
+impl fmt::Display for OrderStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Clusters(members) = self else {
+        let Self::Clusters(terms) = self else {
             return f.write_str("*");
         };
-        for (index, member) in members.iter().enumerate() {
+        for (index, term) in terms.iter().enumerate() {
             let separator = if index == 0 { "" } else { "+" };
-            match member {
-                Member::Local => write!(f, "{separator}local")?,
-                Member::Named(name) => write!(f, "{separator}{name}")?,
-            }
+            write!(f, "{separator}{term}")?;
         }
         Ok(())
     }
-}
-
-fn bad_name(text: &str) -> InvalidOrder {
-    InvalidOrder::BadName(text.chars().take(40).collect())
 }
 
 #[cfg(test)]
@@ -209,6 +178,13 @@ mod tests {
 
     fn order(text: &str) -> FailoverOrder {
         text.parse().unwrap()
+    }
+
+    /// Reads an order, and returns it as text with its defects.
+    fn read(text: &str) -> (String, Vec<String>) {
+        let order = FailoverOrder::read(text);
+        let defects = order.defects().iter().map(ToString::to_string).collect();
+        (order.to_string(), defects)
     }
 
     #[test]
@@ -224,59 +200,83 @@ mod tests {
         ] {
             assert_eq!(order(text).to_string(), text);
         }
-        assert_eq!(
-            order(" local : east + west ").to_string(),
-            "local:east+west"
-        );
     }
 
     #[test]
-    fn invalid_order_is_an_error_that_names_the_part() {
-        let error = |text: &str| text.parse::<FailoverOrder>().unwrap_err();
-        assert_eq!(error(""), InvalidOrder::Empty);
-        assert_eq!(error("  "), InvalidOrder::Empty);
-        assert_eq!(error("east::west"), InvalidOrder::EmptyStep(2));
-        assert_eq!(error("east:"), InvalidOrder::EmptyStep(2));
-        assert_eq!(error("east+"), InvalidOrder::EmptyStep(1));
-        assert_eq!(error("East"), InvalidOrder::BadName("East".to_owned()));
-        assert_eq!(
-            error("east,west"),
-            InvalidOrder::BadName("east,west".to_owned())
-        );
-        assert_eq!(error("east+*"), InvalidOrder::CombinedOthers);
-        assert_eq!(
-            error("east:west+east"),
-            InvalidOrder::Duplicate("east".to_owned())
-        );
-        assert_eq!(error("*:east:*"), InvalidOrder::Duplicate("*".to_owned()));
-        // An annotation of 200 KB.
-        let long = error(&"east:".repeat(40_000));
-        assert!(long.to_string().len() < 200, "{long}");
+    fn order_is_read_kindly() {
+        for (text, expected) in [
+            (" local : east + west ", "local:east+west"),
+            ("west,east", "west:east"),
+            ("West:EAST", "west:east"),
+            ("Local:*", "local:*"),
+            ("west:", "west"),
+            ("west : ,", "west"),
+        ] {
+            assert_eq!(read(text), (expected.to_owned(), Vec::new()), "{text}");
+            assert_eq!(order(text).to_string(), expected);
+        }
     }
 
     #[test]
-    fn order_has_at_most_4096_octets() {
+    fn unreadable_part_keeps_its_place() {
+        for (text, expected, defect) in [
+            ("", "''", "step 1 is empty"),
+            ("  ", "''", "step 1 is empty"),
+            (":", "''", "step 1 is empty"),
+            ("east::west", "east:'':west", "step 2 is empty"),
+            (":east", "'':east", "step 1 is empty"),
+            ("east+:west", "east+'':west", "step 1 is empty"),
+            (
+                "we_st:east",
+                "we_st:east",
+                "'we_st' is not the name of a cluster",
+            ),
+            (
+                "east+*",
+                "east+*",
+                "'*' stands for all other clusters of a failover order, as a step of its own",
+            ),
+            ("east:west+east", "east:west+east", "'east' occurs twice"),
+            ("*:east:*", "*:east:*", "'*' occurs twice"),
+        ] {
+            assert_eq!(
+                read(text),
+                (expected.to_owned(), vec![defect.to_owned()]),
+                "{text}"
+            );
+            let error = text.parse::<FailoverOrder>().unwrap_err();
+            assert_eq!(error.to_string(), defect);
+        }
+        // The typing error is a cluster without endpoints. The standby stays where it is.
+        let local: ClusterName = "hub".parse().unwrap();
+        let step = |text, cluster: &str| {
+            FailoverOrder::read(text).step_of(&cluster.parse().unwrap(), &local)
+        };
+        assert_eq!(step("we_st:east", "east"), Some(1));
+        assert_eq!(step("east:east+west", "east"), Some(0));
+        assert_eq!(step("*:east:*", "north"), Some(0));
+    }
+
+    #[test]
+    fn long_order_is_one_unreadable_step() {
         let names: Vec<String> = (0..64).map(|number| format!("{number:063}")).collect();
         let text = names.join(":").replacen(':', ": ", 1);
-        assert_eq!((text.len(), order(&text).count()), (MAX_LENGTH, 64));
+        assert_eq!((text.len(), order(&text).count()), (4096, 64));
         let longer = text.replacen(':', " :", 1);
-        let error = longer.parse::<FailoverOrder>().unwrap_err();
-        assert_eq!(error, InvalidOrder::TooLong(4097));
-        assert_eq!(
-            error.to_string(),
-            "a failover order has at most 4096 octets, found 4097"
-        );
+        let (text, defects) = read(&longer);
+        assert_eq!(text.len(), 40);
+        assert_eq!(defects, ["it has 4097 octets; at most 4096 are allowed"]);
+        assert_eq!(FailoverOrder::read(&"east:".repeat(40_000)).count(), 1);
     }
 
     #[test]
     fn order_is_a_text_in_json() {
-        let json = serde_json::to_string(&order("local:east+west:*")).unwrap();
-        assert_eq!(json, "\"local:east+west:*\"");
-        assert_eq!(
-            serde_json::from_str::<FailoverOrder>(&json).unwrap(),
-            order("local:east+west:*")
-        );
-        assert!(serde_json::from_str::<FailoverOrder>("\"east::\"").is_err());
+        for text in ["local:east+west:*", "east:'':west"] {
+            let order = FailoverOrder::read(text);
+            let json = serde_json::to_string(&order).unwrap();
+            assert_eq!(json, format!("\"{text}\""));
+            assert_eq!(serde_json::from_str::<FailoverOrder>(&json).unwrap(), order);
+        }
     }
 
     #[test]
@@ -294,5 +294,7 @@ mod tests {
         assert_eq!(step("local:hub", "hub"), Some(0));
         let named: Vec<String> = order(all).named().map(ToString::to_string).collect();
         assert_eq!(named, ["east", "west"]);
+        let names = |cluster: &str| order(all).names(&cluster.parse().unwrap(), &local);
+        assert_eq!(["hub", "west", "north"].map(names), [true, true, false]);
     }
 }

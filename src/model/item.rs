@@ -50,7 +50,7 @@ pub enum ItemKind {
     /// A Service that balances over the members of a federation (`web-federated`).
     Federated,
     /// A Service of this cluster (rule M5).
-    Own(Export),
+    Own(OwnService),
     /// A ServiceImport of type `Headless`: the endpoints are those of its slices.
     HeadlessImport,
     /// A ServiceImport of type `ClusterSetIP`, with one address of each family for all clusters. Submariner sets none by
@@ -88,6 +88,32 @@ pub struct MirroredHost {
     pub parent: Text,
 }
 
+/// What a Service of this cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnService {
+    /// How it is exported.
+    pub export: Export,
+    /// What its endpoints are.
+    pub form: OwnForm,
+    /// Whether it has an annotation of this server.
+    pub has_settings: bool,
+}
+
+/// What the endpoints of a Service of this cluster are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnForm {
+    /// Pods: `clusterIP: None`.
+    Headless {
+        /// Whether `spec.selector` selects pods. Otherwise somebody writes its slices, or it only has settings.
+        has_selector: bool,
+    },
+    /// Its cluster IP.
+    ClusterIp,
+    /// None, such as those of type `ExternalName`. It only has settings.
+    Other,
+}
+
 /// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -113,17 +139,12 @@ impl Item {
         }
     }
 
-    /// Returns how a Service of this cluster is exported.
-    pub fn export(&self) -> Option<Export> {
+    /// Returns what a Service of this cluster is.
+    pub fn own(&self) -> Option<OwnService> {
         match self.kind {
-            ItemKind::Own(export) => Some(export),
+            ItemKind::Own(own) => Some(own),
             _ => None,
         }
-    }
-
-    /// Returns whether the object is headless.
-    pub fn is_headless(&self) -> bool {
-        self.addresses.is_empty()
     }
 
     /// Returns a description of what a mirror of one cluster mirrors. Rule M8 compares the old and the new description.

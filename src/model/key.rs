@@ -37,13 +37,28 @@ pub const TTL: &str = "global-dns/ttl";
 pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
 /// Annotation of this server on a Service of this cluster: its failover order.
 pub const FAILOVER: &str = "global-dns/failover";
-/// Annotation of this server on a Service of this cluster: the clusters that its name waits for.
+/// Annotation of this server on a Service of this cluster: whether steps of the order take over by themselves.
+pub const FAILOVER_MODE: &str = "global-dns/failover-mode";
+/// Annotation of this server on a Service of this cluster: the clusters that its name waits for during the bootstrap.
 pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
-/// `true` on a Service of this cluster that is read for its annotations only.
-pub const POLICY: &str = "global-dns/policy";
+/// Annotation of this server on a Service of this cluster: the start of another bootstrap.
+pub const EXPECTED_SINCE: &str = "global-dns/expected-since";
+
+/// The prefix of the annotations of this server.
+pub const PREFIX: &str = "global-dns/";
+
+/// The annotations of this server.
+pub const SETTINGS: [&str; 6] = [
+    TTL,
+    GATEWAY_DOWN,
+    FAILOVER,
+    FAILOVER_MODE,
+    EXPECTED_CLUSTERS,
+    EXPECTED_SINCE,
+];
 
 /// All labels and annotations.
-pub const ALL: [&str; 20] = [
+pub const ALL: [&str; 21] = [
     MIRRORED_SERVICE,
     CLUSTER_NAME,
     HEADLESS_MIRROR,
@@ -62,6 +77,7 @@ pub const ALL: [&str; 20] = [
     TTL,
     GATEWAY_DOWN,
     FAILOVER,
+    FAILOVER_MODE,
     EXPECTED_CLUSTERS,
-    POLICY,
+    EXPECTED_SINCE,
 ];

@@ -70,6 +70,14 @@ impl ObjectKey {
         }
     }
 
+    /// Returns the service of the Service of this cluster with this key. Returns `None` if a name is not valid in DNS.
+    pub fn own_service(&self) -> Option<ServiceKey> {
+        Some(ServiceKey {
+            namespace: Namespace::interned(&self.namespace).ok()?,
+            service: ServiceName::interned(&self.name.text()).ok()?,
+        })
+    }
+
     /// Returns the key of another object in the same namespace.
     pub fn sibling(&self, name: &Text) -> Self {
         Self {

@@ -6,12 +6,13 @@
 //! that object is still known.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Deref;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::{ObjectKey, key};
 
@@ -63,6 +64,8 @@ struct Metadata<'j> {
 #[derive(Debug, Default)]
 struct Pairs<'j> {
     known: Vec<(&'static str, Cow<'j, str>)>,
+    /// The first key of this server that it does not know, such as one with a typing error.
+    unknown: Option<String>,
     /// A description of the first value that is not a string.
     invalid: Option<String>,
 }
@@ -83,6 +86,8 @@ pub struct ServiceSpec<'j> {
     /// `ports`.
     #[serde(borrow)]
     pub ports: Option<Vec<KubePort<'j>>>,
+    /// `selector`.
+    pub selector: Option<BTreeMap<String, IgnoredAny>>,
 }
 
 /// An entry of `ports` of a Service or a slice.
@@ -293,6 +298,12 @@ impl<'j> KubeObject<'j> {
         self.metadata()?.labels.as_ref()?.get(key)
     }
 
+    /// Returns the first annotation with the prefix of this server that it does not know.
+    pub fn unknown_setting(&self) -> Option<&str> {
+        let annotations = self.head.metadata.as_ref()?.annotations.as_ref()?;
+        annotations.unknown.as_deref()
+    }
+
     /// Returns the value of an annotation of [`key`].
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata()?.annotations.as_ref()?.get(key)
@@ -403,6 +414,9 @@ impl<'de> Visitor<'de> for PairsVisitor {
             let known = key::ALL.into_iter().find(|known| *known == &*name);
             match (known, map.next_value()?) {
                 (Some(known), Scalar::Text(value)) => pairs.known.push((known, value)),
+                (None, Scalar::Text(_)) if name.starts_with(key::PREFIX) => {
+                    pairs.unknown.get_or_insert_with(|| name.to_string());
+                }
                 (None, Scalar::Text(_)) => {}
                 (_, Scalar::Other(value)) => {
                     let invalid =

@@ -69,6 +69,12 @@ impl Line {
     }
 }
 
+impl AsRef<str> for Line {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl From<String> for Line {
     fn from(text: String) -> Self {
         match escaped(&text) {

@@ -250,12 +250,12 @@ fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
     }
     if let Some(item) = invalid {
         let item = format!("{}={}", key::REMOTE_DISCOVERY, shorten(item));
-        settings.note_invalid(&item, "");
+        settings.note_unreadable(&item, "it is not SERVICE@CLUSTER");
     }
     clusters.sort();
     if let Some(pair) = clusters.windows(2).find(|pair| pair[0] == pair[1]) {
-        let twice = format!("{} with cluster '{}' twice", key::REMOTE_DISCOVERY, pair[0]);
-        settings.note_invalid(&twice, "");
+        let reason = format!("it names cluster '{}' twice", pair[0]);
+        settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     clusters.dedup();
     clusters.into()
@@ -266,7 +266,7 @@ fn is_own_member(name: &str, settings: &mut Settings) -> bool {
     let is_valid = name.parse::<ServiceName>().is_ok();
     if !is_valid {
         let annotation = format!("{}={}", key::LOCAL_DISCOVERY, shorten(name));
-        settings.note_invalid(&annotation, "");
+        settings.note_unreadable(&annotation, "it is not the name of a Service");
     }
     is_valid
 }

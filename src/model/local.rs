@@ -5,26 +5,42 @@ use smallvec::SmallVec;
 use super::fields::{cluster_addresses, ports, service_key, undecodable};
 use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
-    Clusters, Export, Item, ItemKind, KubeObject, Ports, Problem, Settings, Slice, SliceContent,
-    key,
+    Clusters, Export, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
+    Settings, Slice, SliceContent, key,
 };
 
-/// Returns whether a Service belongs to this cluster and matters. An implementation of the Multi-Cluster Services API may
-/// make a Service for each ServiceImport (Cilium), with labels of the exported Service.
-pub(super) fn matters(service: &KubeObject<'_>) -> bool {
+/// Returns whether a Service belongs to this cluster. An implementation of the Multi-Cluster Services API may make a Service
+/// for each ServiceImport (Cilium), with labels of the exported Service.
+pub(super) fn is_own(service: &KubeObject<'_>) -> bool {
     let has = |key| service.label(key).is_some();
-    let is_used =
-        service.is_headless() || has(key::EXPORTED) || service.label(key::POLICY) == Some("true");
-    is_used && !has(key::MIRRORED_SERVICE) && !has(key::MCS_SERVICE)
+    !has(key::MIRRORED_SERVICE) && !has(key::MCS_SERVICE)
 }
 
-/// Reads a Service of this cluster: a headless one, an exported one with a cluster IP, or one that only has settings.
-pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
+/// Returns whether a Service has an annotation of this server, or one that looks like it.
+fn has_settings(service: &KubeObject<'_>) -> bool {
+    let has = |key: &&str| service.annotation(key).is_some();
+    key::SETTINGS.iter().any(has) || service.unknown_setting().is_some()
+}
+
+/// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, only the time
+/// of their creation can matter.
+pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
+    let has_settings = has_settings(service);
+    if !has_settings && !service.is_headless() && service.label(key::EXPORTED).is_none() {
+        return Ok(Object::Plain(service.created()));
+    }
     let spec = service.service_spec().map_err(undecodable)?;
-    let (addresses, ports) = if service.is_headless() {
-        (SmallVec::new(), Ports::interned([]))
+    let (form, addresses, ports) = if service.is_headless() {
+        let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
+        let form = OwnForm::Headless { has_selector };
+        (form, SmallVec::new(), Ports::interned([]))
     } else {
-        (cluster_addresses(&spec)?, ports(&spec))
+        match cluster_addresses(&spec) {
+            Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(&spec)),
+            // Its settings count, also without an address.
+            Err(_) if has_settings => (OwnForm::Other, SmallVec::new(), Ports::interned([])),
+            Err(problem) => return Err(problem),
+        }
     };
     let export = match service.label(key::EXPORTED) {
         None => Export::No,
@@ -32,8 +48,12 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
         Some("remote-discovery") => Export::RemoteDiscovery,
         Some(_) => Export::Other,
     };
-    Ok(Item {
-        kind: ItemKind::Own(export),
+    Ok(Object::from(Item {
+        kind: ItemKind::Own(OwnService {
+            export,
+            form,
+            has_settings,
+        }),
         service: service_key(service, service.name())?,
         clusters: Clusters::Own,
         host: None,
@@ -41,7 +61,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
         ports,
         settings: Settings::of_own(service).if_any(),
         created: service.created(),
-    })
+    }))
 }
 
 /// Reads a slice of a headless Service.

@@ -1,5 +1,6 @@
 //! An object as the readers return it.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ pub enum Object {
     Item(Box<Item>),
     /// An EndpointSlice.
     Slice(Slice),
+    /// A Service of this cluster that only a flag could make matter (rules K6, K8): the time of its creation, in Unix seconds.
+    Plain(Option<NonZeroU32>),
     /// An object that cannot or must not be used (rule M9).
     Skipped(Arc<Problem>),
 }
@@ -30,7 +33,7 @@ impl Object {
     pub fn item(&self) -> Option<&Item> {
         match self {
             Self::Item(item) => Some(item),
-            Self::Slice(_) | Self::Skipped(_) => None,
+            Self::Slice(_) | Self::Plain(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -39,7 +42,7 @@ impl Object {
         match self {
             Self::Item(item) => Some(&item.service),
             Self::Slice(slice) => slice.import().map(|import| &import.service),
-            Self::Skipped(_) => None,
+            Self::Plain(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -53,7 +56,7 @@ impl Object {
     pub fn slice(&self) -> Option<&Slice> {
         match self {
             Self::Slice(slice) => Some(slice),
-            Self::Item(_) | Self::Skipped(_) => None,
+            Self::Item(_) | Self::Plain(_) | Self::Skipped(_) => None,
         }
     }
 }

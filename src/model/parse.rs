@@ -38,7 +38,7 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
         Watch::Services if linkerd::is_mirror(object) => {
             linkerd::read_service(object).map(Object::from)
         }
-        Watch::Services => local::read_service(object).map(Object::from),
+        Watch::Services => local::read_service(object),
         Watch::MirrorSlices => linkerd::read_slice(object).map(Object::Slice),
         Watch::LocalSlices | Watch::ForeignSlices => local::read_slice(object).map(Object::Slice),
         Watch::ExportedSlices => local::read_ready_slice(object).map(Object::Slice),

@@ -90,12 +90,14 @@ pub enum ProblemKind {
     Endpoint,
     /// The service or endpoint of a mirror changed: two Links write one object (rule M8).
     Identity,
-    /// Clusters have a service in kinds that cannot be combined (rule K1).
+    /// A name returns endpoints of several kinds (rule K1).
     Kind,
     /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
     NotExported,
-    /// Annotations of the members differ or are invalid.
+    /// An annotation of a mirror cannot be read, or a TTL is outside its limits.
     Annotation,
+    /// An annotation of this server on the Service of this cluster cannot be read (rules K5, K6, K8).
+    UnreadableSetting,
     /// An annotation of a mirror counts on the Service of this cluster only (rule K6).
     IgnoredAnnotation,
     /// An order does not apply to one address for several clusters (rule K5).
@@ -104,8 +106,20 @@ pub enum ProblemKind {
     FlatStep,
     /// Not the first step of a failover order answers.
     StandbyAnswers,
+    /// The step of a failover order that answers has no endpoint, so that the name fails (rule K5).
+    StepWithoutEndpoint,
+    /// No setting says whether a failover order changes its step by itself (rule K5a).
+    InferredMode,
+    /// `exclude` leaves the name without an endpoint (rule M4).
+    EmptiedName,
     /// The name waits for expected clusters (rule K8).
     AwaitedClusters,
+    /// Expected clusters are missing, but the name no longer waits for them (rule K8).
+    BootstrapOver,
+    /// Expected clusters are set without an effect (rule K8).
+    ExpectedClustersUnused,
+    /// A headless Service of this cluster is a member only while a mirror of its name exists (rule M5).
+    MemberByMirror,
     /// The gateway of endpoints is down (rule M3).
     GatewayDown,
     /// A Service with a cluster IP has no ready endpoint.
@@ -167,7 +181,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 41] = {
+pub static ROWS: [ProblemRow; 48] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -216,24 +230,42 @@ pub static ROWS: [ProblemRow; 41] = {
             "delete the object that does not belong to the endpoint, or rename one of the two pods"),
         row(K::Identity, "identity", Conflict, Warning, "Mirror changed its service",
             "rename one of the two clusters or one of the two Services, so that the names SERVICE-CLUSTER differ"),
-        row(K::Kind, "kind", Conflict, Warning, "Service differs in kind between clusters",
-            "export the service in the same way in every cluster; for a headless one, turn on enableHeadlessServices for the \
-            link (it is off by default) and give the pods hostnames"),
+        row(K::Kind, "kind", Conflict, Note, "Name has endpoints of several kinds",
+            "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
+            enableHeadlessServices for the link (it is off by default) and give the pods hostnames"),
         row(K::NotExported, "not-exported", Conflict, Warning, "Member is not exported",
             "export the Service with label mirror.linkerd.io/exported=true, or set --local-members=exported"),
-        row(K::Annotation, "annotation", Conflict, Warning, "Annotations differ or are invalid",
-            "correct the annotation, and set the same value in every cluster"),
+        row(K::Annotation, "annotation", Conflict, Warning, "Annotation is not valid",
+            "correct the annotation; Linkerd copies that of an exported Service to its mirrors"),
+        row(K::UnreadableSetting, "unreadable-setting", State, Error, "Setting of a service cannot be read",
+            "correct the annotation of the Service of this cluster"),
         row(K::IgnoredAnnotation, "ignored-annotation", State, Note, "Annotation of a mirror is ignored",
             "set the annotation on the Service of this cluster, which alone decides"),
-        row(K::UnusedOrder, "unused-order", State, Warning, "Failover order does not apply",
+        row(K::UnusedOrder, "unused-order", State, Error, "Failover order does not apply",
             "remove the order, or export the service so that each cluster has an address of its own"),
         row(K::FlatStep, "flat-step", State, Warning, "Later steps of the failover order are not reached",
             "make the step in a flat network the last one, or export the service through a gateway"),
         row(K::StandbyAnswers, "standby-answers", State, Warning, "Standby step of the failover order answers",
             "global-dns explain NAME shows the state of each step; repair the earlier steps"),
-        row(K::AwaitedClusters, "awaited-clusters", State, Warning, "Name waits for expected clusters",
+        row(K::StepWithoutEndpoint, "step-without-endpoint", State, Error, "Failover step has no endpoint",
+            "export the service in a cluster of this step; if its cluster is lost, let another step answer: change annotation \
+            global-dns/failover of the Service of this cluster, or --failover"),
+        row(K::InferredMode, "inferred-mode", State, Warning, "Failover mode is inferred",
+            "say who decides, with annotation global-dns/failover-mode on the Service of this cluster, or with --failover-mode: \
+            hold (a person; for databases, also behind a cluster IP) or auto (the liveness)"),
+        row(K::EmptiedName, "emptied-name", State, Error, "Name has no endpoint because of a rule",
+            "restore the gateways, or change annotation global-dns/gateway-down of the Service of this cluster, or \
+            --gateway-down"),
+        row(K::AwaitedClusters, "awaited-clusters", State, Error, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it from annotation \
             global-dns/expected-clusters of the Service of this cluster, or from --expected-clusters"),
+        row(K::BootstrapOver, "bootstrap-over", State, Warning, "Missing clusters are not awaited",
+            "if the database is not bootstrapped yet, begin again: set annotation global-dns/expected-since of the Service of \
+            this cluster to the present time (RFC 3339); otherwise, remove the expected clusters"),
+        row(K::ExpectedClustersUnused, "expected-clusters-unused", State, Note, "Expected clusters have no effect",
+            "after the bootstrap, remove annotation global-dns/expected-clusters or --expected-clusters"),
+        row(K::MemberByMirror, "member-by-mirror", State, Note, "Pods of this cluster leave with the last mirror",
+            "export the Service: kubectl label service NAME mirror.linkerd.io/exported=true"),
         row(K::GatewayDown, "gateway-down", State, Warning, "Gateway is down",
             "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); --gateway-down \
             decides the answers meanwhile"),

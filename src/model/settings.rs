@@ -1,13 +1,12 @@
 //! Annotations of a Service that set something for it.
 //!
-//! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. The TTL and the treatment of
-//! gateways that are down are read from mirrors, too. A failover order and expected clusters are read from Services of
-//! this cluster only, because a mirror must not decide what this cluster answers (rules K6, K8).
+//! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. This cluster alone decides what it
+//! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
 use serde::{Deserialize, Serialize};
 
 use super::fields::shorten;
-use super::{ClusterName, FailoverOrder, InvalidOrder, KubeObject, Line, key};
+use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, Timestamp, key};
 
 /// The annotations of this server on an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,10 +18,15 @@ pub struct Settings {
     pub gateway_down: Option<GatewayDown>,
     /// `global-dns/failover`.
     pub failover: Option<FailoverOrder>,
-    /// `global-dns/expected-clusters`: the clusters, sorted, after aliases.
-    pub expected: Option<Box<[ClusterName]>>,
-    /// A sentence without its subject for each invalid annotation: `global-dns/ttl=x is invalid`.
-    pub invalid: Vec<Line>,
+    /// `global-dns/failover-mode`. One that cannot be read is `hold`, because a standby that takes over by mistake is worse
+    /// than one that does not.
+    pub failover_mode: Option<FailoverMode>,
+    /// `global-dns/expected-clusters`.
+    pub expected: Option<ExpectedClusters>,
+    /// `global-dns/expected-since`.
+    pub expected_since: Option<Timestamp>,
+    /// A sentence without its subject for each annotation that cannot be read: `global-dns/ttl=x: it is not …`.
+    pub unreadable: Vec<Line>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
     pub ignored: Vec<Line>,
 }
@@ -39,65 +43,101 @@ pub enum GatewayDown {
     Include,
 }
 
+/// Who decides that another step of a failover order answers (rule K5a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailoverMode {
+    /// A person: the first step answers, alive or not, until the order is changed.
+    Hold,
+    /// The liveness: the first step with an endpoint that is alive answers.
+    Auto,
+}
+
 // === impl Settings ===
 
 impl Settings {
     /// Reads the annotations of a Service of this cluster.
     pub(super) fn of_own(service: &KubeObject<'_>) -> Self {
-        let mut settings = Self::common(service);
-        settings.failover = settings.read(service, key::FAILOVER, |value| {
-            let order: Result<FailoverOrder, InvalidOrder> = value.parse();
-            order.map_err(|error| format!(": {error}"))
-        });
-        settings.expected = settings.read(service, key::EXPECTED_CLUSTERS, |value| {
-            expected_clusters(value).map_err(|error| format!(": {error}"))
-        });
+        let mut settings = Self::default();
+        if let Some(key) = service.unknown_setting() {
+            let known = key::SETTINGS.join(", ");
+            settings.note_unreadable(&shorten(key), &format!("the annotations are {known}"));
+        }
+        settings.read_ttl(service);
+        let rule = "it is not last-resort, include or exclude";
+        settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule, GatewayDown::parse);
+        if let Some(value) = service.annotation(key::FAILOVER) {
+            let order = FailoverOrder::read(value);
+            settings.note_defects(key::FAILOVER, value, order.defects());
+            settings.failover = Some(order);
+        }
+        let rule = "it is not hold or auto, so hold applies";
+        settings.failover_mode = settings
+            .read(service, key::FAILOVER_MODE, rule, FailoverMode::parse)
+            .or_else(|| {
+                service
+                    .annotation(key::FAILOVER_MODE)
+                    .map(|_| FailoverMode::Hold)
+            });
+        if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
+            let expected = ExpectedClusters::read(value);
+            settings.note_defects(key::EXPECTED_CLUSTERS, value, expected.defects());
+            settings.expected = Some(expected);
+        }
+        let rule = "it is not a time such as 2026-11-24T06:30:00Z";
+        settings.expected_since =
+            settings.read(service, key::EXPECTED_SINCE, rule, Timestamp::from_text);
         settings
     }
 
     /// Reads the annotations of a mirror or a ServiceImport.
     pub(super) fn of_mirror(mirror: &KubeObject<'_>) -> Self {
-        let ignored = [key::FAILOVER, key::EXPECTED_CLUSTERS].into_iter();
+        let ignored = key::SETTINGS.into_iter().filter(|key| *key != key::TTL);
         let ignored = ignored.filter_map(|key| {
             let value = mirror.annotation(key)?;
             Some(format!("{key}={}", shorten(value)).into())
         });
-        Self {
+        let mut settings = Self {
             ignored: ignored.collect(),
-            ..Self::common(mirror)
-        }
-    }
-
-    /// Reads the annotations that count on every object.
-    fn common(object: &KubeObject<'_>) -> Self {
-        let mut settings = Self::default();
-        settings.ttl = settings.read(object, key::TTL, |value| {
-            value.trim().parse().map_err(|_| String::new())
-        });
-        settings.gateway_down = settings.read(object, key::GATEWAY_DOWN, |value| {
-            GatewayDown::from_value(value.trim()).ok_or_else(String::new)
-        });
+            ..Self::default()
+        };
+        settings.read_ttl(mirror);
         settings
     }
 
-    /// Reads one annotation. Notes an invalid value, with the reason that `parse` returns.
+    fn read_ttl(&mut self, object: &KubeObject<'_>) {
+        let rule = "it is not a number of seconds";
+        self.ttl = self.read(object, key::TTL, rule, |value| value.parse().ok());
+    }
+
+    /// Reads one annotation. Notes one that cannot be read, with the reason.
     fn read<T>(
         &mut self,
         object: &KubeObject<'_>,
         key: &str,
-        parse: impl FnOnce(&str) -> Result<T, String>,
+        reason: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
     ) -> Option<T> {
         let value = object.annotation(key)?;
-        let parsed = parse(value);
+        let parsed = parse(value.trim());
+        if parsed.is_none() {
+            self.note_unreadable(&format!("{key}={}", shorten(value)), reason);
+        }
         parsed
-            .map_err(|reason| self.note_invalid(&format!("{key}={}", shorten(value)), &reason))
-            .ok()
     }
 
-    /// Notes an invalid annotation.
-    pub(super) fn note_invalid(&mut self, annotation: &str, reason: &str) {
-        self.invalid
-            .push(format!("{annotation} is invalid{reason}").into());
+    /// Notes the parts of an annotation that cannot be read.
+    fn note_defects(&mut self, key: &str, value: &str, defects: &[Line]) {
+        // More would not help.
+        if let Some(first) = defects.first() {
+            self.note_unreadable(&format!("{key}={}", shorten(value)), first);
+        }
+    }
+
+    /// Notes an annotation that cannot be read.
+    pub(super) fn note_unreadable(&mut self, annotation: &str, reason: &str) {
+        self.unreadable
+            .push(format!("{annotation}: {reason}").into());
     }
 
     /// Returns the settings if there is any.
@@ -106,73 +146,37 @@ impl Settings {
     }
 }
 
+// === impl FailoverMode ===
+
+impl FailoverMode {
+    /// Parses the value of `--failover-mode` or of annotation `global-dns/failover-mode`.
+    pub fn parse(value: &str) -> Option<Self> {
+        match value.to_ascii_lowercase().as_str() {
+            "hold" => Some(Self::Hold),
+            "auto" => Some(Self::Auto),
+            _ => None,
+        }
+    }
+
+    /// Returns the name of the mode in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 // === impl GatewayDown ===
 
 impl GatewayDown {
     /// Parses the value of `--gateway-down` or of annotation `global-dns/gateway-down`.
-    pub fn from_value(value: &str) -> Option<Self> {
-        match value {
+    pub fn parse(value: &str) -> Option<Self> {
+        match value.to_ascii_lowercase().as_str() {
             "last-resort" => Some(Self::LastResort),
             "include" => Some(Self::Include),
             "exclude" => Some(Self::Exclude),
             _ => None,
         }
-    }
-}
-
-// === Expected clusters ===
-
-/// Parses a list of clusters that a service waits for: `east+west`. Returns them sorted.
-///
-/// # Errors
-///
-/// A sentence that names the invalid part.
-pub fn expected_clusters(text: &str) -> Result<Box<[ClusterName]>, String> {
-    let parse = |name: &str| {
-        let name = name.trim();
-        ClusterName::interned(name).map_err(|_| {
-            let name = shorten(name);
-            format!("'{name}' is not the name of a cluster; join names with '+', such as east+west")
-        })
-    };
-    // The longest list that makes sense is shorter. An annotation may have 256 KiB.
-    const MAX_CLUSTERS: usize = 1000;
-    if text.split('+').nth(MAX_CLUSTERS).is_some() {
-        return Err(format!("it has more than {MAX_CLUSTERS} clusters"));
-    }
-    let mut clusters: Vec<ClusterName> = text.split('+').map(parse).collect::<Result<_, _>>()?;
-    clusters.sort();
-    if let Some(pair) = clusters.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("'{}' is in the list twice", pair[0]));
-    }
-    Ok(clusters.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::expected_clusters;
-
-    #[test]
-    fn list_of_clusters_is_sorted() {
-        let clusters = expected_clusters("west + east").unwrap();
-        let names: Vec<&str> = clusters.iter().map(|name| name.as_str()).collect();
-        assert_eq!(names, ["east", "west"]);
-    }
-
-    #[test]
-    fn invalid_list_is_an_error_that_names_the_part() {
-        for (text, part) in [
-            ("", "''"),
-            ("east+", "''"),
-            ("east,west", "'east,west'"),
-            ("East", "'East'"),
-            ("*", "'*'"),
-            ("east+west+east", "'east' is in the list twice"),
-        ] {
-            let error = expected_clusters(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-        let long = "east+".repeat(40_000); // 200 KB
-        assert!(expected_clusters(&long).unwrap_err().len() < 200);
     }
 }

@@ -36,10 +36,10 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         ("last-resort", Some(GatewayDown::LastResort)),
         ("include", Some(GatewayDown::Include)),
         ("exclude", Some(GatewayDown::Exclude)),
-        ("Exclude", None),
+        ("Exclude", Some(GatewayDown::Exclude)),
         ("", None),
     ] {
-        assert_eq!(GatewayDown::from_value(value), rule, "{value}");
+        assert_eq!(GatewayDown::parse(value), rule, "{value}");
     }
     let skips = || ProblemKind::of_family(Family::Skipped);
     let expected = [

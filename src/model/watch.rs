@@ -34,8 +34,8 @@ pub const IMPORT_VERSIONS: [&str; 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Watch {
-    /// Services that Linkerd mirrored, and Services of this cluster that matter: headless ones, exported ones, and those
-    /// with label [`key::POLICY`]. A mirror that also belongs to the Multi-Cluster Services API is skipped.
+    /// Services that Linkerd mirrored, and Services of this cluster. A mirror that also belongs to the Multi-Cluster Services
+    /// API is skipped.
     Services,
     /// Slices of mirrors, with the liveness of gateways and the hosts of headless mirrors.
     MirrorSlices,
@@ -220,7 +220,7 @@ impl Watch {
     pub fn selects(self, object: &KubeObject<'_>) -> bool {
         let mut labels = self.row().labels.iter();
         labels.all(|requirement| requirement.is_met_by(object))
-            && (self != Self::Services || linkerd::is_mirror(object) || local::matters(object))
+            && (self != Self::Services || linkerd::is_mirror(object) || local::is_own(object))
     }
 }
 

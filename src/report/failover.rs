@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::failover::{Failover, StepHealth, StepState, Timestamp};
+use crate::table::failover::{Failover, Step};
 
 /// The report on the failover order of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -11,6 +11,11 @@ pub struct FailoverReport {
     pub order: String,
     /// The setting that it comes from: `annotation`, `service-flag` or `default-flag`.
     pub origin: String,
+    /// Who decides that another step answers: `hold` (a person) or `auto` (the liveness).
+    pub mode: String,
+    /// Whether no setting says the mode.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mode_inferred: bool,
     /// The step that answers, counted from one.
     pub step: usize,
     /// The steps, in order.
@@ -33,18 +38,18 @@ pub struct StepReport {
 
 impl FailoverReport {
     pub(super) fn new(failover: &Failover) -> Self {
-        let state = &failover.state;
-        let steps = failover.health.iter().zip(&state.steps).enumerate();
-        let step = |(index, (health, step)): (usize, (&StepHealth, &StepState))| StepReport {
-            clusters: state.order.step_text(index),
-            state: health.name().to_owned(),
-            since: (step.since != Timestamp::UNKNOWN).then(|| step.since.to_text()),
+        let step = |(index, step): (usize, &Step)| StepReport {
+            clusters: failover.order.step_text(index),
+            state: step.health.name().to_owned(),
+            since: step.since.map(|since| since.to_text()),
         };
         Self {
-            order: state.order.to_string(),
+            order: failover.order.to_string(),
             origin: failover.origin.name().to_owned(),
-            step: state.answering + 1,
-            steps: steps.map(step).collect(),
+            mode: failover.mode.name().to_owned(),
+            mode_inferred: failover.is_mode_inferred,
+            step: failover.answering + 1,
+            steps: failover.steps.iter().enumerate().map(step).collect(),
         }
     }
 }

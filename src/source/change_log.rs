@@ -8,7 +8,7 @@ use tracing::info;
 use super::events::Events;
 use super::problem_log::{log_more, log_problem};
 use crate::model::{ClusterName, Hostname, ProblemKind, ServiceKey};
-use crate::table::change::Change;
+use crate::table::change::{Change, ChangeKind};
 use crate::table::difference::Difference;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Published, Rules, Table};
@@ -25,7 +25,8 @@ pub(super) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Publishes a table together with its events, and logs its differences from the last one.
+    /// Publishes a table together with its events, and logs its differences from the last one. Returns the number of
+    /// failovers.
     pub(super) fn publish(
         &mut self,
         last: &Published,
@@ -33,7 +34,7 @@ impl ChangeLog {
         rules: &Rules,
         events: &Events,
         publish: impl FnOnce(Built) -> Arc<Published>,
-    ) {
+    ) -> usize {
         // The events are made before the table is visible. This copy shares its content.
         let next = built.table.clone();
         let services = std::mem::take(&mut built.services);
@@ -47,6 +48,9 @@ impl ChangeLog {
             let changed_services = services.len();
             info!(generation, serial, changed_services, "Published table");
         }
+        let failovers = difference.changes.iter();
+        let failovers = failovers.filter(|change| change.kind == ChangeKind::Failover);
+        failovers.map(|change| change.count).sum()
     }
 
     fn log_new(&mut self, difference: &Difference<'_>, next: &Table, services: &ServiceKeys) {

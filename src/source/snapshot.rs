@@ -23,14 +23,11 @@ use tracing::{info, warn};
 use super::log_problem;
 use crate::VERSION;
 use crate::clock::unix_seconds;
-use crate::model::{
-    ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKind, ServiceKey, Watch,
-};
+use crate::model::{ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKind, Watch};
 use crate::table::Store;
-use crate::table::state::ServiceState;
 
 /// The version of the file format. Files of other versions are ignored.
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 /// The shortest time between two writes. A crash loses a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between writes is at least this many times the duration of a write, which is expensive for large
@@ -99,8 +96,6 @@ struct SnapshotContent<Objects> {
     /// The time when the objects were last confirmed, in Unix seconds.
     time: u64,
     objects: Vec<(Watch, Objects)>,
-    /// The decisions of earlier events for services.
-    states: Vec<(ServiceKey, ServiceState)>,
 }
 
 /// The reason why a snapshot cannot be used.
@@ -170,9 +165,6 @@ impl Snapshots {
         let mut store = Store::default();
         for (watch, objects) in content.objects {
             store.reset(watch, None, objects.into_iter().collect());
-        }
-        for (service, state) in content.states {
-            store.set_state(&service, state.validated());
         }
         Ok(RestoredSnapshot { store, age })
     }
@@ -275,11 +267,6 @@ fn write(path: &Path, of: SnapshotScope, time: u64, store: &Store) -> io::Result
         of,
         time,
         objects: Watch::ALL.into_iter().map(list).collect(),
-        states: store
-            .states()
-            .iter()
-            .map(|(service, state)| (service.clone(), state.clone()))
-            .collect(),
     };
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

@@ -13,8 +13,10 @@ pub(super) fn spawn_update_loop(
     mut settings: UpdateSettings,
 ) -> (Updates, JoinHandle<()>) {
     let (updates, inbox) = channel();
-    let update_loop =
-        async move { run_update_loop(inbox, &feeds, &publisher, &mut settings).await };
+    let update_loop = async move {
+        let mut timers = Timers::default();
+        run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut timers).await
+    };
     (updates, tokio::spawn(update_loop))
 }
 
@@ -29,7 +31,6 @@ async fn table_expires_until_its_source_is_active_again() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: Some(max_stale),
-        delays: Delays::default(),
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
     let note_activity = || {
@@ -92,7 +93,6 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: None,
         max_stale: None,
-        delays: Delays::default(),
     };
     let lists = |count: usize| {
         let mirrors = mirrors(count);
@@ -161,7 +161,6 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: None,
-        delays: Delays::default(),
     };
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
     let source = async move |_: Feeds, updates: Updates| {
@@ -204,7 +203,6 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: None,
-        delays: Delays::default(),
     };
     let heartbeat = feeds.heartbeat().clone();
     let (_updates, _task) = spawn_update_loop(feeds, Publisher::default(), settings);

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use super::items::Items;
 use super::kind::Profile;
 use super::local::non_member;
-use super::members::build_service;
+use super::members::{BuildContext, build_service};
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
-use super::{Service, Table, index, short};
+use super::timers::{ServiceTimers, Timers};
+use super::{Table, index, short};
 use crate::model::ServiceKey;
 
 /// The outcome of a build.
@@ -23,11 +24,19 @@ pub struct Built {
     pub is_changed: bool,
     /// The services that were built: those that changed, and those that depend on them.
     pub services: ServiceKeys,
+    /// What the next build remembers of these services.
+    pub timers: Vec<(ServiceKey, ServiceTimers)>,
 }
 
 /// Builds the table that follows `last` after the services in `dirty` changed.
-pub fn build(last: &Table, store: &Store, dirty: &ServiceKeys, rules: &Rules) -> Built {
-    let services = with_expected_services(last, with_listing_services(last, dirty), rules);
+pub fn build(
+    last: &Table,
+    store: &Store,
+    dirty: &ServiceKeys,
+    rules: &Rules,
+    timers: &Timers,
+) -> Built {
+    let services = with_services_of_flags(last, with_listing_services(last, dirty), rules);
     let dirty = &services;
     let mut table = last.clone();
     table.skipped = store.skipped().clone();
@@ -35,19 +44,26 @@ pub fn build(last: &Table, store: &Store, dirty: &ServiceKeys, rules: &Rules) ->
         table.cluster_set.get_or_insert_default();
     }
     let mut is_changed = table.skipped != last.skipped;
+    let mut next_timers = Vec::new();
     for key in dirty {
         is_changed |= update_non_member(&mut table, key, store, rules);
-        let new = build_service(Profile::Global, key, store, rules).map(Arc::new);
+        let old = last.service(key.namespace.as_str(), key.service.as_str());
+        let context = BuildContext {
+            store,
+            rules,
+            timers,
+            is_new: old.is_none(),
+        };
+        let mut next = ServiceTimers::default();
+        let new = build_service(Profile::Global, key, context, &mut next).map(Arc::new);
         if let Some(services) = &mut table.cluster_set {
-            // The gate opens for the zones of both profiles at once.
-            let other = build_service(Profile::ClusterSet, key, store, rules).map(|other| {
-                let gate = new.as_ref().and_then(|new| new.gate.clone());
-                Arc::new(Service { gate, ..other })
-            });
+            let other = build_service(Profile::ClusterSet, key, context, &mut next).map(Arc::new);
             let is_alike = other == new;
             is_changed |= services.replace(key, if is_alike { new.clone() } else { other });
         }
-        let old = last.service(key.namespace.as_str(), key.service.as_str());
+        if timers.of(key).unwrap_or(&ServiceTimers::default()) != &next {
+            next_timers.push((key.clone(), next));
+        }
         if !table.global.replace(key, new.clone()) {
             continue;
         }
@@ -70,6 +86,7 @@ pub fn build(last: &Table, store: &Store, dirty: &ServiceKeys, rules: &Rules) ->
         table,
         is_changed,
         services,
+        timers: next_timers,
     }
 }
 
@@ -96,14 +113,15 @@ fn with_listing_services(last: &Table, dirty: &ServiceKeys) -> ServiceKeys {
     dirty.iter().cloned().chain(listing).collect()
 }
 
-/// Adds the services that exist without an object, because a flag expects clusters (rule K8).
-fn with_expected_services(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
+/// Adds the services that exist without an object, because a flag has an order or expected clusters for them (rules K5, K8).
+fn with_services_of_flags(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()
     };
-    let expected = rules.expected_clusters.keys().filter(is_new);
-    dirty.extend(expected.cloned());
+    let ordered = rules.service_failover.keys();
+    let of_flags = ordered.chain(rules.expected_clusters.keys());
+    dirty.extend(of_flags.filter(is_new).cloned());
     dirty
 }
 

@@ -1,199 +1,118 @@
-//! The endpoints that each kind offers for a service, and the choice of the kind that answers `S.N.Z` (rule K1).
+//! The endpoints that each kind offers for a service, and the choice of those that answer `S.N.Z` (rule K1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::endpoint::Draft;
-use super::items::Items;
 use super::kind::{Profile, ServiceKind, list_clusters};
-use super::rules::Rules;
-use crate::model::{ClusterName, Export, Item, ItemKind, Problem, ProblemKind};
+use crate::model::{ClusterName, Problem, ProblemKind};
 
-/// What one kind offers for a service. The kinds of rule K1, in its order.
+/// The rank of what a kind offers, the best first. Each cluster is answered by its best candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Pods of headless mirrors.
+    /// Pods: of headless mirrors, and of the Service of this cluster.
     Headless,
     /// Federated services.
     Federated,
     /// Mirrors with a cluster IP, and the Service of this cluster with a cluster IP.
     ClusterIp,
-    /// Pods of the headless Service of this cluster.
-    OwnPods,
     /// Endpoints of the ServiceImport.
     Import,
 }
 
-/// The candidates of one service. All are [selected](super::Endpoint::is_selected).
-pub(super) struct Candidates {
-    drafts: BTreeMap<Rank, Vec<Draft>>,
-    /// A headless mirror exists, with or without endpoints.
-    has_headless_mirror: bool,
-    /// The headless Service of this cluster is exported.
-    is_own_exported: bool,
-    /// A ServiceImport exists, with or without endpoints.
-    has_import: bool,
-}
-
-/// The kind that answers, with the drafts of all endpoints that have a name.
-pub(super) struct Chosen {
-    /// The kind of the service.
-    pub(super) kind: ServiceKind,
-    /// The endpoints of `S.N.Z` are [selected](super::Endpoint::is_selected). The others have names of their cluster only.
-    pub(super) drafts: Vec<Draft>,
-}
-
-// === impl Candidates ===
-
-impl Candidates {
-    /// Starts without any endpoint.
-    pub(super) fn new(
-        items: &Items<'_>,
-        has_headless_mirror: bool,
-        own_pods: Option<&Item>,
-    ) -> Self {
-        let export = own_pods.and_then(Item::export);
-        Self {
-            drafts: BTreeMap::new(),
-            has_headless_mirror,
-            is_own_exported: export.is_some_and(Export::is_through_gateway),
-            has_import: items.import().is_some(),
-        }
-    }
-
-    /// Adds what a kind offers.
-    pub(super) fn add(&mut self, rank: Rank, drafts: impl IntoIterator<Item = Draft>) {
-        self.drafts.entry(rank).or_default().extend(drafts);
-    }
-
-    /// Returns whether no object has an endpoint. Pods of this cluster belong to a Service that counts by itself.
-    pub(super) fn is_empty(&self) -> bool {
-        let mut offers = self.drafts.iter();
-        offers.all(|(rank, drafts)| *rank == Rank::OwnPods || drafts.is_empty())
-    }
-
-    /// Chooses the kind that answers the name of the service. A kind without endpoints is not considered.
-    pub(super) fn choose(mut self, profile: Profile) -> Chosen {
-        let imports = self.drafts.remove(&Rank::Import).unwrap_or_default();
-        let is_any_ready = |drafts: &[Draft]| drafts.iter().any(|draft| draft.ready);
-        match profile {
-            Profile::Global => {
-                let others = self.choose_linked();
-                if imports.is_empty() || is_any_ready(&others.drafts) {
-                    others.with_other_clusters(imports)
-                } else {
-                    Chosen::import(imports).with_other_clusters(others.drafts)
-                }
-            }
-            // Other kinds than the chosen one have no names there (rule K9).
-            Profile::ClusterSet if is_any_ready(&imports) => Chosen::import(imports),
-            Profile::ClusterSet => {
-                if !self.is_own_exported {
-                    self.drafts.remove(&Rank::OwnPods);
-                }
-                let mut chosen = self.choose_linked();
-                chosen.drafts.retain(|draft| draft.endpoint.is_selected);
-                chosen
+/// Selects the candidates that answer `S.N.Z`: for each cluster those with the best rank. A candidate without a cluster counts
+/// as a cluster of its own. So a newcomer adds its own cluster and takes none away.
+///
+/// Candidates that are not selected keep the names of their cluster, except in zones with the profile `mcs`, and except a
+/// ServiceImport beside mirrors, which may list the same pods.
+pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
+    let mut best: BTreeMap<&ClusterName, Rank> = BTreeMap::new();
+    for draft in drafts.iter().filter(|draft| draft.ready) {
+        for cluster in clusters(draft) {
+            let best = best.entry(cluster).or_insert(draft.rank);
+            if draft.rank.place(profile) < best.place(profile) {
+                *best = draft.rank;
             }
         }
     }
-
-    /// Chooses among the kinds of Linkerd and of this cluster.
-    fn choose_linked(mut self) -> Chosen {
-        let has = |rank| {
-            self.drafts
-                .get(&rank)
-                .is_some_and(|drafts| !drafts.is_empty())
-        };
-        let least = |rank| {
-            let drafts = self.drafts.get(&rank).into_iter().flatten();
-            drafts.map(|draft| draft.endpoint.kind).min()
-        };
-        let (kind, selected, others): (_, &[Rank], &[Rank]) = if has(Rank::Headless) {
-            let selected = &[Rank::Headless, Rank::OwnPods];
-            (ServiceKind::Headless, selected, &[Rank::ClusterIp])
-        } else if has(Rank::Federated) {
-            let others = &[Rank::ClusterIp, Rank::OwnPods];
-            (ServiceKind::Federated, &[Rank::Federated], others)
-        } else if let Some(kind) = least(Rank::ClusterIp) {
-            // Headless mirroring is off by default. All other clusters then have mirrors with a cluster IP.
-            if self.is_own_exported {
-                (kind, &[Rank::ClusterIp, Rank::OwnPods], &[])
-            } else {
-                (kind, &[Rank::ClusterIp], &[Rank::OwnPods])
-            }
-        } else if self.has_headless_mirror {
-            (ServiceKind::Headless, &[Rank::OwnPods], &[])
-        } else if self.has_import && !has(Rank::OwnPods) {
-            (ServiceKind::Import, &[], &[])
-        } else {
-            (ServiceKind::Local, &[Rank::OwnPods], &[])
-        };
-        let mut take = |rank: &Rank| self.drafts.remove(rank).unwrap_or_default();
-        let mut drafts: Vec<Draft> = selected.iter().flat_map(&mut take).collect();
-        drafts.extend(others.iter().flat_map(take).map(Draft::unselected));
-        Chosen { kind, drafts }
+    let is_best = |draft: &Draft| {
+        let mut clusters = clusters(draft).peekable();
+        let is_alone = clusters.peek().is_none();
+        is_alone || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == draft.rank))
+    };
+    let selected: Vec<bool> = drafts.iter().map(is_best).collect();
+    let linked: BTreeSet<ClusterName> = drafts
+        .iter()
+        .filter(|draft| draft.rank != Rank::Import)
+        .filter_map(|draft| draft.endpoint.cluster.clone())
+        .collect();
+    for (draft, is_selected) in drafts.iter_mut().zip(selected) {
+        draft.endpoint.is_selected = is_selected;
     }
-}
-
-// === impl Chosen ===
-
-impl Chosen {
-    fn import(drafts: Vec<Draft>) -> Self {
-        let kind = ServiceKind::Import;
-        Self { kind, drafts }
-    }
-
-    /// Adds endpoints of other kinds in clusters that have none yet. A ServiceImport and mirrors may list the same pods.
-    /// They have names of their cluster only.
-    fn with_other_clusters(mut self, others: Vec<Draft>) -> Self {
-        let own = self.drafts.iter().map(|draft| &draft.endpoint.cluster);
-        let own: BTreeSet<Option<ClusterName>> = own.cloned().chain([None]).collect();
-        let others = others.into_iter();
-        let others = others.filter(|draft| !own.contains(&draft.endpoint.cluster));
-        self.drafts.extend(others.map(Draft::unselected));
-        self
-    }
-
-    /// Reports the clusters that `S.N.Z` omits because another kind answers it.
-    pub(super) fn kind_conflict(&self, items: &Items<'_>, rules: &Rules) -> Option<Problem> {
-        let mut included = self.clusters(true);
-        let mut omitted = self.clusters(false);
-        // Their addresses belong to no single cluster.
-        for (kind, of_item) in [
-            (ServiceKind::Federated, ItemKind::Federated),
-            (ServiceKind::Import, ItemKind::ClusterSetImport),
-        ] {
-            let clusters = items.shared_clusters(of_item, rules);
-            if kind == self.kind {
-                included.extend(clusters);
-            } else {
-                omitted.extend(clusters);
-            }
-        }
-        omitted.retain(|cluster| {
-            !included.contains(cluster) && !rules.excluded_clusters.contains(cluster)
+    drafts.retain(|draft| {
+        let cluster = draft.endpoint.cluster.as_ref();
+        let has_name = cluster.is_some_and(|cluster| {
+            profile == Profile::Global && (draft.rank != Rank::Import || !linked.contains(cluster))
         });
-        if omitted.is_empty() {
-            return None;
-        }
-        let mut chosen = self.kind.to_string();
-        if !included.is_empty() {
-            chosen = format!("{chosen} in {}", list_clusters(included.iter()));
-        }
-        let detail = format!(
-            "{chosen}, but of another kind in {}: omitted from the name of the service",
-            list_clusters(omitted.iter()),
-        );
-        Some(Problem::new(ProblemKind::Kind, detail))
-    }
+        draft.endpoint.is_selected || has_name
+    });
+    drafts
+}
 
-    /// Returns the clusters of the endpoints that are in the name of the service, or of those that are not. An endpoint
-    /// that is not ready is in no name.
-    fn clusters(&self, is_selected: bool) -> BTreeSet<ClusterName> {
-        let drafts = self.drafts.iter();
-        let drafts = drafts.filter(|d| d.ready && d.endpoint.is_selected == is_selected);
-        drafts
-            .filter_map(|draft| draft.endpoint.cluster.clone())
-            .collect()
+/// Returns the clusters that a draft covers.
+fn clusters(draft: &Draft) -> impl Iterator<Item = &ClusterName> {
+    draft.endpoint.cluster.iter().chain(&draft.shared_by)
+}
+
+/// Returns the kind of a service with these candidates: the first of those that are selected. In zones with the profile `mcs`,
+/// a ServiceImport is the first.
+pub(super) fn kind_of(drafts: &[Draft], profile: Profile) -> Option<ServiceKind> {
+    let selected = drafts.iter().filter(|d| d.ready && d.endpoint.is_selected);
+    let kinds: BTreeSet<ServiceKind> = selected.map(|draft| draft.endpoint.kind).collect();
+    let is_import = profile == Profile::ClusterSet && kinds.contains(&ServiceKind::Import);
+    if is_import {
+        return Some(ServiceKind::Import);
+    }
+    kinds.first().copied()
+}
+
+/// Reports a name that returns endpoints of several kinds. Their SRV targets and their liveness differ.
+pub(super) fn mixed_kinds(drafts: &[Draft]) -> Option<Problem> {
+    let mut kinds: BTreeMap<&str, BTreeSet<&ClusterName>> = BTreeMap::new();
+    for draft in drafts.iter().filter(|d| d.ready && d.endpoint.is_selected) {
+        let kind = match draft.rank {
+            Rank::Headless => "pods",
+            Rank::Federated => "a federated service",
+            Rank::ClusterIp if draft.endpoint.kind == ServiceKind::Flat => "a flat network",
+            Rank::ClusterIp => "a cluster IP",
+            Rank::Import => "a ServiceImport",
+        };
+        kinds.entry(kind).or_default().extend(clusters(draft));
+    }
+    if kinds.len() < 2 {
+        return None;
+    }
+    let part = |(kind, clusters): (&str, BTreeSet<&ClusterName>)| {
+        if clusters.is_empty() {
+            kind.to_owned()
+        } else {
+            format!("{kind} in {}", list_clusters(clusters.into_iter()))
+        }
+    };
+    let parts: Vec<String> = kinds.into_iter().map(part).collect();
+    Some(Problem::new(ProblemKind::Kind, parts.join("; ")))
+}
+
+// === impl Rank ===
+
+impl Rank {
+    /// Returns the place of the rank in zones with a profile, the best first.
+    fn place(self, profile: Profile) -> u8 {
+        match self {
+            Self::Import if profile == Profile::ClusterSet => 0,
+            Self::Headless => 1,
+            Self::Federated => 2,
+            Self::ClusterIp => 3,
+            Self::Import => 4,
+        }
     }
 }

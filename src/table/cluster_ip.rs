@@ -1,8 +1,9 @@
 //! Endpoints with a cluster IP of their own: mirrors of whole Services, federated services, and Services of this cluster
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
+use super::candidates::Rank;
 use super::endpoint::{Draft, Source};
-use super::items::{Items, Mirror};
+use super::items::{Items, Mirror, shared_by};
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, ServiceKind};
@@ -50,15 +51,24 @@ pub(super) fn mirror_draft(
         is_gateway_down: !alive && store.slices_of(object).next().is_some(),
         ..Endpoint::of_item(object, mirror, kind)
     };
-    Draft::ready(endpoint, Source::of(mirror))
+    // A pod with a Service of its own is one of the pods.
+    let rank = if endpoint.hostname.is_some() {
+        Rank::Headless
+    } else {
+        Rank::ClusterIp
+    };
+    Draft::ready(endpoint, Source::of(mirror), rank)
 }
 
 /// Collects the federated services. There is at most one in practice, because its name follows from the service's.
-pub(super) fn federated_drafts(items: &Items<'_>) -> impl Iterator<Item = Draft> {
+pub(super) fn federated_drafts(items: &Items<'_>, rules: &Rules) -> impl Iterator<Item = Draft> {
     let federated = items.of_kind(ItemKind::Federated);
-    federated.map(|(object, item)| {
+    federated.filter_map(|(object, item)| {
         let endpoint = Endpoint::of_item(object, item, ServiceKind::Federated);
-        Draft::ready(endpoint, Source::of(item))
+        Some(Draft {
+            shared_by: shared_by(item, rules)?,
+            ..Draft::ready(endpoint, Source::of(item), Rank::Federated)
+        })
     })
 }
 
@@ -70,7 +80,7 @@ pub(super) fn own_draft(own: &Item, store: &Store, rules: &Rules) -> Draft {
         alive: has_ready_slice(store, &object),
         ..Endpoint::of_item(&object, own, ServiceKind::Local)
     };
-    Draft::ready(endpoint, Source::of(own))
+    Draft::ready(endpoint, Source::of(own), Rank::ClusterIp)
 }
 
 /// Returns whether a slice of a Service has a ready address.

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::change::{Change, ChangeKind, aggregate};
+use super::failover::{Failover, Transition};
 use super::services::Services;
-use super::state::Transition;
 use super::store::ServiceKeys;
 use super::{Endpoint, Profile, Service, ServiceKind, Table};
 use crate::model::{ClusterName, Line, Problem, ProblemKind, ServiceKey, list_some};
@@ -176,19 +176,15 @@ impl<'t> Difference<'t> {
 /// Returns the change of the step that answers, if both versions of a service have a failover order.
 fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     let (last, next) = (old.failover.as_ref()?, new.failover.as_ref()?);
-    let Transition {
-        service,
-        from,
-        to,
-        reason,
-    } = Transition::between(&new.key, &last.state, &next.state, &next.health)?;
+    let Transition { from, to, reason } = Failover::transition(last, next)?;
+    let service = &new.key;
     let text = format!(
         "Step {to} of the failover order answers for {service} instead of {from}: {reason}."
     );
     Some(Change {
         before: Some(from.into()),
         after: Some(to.into()),
-        ..Change::of_service(ChangeKind::Failover, &service, text)
+        ..Change::of_service(ChangeKind::Failover, service, text)
     })
 }
 

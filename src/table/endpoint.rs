@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use smallvec::{SmallVec, smallvec};
 
 use super::ServiceKind;
+use super::candidates::Rank;
 use crate::model::{
     ClusterName, Clusters, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
     Ports, Text,
@@ -65,6 +66,10 @@ pub(super) struct Draft {
     pub(super) endpoint: Endpoint,
     /// The source of the object: a link or this cluster.
     pub(super) source: Source,
+    /// The rank of its kind, by which each cluster has its best candidates (rule K1).
+    pub(super) rank: Rank,
+    /// The clusters behind an address that belongs to no single cluster.
+    pub(super) shared_by: BTreeSet<ClusterName>,
     /// The UID of a local endpoint's pod. One pod has one endpoint for each address family.
     pub(super) target: Option<Text>,
     /// Whether the endpoint is ready.
@@ -159,19 +164,15 @@ impl Endpoint {
 
 impl Draft {
     /// Makes the draft of a ready endpoint that is not a pod of this cluster.
-    pub(super) fn ready(endpoint: Endpoint, source: Source) -> Self {
+    pub(super) fn ready(endpoint: Endpoint, source: Source, rank: Rank) -> Self {
         Self {
             endpoint,
             source,
+            rank,
+            shared_by: BTreeSet::new(),
             target: None,
             ready: true,
         }
-    }
-
-    /// Leaves the endpoint out of the name of the service.
-    pub(super) fn unselected(mut self) -> Self {
-        self.endpoint.is_selected = false;
-        self
     }
 }
 

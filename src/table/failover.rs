@@ -1,23 +1,24 @@
-//! The failover between the clusters of a service (rules K5 to K7). The next step is a pure function of the state, the
+//! The failover between the clusters of a service (rules K5 to K7). The next timers are a pure function of the timers, the
 //! health of the steps, and the time.
 //!
-//! The name of the service, and no name below it, returns the endpoints of one step of a
-//! [`FailoverOrder`]: the first step that has an endpoint that is alive. Delays keep it
-//! from flapping.
+//! The name of the service, and no name below it, returns the endpoints of one step of a [`FailoverOrder`]. In mode `hold`
+//! that is the first step, until a person changes the order. In mode `auto` it is the first step that has an endpoint that is
+//! alive. Delays keep it from flapping. They are all that a process remembers, so replicas differ for no longer than a delay.
 
 use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
 
 use super::ServiceKind;
 use super::endpoint::Draft;
 use super::items::Items;
 use super::rules::Rules;
-use crate::model::{FailoverOrder, ServiceKey};
+use super::timers::OwnSettings;
+use crate::model::{
+    ClusterName, Clusters, FailoverMode, FailoverOrder, GatewayDown, ItemKind, ServiceKey,
+    Timestamp,
+};
 
 /// What a step has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepHealth {
     /// An endpoint that is alive.
     Alive,
@@ -30,27 +31,38 @@ pub enum StepHealth {
 /// `--failover-delay` and `--failback-delay`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// How long the step that answers must be dead until another one answers.
+    /// How long the step that answers must be dead until another one answers. Shorter interruptions do not count.
     pub failover: Duration,
-    /// How long an earlier step must be alive until it answers again.
+    /// How long an earlier step that was left must be alive until it answers again.
     pub failback: Duration,
 }
-
-/// A time: milliseconds since the Unix epoch. It is saved in snapshots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Timestamp(pub u64);
 
 /// The failover of a service in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failover {
+    /// The order, and the setting that it comes from.
+    pub order: FailoverOrder,
     /// The setting that the order comes from.
     pub origin: OrderOrigin,
-    /// The health of each step.
-    pub health: Box<[StepHealth]>,
-    /// The order, and the step that answers.
-    pub state: FailoverState,
+    /// Who decides that another step answers.
+    pub mode: FailoverMode,
+    /// Whether no setting says the mode.
+    pub is_mode_inferred: bool,
+    /// The step that answers, counted from zero.
+    pub answering: usize,
+    /// The steps, at least one.
+    pub steps: Box<[Step]>,
     /// The first step with an endpoint in a flat network.
     flat: Option<usize>,
+}
+
+/// A step of an order in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it has.
+    pub health: StepHealth,
+    /// The time since which it has been alive, or not alive. Unknown in mode `hold`.
+    pub since: Option<Timestamp>,
 }
 
 /// The setting that an order comes from (rule K6).
@@ -67,24 +79,65 @@ pub enum OrderOrigin {
 /// An order with the setting that it comes from.
 pub type Order = (FailoverOrder, OrderOrigin);
 
-/// The state of the failover of one service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailoverState {
-    /// The order that the state belongs to. If the order changes, a new state begins.
-    pub order: FailoverOrder,
+/// The timers of an order in mode `auto`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailoverTimers {
+    /// The order that they belong to. A changed order has new timers.
+    order: FailoverOrder,
     /// The step that answers, counted from zero.
-    pub answering: usize,
-    /// Whether each step is alive, and since when.
-    pub steps: Vec<StepState>,
+    answering: usize,
+    steps: Vec<StepTimer>,
 }
 
-/// The state of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StepState {
-    /// What it has.
-    pub health: StepHealth,
-    /// The time of the last change. A dead step that loses its endpoints keeps it.
-    pub since: Timestamp,
+/// The timers of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StepTimer {
+    health: StepHealth,
+    /// The time since which it has been alive, or not alive.
+    since: Timestamp,
+    /// The time since which it has been dead, if it is. Time without endpoints does not count.
+    dead_since: Timestamp,
+    standing: Standing,
+}
+
+/// Whether a step may answer instead of a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// At once.
+    Preferred,
+    /// At once, if it has an endpoint again within `--failover-delay` of this time. Another step answers meanwhile.
+    Skipped(Timestamp),
+    /// When it has been alive for `--failback-delay`, from this time on. `None`: it is not alive.
+    Left(Option<Timestamp>),
+}
+
+/// How the timers of an order begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The order takes effect at once: at the first table, and if it is new or has changed.
+    AtOnce,
+    /// The service is new. Its objects arrive one after the other, and a mirror before its slice.
+    NewService,
+}
+
+/// The next state of a failover.
+pub(super) struct NextFailover {
+    pub(super) failover: Failover,
+    /// The timers; none in mode `hold`.
+    pub(super) timers: Option<FailoverTimers>,
+    /// The time at which the timers can change although nothing else happens.
+    pub(super) wake: Option<Timestamp>,
+}
+
+/// A change of the step that answers for a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The step that answered, as in the order.
+    pub from: String,
+    /// The step that answers now, as in the order.
+    pub to: String,
+    /// The reason, as part of a sentence.
+    pub reason: &'static str,
 }
 
 // === impl StepHealth ===
@@ -113,34 +166,93 @@ impl OrderOrigin {
     }
 }
 
+// === Settings ===
+
+/// Returns the order of a service: the first setting that exists (rule K6). `--failover ORDER` applies to known services
+/// without pods only, because it would split a database.
+pub(super) fn order_of(
+    key: &ServiceKey,
+    own: Option<&OwnSettings>,
+    rules: &Rules,
+    applies_by_default: impl FnOnce(&FailoverOrder) -> bool,
+) -> Option<Order> {
+    let annotation = own.and_then(|own| own.settings.failover.clone());
+    if let Some(order) = annotation {
+        return Some((order, OrderOrigin::Annotation));
+    }
+    if let Some(order) = rules.service_failover.get(key) {
+        return Some((order.clone(), OrderOrigin::ServiceFlag));
+    }
+    let default = rules.failover.as_ref();
+    let order = default.filter(|order| applies_by_default(order))?;
+    Some((order.clone(), OrderOrigin::DefaultFlag))
+}
+
+/// Returns the mode that a setting says (rule K5a). A mode for all services belongs to the order for all services.
+fn mode_of(
+    key: &ServiceKey,
+    origin: OrderOrigin,
+    own: Option<&OwnSettings>,
+    rules: &Rules,
+) -> Option<FailoverMode> {
+    let annotation = own.and_then(|own| own.settings.failover_mode);
+    let service = annotation.or_else(|| rules.service_failover_mode.get(key).copied());
+    service.or_else(|| {
+        rules
+            .failover_mode
+            .filter(|_| origin == OrderOrigin::DefaultFlag)
+    })
+}
+
+/// Returns whether a service has pods (rule K5a): this cluster has a headless Service of its name, or a cluster that the order
+/// names has a headless mirror or import of it, with or without endpoints. Its clients then hold a member of a database.
+pub(super) fn has_pods(
+    order: &FailoverOrder,
+    items: &Items<'_>,
+    own: Option<&OwnSettings>,
+    rules: &Rules,
+) -> bool {
+    let names = |link: &ClusterName| order.names(&rules.name_of(link), &rules.cluster_name);
+    let is_named_import = || {
+        let mut imports = items.of_kind(ItemKind::HeadlessImport);
+        let listed = imports.any(|(_, import)| match &import.clusters {
+            Clusters::Several(set) => set.names.iter().any(names),
+            Clusters::Own | Clusters::Linked(_) => false,
+        });
+        let is_headless = items.of_kind(ItemKind::HeadlessImport).next().is_some();
+        let mut slices = items.import_slices.iter();
+        listed || is_headless && slices.any(|(_, slice)| slice.cluster.as_ref().is_some_and(names))
+    };
+    own.is_some_and(|own| own.has_pods)
+        || items.headless_mirrors().any(|mirror| names(mirror.link))
+        || is_named_import()
+}
+
 // === impl Failover ===
 
 impl Failover {
-    /// Returns the first step with an endpoint in a flat network, if other steps come after it. Such an endpoint is always
-    /// alive.
-    pub fn flat_step(&self) -> Option<usize> {
-        let is_last = |step: &usize| step + 1 == self.state.order.count();
-        self.flat.filter(|step| !is_last(step))
-    }
-
     /// Decides which step of a service answers, and deselects the endpoints of the others.
     pub(super) fn apply(
+        key: &ServiceKey,
         (order, origin): Order,
+        context: FailoverContext<'_>,
         drafts: &mut [Draft],
-        state: Option<&FailoverState>,
-        rules: &Rules,
-    ) -> Self {
+    ) -> NextFailover {
+        let FailoverContext {
+            own,
+            has_pods,
+            gateway_down,
+            last,
+            start,
+            rules,
+            now,
+        } = context;
         let step = |draft: &Draft| {
-            let cluster = draft
-                .endpoint
-                .cluster
-                .as_ref()
-                .filter(|_| draft.endpoint.is_selected)?;
+            let cluster = draft.endpoint.cluster.as_ref();
+            let cluster = cluster.filter(|_| draft.endpoint.is_selected)?;
             order.step_of(cluster, &rules.cluster_name)
         };
         let mut health = vec![StepHealth::Empty; order.count()];
-        let is_flat = |draft: &&Draft| draft.endpoint.kind == ServiceKind::Flat;
-        let flat = drafts.iter().filter(is_flat).filter_map(step).min();
         for draft in drafts.iter().filter(|draft| draft.ready) {
             if let Some(step) = step(draft) {
                 health[step] = match (health[step], draft.endpoint.alive) {
@@ -149,63 +261,67 @@ impl Failover {
                 };
             }
         }
-        let state = match state.filter(|state| state.order == order) {
-            Some(state) => state.clone(),
-            None => FailoverState::new(order.clone(), &health, Timestamp::UNKNOWN),
+        let is_flat = |draft: &&Draft| draft.endpoint.kind == ServiceKind::Flat;
+        let flat = drafts.iter().filter(is_flat).filter_map(step).min();
+        let mode = mode_of(key, origin, own, rules);
+        let inferred = if has_pods {
+            FailoverMode::Hold
+        } else {
+            FailoverMode::Auto
         };
+        let (timers, wake) = match mode.unwrap_or(inferred) {
+            FailoverMode::Hold => (None, None),
+            FailoverMode::Auto => {
+                let last = last.filter(|last| last.order == order);
+                let delays = Delays {
+                    failover: rules.failover_delay,
+                    failback: rules.failback_delay,
+                };
+                // Without addresses of gateways that are down, the name has no address. Such a step is like an empty one.
+                let can_answer_dead = gateway_down != GatewayDown::Exclude;
+                let (next, wake) = match last {
+                    Some(last) => last.next(&health, can_answer_dead, now, delays),
+                    None if start == Start::AtOnce => {
+                        let new = FailoverTimers::at_once(order.clone(), &health, now);
+                        new.next(&health, can_answer_dead, now, delays)
+                    }
+                    None => FailoverTimers::of_new_service(order.clone(), now).next(
+                        &health,
+                        can_answer_dead,
+                        now,
+                        delays,
+                    ),
+                };
+                (Some(next), wake)
+            }
+        };
+        let answering = timers.as_ref().map_or(0, |timers| timers.answering);
         for draft in drafts {
-            let is_answering = step(draft) == Some(state.answering);
+            let is_answering = step(draft) == Some(answering);
             if draft.endpoint.is_selected && !is_answering {
                 draft.endpoint.is_selected = false;
                 draft.endpoint.is_standby = true;
             }
         }
-        Self {
-            origin,
-            health: health.into(),
-            state,
-            flat,
-        }
-    }
-}
-
-/// Returns the order of a service: the first setting that exists (rule K6).
-pub(super) fn order_of(
-    key: &ServiceKey,
-    is_pods: bool,
-    items: &Items<'_>,
-    rules: &Rules,
-) -> Option<Order> {
-    let annotation = items
-        .settings
-        .and_then(|settings| settings.failover.clone());
-    let annotation = annotation.map(|order| (order, OrderOrigin::Annotation));
-    let service = || {
-        let order = rules.service_failover.get(key)?;
-        Some((order.clone(), OrderOrigin::ServiceFlag))
-    };
-    let default = || {
-        // It would split a database.
-        let order = rules.failover.clone().filter(|_| !is_pods)?;
-        Some((order, OrderOrigin::DefaultFlag))
-    };
-    annotation.or_else(service).or_else(default)
-}
-
-// === impl FailoverState ===
-
-impl FailoverState {
-    /// Returns the state of a process that has just started: the first step that is alive answers, or the first one with
-    /// endpoints.
-    pub fn new(order: FailoverOrder, health: &[StepHealth], now: Timestamp) -> Self {
-        let steps = health.iter().map(|health| StepState {
+        let since = |index: usize| Some(timers.as_ref()?.steps[index].since);
+        let steps = health.iter().enumerate();
+        let steps = steps.map(|(index, health)| Step {
             health: *health,
-            since: now,
+            since: since(index),
         });
-        Self {
-            order,
-            answering: first_usable(health).unwrap_or(0),
+        let failover = Self {
+            mode: mode.unwrap_or(inferred),
+            is_mode_inferred: mode.is_none(),
+            answering,
             steps: steps.collect(),
+            order,
+            origin,
+            flat,
+        };
+        NextFailover {
+            failover,
+            timers,
+            wake,
         }
     }
 
@@ -214,113 +330,219 @@ impl FailoverState {
         self.order.step_text(self.answering)
     }
 
-    /// Returns whether the state has the steps of its order.
-    pub(super) fn is_valid(&self) -> bool {
-        self.steps.len() == self.order.count() && self.answering < self.steps.len()
+    /// Returns what the step that answers has.
+    pub fn answering_health(&self) -> StepHealth {
+        self.steps
+            .get(self.answering)
+            .map_or(StepHealth::Empty, |step| step.health)
     }
 
-    /// Returns the next state, and the time at which it can change although nothing else happens. A changed order takes
-    /// effect at once.
-    pub fn next(
+    /// Returns the first step with an endpoint in a flat network, if it hides later steps: in mode `auto`. Such an endpoint is
+    /// always alive.
+    pub fn flat_step(&self) -> Option<usize> {
+        let is_last = |step: usize| step + 1 == self.order.count();
+        let is_auto = self.mode == FailoverMode::Auto;
+        self.flat.filter(|step| is_auto && !is_last(*step))
+    }
+
+    /// Returns the change from one table to the next, if another step answers.
+    pub(super) fn transition(last: &Self, next: &Self) -> Option<Transition> {
+        let (from, to) = (last.answering_text(), next.answering_text());
+        let health = next.steps.get(last.answering).map(|step| step.health);
+        let reason = match health {
+            _ if last.order != next.order => "the order has changed",
+            _ if last.mode != next.mode => "the mode has changed",
+            Some(StepHealth::Dead) => "no endpoint of the last step is alive",
+            Some(StepHealth::Empty) => "the last step has no endpoint",
+            Some(StepHealth::Alive) | None => "an earlier step has an endpoint that is alive",
+        };
+        (from != to).then_some(Transition { from, to, reason })
+    }
+}
+
+/// What [`Failover::apply`] needs to know of a service.
+#[derive(Clone, Copy)]
+pub(super) struct FailoverContext<'c> {
+    pub(super) own: Option<&'c OwnSettings>,
+    pub(super) has_pods: bool,
+    pub(super) gateway_down: GatewayDown,
+    /// The last timers.
+    pub(super) last: Option<&'c FailoverTimers>,
+    /// How the timers begin, if there are none.
+    pub(super) start: Start,
+    pub(super) rules: &'c Rules,
+    pub(super) now: Timestamp,
+}
+
+// === impl FailoverTimers ===
+
+impl FailoverTimers {
+    /// Begins the timers of an order that takes effect at once: a step that is dead has been left.
+    fn at_once(order: FailoverOrder, health: &[StepHealth], now: Timestamp) -> Self {
+        let step = |health: &StepHealth| StepTimer {
+            health: *health,
+            since: now,
+            dead_since: now,
+            standing: match health {
+                StepHealth::Alive => Standing::Preferred,
+                StepHealth::Dead => Standing::Left(None),
+                StepHealth::Empty => Standing::Skipped(now),
+            },
+        };
+        Self {
+            order,
+            answering: first(health, StepHealth::Alive)
+                .or_else(|| first(health, StepHealth::Dead))
+                .unwrap_or(0),
+            steps: health.iter().map(step).collect(),
+        }
+    }
+
+    /// Begins the timers of a service without endpoints.
+    fn of_new_service(order: FailoverOrder, now: Timestamp) -> Self {
+        let step = StepTimer {
+            health: StepHealth::Empty,
+            since: now,
+            dead_since: now,
+            standing: Standing::Preferred,
+        };
+        Self {
+            steps: vec![step; order.count()],
+            order,
+            answering: 0,
+        }
+    }
+
+    /// Returns the next timers, and the time at which they can change although nothing else happens. `can_answer_dead` says
+    /// whether the name returns the endpoints of a step that is dead.
+    fn next(
         &self,
-        order: &FailoverOrder,
         health: &[StepHealth],
+        can_answer_dead: bool,
         now: Timestamp,
         delays: Delays,
     ) -> (Self, Option<Timestamp>) {
-        if self.order != *order {
-            return (Self::new(order.clone(), health, now), None);
-        }
-        let mut next = self.clone();
-        for (step, health) in next.steps.iter_mut().zip(health) {
-            // The clock may have been set back since an earlier process saved the state.
-            step.since = step.since.min(now);
-            if step.health != *health
-                && (step.health, *health) != (StepHealth::Dead, StepHealth::Empty)
-            {
-                step.since = now;
+        let steps = self.steps.iter().zip(health);
+        let mut next = Self {
+            order: self.order.clone(),
+            steps: steps
+                .map(|(step, health)| step.next(*health, now, delays))
+                .collect(),
+            answering: self.answering,
+        };
+        let can_answer = |step: &StepTimer| match step.health {
+            StepHealth::Alive => true,
+            StepHealth::Dead => can_answer_dead,
+            StepHealth::Empty => false,
+        };
+        next.answering = next.choose(can_answer, now, delays);
+        for (index, step) in next.steps.iter_mut().enumerate() {
+            if index >= next.answering {
+                step.standing = Standing::Preferred;
+            } else if step.health != StepHealth::Alive && step.standing == Standing::Preferred {
+                // Another step answers from now on. The one that answered until now was dead for the whole delay.
+                step.standing = if index == self.answering && can_answer(step) {
+                    Standing::Left(None)
+                } else {
+                    Standing::Skipped(now)
+                };
             }
-            step.health = *health;
         }
-        next.answering = next.choose(health, now, delays);
-        // Delays that have ended have taken effect, so this time is later than `now`.
-        let wake = next.next_change(health, delays);
+        let wake = next.wake(now, delays);
         (next, wake)
     }
 
     /// Chooses the step that answers.
-    fn choose(&self, health: &[StepHealth], now: Timestamp, delays: Delays) -> usize {
-        let current = self.answering;
-        let earlier = self.steps[..current].iter().zip(health);
-        let failback = |(step, health): (&StepState, &StepHealth)| {
-            *health == StepHealth::Alive && now >= step.since.after(delays.failback)
-        };
-        if let Some(step) = earlier.map(failback).position(|is_back| is_back) {
-            return step;
+    fn choose(
+        &self,
+        can_answer: impl Fn(&StepTimer) -> bool,
+        now: Timestamp,
+        delays: Delays,
+    ) -> usize {
+        let is_alive = |step: &StepTimer| step.health == StepHealth::Alive;
+        let current = &self.steps[self.answering];
+        let mut earlier = self.steps[..self.answering].iter();
+        if is_alive(current) {
+            let is_back = |step: &StepTimer| is_alive(step) && step.standing == Standing::Preferred;
+            return earlier.position(is_back).unwrap_or(self.answering);
         }
-        let is_left = match health[current] {
-            StepHealth::Alive => false,
-            StepHealth::Dead => now >= self.steps[current].since.after(delays.failover),
-            // The name would have no endpoint.
-            StepHealth::Empty => true,
-        };
-        if is_left {
-            first_alive(health).unwrap_or_else(|| self.without_alive(health))
-        } else {
-            current
+        if let Some(step) = earlier.position(is_alive) {
+            return step; // without a wait: what answers is not alive
         }
-    }
-
-    /// Chooses a step if none is alive: the one that answered last, if it has endpoints.
-    fn without_alive(&self, health: &[StepHealth]) -> usize {
-        match health[self.answering] {
-            StepHealth::Alive | StepHealth::Dead => self.answering,
-            StepHealth::Empty => first_usable(health).unwrap_or(self.answering),
+        if can_answer(current)
+            && current.standing == Standing::Preferred
+            && now < current.dead_since.after(delays.failover)
+        {
+            return self.answering;
         }
+        let first_alive = self.steps.iter().position(is_alive);
+        let first_usable = || self.steps.iter().position(can_answer);
+        first_alive.or_else(first_usable).unwrap_or(0)
     }
 
     /// Returns the next time at which a delay ends.
-    fn next_change(&self, health: &[StepHealth], delays: Delays) -> Option<Timestamp> {
-        let current = self.answering;
-        let earlier = self.steps[..current].iter();
-        let failbacks = earlier.filter(|step| step.health == StepHealth::Alive);
-        let failbacks = failbacks.map(|step| step.since.after(delays.failback));
-        let is_dying = health[current] == StepHealth::Dead && first_alive(health).is_some();
-        let failover = is_dying.then(|| self.steps[current].since.after(delays.failover));
-        failbacks.chain(failover).min()
+    fn wake(&self, now: Timestamp, delays: Delays) -> Option<Timestamp> {
+        let current = &self.steps[self.answering];
+        let is_dying = current.health == StepHealth::Dead;
+        let leave = is_dying.then(|| current.dead_since.after(delays.failover));
+        let earlier = self.steps[..self.answering].iter();
+        let ends = earlier.filter_map(|step| step.delay_end(delays));
+        ends.chain(leave).filter(|end| *end > now).min()
     }
 }
 
-/// Returns the first step that is alive.
-fn first_alive(health: &[StepHealth]) -> Option<usize> {
-    health
-        .iter()
-        .position(|health| *health == StepHealth::Alive)
+/// Returns the first step with this health.
+fn first(health: &[StepHealth], wanted: StepHealth) -> Option<usize> {
+    health.iter().position(|health| *health == wanted)
 }
 
-/// Returns the first step that is alive, or else the first one with endpoints.
-fn first_usable(health: &[StepHealth]) -> Option<usize> {
-    let with_endpoints = || health.iter().position(|health| *health == StepHealth::Dead);
-    first_alive(health).or_else(with_endpoints)
-}
+// === impl StepTimer ===
 
-// === impl Timestamp ===
-
-impl Timestamp {
-    /// Returns the time as text in UTC, to the second (RFC 3339).
-    pub fn to_text(self) -> String {
-        let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);
-        let time = jiff::Timestamp::from_second(seconds);
-        time.map(|time| time.to_string()).unwrap_or_default()
+impl StepTimer {
+    /// Returns the next timers: first the end of a delay that has passed, then the new health, then the end of a delay of
+    /// length zero.
+    fn next(mut self, health: StepHealth, now: Timestamp, delays: Delays) -> Self {
+        self.end_delay(now, delays);
+        let is_alive = health == StepHealth::Alive;
+        if is_alive != (self.health == StepHealth::Alive) {
+            self.since = now;
+            self.standing = match self.standing {
+                Standing::Skipped(_) if is_alive => Standing::Preferred,
+                Standing::Left(None) if is_alive => Standing::Left(Some(now)),
+                standing => standing,
+            };
+        }
+        if health == StepHealth::Dead && self.health != StepHealth::Dead {
+            self.dead_since = now;
+        }
+        self.health = health;
+        self.end_delay(now, delays);
+        self
     }
 
-    /// The time of a state that no event has decided yet.
-    pub const UNKNOWN: Self = Self(0);
+    /// Ends a delay that has passed.
+    fn end_delay(&mut self, now: Timestamp, delays: Delays) {
+        if self.delay_end(delays).is_some_and(|end| end <= now) {
+            self.standing = match self.standing {
+                Standing::Left(Some(_)) if self.health == StepHealth::Alive => Standing::Preferred,
+                Standing::Preferred | Standing::Skipped(_) | Standing::Left(_) => {
+                    Standing::Left(None)
+                }
+            };
+        }
+    }
 
-    /// Returns the time after a delay.
-    pub fn after(self, delay: Duration) -> Self {
-        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(milliseconds))
+    /// Returns the time at which the standing changes if the health does not.
+    fn delay_end(&self, delays: Delays) -> Option<Timestamp> {
+        match self.standing {
+            Standing::Preferred | Standing::Left(None) => None,
+            Standing::Skipped(since) => Some(since.after(delays.failover)),
+            Standing::Left(Some(since)) if self.health == StepHealth::Alive => {
+                Some(since.after(delays.failback))
+            }
+            // An interruption. It counts if it is not short.
+            Standing::Left(Some(_)) => Some(self.since.after(delays.failover)),
+        }
     }
 }
 

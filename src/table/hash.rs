@@ -2,7 +2,7 @@
 //!
 //! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each service that zones with the
 //! profile `mcs` answer differently, one for each short name with an owner, one for each short name that a canonical name
-//! hides, and one for each service whose name waits for clusters. A sum does not depend on the order. Each value is the hash
+//! hides, and one for each service whose name fails. A sum does not depend on the order. Each value is the hash
 //! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
 //! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
 //! not secret, because the hash does not protect against forgery.
@@ -42,7 +42,7 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
         service
-            .filter(|service| has_endpoints(service) || !service.awaited().is_empty())
+            .filter(|service| has_endpoints(service) || service.failure.is_some())
             .map(|_| hash_texts(["short name", name.as_str(), owner.as_str()]))
     });
     let hidden = table.name_problems.iter().flat_map(|(scope, problems)| {
@@ -55,15 +55,15 @@ pub(super) fn hash_answers(table: &Table) -> u64 {
             .iter()
             .map(|one| hash_texts(["hidden", &one.subject()]))
     });
-    let awaiting = table
+    let failing = table
         .services()
-        .filter(|service| !service.awaited().is_empty())
-        .map(|service| hash_texts(["awaiting", &service.key.to_string()]));
+        .filter(|service| service.failure.is_some())
+        .map(|service| hash_texts(["failing", &service.key.to_string()]));
     let parts = services
         .chain(in_cluster_sets)
         .chain(short_names)
         .chain(hidden)
-        .chain(awaiting);
+        .chain(failing);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 
@@ -201,7 +201,7 @@ mod tests {
     use super::omitted;
     use crate::table::Table;
     use crate::testing::{
-        backends, endpoint, flat_mirror, gateway, local, mirror, service_mirror, table,
+        backends, endpoint, federated, flat_mirror, gateway, local, mirror, service_mirror, table,
     };
 
     fn shop() -> Vec<Value> {
@@ -229,38 +229,36 @@ mod tests {
     /// Replicas with these tables have the same endpoints, but their answers differ.
     #[test]
     fn selected_endpoints_change_the_hash() {
-        let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-        let mirrors = [
-            mirror("prod", "db", "east"),
-            flat_mirror("prod", "db", "west", "10.96.0.9"),
-        ];
-        let without_export = table(&[&mirrors[..], &[service.clone(), slice.clone()]].concat());
-        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
-        let with_export = table(&[&mirrors[..], &[service, slice]].concat());
-        let counts = [&without_export, &with_export].map(|table| {
+        let of_order = |order: &str| {
+            let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+            service["metadata"]["annotations"]["global-dns/failover"] = json!(order);
+            let mirror = flat_mirror("prod", "db", "west", "10.96.0.9");
+            table(&[mirror, service, slice])
+        };
+        let tables = ["local:west", "west:local", "*"].map(of_order);
+        let counts = tables.each_ref().map(|table| {
             let service = table.service("prod", "db").unwrap();
             (service.endpoints.len(), service.name_addresses.v4.len())
         });
-        assert_eq!(counts, [(2, 1), (2, 2)]);
-        assert_ne!(without_export.answers_hash(), with_export.answers_hash());
+        assert_eq!(counts, [(2, 1), (2, 1), (2, 2)]);
+        let hashes: std::collections::BTreeSet<u64> =
+            tables.iter().map(Table::answers_hash).collect();
+        assert_eq!(hashes.len(), 3);
     }
 
     /// The name of a cluster covers endpoints that the name of the service does not.
     #[test]
     fn endpoint_that_no_name_of_the_service_covers_counts_for_its_cluster() {
-        let headless = [
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        ];
+        let federation = federated("prod", "db", "10.96.0.8", "db@west");
         let other = |alive| {
             let mirror = service_mirror("prod", "db", "west", "10.96.0.9");
             [mirror, backends("prod", "db-west", true, alive)]
         };
         let count = |alive| {
-            let table = table(&[&headless[..], &other(alive)].concat());
+            let table = table(&[&[federation.clone()][..], &other(alive)].concat());
             omitted(table.service("prod", "db").unwrap()).len()
         };
-        // `S.N.Z` and its form for port `http` omit the other kind, whether it is alive or not. `C.S.N.Z` returns it.
+        // `S.N.Z` and its form for port `http` omit the mirror, whether it is alive or not. `C.S.N.Z` returns it.
         assert_eq!((count(true), count(false)), (2, 2));
     }
 

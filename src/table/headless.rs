@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::candidates::Rank;
 use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror};
 use super::rules::Rules;
@@ -88,7 +89,7 @@ fn draft_of_mirror(
         is_gateway_down: !alive,
         ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
     };
-    Draft::ready(endpoint, Source::of(mirror))
+    Draft::ready(endpoint, Source::of(mirror), Rank::Headless)
 }
 
 /// Returns whether an endpoint mirror is alive (rule M3): one of its slices has a ready gateway address, or no slice

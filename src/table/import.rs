@@ -1,9 +1,12 @@
 //! Endpoints of the Multi-Cluster Services API (kind `import`).
 
+use std::collections::BTreeSet;
+
 use smallvec::smallvec;
 
+use super::candidates::Rank;
 use super::endpoint::{Draft, Source, distinct};
-use super::items::Items;
+use super::items::{Items, shared_by};
 use super::rules::Rules;
 use super::{Endpoint, ServiceKind};
 use crate::model::{
@@ -34,7 +37,9 @@ pub(super) fn import_drafts(
     }
     if !import.addresses.is_empty() {
         let endpoint = Endpoint::of_item(object, import, ServiceKind::Import);
-        return vec![Draft::ready(endpoint, Source::of(import))];
+        let draft = Draft::ready(endpoint, Source::of(import), Rank::Import);
+        let draft = shared_by(import, rules).map(|shared_by| Draft { shared_by, ..draft });
+        return draft.into_iter().collect();
     }
     let is_headless = import.kind == ItemKind::HeadlessImport;
     let used = slices.iter();
@@ -93,6 +98,8 @@ fn slice_drafts(
                 objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
             },
             source: Source::Import(label.clone()),
+            rank: Rank::Import,
+            shared_by: BTreeSet::new(),
             target: entry.target.clone(),
             ready,
         }

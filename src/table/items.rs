@@ -6,7 +6,7 @@ use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
     ClusterName, Clusters, ImportEndpoints, Item, ItemKind, MirroredHost, Object, ObjectKey,
-    ServiceKey, Settings,
+    OwnService, ServiceKey,
 };
 
 /// The objects of one service, except slices of Services.
@@ -15,9 +15,6 @@ pub(super) struct Items<'i> {
     items: Vec<(&'i ObjectKey, &'i Item)>,
     /// Slices of the ServiceImport.
     pub(super) import_slices: Vec<(&'i ObjectKey, &'i ImportEndpoints)>,
-    /// The annotations of the Service of this cluster (rules K6, K8), also for a moment after it is gone, while other
-    /// objects remain.
-    pub(super) settings: Option<&'i Settings>,
 }
 
 /// A mirror of a Service or of an endpoint of one cluster.
@@ -44,16 +41,9 @@ impl<'i> Items<'i> {
                     let import = slice.import().map(|import| (key, import));
                     items.import_slices.extend(import);
                 }
-                Object::Skipped(_) => {}
+                Object::Plain(_) | Object::Skipped(_) => {}
             }
         }
-        items.settings = match items.own() {
-            Some(own) => own.settings.as_deref(),
-            None if items.items.is_empty() => None,
-            None => store
-                .state(service)
-                .and_then(|state| state.settings.as_ref()),
-        };
         items
     }
 
@@ -92,10 +82,26 @@ impl<'i> Items<'i> {
         })
     }
 
-    /// Returns the Service of this cluster (rule M5).
-    pub(super) fn own(&self) -> Option<&'i Item> {
-        let mut items = self.items.iter().map(|(_, item)| *item);
-        items.find(|item| item.export().is_some())
+    /// Returns the Service of this cluster (rules M5, K6).
+    pub(super) fn own(&self) -> Option<(&'i Item, OwnService)> {
+        let mut items = self.items.iter();
+        items.find_map(|&(_, item)| Some((item, item.own()?)))
+    }
+
+    /// Returns whether Linkerd mirrors the service from another cluster, in any way.
+    pub(super) fn has_mirror(&self) -> bool {
+        // An endpoint mirror without its headless mirror is skipped (rule M2).
+        let is_mirror = |(_, item): &(&ObjectKey, &Item)| match item.kind {
+            ItemKind::HeadlessMirror
+            | ItemKind::GatewayMirror
+            | ItemKind::FlatMirror
+            | ItemKind::Federated => true,
+            ItemKind::EndpointMirror
+            | ItemKind::Own(_)
+            | ItemKind::HeadlessImport
+            | ItemKind::ClusterSetImport => false,
+        };
+        self.items.iter().any(is_mirror)
     }
 
     /// Returns the ServiceImport.
@@ -113,21 +119,20 @@ impl<'i> Items<'i> {
     /// Returns the objects whose annotations are copied from other clusters: mirrors and ServiceImports.
     pub(super) fn copies(&self) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> {
         let items = self.items.iter().copied();
-        items.filter(|(_, item)| item.export().is_none())
+        items.filter(|(_, item)| item.own().is_none())
     }
+}
 
-    /// Returns the clusters behind the addresses of a kind that belong to no single cluster: of a federated service, or of
-    /// a ServiceImport with addresses.
-    pub(super) fn shared_clusters(&self, kind: ItemKind, rules: &Rules) -> BTreeSet<ClusterName> {
-        let mut clusters = BTreeSet::new();
-        for (_, item) in self.of_kind(kind) {
-            if let Clusters::Several(set) = &item.clusters
-                && !item.addresses.is_empty()
-            {
-                clusters.extend(set.names.iter().map(|cluster| rules.name_of(cluster)));
-                clusters.extend(set.has_own.then(|| rules.cluster_name.clone()));
-            }
-        }
-        clusters
-    }
+/// Returns the clusters behind the addresses of an item that belong to no single cluster, without excluded ones. Returns `None`
+/// if all of them are excluded.
+pub(super) fn shared_by(item: &Item, rules: &Rules) -> Option<BTreeSet<ClusterName>> {
+    let Clusters::Several(set) = &item.clusters else {
+        return Some(BTreeSet::new());
+    };
+    let names = set.names.iter().map(|cluster| rules.name_of(cluster));
+    let all: BTreeSet<_> = names
+        .chain(set.has_own.then(|| rules.cluster_name.clone()))
+        .collect();
+    let rest = &all - &rules.excluded_clusters;
+    (all.is_empty() || !rest.is_empty()).then_some(rest)
 }

@@ -1,52 +1,82 @@
 //! Decides which headless Services of this cluster are members (rule M5).
 
+use std::collections::BTreeSet;
+
 use smallvec::smallvec;
 
+use super::candidates::Rank;
 use super::endpoint::{Draft, Source, distinct};
 use super::items::Items;
 use super::rules::{LocalMembers, Rules};
 use super::store::Store;
 use super::{Endpoint, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
-    SliceContent, SliceEndpoint, SliceEndpoints,
+    ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ProblemKind, ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
 };
+
+/// How a headless Service of this cluster is a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Membership {
+    /// By itself: it is exported, or it has an annotation of this server.
+    Own,
+    /// Only while a mirror of its name exists.
+    ByMirror,
+}
 
 /// The reason for which a headless Service of this cluster is not a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NonMember {
-    /// Links do not select it by default, and no headless mirror of its name exists.
+    /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
     NotExported(Export),
     /// `--local-members=off`.
     Off,
 }
 
-/// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
-/// a member or does not exist. Mirrors of excluded clusters count as well, because the exclusion of a cluster must not
-/// remove members of this cluster.
-pub(super) fn non_member(items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
-    let own = items.own().filter(|own| own.is_headless())?;
-    let export = own.export()?;
-    let is_mirrored = || items.headless_mirrors().next().is_some();
-    let is_member = match rules.local_members {
-        LocalMembers::Matching => export.is_through_gateway() || is_mirrored(),
-        LocalMembers::Exported => export.is_through_gateway(),
-        LocalMembers::Off => return Some(NonMember::Off),
+/// Returns the headless Service of this cluster, and how it is a member or why it is not. Mirrors of excluded clusters count
+/// as well, because the exclusion of a cluster must not remove members of this cluster.
+pub(super) fn headless_own(
+    items: &Items<'_>,
+    rules: &Rules,
+) -> Option<(OwnService, Result<Membership, NonMember>)> {
+    let (_, own) = items.own()?;
+    let OwnForm::Headless { .. } = own.form else {
+        return None;
     };
-    (!is_member).then_some(NonMember::NotExported(export))
+    let not_exported = Err(NonMember::NotExported(own.export));
+    let membership = match rules.local_members {
+        LocalMembers::Off => Err(NonMember::Off),
+        _ if own.export.is_through_gateway() => Ok(Membership::Own),
+        LocalMembers::Exported => not_exported,
+        LocalMembers::Matching if own.has_settings => Ok(Membership::Own),
+        LocalMembers::Matching if items.has_mirror() => Ok(Membership::ByMirror),
+        LocalMembers::Matching => not_exported,
+    };
+    Some((own, membership))
 }
 
-/// Returns the headless Service of this cluster, if it is a member.
-pub(super) fn headless_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<&'i Item> {
-    let own = items.own().filter(|own| own.is_headless())?;
-    non_member(items, rules).is_none().then_some(own)
+/// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
+/// a member or does not exist.
+pub(super) fn non_member(items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
+    headless_own(items, rules)?.1.err()
+}
+
+/// Returns the headless Service of this cluster, if it is a member, and how.
+pub(super) fn headless_member(
+    items: &Items<'_>,
+    rules: &Rules,
+) -> Option<(OwnService, Membership)> {
+    let (own, membership) = headless_own(items, rules)?;
+    Some((own, membership.ok()?))
 }
 
 /// Returns the Service of this cluster with a cluster IP, if it is a member: it is exported.
 pub(super) fn cluster_ip_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<&'i Item> {
-    let own = items.own().filter(|own| !own.is_headless())?;
-    let is_exported = own.export().is_some_and(Export::is_any);
-    (is_exported && rules.local_members != LocalMembers::Off).then_some(own)
+    let (item, own) = items.own()?;
+    let is_member = own.form == OwnForm::ClusterIp
+        && own.export.is_any()
+        && rules.local_members != LocalMembers::Off;
+    is_member.then_some(item)
 }
 
 /// Collects the pods of the headless Service of this cluster.
@@ -91,14 +121,26 @@ fn draft_of_pod(
             objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
         },
         source: Source::Local,
+        rank: Rank::Headless,
+        shared_by: BTreeSet::new(),
         target: pod.target.clone(),
         ready: pod.ready,
     }
 }
 
+/// Reports a member of this cluster that leaves with the last mirror of its name.
+pub(super) fn leaves_with_mirror(key: &ServiceKey, rules: &Rules) -> Problem {
+    let (ServiceKey { namespace, service }, cluster) = (key, &rules.cluster_name);
+    let detail = format!(
+        "cluster '{cluster}'; prevent it: kubectl label service {service} --namespace {namespace} \
+         mirror.linkerd.io/exported=true"
+    );
+    Problem::new(ProblemKind::MemberByMirror, detail)
+}
+
 /// Reports a member of this cluster that other clusters do not have.
-pub(super) fn not_exported(own: &Item, rules: &Rules) -> Option<Problem> {
-    let why = match own.export()? {
+pub(super) fn not_exported(own: OwnService, rules: &Rules) -> Option<Problem> {
+    let why = match own.export {
         Export::No => "its Service is not exported",
         Export::RemoteDiscovery => {
             "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"

@@ -1,120 +1,174 @@
 //! Builds one service from its objects: candidates of each kind, the chosen ones, and their endpoints.
 
-use super::candidates::{Candidates, Chosen, Rank};
+use std::collections::BTreeSet;
+
+use super::candidates::{Rank, choose, kind_of, mixed_kinds};
 use super::cluster_ip;
 use super::endpoint::{Draft, Source};
-use super::failover::{Failover, order_of};
+use super::failover::{Failover, FailoverContext, NextFailover, StepHealth, has_pods, order_of};
 use super::gate::{Gate, expected_of};
 use super::headless;
 use super::import::import_drafts;
 use super::items::{Items, Mirror};
 use super::kind::Profile;
-use super::local::{cluster_ip_member, headless_member, not_exported, pod_drafts};
+use super::local::{
+    Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
+};
 use super::merge::{cluster_conflicts, merge_drafts};
 use super::missing::missing_hosts;
 use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
-use super::{Endpoint, NameAddresses, Service, ServiceKind, SharedPort};
-use crate::model::{ClusterName, ItemKind, ObjectRef, Problem, ProblemKind, ServiceKey, Settings};
+use super::timers::{OwnSettings, ServiceTimers, Timers};
+use super::{Endpoint, NameAddresses, NameFailure, Service, ServiceKind, SharedPort};
+use crate::model::{
+    ClusterName, FailoverOrder, GatewayDown, ObjectRef, OwnService, Problem, ProblemKind,
+    ServiceKey, Settings,
+};
+
+/// What a build needs besides the service and the store.
+#[derive(Clone, Copy)]
+pub(super) struct BuildContext<'b> {
+    pub(super) store: &'b Store,
+    pub(super) rules: &'b Rules,
+    /// What the last builds remember.
+    pub(super) timers: &'b Timers,
+    /// Whether the last table lacks the service.
+    pub(super) is_new: bool,
+}
 
 /// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
-/// objects only, not on the profile.
+/// objects only, not on the profile. Records in `next` what the next build remembers.
 pub(super) fn build_service(
     profile: Profile,
     key: &ServiceKey,
-    store: &Store,
-    rules: &Rules,
+    context: BuildContext<'_>,
+    next: &mut ServiceTimers,
 ) -> Option<Service> {
+    let BuildContext {
+        store,
+        rules,
+        timers,
+        ..
+    } = context;
     let items = Items::of(key, store);
+    let own = OwnSettings::of(key, &items, store, timers);
+    next.own = own.as_ref().and_then(|own| own.to_keep(key, rules));
+    next.wake_at(next.own.as_ref().and_then(OwnSettings::end));
+    let own = own.as_ref();
     let mut problems = Vec::new();
     let mirrors = headless_mirrors(&items, rules, &mut problems);
-    let headless_member = headless_member(&items, rules);
+    let member = headless_member(&items, rules);
     let mut missing = missing_hosts(key, &items, store, rules);
-    let mut candidates = Candidates::new(&items, !mirrors.is_empty(), headless_member);
-    candidates.add(
-        Rank::Headless,
-        headless::mirror_drafts(&items, key, store, rules, &mut problems),
-    );
-    candidates.add(
-        Rank::Headless,
-        headless::adopt_hosts(&mut missing, store, rules),
-    );
-    candidates.add(Rank::Federated, cluster_ip::federated_drafts(&items));
-    candidates.add(
-        Rank::ClusterIp,
-        cluster_ip::mirror_drafts(&items, store, rules, &mut problems),
-    );
-    let own = cluster_ip_member(&items, rules);
-    candidates.add(
-        Rank::ClusterIp,
-        own.map(|own| cluster_ip::own_draft(own, store, rules)),
-    );
-    if headless_member.is_some() {
-        candidates.add(Rank::OwnPods, pod_drafts(key, store, rules, &mut problems));
-    }
-    candidates.add(
-        Rank::Import,
-        import_drafts(key, &items, rules, &mut problems),
-    );
-    let is_headless = !mirrors.is_empty() || headless_member.is_some();
+    let mut drafts = headless::mirror_drafts(&items, key, store, rules, &mut problems);
+    drafts.extend(headless::adopt_hosts(&mut missing, store, rules));
+    drafts.extend(cluster_ip::federated_drafts(&items, rules));
+    drafts.extend(cluster_ip::mirror_drafts(
+        &items,
+        store,
+        rules,
+        &mut problems,
+    ));
+    let own_ip = cluster_ip_member(&items, rules);
+    drafts.extend(own_ip.map(|own| cluster_ip::own_draft(own, store, rules)));
+    drafts.extend(import_drafts(key, &items, rules, &mut problems));
+    let is_headless = !mirrors.is_empty() || member.is_some();
     let has_import = items.import().is_some();
-    let has_object = is_headless || has_import || !candidates.is_empty();
-    let has_settings = expected_of(key, &items, rules).is_some()
-        || items.settings.is_some_and(|own| !own.invalid.is_empty());
-    if !has_object && problems.is_empty() && !has_settings {
+    // With or without endpoints.
+    let is_known = is_headless || has_import || !drafts.is_empty();
+    // A Service that is not exported does not exist for other clusters (rule K9).
+    let joins = |(own, _): &(_, _)| profile == Profile::Global || is_exported(own);
+    if member.as_ref().is_some_and(joins) {
+        drafts.extend(pod_drafts(key, store, rules, &mut problems));
+    }
+    let is_set = own.is_some_and(|own| own.settings != Settings::default())
+        || rules.service_failover.contains_key(key)
+        || expected_of(key, own, rules).is_some();
+    if !is_known && problems.is_empty() && !is_set {
         return None;
     }
 
-    let mut chosen = candidates.choose(profile);
-    chosen
-        .drafts
-        .retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut problems));
-    // With or without endpoints.
-    let is_known = is_headless || has_import || !chosen.drafts.is_empty();
-    problems.extend(identity_conflicts(key, store));
-    problems.extend(cluster_conflicts(&chosen.drafts));
-    problems.extend(chosen.kind_conflict(&items, rules));
-    // A Service without pods contributes nothing. It may exist for its annotations only.
-    let mut drafts = chosen.drafts.iter();
-    if drafts.any(|draft| draft.source == Source::Local) {
-        problems.extend(headless_member.and_then(|own| not_exported(own, rules)));
-    }
-    let Chosen { kind, mut drafts } = chosen;
-    let state = store
-        .state(key)
-        .and_then(|state| state.failover_in(profile));
+    drafts.retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut problems));
+    let (ttl, gateway_down) = resolve(own, &copied_settings(&items, rules), rules, &mut problems);
+    let has_pods = |order: &FailoverOrder| has_pods(order, &items, own, rules);
+    let order = order_of(key, own, rules, |order| is_known && !has_pods(order));
+    let of_cluster = |draft: &Draft| draft.endpoint.cluster.is_some();
+    let mut ready = drafts.iter().filter(|draft| draft.ready);
+    let has_endpoint = ready.clone().next().is_some();
     // No order applies to an address that belongs to no single cluster.
-    let is_selected = |draft: &&Draft| draft.endpoint.is_selected;
-    let mut selected = drafts.iter().filter(is_selected);
-    let is_shared = selected.any(|draft| draft.endpoint.cluster.is_none());
-    let mut selected = drafts.iter().filter(is_selected);
-    let is_pods = is_headless || selected.any(|draft| draft.endpoint.hostname.is_some());
-    let (order, unused_order) = match order_of(key, is_pods, &items, rules) {
-        Some(order) if is_shared => (None, Some(Box::new(order))),
+    let is_only_shared = has_endpoint && !ready.any(of_cluster);
+    let (order, unused_order) = match order {
+        Some(order) if is_only_shared && !has_pods(&order.0) => (None, Some(Box::new(order))),
         order => (order, None),
     };
-    let failover = order.map(|order| Failover::apply(order, &mut drafts, state, rules));
+    // Nobody can void an order by joining a federation.
+    let shared: BTreeSet<ClusterName> = drafts
+        .iter()
+        .flat_map(|draft| draft.shared_by.iter().cloned())
+        .collect();
+    drafts.retain(|draft| order.is_none() || of_cluster(draft));
+    let mut drafts = choose(drafts, profile);
+    let is_pods =
+        |draft: &Draft| draft.rank == Rank::Headless && draft.ready && draft.endpoint.is_selected;
+    let kind = match kind_of(&drafts, profile) {
+        Some(ServiceKind::Import) => ServiceKind::Import,
+        Some(_) | None if !mirrors.is_empty() && drafts.iter().any(is_pods) => {
+            ServiceKind::Headless
+        }
+        Some(kind) => kind,
+        None if !mirrors.is_empty() => ServiceKind::Headless,
+        None if has_import && member.is_none() => ServiceKind::Import,
+        None => ServiceKind::Local,
+    };
+    problems.extend(identity_conflicts(key, store));
+    problems.extend(cluster_conflicts(&drafts));
+    problems.extend(mixed_kinds(&drafts));
+    // A Service without pods contributes nothing. It may exist for its annotations only.
+    if let Some((own, membership)) = member
+        && drafts.iter().any(|draft| draft.source == Source::Local)
+    {
+        problems.extend(not_exported(own, rules));
+        let leaves = membership == Membership::ByMirror;
+        problems.extend(leaves.then(|| leaves_with_mirror(key, rules)));
+    }
+    let failover = order.map(|order| {
+        let context = FailoverContext {
+            own,
+            has_pods: has_pods(&order.0),
+            gateway_down,
+            last: timers.of(key).and_then(|last| last.failover(profile)),
+            start: timers.start(context.is_new),
+            rules,
+            now: timers.now,
+        };
+        let NextFailover {
+            failover,
+            timers,
+            wake,
+        } = Failover::apply(key, order, context, &mut drafts);
+        next.wake_at(wake);
+        match profile {
+            Profile::Global => next.global = timers,
+            Profile::ClusterSet => next.cluster_set = timers,
+        }
+        Box::new(failover)
+    });
     let merged = merge_drafts(key, drafts, &mut problems);
-    let members = settings_of_members(&items, rules);
-    let (ttl, gateway_down) = resolve(&members, items.settings, rules, &mut problems);
     problems.extend(ignored_annotations(&items));
     for problem in &mut problems {
         problem.service = Some(key.clone());
     }
     problems.sort();
     problems.dedup();
-    let gate = Gate::new(key, &items, &merged.endpoints, store, rules);
-    let shared = match kind {
-        ServiceKind::Import => ItemKind::ClusterSetImport,
-        _ => ItemKind::Federated,
-    };
+    let gate = Gate::new(key, own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
+    next.wake_at(gate.as_ref().and_then(|gate| gate.wake()));
     Some(Service {
         key: key.clone(),
         kind,
-        failover: failover.map(Box::new),
+        failure: failure(gate.as_deref(), failover.as_deref(), gateway_down),
+        failover,
         unused_order,
-        gate: gate.map(Box::new),
+        gate,
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
@@ -128,10 +182,32 @@ pub(super) fn build_service(
         is_known,
         is_headless,
         mirrors: mirrors.into(),
-        federated: items.shared_clusters(shared, rules).into_iter().collect(),
+        federated: shared.into_iter().collect(),
         missing: missing.into(),
         problems: problems.into(),
     })
+}
+
+/// Returns why the name of a service fails, if it does (rules K5, K8).
+fn failure(
+    gate: Option<&Gate>,
+    failover: Option<&Failover>,
+    gateway_down: GatewayDown,
+) -> Option<NameFailure> {
+    if gate.is_some_and(|gate| !gate.awaited().is_empty()) {
+        return Some(NameFailure::AwaitedClusters);
+    }
+    let is_empty = match failover?.answering_health() {
+        StepHealth::Alive => false,
+        StepHealth::Dead => gateway_down == GatewayDown::Exclude,
+        StepHealth::Empty => true,
+    };
+    is_empty.then_some(NameFailure::StepWithoutEndpoint)
+}
+
+/// Returns whether other clusters have a headless Service of this cluster.
+fn is_exported(own: &OwnService) -> bool {
+    own.export.is_through_gateway()
 }
 
 /// Returns the headless mirrors with their clusters, sorted. Those of excluded clusters are skipped.
@@ -154,16 +230,14 @@ fn headless_mirrors(
 
 // === Annotations ===
 
-/// Returns the annotations of the members.
-fn settings_of_members<'i>(items: &Items<'i>, rules: &Rules) -> Vec<&'i Settings> {
+/// Returns the annotations of mirrors and ServiceImports, without those of excluded clusters.
+fn copied_settings<'i>(items: &Items<'i>, rules: &Rules) -> Vec<&'i Settings> {
     let is_excluded = |link| rules.excluded_clusters.contains(&rules.name_of(link));
-    let copies = items.copies().map(|(_, item)| item);
-    let copies = copies.filter(|item| !item.link().is_some_and(is_excluded));
-    let own = headless_member(items, rules).or_else(|| cluster_ip_member(items, rules));
-    let members = copies.chain(own);
-    members
-        .filter_map(|item| item.settings.as_deref())
-        .collect()
+    let copies = items.copies().filter_map(|(_, item)| {
+        let settings = item.settings.as_deref()?;
+        (!item.link().is_some_and(is_excluded)).then_some(settings)
+    });
+    copies.collect()
 }
 
 /// Lists the annotations of mirrors that are ignored, with the mirrors.

@@ -5,10 +5,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::failover::OrderOrigin;
-use super::{Endpoint, NonMember, Service, ServiceKind, Table, list_clusters};
+use super::failover::{OrderOrigin, StepHealth};
+use super::gate::{Gate, Window};
+use super::{Endpoint, NameFailure, NonMember, Service, ServiceKind, Table};
 use crate::model::{
-    ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Watch, list_some,
+    ClusterName, Export, FailoverMode, GatewayDown, ObjectKey, ObjectRef, Problem, ProblemKind,
+    ServiceKey, Watch, list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
@@ -118,11 +120,53 @@ impl Service {
         self.add_mirrors(&mut problems);
         self.add_endpoints(&mut problems);
         self.add_order(&mut problems);
-        if let awaited @ [_, ..] = self.awaited() {
-            let detail = format!("not answered; waits for {}", list_clusters(awaited.iter()));
-            problems.push(self.problem(ProblemKind::AwaitedClusters, detail));
+        self.add_emptied_name(&mut problems);
+        if let Some(gate) = self.gate.as_deref() {
+            problems.extend(self.problem_of_gate(gate));
         }
         problems
+    }
+
+    /// Returns what a person has to know about expected clusters, unless each has an endpoint while they count.
+    fn problem_of_gate(&self, gate: &Gate) -> Option<Problem> {
+        let Gate { missing, window } = gate;
+        let names = list_some(missing, MAX_LISTED);
+        let (kind, detail) = match window {
+            Window::Open(_) if missing.is_empty() => return None,
+            Window::Open(Some(end)) => (
+                ProblemKind::AwaitedClusters,
+                format!("not answered; waits for {names} until {}", end.to_text()),
+            ),
+            Window::Open(None) => (
+                ProblemKind::AwaitedClusters,
+                format!("not answered; waits for {names} until the setting is removed"),
+            ),
+            Window::Over(end) if missing.is_empty() => (
+                ProblemKind::ExpectedClustersUnused,
+                format!(
+                    "the setting can be removed: the bootstrap ended at {}",
+                    end.to_text()
+                ),
+            ),
+            Window::Over(end) => (
+                ProblemKind::BootstrapOver,
+                format!("{names}: the bootstrap ended at {}", end.to_text()),
+            ),
+            Window::Future(start) => (
+                ProblemKind::ExpectedClustersUnused,
+                format!("the bootstrap begins at {}", start.to_text()),
+            ),
+            Window::Undated => (
+                ProblemKind::BootstrapOver,
+                "the Service of this cluster has no creation time".to_owned(),
+            ),
+            Window::WithoutService => (
+                ProblemKind::BootstrapOver,
+                "this cluster has no Service of this name, with which the bootstrap begins"
+                    .to_owned(),
+            ),
+        };
+        Some(self.problem(kind, detail))
     }
 
     fn problem(&self, kind: ProblemKind, detail: impl Into<String>) -> Problem {
@@ -196,7 +240,7 @@ impl Service {
         let Some(failover) = &self.failover else {
             return;
         };
-        let order = &failover.state.order;
+        let order = &failover.order;
         if let Some(step) = failover.flat_step() {
             let step = order.step_text(step);
             let detail = format!(
@@ -204,13 +248,38 @@ impl Service {
             );
             problems.push(self.problem(ProblemKind::FlatStep, detail));
         }
-        if failover.state.answering > 0 {
-            let (number, step) = (
-                failover.state.answering + 1,
-                failover.state.answering_text(),
-            );
-            let detail = format!("step {number} of {order}, {step}");
-            problems.push(self.problem(ProblemKind::StandbyAnswers, detail));
+        // With one step, both modes do the same.
+        if failover.is_mode_inferred && order.count() > 1 {
+            let (mode, why) = match failover.mode {
+                FailoverMode::Hold => ("hold", "the service has pods"),
+                FailoverMode::Auto => ("auto", "the service has no pods"),
+            };
+            let detail = format!("{order}: {mode}, because {why}");
+            problems.push(self.problem(ProblemKind::InferredMode, detail));
+        }
+        let number = failover.answering + 1;
+        let step = format!("step {number} of {order}, {}", failover.answering_text());
+        if self.failure == Some(NameFailure::StepWithoutEndpoint) {
+            let detail = match failover.answering_health() {
+                StepHealth::Dead => {
+                    format!("{step}: its endpoints are down, and exclude omits them")
+                }
+                StepHealth::Alive | StepHealth::Empty => step,
+            };
+            problems.push(self.problem(ProblemKind::StepWithoutEndpoint, detail));
+        } else if failover.answering > 0 {
+            problems.push(self.problem(ProblemKind::StandbyAnswers, step));
+        }
+    }
+
+    /// Adds a name that a rule has emptied. A failover order has a problem of its own.
+    fn add_emptied_name(&self, problems: &mut Vec<Problem>) {
+        let mut selected = self.endpoints.iter().filter(|one| one.is_selected);
+        let has_selected = selected.clone().next().is_some();
+        let is_emptied = has_selected && !selected.any(|endpoint| endpoint.alive);
+        if self.gateway_down == GatewayDown::Exclude && self.failover.is_none() && is_emptied {
+            let detail = "every endpoint is down, and exclude omits them";
+            problems.push(self.problem(ProblemKind::EmptiedName, detail));
         }
     }
 }

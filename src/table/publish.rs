@@ -172,6 +172,7 @@ mod tests {
             table: Table::default(),
             is_changed,
             services: ServiceKeys::new(),
+            timers: Vec::new(),
         }
     }
 

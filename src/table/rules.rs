@@ -1,11 +1,12 @@
 //! The flags that determine the members and names of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::kind::Profile;
 use crate::model::{
-    ClusterName, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
-    ServiceName,
+    ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Namespace, Problem,
+    ProblemKind, ServiceKey, ServiceName,
 };
 
 /// The flags that determine the members of services and the names that exist.
@@ -33,12 +34,22 @@ pub struct Rules {
     pub default_namespace: Option<Namespace>,
     /// Number of octets of the longest zone name in wire format. It limits the names below it (RFC 1035 section 2.3.4).
     pub longest_zone: usize,
-    /// `--failover ORDER`: the order of services that are not headless.
+    /// `--failover ORDER`: the order of services without pods.
     pub failover: Option<FailoverOrder>,
     /// `--failover NAMESPACE/SERVICE=ORDER`.
     pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
+    /// `--failover-mode MODE`: the mode of services with the order of `--failover ORDER`.
+    pub failover_mode: Option<FailoverMode>,
+    /// `--failover-mode NAMESPACE/SERVICE=MODE`.
+    pub service_failover_mode: BTreeMap<ServiceKey, FailoverMode>,
+    /// `--failover-delay`: how long the step that answers must be down until another one answers (rule K7).
+    pub failover_delay: Duration,
+    /// `--failback-delay`: how long an earlier step must be alive until it answers again (rule K7).
+    pub failback_delay: Duration,
     /// `--expected-clusters`: the clusters that the name of a service waits for (rule K8).
-    pub expected_clusters: BTreeMap<ServiceKey, Box<[ClusterName]>>,
+    pub expected_clusters: BTreeMap<ServiceKey, ExpectedClusters>,
+    /// `--bootstrap-window`: how long names wait for expected clusters. Zero: until the setting is removed.
+    pub bootstrap_window: Duration,
     /// Whether `--reverse-zone` is given. Reverse zones need an index of addresses.
     pub has_reverse_zones: bool,
     /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
@@ -63,7 +74,7 @@ pub struct ChildZone {
 /// The headless Services of this cluster that are members (rule M5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalMembers {
-    /// Those that are exported or have a headless mirror of the same name.
+    /// Those that are exported, have an annotation of this server, or have a mirror of the same name.
     Matching,
     /// Those that are exported.
     Exported,
@@ -101,7 +112,12 @@ impl Rules {
             longest_zone: b"\x06global\x00".len(),
             failover: None,
             service_failover: BTreeMap::new(),
+            failover_mode: None,
+            service_failover_mode: BTreeMap::new(),
+            failover_delay: Duration::from_secs(2),
+            failback_delay: Duration::from_secs(30),
             expected_clusters: BTreeMap::new(),
+            bootstrap_window: Duration::from_secs(3600),
             has_reverse_zones: false,
             has_cluster_sets: false,
             child_zones: Vec::new(),

@@ -1,58 +1,44 @@
-//! Resolves the annotations of a service's objects to one setting, and reports those that differ or are invalid.
+//! Resolves the annotations of a service's objects, and reports those that cannot be read (rule K6).
 
 use std::collections::BTreeSet;
 
 use super::rules::Rules;
+use super::timers::OwnSettings;
 use crate::model::{GatewayDown, Line, Problem, ProblemKind, Settings};
 
-/// Resolves the annotations of the members. The smallest TTL applies, and the gateway-down rule that includes the most
-/// endpoints. Invalid annotations of `own` are reported, also if it is not a member.
+/// Returns the TTL of a service and its rule for gateways that are down. The Service of this cluster decides. `copies` are
+/// the annotations of mirrors and ServiceImports, which may only lower the TTL.
 pub(super) fn resolve(
-    members: &[&Settings],
-    own: Option<&Settings>,
+    own: Option<&OwnSettings>,
+    copies: &[&Settings],
     rules: &Rules,
     problems: &mut Vec<Problem>,
 ) -> (u32, GatewayDown) {
-    let mut details = Vec::new();
-    let ttl = smallest_ttl(members, rules, &mut details);
-    let gateway_down = gateway_down(members, rules, &mut details);
-    let all = members.iter().copied().chain(own);
-    let invalid: BTreeSet<&Line> = all.flat_map(|settings| &settings.invalid).collect();
-    let invalid = invalid.into_iter();
-    details.extend(invalid.map(|annotation| format!("annotation {annotation}")));
-    let problem = |detail| Problem::new(ProblemKind::Annotation, detail);
-    problems.extend(details.into_iter().map(problem));
-    (ttl, gateway_down)
-}
-
-/// Returns the smallest TTL of the annotations, within its limits, or the TTL of the rules. Reports what differs.
-fn smallest_ttl(members: &[&Settings], rules: &Rules, details: &mut Vec<String>) -> u32 {
-    let ttls: BTreeSet<u32> = members.iter().filter_map(|one| one.ttl).collect();
-    if ttls.len() > 1 {
-        details.push(format!(
-            "annotations set different TTLs {ttls:?}; the smallest is used"
-        ));
-    }
-    let Some(&ttl) = ttls.first() else {
-        return rules.ttl;
-    };
-    if !(1..=rules.ttl_max).contains(&ttl) {
-        details.push(format!(
-            "TTL {ttl} is not between 1 and {}; the nearest allowed value is used",
+    let own = own.map(|own| &own.settings);
+    let annotation = |detail| Problem::new(ProblemKind::Annotation, detail);
+    let in_range = |ttl: u32| ttl.clamp(1, rules.ttl_max);
+    let own_ttl = own.and_then(|own| own.ttl);
+    let copied: BTreeSet<u32> = copies.iter().filter_map(|copy| copy.ttl).collect();
+    let outside = own_ttl.iter().chain(&copied);
+    problems.extend(outside.filter(|ttl| in_range(**ttl) != **ttl).map(|ttl| {
+        annotation(format!(
+            "TTL {ttl} is not between 1 and {}; the nearest allowed value counts",
             rules.ttl_max
-        ));
-    }
-    ttl.clamp(1, rules.ttl_max)
-}
-
-/// Returns the gateway-down rule of the annotations, or that of the rules. Reports annotations that differ.
-fn gateway_down(members: &[&Settings], rules: &Rules, details: &mut Vec<String>) -> GatewayDown {
-    let downs: BTreeSet<GatewayDown> = members.iter().filter_map(|one| one.gateway_down).collect();
-    if downs.len() > 1 {
-        details.push(
-            "annotations set different gateway-down rules; the one that includes the most endpoints is used"
-                .to_owned(),
-        );
-    }
-    downs.last().copied().unwrap_or(rules.gateway_down)
+        ))
+    }));
+    let ttl = own_ttl.map_or(rules.ttl, in_range);
+    let lowest = copied.first().map_or(ttl, |copied| in_range(*copied));
+    let unreadable = own.into_iter().flat_map(|own| &own.unreadable);
+    problems.extend(unreadable.map(|one| {
+        let detail = format!("annotation {one}");
+        Problem::new(ProblemKind::UnreadableSetting, detail)
+    }));
+    let copied: BTreeSet<&Line> = copies.iter().flat_map(|copy| &copy.unreadable).collect();
+    problems.extend(
+        copied
+            .into_iter()
+            .map(|one| annotation(format!("annotation {one}"))),
+    );
+    let gateway_down = own.and_then(|own| own.gateway_down);
+    (ttl.min(lowest), gateway_down.unwrap_or(rules.gateway_down))
 }

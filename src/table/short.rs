@@ -7,8 +7,8 @@
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
 //!
 //! A namespace has a service if a mirror, a ServiceImport or a member of this cluster exists. One that only has settings of
-//! a service takes no name from another. If the settings close the gate (rule K8) and a flag assigns the name to that
-//! namespace, the name fails, unless another namespace owns it.
+//! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a flag assigns it to
+//! that namespace, it fails, unless another namespace owns it.
 //!
 //! Short names never merge namespaces. Otherwise, the databases of two tenants would become one service. The owner
 //! depends only on the flags and on the namespaces that have the service, not on earlier states. Replicas therefore
@@ -34,9 +34,9 @@ pub struct ShortName {
     pub claimants: Box<[Namespace]>,
     /// The namespaces with a service of another kind, sorted. Only a flag assigns the name to one of them.
     pub others: Box<[Namespace]>,
-    /// The namespaces where the gate of the service is closed before anything of it exists, sorted. A flag assigns the name
-    /// to one of them if no other namespace owns it.
-    pub waiting: Box<[Namespace]>,
+    /// The namespaces where the name of the service fails before anything of it exists, sorted. A flag assigns the name to
+    /// one of them if no other namespace owns it.
+    pub failing: Box<[Namespace]>,
 }
 
 /// The namespaces that have a service of one name.
@@ -44,7 +44,7 @@ pub struct ShortName {
 struct Namespaces {
     headless: BTreeSet<Namespace>,
     others: BTreeSet<Namespace>,
-    waiting: BTreeSet<Namespace>,
+    failing: BTreeSet<Namespace>,
 }
 
 /// The reason for which a short name has no owner.
@@ -68,7 +68,7 @@ impl Namespaces {
         Self {
             headless: short.claimants.iter().cloned().collect(),
             others: short.others.iter().cloned().collect(),
-            waiting: short.waiting.iter().cloned().collect(),
+            failing: short.failing.iter().cloned().collect(),
         }
     }
 
@@ -76,11 +76,11 @@ impl Namespaces {
     fn update(&mut self, namespace: &Namespace, service: Option<&Service>) {
         self.headless.remove(namespace);
         self.others.remove(namespace);
-        self.waiting.remove(namespace);
+        self.failing.remove(namespace);
         let set = match service {
             Some(service) if service.is_known && service.is_headless => &mut self.headless,
             Some(service) if service.is_known => &mut self.others,
-            Some(service) if !service.awaited().is_empty() => &mut self.waiting,
+            Some(service) if service.failure.is_some() => &mut self.failing,
             Some(_) | None => return,
         };
         set.insert(namespace.clone());
@@ -133,31 +133,31 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
     let Namespaces {
         headless,
         others,
-        waiting,
+        failing,
     } = &namespaces;
     let has = |namespace: &&Namespace| headless.contains(*namespace) || others.contains(*namespace);
-    let waits = |namespace: &&Namespace| waiting.contains(*namespace);
+    let fails = |namespace: &&Namespace| failing.contains(*namespace);
     let default = rules.default_namespace.as_ref().filter(has);
-    let waiting_default = rules.default_namespace.as_ref().filter(waits);
+    let failing_default = rules.default_namespace.as_ref().filter(fails);
     let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
         (ShortNames::Off, _, _) => Err(NoOwner::Off),
         // A pinned name has no fallback.
-        (_, Some(pin), _) if has(&pin) || waits(&pin) => Ok(pin.clone()),
+        (_, Some(pin), _) if has(&pin) || fails(&pin) => Ok(pin.clone()),
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
-        (ShortNames::Pinned, None, None) => waiting_default.cloned().ok_or(NoOwner::Unpinned),
+        (ShortNames::Pinned, None, None) => failing_default.cloned().ok_or(NoOwner::Unpinned),
         (ShortNames::On, None, None) if headless.len() > 1 => Err(NoOwner::Contested),
         (ShortNames::On, None, None) => {
-            let only = headless.first().or(waiting_default);
+            let only = headless.first().or(failing_default);
             only.cloned().ok_or(NoOwner::Unpinned)
         }
     };
-    let is_empty = headless.is_empty() && others.is_empty() && waiting.is_empty();
+    let is_empty = headless.is_empty() && others.is_empty() && failing.is_empty();
     (!is_empty).then(|| ShortName {
         owner,
         claimants: namespaces.headless.into_iter().collect(),
         others: namespaces.others.into_iter().collect(),
-        waiting: namespaces.waiting.into_iter().collect(),
+        failing: namespaces.failing.into_iter().collect(),
     })
 }
 

@@ -6,10 +6,10 @@
 //! these.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::shared::SharedMap;
-use super::state::ServiceState;
 use crate::model::{
     Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice, Text, Watch,
 };
@@ -40,8 +40,6 @@ const COMPACT_ABOVE: usize = 1000;
 /// The last known state of every object, with the indexes that a build needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Store {
-    /// The decisions of earlier events, for each service with a failover order or expected clusters.
-    states: BTreeMap<ServiceKey, ServiceState>,
     watched: [WatchState; Watch::ALL.len()],
     /// Objects that the parser skipped.
     skipped: Skipped,
@@ -145,16 +143,13 @@ impl Store {
         let identity = |object: Option<&Object>| object?.item()?.identity();
         let identities = [old, new.as_ref()].map(identity);
         let services = &mut replaced.services;
-        services.extend(
-            old.and_then(|old| self.affected_service(&key, old))
-                .cloned(),
-        );
+        services.extend(old.and_then(|old| self.affected_service(&key, old)));
         let old = self.watched[watch as usize].remove(&key);
         if let Some(Object::Skipped(_)) = old {
             self.skipped.remove(&(watch, key.clone()));
         }
         if let Some(new) = new {
-            services.extend(self.affected_service(&key, &new).cloned());
+            services.extend(self.affected_service(&key, &new));
             if let Object::Skipped(skip) = &new {
                 self.skipped.insert((watch, key.clone()), skip.clone());
             }
@@ -166,13 +161,13 @@ impl Store {
     }
 
     /// Returns the service that depends on an object. For a slice, this is the service of its Service.
-    fn affected_service<'s>(
-        &'s self,
-        key: &ObjectKey,
-        object: &'s Object,
-    ) -> Option<&'s ServiceKey> {
+    fn affected_service(&self, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
+        if let Object::Plain(_) = object {
+            return key.own_service();
+        }
         let owner = || self.item_at(&key.sibling(object.owner()?));
-        object.service().or_else(|| Some(&owner()?.service))
+        let service = object.service().or_else(|| Some(&owner()?.service));
+        service.cloned()
     }
 }
 
@@ -186,6 +181,14 @@ impl Store {
             .iter()
             .flat_map(|watched| watched.services.keys());
         services.cloned().collect()
+    }
+
+    /// Returns the time of creation of a Service of this cluster that is neither headless nor exported and has no settings.
+    pub fn plain_service(&self, service: &ObjectKey) -> Option<Option<NonZeroU32>> {
+        match self.objects(Watch::Services).get(service)? {
+            Object::Plain(created) => Some(*created),
+            Object::Item(_) | Object::Slice(_) | Object::Skipped(_) => None,
+        }
     }
 
     /// Returns the item with the key of a Service.
@@ -224,25 +227,6 @@ impl Store {
     /// Returns all objects of a watch.
     pub fn objects(&self, watch: Watch) -> &Objects {
         &self.watched[watch as usize].objects
-    }
-
-    /// Returns the state of a service.
-    pub fn state(&self, service: &ServiceKey) -> Option<&ServiceState> {
-        self.states.get(service)
-    }
-
-    /// Returns all states.
-    pub fn states(&self) -> &BTreeMap<ServiceKey, ServiceState> {
-        &self.states
-    }
-
-    /// Replaces the state of a service.
-    pub fn set_state(&mut self, service: &ServiceKey, state: ServiceState) {
-        if state.is_empty() {
-            self.states.remove(service)
-        } else {
-            self.states.insert(service.clone(), state)
-        };
     }
 
     /// Returns the objects that the parser skipped.

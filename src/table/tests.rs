@@ -109,11 +109,11 @@ proptest! {
         for Step { watch, object, is_deletion } in steps {
             let (key, object) = parsed(watch, &object);
             let dirty = if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
-            let Built { table, is_changed, services: _ } = build(&last, &store, &dirty, &rules);
+            let Built { table, is_changed, .. } = build(&last, &store, &dirty, &rules, &Timers::default());
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
             prop_assert_eq!(has_changed, table.answers_hash() != last.answers_hash());
-            let full = build(&Table::default(), &store, &store.services(), &rules).table;
+            let full = build(&Table::default(), &store, &store.services(), &rules, &Timers::default()).table;
             prop_assert!(table == full, "{table:?} is not {full:?}");
             last = table;
         }
@@ -211,7 +211,7 @@ impl Replica {
     }
 
     fn build(&mut self, rules: &Rules, dirty: &store::ServiceKeys) {
-        self.table = build(&self.table, &self.store, dirty, rules).table;
+        self.table = build(&self.table, &self.store, dirty, rules, &Timers::default()).table;
     }
 }
 
@@ -297,7 +297,14 @@ fn skipped_object_is_reported_until_it_is_deleted() {
     let mut unnamed = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
     unnamed["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
     let skipped = |store: &Store| -> Vec<String> {
-        let table = build(&Table::default(), store, &store.services(), &rules()).table;
+        let table = build(
+            &Table::default(),
+            store,
+            &store.services(),
+            &rules(),
+            &Timers::default(),
+        )
+        .table;
         let line = |one: &Problem| format!("{}: {}", one.subject(), one.kind);
         table.skipped().map(line).collect()
     };
@@ -350,61 +357,22 @@ fn endpoint_with_name_of_more_than_255_octets_is_skipped() {
     assert_eq!(endpoints(&"c".repeat(55)), (0, vec![true]));
 }
 
+/// A mirror must not decide what this cluster answers: its cluster may be another tenant's, or attacked (rule K6).
 #[test]
-fn annotations_of_members_are_resolved() {
-    let resolved = |rules: &Rules, overrides: &[(&str, &str)]| {
-        let clusters = ["east", "north", "west"];
-        let mirrors = clusters
-            .iter()
-            .zip(overrides)
-            .map(|(cluster, (ttl, down))| {
-                let mut mirror = mirror("prod", "db", cluster);
-                for (key, value) in [(key::TTL, ttl), (key::GATEWAY_DOWN, down)] {
-                    if !value.is_empty() {
-                        mirror = annotated(mirror, key, value);
-                    }
-                }
-                mirror
-            });
-        let table = table_by(rules, &mirrors.collect::<Vec<_>>());
-        let service = table.service("prod", "db").unwrap();
-        let reports = service.problems.len();
-        (service.ttl, service.gateway_down, reports)
+fn rule_for_gateways_that_are_down_comes_from_this_cluster() {
+    let resolved = |own: Option<&str>, copied: &str| {
+        let copy = annotated(mirror("prod", "db", "east"), key::GATEWAY_DOWN, copied);
+        let [service, _] = local("prod", "db", &[]);
+        let own = own.map(|rule| annotated(service, key::GATEWAY_DOWN, rule));
+        let objects: Vec<Value> = own.into_iter().chain([copy]).collect();
+        let table = table(&objects);
+        table.service("prod", "db").unwrap().gateway_down
     };
     use GatewayDown::{Exclude, Include, LastResort};
-    assert_eq!(
-        resolved(&rules(), &[("", ""), ("", "")]),
-        (5, LastResort, 0)
-    );
-    // A member without annotations does not differ from one with annotations.
-    assert_eq!(
-        resolved(&rules(), &[("9", "exclude"), ("", "")]),
-        (9, Exclude, 0)
-    );
-    assert_eq!(
-        resolved(&rules(), &[("9", "include"), ("9", "include")]),
-        (9, Include, 0)
-    );
-    // The rule that includes the most endpoints applies.
-    assert_eq!(
-        resolved(&rules(), &[("", "exclude"), ("", "last-resort")]),
-        (5, LastResort, 1)
-    );
-    assert_eq!(
-        resolved(
-            &rules(),
-            &[("", "exclude"), ("", "include"), ("", "last-resort")]
-        ),
-        (5, Include, 1)
-    );
-    // A TTL is limited to 1 and --ttl-max.
-    assert_eq!(resolved(&rules(), &[("1", "")]), (1, LastResort, 0));
-    assert_eq!(resolved(&rules(), &[("0", "")]), (1, LastResort, 1));
-    assert_eq!(resolved(&rules(), &[("30", "")]), (30, LastResort, 0));
-    assert_eq!(resolved(&rules(), &[("31", "")]), (30, LastResort, 1));
-    // The limits do not apply to --ttl.
-    let long = Rules { ttl: 60, ..rules() };
-    assert_eq!(resolved(&long, &[("", "")]), (60, LastResort, 0));
+    assert_eq!(resolved(None, "exclude"), LastResort);
+    assert_eq!(resolved(Some("exclude"), "include"), Exclude);
+    assert_eq!(resolved(Some("include"), "exclude"), Include);
+    assert_eq!(resolved(Some("exlude"), "exclude"), LastResort);
 }
 
 #[test]
@@ -576,6 +544,12 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
     let first = table(&[own.clone()]);
     own["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("remote-discovery");
     let next = store(&[own]);
-    let built = build(&first, &next, &next.services(), &rules());
+    let built = build(
+        &first,
+        &next,
+        &next.services(),
+        &rules(),
+        &Timers::default(),
+    );
     assert!(built.is_changed);
 }

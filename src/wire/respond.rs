@@ -8,7 +8,7 @@ use super::access::Access;
 use super::cookie::Cookie;
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use super::rcode::Rcode;
-use crate::table::Published;
+use crate::table::{NameFailure, Published};
 use crate::zone::answer::answer_question;
 use crate::zone::order::mix;
 use crate::zone::{Answer, AnswerContext, AnswerOrder, Data, Name, Record, RecordType, Zones};
@@ -129,8 +129,10 @@ pub struct ReplyEdns<'t> {
 /// The Extended DNS Errors of this server (RFC 8914 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtendedError {
-    /// 14: there is no table yet, or the name waits for expected clusters.
+    /// 14: there is no table yet.
     NotReady,
+    /// 14, with the reason: the name of a service fails.
+    Failed(NameFailure),
     /// 18: `--allow` excludes the client.
     Prohibited,
     /// 20: the name is outside the served zones.
@@ -248,6 +250,9 @@ fn select_answer<'t>(
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
         Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
         Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
+        Answer::Failed(failure) => {
+            return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(failure))));
+        }
         Answer::Expired => return Err((Rcode::SERVFAIL, Some(ExtendedError::InvalidData))),
     };
     Ok((rcode, Body::Answer(answer)))
@@ -380,11 +385,29 @@ impl ExtendedError {
     /// Returns the INFO-CODE.
     pub fn code(self) -> u16 {
         match self {
-            Self::NotReady => 14,
+            Self::NotReady | Self::Failed(_) => 14,
             Self::Prohibited => 18,
             Self::NotAuthoritative => 20,
             Self::NotSupported => 21,
             Self::InvalidData => 24,
         }
+    }
+
+    /// Returns the EXTRA-TEXT.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Failed(failure) => failure.reason(),
+            Self::NotReady
+            | Self::Prohibited
+            | Self::NotAuthoritative
+            | Self::NotSupported
+            | Self::InvalidData => "",
+        }
+    }
+
+    /// Returns the data of the option: INFO-CODE and EXTRA-TEXT.
+    pub fn data(self) -> Vec<u8> {
+        let code = self.code().to_be_bytes();
+        [&code, self.text().as_bytes()].concat()
     }
 }

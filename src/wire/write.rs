@@ -187,7 +187,7 @@ impl Message<'_> {
             self.put_option(option::KEEPALIVE, &tenths.to_be_bytes());
         }
         if let Some(error) = edns.error {
-            self.put_option(option::ERROR, &error.code().to_be_bytes());
+            self.put_option(option::ERROR, &error.data());
         }
         if let Some(octets) = padding {
             self.put_option(option::PADDING, &[0; PADDING_BLOCK][..octets]);
@@ -231,7 +231,7 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     OPT + option(edns.nsid.map(<[u8]>::len))
         + option(edns.cookie.map(|cookie| cookie.len()))
         + option(edns.keepalive.map(|_| 2))
-        + option(edns.error.map(|_| 2))
+        + option(edns.error.map(|error| 2 + error.text().len()))
         + option(edns.is_padded.then_some(0))
 }
 

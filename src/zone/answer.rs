@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
 use crate::model::Port;
-use crate::table::{Duplicate, Endpoint, Published};
+use crate::table::{Duplicate, Endpoint, NameFailure, Published};
 use crate::zone::{Name, Zones, read};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
@@ -30,8 +30,10 @@ pub enum Answer<'t> {
     NxDomain(&'t Zone),
     /// The name is in no zone of this server.
     Refused,
-    /// There is no table yet, or the name waits for expected clusters (rule K8).
+    /// There is no table yet.
     NotReady,
+    /// The name of a service fails (rules K5, K8).
+    Failed(NameFailure),
     /// The table is too old.
     Expired,
 }
@@ -86,10 +88,10 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
     match reading {
         Reading::Outside => Answer::Refused, // no zone of this server
         Reading::Missing(zone, _) => Answer::NxDomain(zone), // RFC 2308 section 2.1
-        Reading::Awaiting(..) if is_of_service(rtype) => Answer::NotReady,
+        Reading::Failing(_, _, failure) if is_of_service(rtype) => Answer::Failed(failure),
         // A resolver that minimizes names (RFC 9156) asks for another type, such as NS, at each name above the one that it
-        // needs. If it got SERVFAIL here, it could not resolve `C.S.N.Z`, which does not wait.
-        Reading::Awaiting(zone, _) => Answer::NoData(zone),
+        // needs. If it got SERVFAIL here, it could not resolve `C.S.N.Z`, which does not fail.
+        Reading::Failing(zone, ..) => Answer::NoData(zone),
         Reading::Empty(zone) => Answer::NoData(zone), // RFC 8020: names exist below
         Reading::Apex(zone, parent) => match rtype {
             RecordType::DS => Answer::NoData(parent.unwrap_or(zone)), // RFC 4035 section 3.1.4.1

@@ -250,9 +250,11 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
         [host, cluster] => (Scope::Host, service.at_host(cluster, host)),
         _ => return Reading::Missing(zone, MissingReason::NoForm),
     };
-    if scope == Scope::Service && !service.awaited().is_empty() {
+    if scope == Scope::Service
+        && let Some(failure) = service.failure
+    {
         return match part.prefix {
-            Prefix::None | Prefix::Port(..) => Reading::Awaiting(zone, service),
+            Prefix::None | Prefix::Port(..) => Reading::Failing(zone, service, failure),
             Prefix::Protocol(_) => Reading::Empty(zone),
         };
     }

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use super::{Zone, ZoneName, Zones};
 use crate::model::{Port, ServiceKey};
-use crate::table::{Endpoint, NameAddresses, Service, SharedPort, Table, has_cluster_ip};
+use crate::table::{
+    Endpoint, NameAddresses, NameFailure, Service, SharedPort, Table, has_cluster_ip,
+};
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -20,8 +22,8 @@ pub enum Reading<'t> {
     Version(&'t Zone),
     /// An empty non-terminal. It has no records, but names exist below it.
     Empty(&'t Zone),
-    /// The own name of a service that waits for expected clusters, or one of its ports (rule K8).
-    Awaiting(&'t Zone, &'t Service),
+    /// The own name of a service, or one of its ports, that fails for a reason (rules K5, K8).
+    Failing(&'t Zone, &'t Service, NameFailure),
     /// A service or a part of it.
     View(&'t Zone, View<'t>),
     /// An address in a reverse zone.

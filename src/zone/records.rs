@@ -133,7 +133,9 @@ impl Answer<'_> {
             Self::NoData(zone) | Self::NxDomain(zone) => {
                 visit(Record::soa(Section::Authority, zone, context.serial))
             }
-            Self::Refused | Self::NotReady | Self::Expired => ControlFlow::Continue(()),
+            Self::Refused | Self::NotReady | Self::Failed(_) | Self::Expired => {
+                ControlFlow::Continue(())
+            }
         }
     }
 

@@ -1,9 +1,11 @@
 use super::*;
 use crate::table::Table;
+use crate::table::Timers;
 use crate::testing::{endpoint, local, mirror, rules, table, table_by, zones};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+mod decisions;
 mod edges;
 mod failover;
 mod imports;
@@ -31,7 +33,7 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
         Answer::NoData(zone) => format!("NODATA {}", zone.name),
         Answer::NxDomain(zone) => format!("NXDOMAIN {}", zone.name),
         Answer::Refused => "REFUSED".to_owned(),
-        Answer::NotReady | Answer::Expired => "SERVFAIL".to_owned(),
+        Answer::NotReady | Answer::Failed(_) | Answer::Expired => "SERVFAIL".to_owned(),
         Answer::Data(..)
         | Answer::Soa(_)
         | Answer::Ns(_)
@@ -414,7 +416,7 @@ proptest! {
                     prop_assert!(exists && !owners.contains(&own), "{own} is not an empty non-terminal");
                 }
                 Reading::Missing(..) => prop_assert!(!exists, "{own} is in the zone file but has no answer"),
-                Reading::Pointers(..) | Reading::Awaiting(..) | Reading::Outside => prop_assert!(false, "{own}"),
+                Reading::Pointers(..) | Reading::Failing(..) | Reading::Outside => prop_assert!(false, "{own}"),
             }
         }
     }
@@ -447,7 +449,7 @@ proptest! {
             let watch = crate::model::Watch::Services;
             let (key, object) = crate::testing::parsed(watch, &object);
             let dirty = store.apply(watch, key, object);
-            table = crate::table::build(&table, &store, &dirty, &rules).table;
+            table = crate::table::build(&table, &store, &dirty, &rules, &Timers::default()).table;
             let has_conflict = |kind: &str, matches: &dyn Fn(&str) -> bool| {
                 table.conflicts().any(|c| c.kind.name() == kind && matches(&c.subject()))
             };

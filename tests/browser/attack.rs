@@ -41,7 +41,7 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     let server = demo();
     let mut table = server.api("/api/v1/table");
     // Fields that this sample does not have.
-    table["services"][0]["failover"] = json!({"order": "east:*", "origin": "annotation", "step": 1,
+    table["services"][0]["failover"] = json!({"order": "east:*", "origin": "annotation", "mode": "auto", "step": 1,
         "steps": [{"clusters": "east", "state": "alive"}, {"clusters": "*", "state": "dead"}]});
     table["services"][0]["awaited"] = json!(["north"]);
     let mut status = server.api("/api/v1/status");

@@ -185,7 +185,7 @@ fn failover_step_and_awaited_clusters_are_shown_if_there_are_any() {
         .find(|service| service["service"] == "db");
     let db = db.unwrap();
     db["awaited"] = json!(["north"]);
-    db["failover"] = json!({"order": "east:*", "origin": "annotation", "step": 1,
+    db["failover"] = json!({"order": "east:*", "origin": "annotation", "mode": "auto", "step": 1,
         "steps": [{"clusters": "east", "state": "alive"}, {"clusters": "*", "state": "dead"}]});
     for endpoint in db["endpoints"].as_array_mut().unwrap() {
         if endpoint["cluster"] != "east" {

@@ -40,7 +40,7 @@ const fn case(
 }
 
 /// A case for each alert. The values are the limits of the expressions.
-const CASES: [Case; 20] = [
+const CASES: [Case; 23] = [
     case("GlobalDnsAbsent", &[], &[("table_ready", "1x200")]),
     case(
         "GlobalDnsNotReady",
@@ -104,6 +104,21 @@ const CASES: [Case; 20] = [
             ("responses_total{rcode=\"SERVFAIL\"}", "0+10x200"),
             ("responses_total{rcode=\"NOERROR\"}", "0+990x200"),
         ],
+    ),
+    case(
+        "GlobalDnsNameWaits",
+        &[("problems{kind=\"awaited-clusters\"}", "1x200")],
+        &[("problems{kind=\"bootstrap-over\"}", "1x200")],
+    ),
+    case(
+        "GlobalDnsNameFails",
+        &[("problems{kind=\"step-without-endpoint\"}", "1x200")],
+        &[("problems{kind=\"standby-answers\"}", "1x200")],
+    ),
+    case(
+        "GlobalDnsSettingUnusable",
+        &[("problems{kind=\"unreadable-setting\"}", "1x200")],
+        &[("problems{kind=\"ignored-annotation\"}", "1x200")],
     ),
     case(
         "GlobalDnsLastResort",

@@ -74,6 +74,8 @@ impl Incident {
                 &format!("--tcp-connections={LIMIT}"),
                 "--trusted=192.0.2.0/24",
                 "--rate-limit=10",
+                // The Services of the sample have no creation time.
+                "--bootstrap-window=0s",
             ],
         );
 
@@ -201,7 +203,14 @@ fn closed_port() -> Result<SocketAddr> {
 /// Address of the mirror of `prod/bank` in `east`.
 const EAST_BANK: &str = "10.96.70.1";
 
-/// Returns the sample of all kinds, with conflicts, a skipped object, and a service with a failover order.
+/// Returns a headless Service of this cluster that only has settings.
+fn settings(name: &str, annotations: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"},
+        "metadata": {"namespace": "prod", "name": name, "annotations": annotations}})
+}
+
+/// Returns the sample of all kinds, with conflicts, a skipped object, a service with a failover order, one that waits for an
+/// expected cluster, and one with an order that cannot be read, so that no step has an endpoint.
 fn objects() -> Manifest {
     // Namespace `prod` has the service, too: nobody owns the short name.
     let contested = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.71.1"]);
@@ -210,12 +219,21 @@ fn objects() -> Manifest {
     let orphan = mirror("prod", "lost", "east").endpoint_mirror("lost-0", &["10.96.72.1"]);
     let mut bank = Manifest::from(exported("prod", "bank", "10.96.70.3"));
     let own: &mut Value = &mut bank.0[0];
-    own["metadata"]["annotations"] = json!({"global-dns/failover": "east:west:*"});
+    own["metadata"]["annotations"] =
+        json!({"global-dns/failover": "east:west:*", "global-dns/failover-mode": "auto"});
     names::sample()
         .with(contested)
         .with(kept)
         .with(orphan)
         .with(bank)
+        .with(settings(
+            "late",
+            &json!({"global-dns/expected-clusters": "south"}),
+        ))
+        .with(settings(
+            "gone",
+            &json!({"global-dns/failover": "so_uth", "global-dns/failover-mode": "hold"}),
+        ))
         .with(gateway_mirror("prod", "bank", "east", EAST_BANK))
         .with(gateway_mirror("prod", "bank", "west", "10.96.70.2"))
 }

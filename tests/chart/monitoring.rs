@@ -170,9 +170,9 @@ fn contested_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
     };
     let alerts = expressions(json!({"prometheusRule": {"enabled": true}}))?;
     ensure!(alerts[OWN].contains("kind=\"short-name\""), "{alerts:?}");
-    ensure!(others(&alerts)? == "short-name", "{alerts:?}");
+    ensure!(others(&alerts)? == "short-name|kind", "{alerts:?}");
     for (ignored, kinds, has_own) in [
-        (json!(["kind"]), "short-name|kind", true),
+        (json!(["endpoint"]), "short-name|kind|endpoint", true),
         (json!(["kind", "short-name"]), "short-name|kind", false),
     ] {
         let values = json!({"prometheusRule": {"enabled": true, "ignoredConflicts": ignored}});

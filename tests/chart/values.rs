@@ -25,7 +25,7 @@ pub fn every_flag() -> Map<String, Value> {
         "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
         "gatewayDown": "include", "localMembers": "exported",
-        "failover": {"default": "local:*", "services": {"prod/db": "west:east"}, "delay": "5s", "failbackDelay": "1m"}, "expectedClusters": {"prod/db": ["east", "west"]}, "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
+        "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
         "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
         "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
         "cookies": {"secretName": "global-dns-cookies", "secretKey": "secrets"},
@@ -43,7 +43,13 @@ pub fn every_flag() -> Map<String, Value> {
     let Value::Object(mut values) = values else {
         panic!("values are not an object")
     };
-    values.insert("mcs".to_owned(), json!({"enabled": true}));
+    let failover = json!({
+        "mcs": {"enabled": true},
+        "failover": {"default": "local:*", "services": {"prod/db": "west:east"}, "defaultMode": "auto",
+            "modes": {"prod/db": "hold"}, "delay": "5s", "failbackDelay": "1m"},
+        "expectedClusters": {"prod/db": ["east", "west"]}, "bootstrapWindow": "30m",
+    });
+    values.extend(failover.as_object().cloned().unwrap_or_default());
     values
 }
 

@@ -154,7 +154,7 @@ fn policy(prefers_east: bool) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
-            "namespace": NAMESPACE, "name": "p", "labels": {key::POLICY: "true"},
+            "namespace": NAMESPACE, "name": "p", "labels": {key::EXPORTED: "skip"},
             "annotations": {key::FAILOVER: order},
         },
         "spec": {"clusterIP": "10.209.5.9", "clusterIPs": ["10.209.5.9"], "ports": [{"port": 80}]},

@@ -136,6 +136,12 @@ impl Setting {
         names.filter(|name| !known.contains(name)).collect()
     }
 
+    /// Returns whether both servers know the modes of failover orders.
+    pub fn knows_modes(&self) -> bool {
+        let mut flags = self.flags.iter();
+        flags.any(|flag| flag.starts_with("--failover-mode="))
+    }
+
     /// Returns whether both servers read ServiceImports.
     pub fn reads_imports(&self) -> bool {
         self.flags.contains(&"--mcs")

@@ -54,6 +54,7 @@ const ORDERS: &[&str] = &[
     "east:",
     "x x",
 ];
+const MODES: &[&str] = &["hold", "auto", "auto", "x"];
 const EXPECTED: &[&str] = &["east", "east+west", "hub", "north+east", "", "East"];
 
 // === impl World ===
@@ -162,10 +163,14 @@ impl World {
             return;
         }
         let metadata = &mut object["metadata"];
+        // Earlier revisions read the annotations of a Service with a cluster IP only with this label.
         if self.random.bool() {
-            metadata["labels"][key::POLICY] = json!("true");
+            metadata["labels"][key::EXPORTED] = json!("skip");
         }
         let pick = |random: &mut Rng, values: &[&'static str]| values[random.usize(..values.len())];
+        if self.setting.knows_modes() && self.random.bool() {
+            metadata["annotations"][key::FAILOVER_MODE] = json!(pick(&mut self.random, MODES));
+        }
         if self.random.bool() {
             metadata["annotations"][key::FAILOVER] = json!(pick(&mut self.random, ORDERS));
         } else {

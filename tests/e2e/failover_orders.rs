@@ -1,10 +1,12 @@
-//! A person moves a name between clusters with one annotation, and gateways go down behind a failover order.
+//! A person moves a name between clusters with one annotation, and gateways go down behind a failover order: in mode
+//! `hold`, the name stays; in mode `auto`, it moves after a delay.
 //!
-//! The annotation is written with the merge patch that `kubectl annotate` sends.
+//! The annotations are written with the merge patch that `kubectl annotate` sends.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::latency::Latencies;
@@ -23,6 +25,8 @@ const EAST: &[&str] = &["10.96.61.1", "10.96.61.2"];
 const WEST: &[&str] = &["10.96.62.1"];
 /// Times that the annotation moves the name.
 const MOVES: usize = 10;
+/// How long the settings of a Service that is gone apply (rule K6).
+const KEPT: Duration = Duration::from_secs(10);
 /// `--failover-delay` and `--failback-delay` of the server: longer than a reaction of the controllers, short for a test.
 const FAILOVER_DELAY: Duration = Duration::from_millis(1500);
 const FAILBACK_DELAY: Duration = Duration::from_millis(3000);
@@ -52,18 +56,25 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         check_annotation_moves_the_name,
     );
     step(
-        "dead_step_is_left_and_preferred_again",
-        check_gateway_of_headless_mirrors,
+        "dead_step_is_left_by_a_stateless_service_but_not_by_a_database",
+        check_gateway_without_a_mode,
     );
     step(
-        "gateway_of_a_cluster_ip_mirror_is_left",
-        check_gateway_of_cluster_ip_mirror,
+        "dead_step_in_mode_auto_is_left_and_preferred_again",
+        check_gateway_of_headless_mirrors,
     );
     step(
         "flat_and_federated_services_do_not_change",
         check_flat_and_federated,
     );
-    step("name_waits_for_expected_clusters", check_expected_clusters);
+    step(
+        "name_waits_for_expected_clusters_while_the_bootstrap_lasts",
+        check_expected_clusters,
+    );
+    step(
+        "settings_outlive_their_service_by_ten_seconds",
+        check_replaced_service,
+    );
 }
 
 /// Returns the Service of this cluster that only decides. It has no selector, so it has no endpoint.
@@ -155,6 +166,12 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         Observation::addresses(&[WEST]),
     );
     observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    cluster.patch(&own_service(), &annotate("failover-mode", json!("auto")))?;
+    eventually("mode auto", ANSWER_TIMEOUT, || {
+        let text = explain(server, NAME)?;
+        ensure!(text.contains("mode auto"), "{text}");
+        Ok(())
+    })?;
     let down = set_gateway(cluster, Gateway::Down)?;
     let answered = observer.wait_for(&west, ANSWER_TIMEOUT)?;
     print_time(
@@ -202,21 +219,29 @@ fn print_time(what: &str, time: Duration, delay: Duration) {
     ));
 }
 
-fn check_gateway_of_cluster_ip_mirror(cluster: &Cluster, server: &Server) -> Result<()> {
-    // This Service has a cluster IP, is not exported, and is read for its annotations only.
-    let mut policy = local(NAMESPACE, "pay").without_selector().service();
-    policy["metadata"]["labels"] = json!({"global-dns/policy": "true"});
-    policy["metadata"]["annotations"] = json!({"global-dns/failover": "east:*"});
-    let spec = policy["spec"].as_object_mut().context("spec")?;
+/// Without a mode, `hold` applies to a service with pods, and `auto` to others. The gateways of east are down for both.
+fn check_gateway_without_a_mode(cluster: &Cluster, server: &Server) -> Result<()> {
+    // This Service has a cluster IP, is not exported, and is read for its annotation only.
+    let mut own = local(NAMESPACE, "pay").without_selector().service();
+    own["metadata"]["annotations"] = json!({"global-dns/failover": "east:*"});
+    let spec = own["spec"].as_object_mut().context("spec")?;
     spec.remove("clusterIP");
     spec.remove("clusterIPs");
-    cluster.put(&policy)?;
+    cluster.put(&own)?;
+    let database = Observer::start(server.dns, NAME, PAUSE)?;
     let observer = Observer::start(server.dns, "pay.orders.global", PAUSE)?;
     let (east, west) = (
         Observation::addresses(&[&["10.96.61.10"]]),
         Observation::addresses(&[&["10.96.62.10"]]),
     );
     observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    set_gateway(cluster, Gateway::Down)?;
+    let down = "answering step 1 of 2, east; east has been down";
+    eventually("east of db is down", ANSWER_TIMEOUT, || {
+        let text = explain(server, NAME)?;
+        ensure!(text.contains("mode hold") && text.contains(down), "{text}");
+        Ok(())
+    })?;
     let down = gateway_mirror(NAMESPACE, "pay", "east", "10.96.61.10").without_ready_endpoint();
     let endpoints = down.writes().pop().context("Endpoints")?;
     let sent = cluster.put(&endpoints)?.sent;
@@ -226,7 +251,26 @@ fn check_gateway_of_cluster_ip_mirror(cluster: &Cluster, server: &Server) -> Res
         answered - sent,
         FAILOVER_DELAY,
     );
-    Ok(())
+    ensure!(
+        answered - sent >= FAILOVER_DELAY,
+        "the first step was left too early"
+    );
+    observer.check_history(&[east, west])?;
+    // The gateway of the database has been down for longer. One of its endpoints went down before the other.
+    for run in database.history() {
+        let Observation::Addresses(addresses) = &run.answer else {
+            bail!("the answer was {}", run.answer);
+        };
+        let is_east = |address: &Ipv4Addr| EAST.contains(&address.to_string().as_str());
+        let is_of_east = !addresses.is_empty() && addresses.iter().all(is_east);
+        ensure!(is_of_east, "the answer was {}", run.answer);
+    }
+    set_gateway(cluster, Gateway::Up)?;
+    eventually("east of db is up", ANSWER_TIMEOUT, || {
+        let text = explain(server, NAME)?;
+        ensure!(!text.contains("east has been down"), "{text}");
+        Ok(())
+    })
 }
 
 /// The gateway of east is lost and comes back, which the answer of `db` shows.
@@ -272,7 +316,7 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         cluster.put(&object)?;
     }
     observer.wait_for(&Observation::addresses(&[EAST]), ANSWER_TIMEOUT)?;
-    // The gate stays open when the cluster leaves again.
+    // It leaves again. No process remembers that the name was answered.
     for object in north
         .writes()
         .iter()
@@ -280,11 +324,55 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
     {
         cluster.delete(object)?;
     }
-    eventually("the mirrors of north are gone", ANSWER_TIMEOUT, || {
-        let table = server.try_api("/api/v1/table")?.to_string();
-        ensure!(!table.contains("db-0-north"), "they are in the table");
-        Ok(())
-    })?;
+    observer.wait_for(&Observation::other("SERVFAIL"), ANSWER_TIMEOUT)?;
+    // After the bootstrap, the name waits for no cluster. A person may begin another one.
+    for (since, answer, problem) in [
+        (
+            json!("2020-01-01T00:00:00Z"),
+            Observation::addresses(&[EAST]),
+            "bootstrap-over",
+        ),
+        (
+            Value::Null,
+            Observation::other("SERVFAIL"),
+            "awaited-clusters",
+        ),
+    ] {
+        cluster.patch(&own_service(), &annotate("expected-since", since))?;
+        observer.wait_for(&answer, ANSWER_TIMEOUT)?;
+        let explained = server.try_api(&format!("/api/v1/explain?name={NAME}"))?;
+        let text = explained["problems"].to_string();
+        ensure!(text.contains(problem), "{text}");
+    }
+    // A setting that is removed ends at once.
+    cluster.patch(&own_service(), &annotate("expected-clusters", Value::Null))?;
     observer.wait_for(&Observation::addresses(&[EAST]), ANSWER_TIMEOUT)?;
     Ok(())
+}
+
+/// A Service whose type changes is deleted and created again (rule K6).
+fn check_replaced_service(cluster: &Cluster, server: &Server) -> Result<()> {
+    let east = Observation::addresses(&[EAST]);
+    let all = Observation::addresses(&[EAST, WEST]);
+    let mut replaced = own_service();
+    replaced["metadata"]["annotations"] = json!({"global-dns/failover": "east:west"});
+    let observer = Observer::start(server.dns, NAME, PAUSE)?;
+    cluster.delete(&own_service())?;
+    cluster.put(&replaced)?;
+    eventually("the new Service decides", ANSWER_TIMEOUT, || {
+        let text = explain(server, NAME)?;
+        // The mode is not set any more.
+        ensure!(text.contains("mode hold"), "{text}");
+        Ok(())
+    })?;
+    observer.check_history(std::slice::from_ref(&east))?;
+    let observer = Observer::start(server.dns, NAME, PAUSE)?;
+    let deleted = cluster.delete(&replaced)?.sent;
+    let answered = observer.wait_for(&all, KEPT + ANSWER_TIMEOUT)?;
+    print_time("Service deleted to all clusters", answered - deleted, KEPT);
+    ensure!(
+        answered - deleted >= KEPT,
+        "the order ended before ten seconds"
+    );
+    observer.check_history(&[east, all])
 }

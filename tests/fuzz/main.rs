@@ -18,6 +18,7 @@ use global_dns::server::encrypted::request::DnsRequest;
 
 #[path = "checks.rs"]
 mod checks;
+mod sequences;
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus")
@@ -77,21 +78,29 @@ fn generated_worlds_pass() {
         seen.kinds.extend(world.kinds);
         seen.unions.extend(world.unions);
         seen.has_adopted_host |= world.has_adopted_host;
-        seen.has_omitted_cluster |= world.has_omitted_cluster;
+        seen.has_other_candidate |= world.has_other_candidate;
+        seen.has_mixed_kinds |= world.has_mixed_kinds;
         seen.has_changed_kind |= world.has_changed_kind;
         seen.has_standby |= world.has_standby;
         seen.has_awaited_cluster |= world.has_awaited_cluster;
+        seen.has_failing_order |= world.has_failing_order;
+        seen.has_delay |= world.has_delay;
+        seen.has_kept_setting |= world.has_kept_setting;
         seen.tables += world.tables;
     }
     assert_eq!(seen.kinds.len(), 6, "{seen:?}");
     let rare = [
         seen.has_adopted_host,
-        seen.has_omitted_cluster,
+        seen.has_other_candidate,
+        seen.has_mixed_kinds,
         seen.has_changed_kind,
         seen.has_standby,
         seen.has_awaited_cluster,
+        seen.has_failing_order,
+        seen.has_delay,
+        seen.has_kept_setting,
     ];
-    assert_eq!(rare, [true; 5], "{seen:?}");
+    assert_eq!(rare, [true; 9], "{seen:?}");
     for union in [["flat", "gateway"], ["gateway", "local"]] {
         assert!(
             seen.unions.contains(&union[..]),
@@ -102,7 +111,7 @@ fn generated_worlds_pass() {
 }
 
 /// Number of generated worlds.
-const WORLDS: u16 = 64;
+const WORLDS: u16 = 192;
 
 /// Returns the choices of a world. They are the same in every run.
 fn generated(number: u16) -> Vec<u8> {
@@ -246,9 +255,8 @@ fn world_checks_cover_every_kind_of_service() {
     for name in ["own-service-of-a-pod", "own-service-of-a-pod-comes-late"] {
         assert!(seen(name).has_adopted_host, "{name}");
     }
-    for name in ["headless-and-gateway", "pods-not-exported-and-gateway"] {
-        assert!(seen(name).has_omitted_cluster, "{name}");
-    }
+    let mixed = seen("headless-and-gateway");
+    assert!(mixed.has_mixed_kinds, "{mixed:?}");
     for name in [
         "gateway-to-flat-and-back",
         "headless-to-gateway-and-back",

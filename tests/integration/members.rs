@@ -4,6 +4,7 @@ mod bad_clusters;
 mod bad_kinds;
 mod clusters;
 mod conflicts;
+mod expected_clusters;
 mod failover_orders;
 mod gateways;
 mod local_members;
@@ -39,6 +40,14 @@ fn conflicts(server: &Server) -> Vec<(String, String)> {
         .collect();
     conflicts.sort();
     conflicts
+}
+
+/// Returns the problems of a kind in the table.
+fn problems_of_kind(server: &Server, kind: &str) -> Vec<Value> {
+    let report = server.api("/api/v1/table");
+    let problems = report["problems"].as_array().unwrap().iter();
+    let of_kind = problems.filter(|problem| problem["kind"] == kind);
+    of_kind.cloned().collect()
 }
 
 /// Returns expected conflicts, sorted.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use support::commands::{command, tool};
-use support::objects::mirror;
+use support::objects::{local, mirror, objects};
 use support::ports::free_port;
 use support::process::Process;
 use support::query::query;
@@ -19,7 +19,12 @@ use crate::serve;
 #[ignore = "needs BIND"]
 fn names_below_a_name_that_waits_are_resolved() {
     let west = mirror("prod", "db", "west").endpoint("db-0", &["10.96.1.2"]);
-    let server = serve(west, &["--expected-clusters=prod/db=east+west"]);
+    let own = local("prod", "db").without_selector();
+    let flags = [
+        "--expected-clusters=prod/db=east+west",
+        "--bootstrap-window=0s",
+    ];
+    let server = serve(objects().with(west).with(own), &flags);
     for mode in ["strict", "relaxed", "disabled"] {
         let folder = tempfile::tempdir().unwrap();
         let (bind, _process) = start(server.dns, mode, folder.path());

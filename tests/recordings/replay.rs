@@ -2,14 +2,11 @@
 //! clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use global_dns::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse};
-use global_dns::table::failover::{Delays, Timestamp};
+use global_dns::model::{Kind, KubeObject, Object, ObjectKey, Timestamp, Watch, parse};
 use global_dns::table::publish::Reader;
-use global_dns::table::state::{Transition, advance};
 use global_dns::table::store::{Objects, ServiceKeys};
-use global_dns::table::{Publisher, Rules, Store, Table, build};
+use global_dns::table::{Publisher, Rules, Store, Table, Timers, build};
 use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, Zone, ZoneKind, Zones, answer, read,
 };
@@ -117,12 +114,9 @@ pub struct Replay {
     pub objects: BTreeMap<(Kind, ObjectKey), Value>,
     pub store: Store,
     pub rules: Rules,
-    /// The delays of failovers. By default, those of the flags.
-    pub delays: Delays,
-    /// The changes of the answering step of each service with a failover order.
-    pub failovers: Vec<Transition>,
-    /// The services with a delay that has not ended.
-    wakes: BTreeMap<ServiceKey, Timestamp>,
+    /// The changes of the answering step of each service with a failover order: the time, the service, and both steps.
+    pub failovers: Vec<(u64, String)>,
+    timers: Timers,
     zones: Zones,
     publisher: Publisher,
     pub reader: Reader,
@@ -136,19 +130,19 @@ impl Replay {
 
     /// Starts a replay with other rules.
     pub fn with_rules(number: &str, rules: Rules) -> Self {
-        let recording = Recording::read(number);
+        Self::play(Recording::read(number), rules)
+    }
+
+    /// Starts a replay of a recording that a test has changed.
+    pub fn play(recording: Recording, rules: Rules) -> Self {
         let publisher = Publisher::default();
         let mut replay = Self {
             at: 0,
             objects: BTreeMap::new(),
             store: Store::default(),
             rules,
-            delays: Delays {
-                failover: Duration::from_secs(2),
-                failback: Duration::from_secs(30),
-            },
             failovers: Vec::new(),
-            wakes: BTreeMap::new(),
+            timers: Timers::default(),
             zones: zones(),
             reader: publisher.reader(),
             publisher,
@@ -211,37 +205,32 @@ impl Replay {
     }
 
     /// Publishes what changes before `until` because a delay ends.
-    fn end_delays(&mut self, until: Timestamp) {
-        let next = |wakes: &BTreeMap<ServiceKey, Timestamp>| wakes.values().min().copied();
-        while let Some(end) = next(&self.wakes).filter(|end| *end < until) {
-            let due = self.wakes.extract_if(.., |_, wake| *wake == end);
-            let due: ServiceKeys = due.map(|(service, _)| service).collect();
-            self.publish(end, &due);
+    pub fn end_delays(&mut self, until: Timestamp) {
+        while let Some(end) = self.timers.next_wake().filter(|end| *end < until) {
+            self.publish(end, &ServiceKeys::new());
         }
     }
 
     fn publish(&mut self, time: Timestamp, dirty: &ServiceKeys) {
+        self.timers.now = time;
+        let mut dirty = dirty.clone();
+        dirty.extend(self.timers.due());
         let now = self.reader.load();
         let empty = Table::default();
-        let built = build(
-            now.table.as_ref().unwrap_or(&empty),
-            &self.store,
-            dirty,
-            &self.rules,
-        );
-        let (store, rules) = (&mut self.store, &self.rules);
-        let advanced = advance(built, store, rules, time, self.delays);
-        self.failovers.extend(advanced.transitions);
-        for (service, wake) in advanced.wakes {
-            match wake {
-                Some(wake) => self.wakes.insert(service, wake),
-                None => self.wakes.remove(&service),
-            };
+        let last = now.table.as_ref().unwrap_or(&empty);
+        let mut built = build(last, &self.store, &dirty, &self.rules, &self.timers);
+        self.timers.apply(std::mem::take(&mut built.timers));
+        self.timers.is_started = true;
+        let steps = [last, &built.table].map(answering_steps);
+        for (service, from) in &steps[0] {
+            let to = steps[1].get(service).filter(|to| *to != from);
+            let change = to.map(|to| (time.0, format!("{service} {from} -> {to}")));
+            self.failovers.extend(change);
         }
-        self.publisher.publish(advanced.built, 1_790_000_000);
+        self.publisher.publish(built, 1_790_000_000);
     }
 
-    /// Answers a question `NAME TYPE`. Returns sorted RDATA, `NODATA` or `NXDOMAIN`.
+    /// Answers a question `NAME TYPE`. Returns sorted RDATA, `NODATA`, `NXDOMAIN` or `SERVFAIL`.
     pub fn ask(&self, question: &str) -> Vec<String> {
         let now = self.reader.load();
         ask(&self.zones, now.table.as_ref().unwrap(), question)
@@ -267,9 +256,20 @@ impl Replay {
             &self.store,
             &self.store.services(),
             &self.rules,
+            &self.timers,
         )
         .table
     }
+}
+
+/// Returns the step that answers for each service with a failover order.
+fn answering_steps(table: &Table) -> BTreeMap<String, String> {
+    let services = table.services();
+    let steps = services.filter_map(|service| {
+        let failover = service.failover.as_ref()?;
+        Some((service.key.service.to_string(), failover.answering_text()))
+    });
+    steps.collect()
 }
 
 fn key_of(object: &Value) -> ObjectKey {
@@ -336,6 +336,7 @@ fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {
         }
         Answer::NoData(_) => vec!["NODATA".to_owned()],
         Answer::NxDomain(_) => vec!["NXDOMAIN".to_owned()],
+        Answer::Failed(_) => vec!["SERVFAIL".to_owned()],
         other => panic!("{other:?}"),
     };
     records.sort();

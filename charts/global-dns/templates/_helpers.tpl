@@ -254,9 +254,16 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range $service, $order := $v.failover.services }}
 - --failover={{ $service }}={{ $order }}
 {{- end }}
+{{- with $v.failover.defaultMode }}
+- --failover-mode={{ . }}
+{{- end }}
+{{- range $service, $mode := $v.failover.modes }}
+- --failover-mode={{ $service }}={{ $mode }}
+{{- end }}
 {{- range $service, $clusters := $v.expectedClusters }}
 - --expected-clusters={{ $service }}={{ join "+" $clusters }}
 {{- end }}
+- --bootstrap-window={{ $v.bootstrapWindow }}
 {{- end }}
 
 {{/* Flags of `serve` only. */}}

@@ -20,6 +20,10 @@ fn objects(key: &str, value: &str) -> Vec<Value> {
 fn own(key: &str, value: &str) -> Value {
     let [mut service, _] = local("prod", "db", &[]);
     service["metadata"]["annotations"][key] = json!(value);
+    if key == "global-dns/failover" {
+        service["metadata"]["annotations"]["global-dns/failover-mode"] = json!("auto");
+    }
+    service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     service
 }
 
@@ -36,6 +40,10 @@ fn orders_of(table: &Table, links: &[Link], rules: &Rules) -> (Health, String) {
 
 fn green(sentence: &str) -> (Health, String) {
     (Health::Green, sentence.to_owned())
+}
+
+fn red(sentence: &str) -> (Health, String) {
+    (Health::Red, sentence.to_owned())
 }
 
 fn yellow(sentence: &str) -> (Health, String) {
@@ -96,7 +104,7 @@ fn service_that_does_not_answer_from_its_first_step_is_yellow() {
 }
 
 #[test]
-fn order_that_cannot_apply_is_yellow() {
+fn order_that_cannot_apply_is_reported() {
     let flat =
         |cluster: &str| flat_mirror("prod", "db", cluster, &format!("10.96.0.{}", cluster.len()));
     let order = own("global-dns/failover", "east:west");
@@ -110,7 +118,7 @@ fn order_that_cannot_apply_is_yellow() {
     let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
     assert_eq!(
         orders(&[federation.clone(), order]),
-        yellow(
+        red(
             "Failover order does not apply: prod/db: east:west: the service has one address for all its clusters"
         )
     );
@@ -124,7 +132,7 @@ fn order_that_cannot_apply_is_yellow() {
 }
 
 #[test]
-fn awaited_clusters_are_yellow() {
+fn awaited_clusters_are_red() {
     let check = |clusters: &str| {
         let table = table(&objects("global-dns/expected-clusters", clusters));
         let findings =
@@ -137,6 +145,31 @@ fn awaited_clusters_are_yellow() {
     );
     assert_eq!(
         check("east+north+south"),
-        yellow("Name waits for expected clusters: prod/db: not answered; waits for north, south")
+        red(
+            "Name waits for expected clusters: prod/db: not answered; waits for north, south until 1970-01-01T01:00:01Z"
+        )
+    );
+}
+
+/// A person has to say who decides, above all for a database behind a cluster IP.
+#[test]
+fn order_without_a_mode_is_yellow() {
+    let mut objects = objects("global-dns/failover", "east:west");
+    let annotations = objects[0]["metadata"]["annotations"].as_object_mut();
+    annotations.unwrap().remove("global-dns/failover-mode");
+    let sentence =
+        "Failover mode is inferred: prod/db: east:west: hold, because the service has pods";
+    assert_eq!(orders(&objects), yellow(sentence));
+    // With one step, there is nothing to decide.
+    objects[0]["metadata"]["annotations"]["global-dns/failover"] = json!("east");
+    assert_eq!(orders(&objects).0, Health::Green);
+}
+
+#[test]
+fn order_without_endpoints_is_red() {
+    let sentence = "Failover step has no endpoint: prod/db: step 1 of local, local";
+    assert_eq!(
+        orders(&objects("global-dns/failover", "local")),
+        red(sentence)
     );
 }

@@ -1,3 +1,4 @@
+use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
@@ -177,6 +178,7 @@ fn explanation_has_the_result_of_the_answer() {
                 | Answer::Text(_)
                 | Answer::Pointers(..)
                 | Answer::NotReady
+                | Answer::Failed(_)
                 | Answer::Expired) => panic!("{other:?}"),
             };
             assert_eq!(report.result, result, "{name}");
@@ -192,6 +194,8 @@ fn missing_name_has_notes_about_what_is_missing() {
     let not_ready = "pod-not-ready prod/db: in this cluster: db-0";
     let not_exported =
         "not-exported prod/db: cluster 'hub' is a member here only: its Service is not exported";
+    let by_mirror = "member-by-mirror prod/db: cluster 'hub'; prevent it: kubectl label service db --namespace prod \
+                     mirror.linkerd.io/exported=true";
     let cases: &[(&str, &[&str])] = &[
         (
             "nope.prod.global",
@@ -209,6 +213,7 @@ fn missing_name_has_notes_about_what_is_missing() {
             "west.db.prod.global",
             &[
                 not_exported,
+                by_mirror,
                 not_ready,
                 EMPTY_WEST,
                 "prod/db has endpoints in: east",
@@ -219,6 +224,7 @@ fn missing_name_has_notes_about_what_is_missing() {
             "db-7.east.db.prod.global",
             &[
                 not_exported,
+                by_mirror,
                 not_ready,
                 EMPTY_WEST,
                 "endpoints of prod/db in 'east': db-0, db-1",
@@ -229,6 +235,7 @@ fn missing_name_has_notes_about_what_is_missing() {
             "_http._tcp.db.prod.global",
             &[
                 not_exported,
+                by_mirror,
                 not_ready,
                 EMPTY_WEST,
                 "named ports of prod/db: _dns-tcp._tcp, _dns._udp, _sql._tcp",
@@ -545,7 +552,7 @@ fn identity_conflict_is_at_the_current_name_of_the_mirror() {
     let key = crate::model::ObjectKey::new("prod", "db-0-east");
     let (_, moved) = crate::testing::parsed(watch, &moved);
     let dirty = store.apply(watch, key, moved);
-    let second = crate::table::build(&first, &store, &dirty, &rules).table;
+    let second = crate::table::build(&first, &store, &dirty, &rules, &Timers::default()).table;
     let explained = explained_by(&SERVER, &second, "db-7.east.db.prod.global");
     let kinds: Vec<&str> = explained.conflicts.iter().map(|c| c.kind.name()).collect();
     assert_eq!(kinds, ["identity"]);

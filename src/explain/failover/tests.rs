@@ -15,6 +15,8 @@ const SERVER: Context<'_> = Context {
 fn own(key: &str, value: &str) -> Value {
     let [mut service, _] = local("prod", "db", &[]);
     service["metadata"]["annotations"][key] = json!(value);
+    service["metadata"]["annotations"]["global-dns/failover-mode"] = json!("auto");
+    service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     service
 }
 
@@ -43,8 +45,9 @@ fn order_is_explained_with_the_step_that_answers() {
     assert_eq!(
         notes_of(&table(&objects)),
         [
-            "failover order north:east:west (annotation global-dns/failover of the Service of this cluster): answering step 3 of \
-             3, west; north has had no endpoint; east has been down"
+            "failover order north:east:west (annotation global-dns/failover of the Service of this cluster), mode auto: \
+             answering step 3 of 3, west; north has had no endpoint since 1970-01-01T00:00:00Z; east has been down since \
+             1970-01-01T00:00:00Z"
         ]
     );
     let offline = Context {
@@ -53,7 +56,7 @@ fn order_is_explained_with_the_step_that_answers() {
     };
     let table = table(&objects);
     let notes = failover_notes(table.service("prod", "db").unwrap(), &offline);
-    assert!(notes[0].ends_with("; only a running server knows which step answered before"));
+    assert!(notes[0].ends_with("; a running server may still be in a delay of this order"));
 }
 
 /// An order of this service that does not apply is a problem; one for all services is not meant for this one.
@@ -73,6 +76,7 @@ fn order_that_does_not_apply_is_explained() {
     );
     let rules = Rules {
         failover: Some("east:west".parse().unwrap()),
+        failover_mode: Some(FailoverMode::Auto),
         ..rules()
     };
     let of_all = table_by(&rules, &[federation]);
@@ -80,7 +84,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         notes_of(&of_all),
         [
-            "the failover order east:west (--failover for all services that are not headless) does not apply: the service has one \
+            "the failover order east:west (--failover for all services without pods) does not apply: the service has one \
           address for all its clusters"
         ]
     );
@@ -106,7 +110,7 @@ fn awaited_clusters_and_ignored_annotations_are_problems() {
         problems,
         [
             "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east",
-            "Name waits for expected clusters: prod/db: not answered; waits for north, south"
+            "Name waits for expected clusters: prod/db: not answered; waits for north, south until 1970-01-01T01:00:01Z"
         ]
     );
 }

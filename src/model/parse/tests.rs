@@ -32,7 +32,7 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
 fn reason(object: &Object) -> Option<ProblemKind> {
     match object {
         Object::Skipped(skip) => Some(skip.kind),
-        Object::Item(_) | Object::Slice(_) => None,
+        Object::Item(_) | Object::Slice(_) | Object::Plain(_) => None,
     }
 }
 
@@ -200,7 +200,10 @@ fn undecodable_headless_service_is_selected_and_skipped() {
     let (watch, object) = service("None").unwrap();
     assert_eq!(watch, Watch::Services);
     assert_eq!(reason(&object), Some(ProblemKind::Undecodable));
-    assert_eq!(service("10.96.0.7"), None);
+    assert_eq!(
+        service("10.96.0.7"),
+        Some((Watch::Services, Object::Plain(None)))
+    );
 }
 
 /// Parses a mirror `web-east` with further labels and annotations.
@@ -224,7 +227,7 @@ fn kind_of_a_mirror_comes_from_its_cluster_ip_and_labels() {
         let mirror = item(object);
         assert_eq!(mirror.service.to_string(), "prod/web");
         assert_eq!(mirror.link().unwrap().as_str(), "east");
-        if !mirror.is_headless() {
+        if mirror.kind != ItemKind::HeadlessMirror {
             assert_eq!(mirror.addresses[0].to_string(), ip);
             assert_eq!(mirror.ports.iter().map(|port| port.number).max(), Some(80));
         }
@@ -310,7 +313,7 @@ fn service_of_the_mcs_api_is_no_mirror() {
         testing::exported("prod", "web", "10.96.0.1"),
         testing::local("prod", "db", &[])[0].clone(),
     ] {
-        object["metadata"]["labels"][key::POLICY] = json!("true");
+        object["metadata"]["annotations"][key::TTL] = json!("9");
         let json = derived(object).to_string();
         assert_eq!(
             select_and_parse(Kind::Service, &KubeObject::read(&json)),
@@ -371,7 +374,7 @@ fn federated_service_lists_its_members() {
         };
         let ClusterSet { names, has_own } = *clusters;
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let invalid = federated.settings.unwrap_or_default().invalid;
+        let invalid = federated.settings.unwrap_or_default().unreadable;
         Ok((names.join(","), has_own, invalid))
     };
     let remote = |list: &str| json!({key::REMOTE_DISCOVERY: list});
@@ -387,7 +390,11 @@ fn federated_service_lists_its_members() {
     );
     for name in ["web.bank", "", "Web"] {
         let local = federated("web-federated", json!({key::LOCAL_DISCOVERY: name})).unwrap();
-        let invalid = vec![format!("{}={name} is invalid", key::LOCAL_DISCOVERY).into()];
+        let detail = format!(
+            "{}={name}: it is not the name of a Service",
+            key::LOCAL_DISCOVERY
+        );
+        let invalid = vec![detail.into()];
         assert_eq!(local, (String::new(), false, invalid));
     }
     // A service of another namespace is not a member.
@@ -396,7 +403,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         foreign.2,
         [format!(
-            "{}=web.bank@east is invalid",
+            "{}=web.bank@east: it is not SERVICE@CLUSTER",
             key::REMOTE_DISCOVERY
         )]
     );
@@ -405,7 +412,7 @@ fn federated_service_lists_its_members() {
     assert_eq!(
         twice.2,
         [format!(
-            "{} with cluster 'east' twice is invalid",
+            "{}: it names cluster 'east' twice",
             key::REMOTE_DISCOVERY
         )]
     );
@@ -448,18 +455,19 @@ fn exported_service_with_a_cluster_ip_is_local() {
     let (watch, object) = service("true", "10.96.0.1");
     let own = item(object);
     assert_eq!(watch, Watch::Services);
+    let form = |item: &Item| (item.own().unwrap().form, item.own().unwrap().export);
     assert_eq!(
-        (own.is_headless(), own.export()),
-        (false, Some(Export::Gateway))
+        form(&own),
+        (crate::model::OwnForm::ClusterIp, Export::Gateway)
     );
     assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
     let (watch, object) = service("remote-discovery", "None");
     let own = item(object);
     assert_eq!(watch, Watch::Services);
-    assert_eq!(
-        (own.is_headless(), own.export()),
-        (true, Some(Export::RemoteDiscovery))
-    );
+    let headless = crate::model::OwnForm::Headless {
+        has_selector: false,
+    };
+    assert_eq!(form(&own), (headless, Export::RemoteDiscovery));
     assert_eq!(own.ports.iter().count(), 0);
     // A Service of type ExternalName has no cluster IP.
     assert_eq!(
@@ -483,8 +491,11 @@ fn invalid_annotation_of_this_server_is_reported() {
     assert_eq!(settings_of("10", "include"), good);
     let bad = settings_of("soon", &"x".repeat(200_000));
     assert_eq!((bad.ttl, bad.gateway_down), (None, None));
-    assert_eq!(bad.invalid[0], "global-dns/ttl=soon is invalid");
-    assert!(bad.invalid[1].len() < 80);
+    assert_eq!(
+        *bad.unreadable[0],
+        *"global-dns/ttl=soon: it is not a number of seconds"
+    );
+    assert!(bad.unreadable[1].len() < 120);
 }
 
 #[test]
@@ -569,7 +580,7 @@ fn object_belongs_to_the_watch_that_selects_it() {
     });
     assert_eq!(select(Kind::Service, mirror), Some((Watch::Services, None)));
     let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
-    assert_eq!(select(Kind::Service, plain), None);
+    assert_eq!(select(Kind::Service, plain), Some((Watch::Services, None)));
     // Selectors cannot be evaluated on an object without a name, but it is skipped and reported.
     let undecodable = Some(ProblemKind::Undecodable);
     for (kind, watch) in [

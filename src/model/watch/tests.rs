@@ -34,7 +34,6 @@ fn watches_have_the_expected_selectors() {
 fn no_object_is_selected_by_two_watches() {
     let switches = [
         key::EXPORTED,
-        key::POLICY,
         key::MIRRORED_SERVICE,
         key::HEADLESS_MIRROR,
         key::HEADLESS,
@@ -72,19 +71,16 @@ fn no_object_is_selected_by_two_watches() {
     }
 }
 
-/// The API server sends all Services. Most of them do not matter.
 #[test]
-fn services_that_matter_are_selected() {
+fn services_of_this_cluster_and_mirrors_are_selected() {
     let headless = json!({"clusterIP": "None"});
     let assigned = json!({"clusterIP": "10.96.0.1"});
     for (labels, spec, is_selected) in [
         (json!({}), &headless, true),
-        (json!({}), &assigned, false),
-        (json!({"app": "web"}), &assigned, false),
+        (json!({}), &assigned, true),
+        (json!({"app": "web"}), &assigned, true),
         (json!({key::EXPORTED: "true"}), &assigned, true),
         (json!({key::EXPORTED: ""}), &assigned, true),
-        (json!({key::POLICY: "true"}), &assigned, true),
-        (json!({key::POLICY: "false"}), &assigned, false),
         (json!({key::MIRRORED_SERVICE: "true"}), &headless, true),
         (json!({key::MIRRORED_SERVICE: "true"}), &assigned, true),
         (
@@ -101,11 +97,6 @@ fn services_that_matter_are_selected() {
         (json!({key::MCS_SERVICE: "db"}), &headless, false),
         (
             json!({key::MCS_SERVICE: "db", key::EXPORTED: "true"}),
-            &assigned,
-            false,
-        ),
-        (
-            json!({key::MCS_SERVICE: "db", key::POLICY: "true"}),
             &assigned,
             false,
         ),

@@ -332,10 +332,7 @@ fn opt(edns: &ReplyEdns<'_>) -> Edns {
             option::KEEPALIVE,
             edns.keepalive.map(|tenths| tenths.to_be_bytes().to_vec()),
         ),
-        (
-            option::ERROR,
-            edns.error.map(|error| error.code().to_be_bytes().to_vec()),
-        ),
+        (option::ERROR, edns.error.map(|error| error.data())),
     ];
     for (code, value) in options {
         let value = value.map(|value| EdnsOption::Unknown(code, value));

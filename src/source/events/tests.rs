@@ -118,6 +118,7 @@ fn table_and_its_events_become_visible_together() {
         table: crate::table::Table::default(),
         is_changed: true,
         services: crate::table::store::ServiceKeys::new(),
+        timers: Vec::new(),
     };
     let is_hidden = || events.0.ring.is_locked();
     let check = |now: Arc<Published>, count: usize| {

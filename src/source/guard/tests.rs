@@ -39,7 +39,6 @@ impl TestLoop {
             shrink_guard,
             snapshot: None,
             max_stale: None,
-            delays: Default::default(),
         };
         let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
         Self {

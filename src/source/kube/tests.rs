@@ -357,33 +357,23 @@ fn service(name: &str, labels: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn most_services_of_a_list_are_dropped() {
-    for streaming in [Streaming::Off, Streaming::On] {
-        let server = ScriptedServer::new(streaming);
-        let names = (0..20_000).map(|number| format!("web-{number}"));
-        let mut items: Vec<Value> = names.map(|name| service(&name, json!({}))).collect();
-        items.push(mirror("prod", "db", "east"));
-        server.set_items(SERVICES, items);
-        let mut replica = Replica::start_ready(&server, NEVER).await;
-        assert_eq!(replica.received_names(), ["db-east"]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn service_that_no_longer_matters_is_deleted() {
+async fn service_of_the_mcs_api_is_dropped() {
     let server = ScriptedServer::new(Streaming::Off);
     let mut replica = Replica::start_ready(&server, NEVER).await;
     let mut names = BTreeMap::new();
     let mut version = VERSION;
     for (labels, is_kept) in [
         (json!({"mirror.linkerd.io/exported": "true"}), true),
-        (json!({}), false),
-        (json!({"global-dns/policy": "true"}), true),
-        (json!({"mirror.linkerd.io/mirrored-service": "true"}), true),
+        (
+            json!({"multicluster.kubernetes.io/service-name": "web"}),
+            false,
+        ),
+        (json!({}), true),
         (
             json!({"mirror.linkerd.io/mirrored-service": "false"}),
             false,
         ),
+        (json!({"mirror.linkerd.io/mirrored-service": "true"}), true),
     ] {
         version += 1;
         server.send_event(
@@ -561,7 +551,7 @@ async fn streamed_list_includes_events_before_its_end() {
     let start = Instant::now();
     server.set_items(SERVICES, vec![named("db-0"), named("db-1"), named("db-2")]);
     let mut unlabelled = named("db-1");
-    unlabelled["metadata"]["labels"] = json!({});
+    unlabelled["metadata"]["labels"] = json!({"multicluster.kubernetes.io/service-name": "db"});
     server.set_list_events(vec![
         json!({"type": "DELETED", "object": named("db-0")}),
         json!({"type": "MODIFIED", "object": unlabelled}),

@@ -1,3 +1,4 @@
+use crate::table::Timers;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -56,7 +57,13 @@ fn snapshot_restores_the_written_inputs() {
         assert_eq!(restored.store.objects(watch), store.objects(watch));
     }
     let build = |store: &Store| {
-        let built = crate::table::build(&Table::default(), store, &store.services(), &rules());
+        let built = crate::table::build(
+            &Table::default(),
+            store,
+            &store.services(),
+            &rules(),
+            &Timers::default(),
+        );
         built.table
     };
     assert_eq!(build(&restored.store), table(&objects()));
@@ -198,7 +205,6 @@ fn start_loop(snapshots: Snapshots) -> TestLoop {
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
         max_stale: None,
-        delays: Default::default(),
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
     TestLoop {

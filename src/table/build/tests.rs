@@ -1,3 +1,4 @@
+use crate::table::Timers;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -8,8 +9,8 @@ use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, Problem, Prob
 use crate::table::store::Objects;
 use crate::table::{Endpoint, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
-    backends, endpoint, exported, gateway, listing, local, mirror, parsed, rules, service_mirror,
-    store, table, table_by,
+    backends, endpoint, gateway, listing, local, mirror, parsed, rules, service_mirror, store,
+    table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -297,11 +298,18 @@ fn only_exported_local_member_stays_without_mirrors() {
             service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
         }
         let mut store = store(&[shop(), vec![service, slice]].concat());
-        let mut table = build(&Table::default(), &store, &store.services(), &rules()).table;
+        let mut table = build(
+            &Table::default(),
+            &store,
+            &store.services(),
+            &rules(),
+            &Timers::default(),
+        )
+        .table;
         // The first and the last deletion is that of a headless mirror.
         for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
             let dirty = store.delete(Watch::Services, ObjectKey::new("prod", name));
-            table = build(&table, &store, &dirty, &rules()).table;
+            table = build(&table, &store, &dirty, &rules(), &Timers::default()).table;
             let service = table.service("prod", "db");
             let hub = service.map_or(0, |service| service.in_cluster("hub").len());
             assert!(hub == 1 || (name == "db-west" && hub == expected), "{name}");
@@ -315,37 +323,47 @@ fn only_exported_local_member_stays_without_mirrors() {
     }
 }
 
+/// The Service of this cluster decides. A mirror may lower the TTL, because a mirrored address may be given to another Service.
 #[test]
-fn different_and_invalid_annotations_are_reported() {
+fn mirrors_may_only_lower_the_ttl() {
     let with_ttl =
         |ttl: &str, cluster: &str| annotated(mirror("prod", "db", cluster), "global-dns/ttl", ttl);
-    let settled = |east: &str, west: &str| {
+    let settled = |own: Option<&str>, east: &str, west: &str| {
         let mut objects = shop();
         objects[0] = with_ttl(east, "east");
         objects[2] = with_ttl(west, "west");
+        let [service, _] = local("prod", "db", &[]);
+        objects.extend(own.map(|ttl| annotated(service, "global-dns/ttl", ttl)));
         let table = table(&objects);
-        (table.service("prod", "db").unwrap().ttl, conflicts(&table))
+        let service = table.service("prod", "db").unwrap();
+        let invalid = |one: &&Problem| {
+            matches!(
+                one.kind,
+                ProblemKind::Annotation | ProblemKind::UnreadableSetting
+            )
+        };
+        let problems = service.problems.iter().filter(invalid);
+        let problems: Vec<String> = problems.map(|one| one.to_string()).collect();
+        (service.ttl, problems)
     };
-    assert_eq!(settled("10", "10"), (10, Vec::new()));
-    let detail = "annotations set different TTLs {10, 20}; the smallest is used";
+    let none = Vec::new;
+    assert_eq!(settled(None, "10", "10"), (5, none()));
+    assert_eq!(settled(None, "3", "10"), (3, none()));
+    assert_eq!(settled(Some("20"), "10", "30"), (10, none()));
+    assert_eq!(settled(Some("20"), "30", "30"), (20, none()));
+    let limits = "Annotation is not valid: prod/db: TTL 300 is not between 1 and 30; the nearest allowed value counts";
     assert_eq!(
-        settled("20", "10"),
-        (10, conflict("annotation", "prod/db", detail))
+        settled(Some("300"), "30", "30"),
+        (30, vec![limits.to_owned()])
     );
-    let detail = "TTL 300 is not between 1 and 30; the nearest allowed value is used";
-    assert_eq!(
-        settled("300", "300"),
-        (30, conflict("annotation", "prod/db", detail))
-    );
-    let detail = "annotation global-dns/ttl=soon is invalid";
-    assert_eq!(
-        settled("soon", "7"),
-        (7, conflict("annotation", "prod/db", detail))
-    );
+    let copied = "Annotation is not valid: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
+    let own = "Setting of a service cannot be read: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 
 #[test]
-fn service_that_is_headless_in_one_cluster_only_is_reported() {
+fn name_with_endpoints_of_several_kinds_is_noted() {
     let mut objects = shop();
     objects.push(with(
         mirror("prod", "db", "north"),
@@ -355,10 +373,10 @@ fn service_that_is_headless_in_one_cluster_only_is_reported() {
     let expected = conflict(
         "kind",
         "prod/db",
-        "headless in east, west, but of another kind in north: omitted from the name of the service",
+        "a cluster IP in north; pods in east, west",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
-    // Without a headless mirror, there is no conflict.
+    // Without a headless mirror, there is one kind.
     assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
 }
 
@@ -481,7 +499,14 @@ fn local_member_that_is_not_exported_is_reported() {
 fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
     let mut store = store(&shop());
     let rules = rules();
-    let first = build(&Table::default(), &store, &store.services(), &rules).table;
+    let first = build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        &rules,
+        &Timers::default(),
+    )
+    .table;
     let moved = annotated(
         with(
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -499,7 +524,7 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
     let watch = Watch::Services;
     let (key, moved) = parsed(watch, &moved);
     let dirty = store.apply(watch, key.clone(), moved);
-    let second = build(&first, &store, &dirty, &rules).table;
+    let second = build(&first, &store, &dirty, &rules, &Timers::default()).table;
     let service = second.service("prod", "db").unwrap();
     let names: Vec<String> = service
         .endpoints
@@ -515,7 +540,7 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
     );
     let dirty = store.delete(watch, key);
     assert_eq!(
-        conflicts(&build(&second, &store, &dirty, &rules).table),
+        conflicts(&build(&second, &store, &dirty, &rules, &Timers::default()).table),
         Vec::new()
     );
 }
@@ -593,7 +618,14 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
     let rules = rules();
     let mut store = store(&objects);
     let down = |store: &Store| -> Vec<String> {
-        let table = build(&Table::default(), store, &store.services(), &rules).table;
+        let table = build(
+            &Table::default(),
+            store,
+            &store.services(),
+            &rules,
+            &Timers::default(),
+        )
+        .table;
         let service = table.service("prod", "db").unwrap();
         let down = service.endpoints.iter().filter(|endpoint| !endpoint.alive);
         let objects = down.flat_map(|endpoint| &endpoint.objects);
@@ -699,10 +731,17 @@ fn change_of_one_endpoint_keeps_the_others() {
     };
     objects.extend((0..5_000).map(|number| host(number, 1)));
     let mut store = store(&objects);
-    let before = build(&Table::default(), &store, &store.services(), &rules()).table;
+    let before = build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        &rules(),
+        &Timers::default(),
+    )
+    .table;
     let (key, object) = parsed(Watch::Services, &host(17, 2));
     let dirty = store.apply(Watch::Services, key, object);
-    let after = build(&before, &store, &dirty, &rules());
+    let after = build(&before, &store, &dirty, &rules(), &Timers::default());
     assert!(after.is_changed);
     let ips = |table: &Table| -> BTreeSet<IpAddr> {
         let service = table.service("prod", "db").unwrap();
@@ -729,12 +768,19 @@ fn unchanged_services_are_shared_with_the_previous_table() {
         .flat_map(|number| service(number, "10.96.0.1"))
         .collect();
     let mut store = store(&objects);
-    let before = build(&Table::default(), &store, &store.services(), &rules()).table;
+    let before = build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        &rules(),
+        &Timers::default(),
+    )
+    .table;
     assert_eq!(before.services().count(), 20_000);
     let (key, object) = parsed(Watch::Services, &service(17, "10.96.0.2")[1]);
     let dirty = store.apply(Watch::Services, key, object);
     assert_eq!(dirty.len(), 1);
-    let after = build(&before, &store, &dirty, &rules()).table;
+    let after = build(&before, &store, &dirty, &rules(), &Timers::default()).table;
     let others = before.services().filter(|service| {
         let now = after.service("prod", service.key.service.as_str()).unwrap();
         std::ptr::eq(*service, now)
@@ -758,7 +804,14 @@ fn host_with_a_service_of_its_own_follows_that_service() {
         endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]),
     ]);
     let rules = rules();
-    let mut table = build(&Table::default(), &store, &store.services(), &rules).table;
+    let mut table = build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        &rules,
+        &Timers::default(),
+    )
+    .table;
     let mut states = Vec::new();
     let slice = |ready| backends("prod", "db-0-west", true, ready);
     let of_another_service = annotated(
@@ -786,8 +839,15 @@ fn host_with_a_service_of_its_own_follows_that_service() {
         } else {
             store.delete(watch, key)
         };
-        table = build(&table, &store, &dirty, &rules).table;
-        let full = build(&Table::default(), &store, &store.services(), &rules).table;
+        table = build(&table, &store, &dirty, &rules, &Timers::default()).table;
+        let full = build(
+            &Table::default(),
+            &store,
+            &store.services(),
+            &rules,
+            &Timers::default(),
+        )
+        .table;
         assert_eq!(table.service("prod", "db"), full.service("prod", "db"));
         let service = table.service("prod", "db").unwrap();
         let alive = service.endpoints.iter().filter(|endpoint| endpoint.alive);
@@ -811,26 +871,6 @@ fn host_with_a_service_of_its_own_follows_that_service() {
 }
 
 #[test]
-fn annotation_of_a_local_service_counts_only_if_it_is_a_member() {
-    let own = annotated(exported("prod", "web", "10.96.0.3"), "global-dns/ttl", "20");
-    let objects = [service_mirror("prod", "web", "east", "10.96.0.1"), own];
-    let ttl = |local_members| {
-        let rules = Rules {
-            local_members,
-            ..rules()
-        };
-        table_by(&rules, &objects)
-            .service("prod", "web")
-            .unwrap()
-            .ttl
-    };
-    assert_eq!(
-        [ttl(LocalMembers::Matching), ttl(LocalMembers::Off)],
-        [20, 5]
-    );
-}
-
-#[test]
 fn annotation_of_an_excluded_cluster_does_not_count() {
     let mirror = |cluster: &str, ip: &str, ttl: &str| {
         annotated(
@@ -840,8 +880,8 @@ fn annotation_of_an_excluded_cluster_does_not_count() {
         )
     };
     let objects = [
-        mirror("east", "10.96.0.1", "20"),
-        mirror("west", "10.96.0.2", "10"),
+        mirror("east", "10.96.0.1", "4"),
+        mirror("west", "10.96.0.2", "3"),
     ];
     let rules = Rules {
         excluded_clusters: ["west".parse().unwrap()].into(),
@@ -853,7 +893,7 @@ fn annotation_of_an_excluded_cluster_does_not_count() {
             .unwrap()
             .ttl
     };
-    assert_eq!([ttl(&rules), ttl(&crate::testing::rules())], [20, 10]);
+    assert_eq!([ttl(&rules), ttl(&crate::testing::rules())], [4, 3]);
 }
 
 #[test]

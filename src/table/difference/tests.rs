@@ -1,3 +1,4 @@
+use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
@@ -24,8 +25,8 @@ fn changes_of_inputs(
     let dirty: ServiceKeys = last.services().union(&next.services()).cloned().collect();
     let dirty = select(dirty);
     let empty = Table::default();
-    let last = build(&empty, last, &last.services(), &rules).table;
-    let built = build(&last, next, &dirty, &rules);
+    let last = build(&empty, last, &last.services(), &rules, &Timers::default()).table;
+    let built = build(&last, next, &dirty, &rules, &Timers::default());
     Difference::between(
         Some(&last),
         &built.table,
@@ -417,9 +418,16 @@ fn measure_large_differences() {
         let both = [&east[..], &objects("west", services, hosts)].concat();
         let (last, next) = (store(&east), store(&both));
         let (dirty, rules) = (next.services(), rules());
-        let last = build(&Table::default(), &last, &last.services(), &rules).table;
+        let last = build(
+            &Table::default(),
+            &last,
+            &last.services(),
+            &rules,
+            &Timers::default(),
+        )
+        .table;
         let started = std::time::Instant::now();
-        let next = build(&last, &next, &dirty, &rules).table;
+        let next = build(&last, &next, &dirty, &rules, &Timers::default()).table;
         let built = started.elapsed();
         let started = std::time::Instant::now();
         let difference = Difference::between(Some(&last), &next, &dirty, &rules.cluster_name);

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use super::StepHealth::{Alive, Dead, Empty};
 use super::*;
 
@@ -13,15 +11,34 @@ fn order() -> FailoverOrder {
     "east:west:north".parse().unwrap()
 }
 
-/// Plays health values at times in milliseconds, and returns the step that answers after each.
-fn play(start: &[StepHealth], events: &[(u64, &[StepHealth])]) -> Vec<usize> {
-    let mut state = FailoverState::new(order(), start, Timestamp(0));
-    let mut answering = vec![state.answering];
+/// The timers of a server that starts with this health.
+fn started(health: &[StepHealth]) -> FailoverTimers {
+    FailoverTimers::at_once(order(), health, Timestamp(0))
+        .next(health, true, Timestamp(0), DELAYS)
+        .0
+}
+
+/// Plays health values at times in milliseconds, and returns the step that answers after each. Delays that end between two
+/// events are played, too.
+fn play_from(mut timers: FailoverTimers, events: &[(u64, &[StepHealth])]) -> Vec<usize> {
+    let mut answering = vec![timers.answering];
+    let mut wake: Option<Timestamp> = None;
     for (time, health) in events {
-        state = state.next(&order(), health, Timestamp(*time), DELAYS).0;
-        answering.push(state.answering);
+        while let Some(end) = wake.filter(|end| end.0 < *time) {
+            let last: Vec<StepHealth> = timers.steps.iter().map(|step| step.health).collect();
+            (timers, wake) = timers.next(&last, true, end, DELAYS);
+        }
+        (timers, wake) = timers.next(health, true, Timestamp(*time), DELAYS);
+        // Without another event, nothing changes at the same time.
+        let again = timers.next(health, true, Timestamp(*time), DELAYS).0;
+        assert_eq!(again, timers, "{time}: {health:?}");
+        answering.push(timers.answering);
     }
     answering
+}
+
+fn play(start: &[StepHealth], events: &[(u64, &[StepHealth])]) -> Vec<usize> {
+    play_from(started(start), events)
 }
 
 #[test]
@@ -34,8 +51,7 @@ fn first_step_that_is_alive_answers_at_the_start() {
         (&[Empty, Dead], 1),
         (&[Empty, Empty], 0),
     ] {
-        let state = FailoverState::new(order(), health, Timestamp(7));
-        assert_eq!(state.answering, step, "{health:?}");
+        assert_eq!(started(health).answering, step, "{health:?}");
     }
 }
 
@@ -53,35 +69,77 @@ fn step_is_left_after_the_failover_delay_and_preferred_after_the_failback_delay(
     assert_eq!(play(up, &events), [0, 0, 0, 1, 1, 1, 0]);
     // A short outage changes nothing.
     assert_eq!(play(up, &[(1_000, down), (2_500, up), (9_000, up)]), [0; 4]);
-    // If an earlier step dies before the end of its delay, the delay begins again.
-    let events = [
+}
+
+/// An interruption that is shorter than the failover delay does not count, a longer one does.
+#[test]
+fn only_long_interruptions_begin_the_failback_delay_again() {
+    let (up, down) = (&[Alive, Alive][..], &[Dead, Alive][..]);
+    let short = [
         (0, down),
         (2_000, down),
         (3_000, up),
         (20_000, down),
-        (21_000, up),
-        (40_000, up),
-        (51_000, up),
+        (21_999, up),
+        (32_999, up),
+        (33_000, up),
     ];
-    assert_eq!(play(up, &events), [0, 0, 1, 1, 1, 1, 1, 0]);
+    assert_eq!(play(up, &short), [0, 0, 1, 1, 1, 1, 1, 0]);
+    let long = [
+        (0, down),
+        (2_000, down),
+        (3_000, up),
+        (20_000, down),
+        (22_000, down),
+        (23_000, up),
+        (33_000, up),
+        (52_999, up),
+        (53_000, up),
+    ];
+    assert_eq!(play(up, &long), [0, 0, 1, 1, 1, 1, 1, 1, 1, 0]);
 }
 
 #[test]
-fn step_without_endpoints_is_left_at_once() {
+fn step_without_endpoints_is_skipped_at_once_and_back_at_once() {
     assert_eq!(play(&[Alive, Alive], &[(1, &[Empty, Alive])]), [0, 1]);
     assert_eq!(play(&[Alive, Dead], &[(1, &[Empty, Dead])]), [0, 1]);
     assert_eq!(play(&[Alive, Empty], &[(1, &[Empty, Empty])]), [0, 0]);
+    // Within the failover delay, it is back at once, also if its slice follows its mirror.
+    let gap = [
+        (1_000, &[Empty, Alive][..]),
+        (1_070, &[Dead, Alive]),
+        (1_100, &[Alive, Alive]),
+    ];
+    assert_eq!(play(&[Alive, Alive], &gap), [0, 1, 1, 0]);
+    // After it, it was left.
+    let outage = [
+        (1_000, &[Empty, Alive][..]),
+        (3_000, &[Alive, Alive]),
+        (32_999, &[Alive, Alive]),
+        (33_000, &[Alive, Alive]),
+    ];
+    assert_eq!(play(&[Alive, Alive], &outage), [0, 1, 1, 1, 0]);
 }
 
 #[test]
-fn last_step_keeps_answering_if_no_step_is_alive() {
+fn earlier_step_that_recovers_answers_at_once_if_what_answers_is_not_alive() {
+    let events = [
+        (0, &[Dead, Alive][..]),
+        (2_000, &[Dead, Alive]),
+        (5_000, &[Alive, Alive]),
+        (6_000, &[Alive, Dead]),
+    ];
+    assert_eq!(play(&[Alive, Alive], &events), [0, 0, 1, 1, 0]);
+}
+
+#[test]
+fn first_step_with_endpoints_answers_if_no_step_is_alive() {
     let dead = &[Dead, Dead, Dead][..];
     let second = &[Dead, Alive, Dead][..];
-    assert_eq!(
-        play(second, &[(0, dead), (9_000, dead), (99_000, dead)]),
-        [1; 4]
-    );
-    // The first step that recovers answers, although another one answered last.
+    // So replicas with different pasts agree after the failover delay.
+    let events = [(0, dead), (1_999, dead), (2_000, dead), (99_000, dead)];
+    assert_eq!(play(second, &events), [1, 1, 1, 0, 0]);
+    assert_eq!(play(dead, &[(99_000, dead)]), [0, 0]);
     assert_eq!(
         play(second, &[(0, dead), (9_000, &[Dead, Dead, Alive])]),
         [1, 1, 2]
@@ -92,163 +150,165 @@ fn last_step_keeps_answering_if_no_step_is_alive() {
     );
 }
 
+/// The objects of a new service arrive one after the other, and a mirror before its slice.
 #[test]
-fn changed_order_takes_effect_at_once() {
-    let state = FailoverState::new(order(), &[Dead, Alive], Timestamp(0));
-    assert_eq!(state.answering, 1);
-    let other = "west:east".parse().unwrap();
-    let (next, _) = state.next(&other, &[Alive, Alive], Timestamp(1), DELAYS);
-    assert_eq!((next.answering, next.order), (0, other));
+fn first_step_of_a_new_service_may_arrive_last() {
+    let new = || FailoverTimers::of_new_service(order(), Timestamp(0));
+    let late = [
+        (0, &[Empty, Alive][..]),
+        (50, &[Dead, Alive]),
+        (80, &[Alive, Alive]),
+    ];
+    assert_eq!(play_from(new(), &late), [0, 1, 1, 0]);
+    let dead = [(0, &[Dead, Alive][..]), (30, &[Alive, Alive])];
+    assert_eq!(play_from(new(), &dead), [0; 3]);
+    let stays_dead = [(0, &[Dead, Alive][..]), (2_000, &[Dead, Alive])];
+    assert_eq!(play_from(new(), &stays_dead), [0, 0, 1]);
+}
+
+/// A mirror may exist for some milliseconds before its slice, also after a long time without endpoints.
+#[test]
+fn time_without_endpoints_does_not_count_as_time_dead() {
+    let empty = &[Empty, Empty, Empty][..];
+    let events = [
+        (30_000, &[Empty, Empty, Dead][..]),
+        (30_700, &[Dead, Empty, Dead]),
+        (31_999, &[Dead, Empty, Dead]),
+        (32_000, &[Dead, Empty, Dead]),
+    ];
+    assert_eq!(play(empty, &events), [0, 2, 2, 2, 0]);
+    let arriving = [
+        (30_000, &[Dead, Empty, Empty][..]),
+        (30_020, &[Dead, Alive, Empty]),
+        (30_035, &[Alive, Alive, Empty]),
+    ];
+    assert_eq!(play(empty, &arriving), [0; 4]);
+}
+
+/// With `exclude`, the name returns no endpoint of a step that is dead.
+#[test]
+fn dead_step_is_skipped_at_once_if_its_endpoints_are_omitted() {
+    let next = |timers: &FailoverTimers, time, health: &[StepHealth]| {
+        timers.next(health, false, Timestamp(time), DELAYS).0
+    };
+    let timers = next(&started(&[Alive, Alive]), 1_000, &[Dead, Alive]);
+    assert_eq!(timers.answering, 1);
+    let timers = next(&timers, 1_300, &[Alive, Alive]);
+    assert_eq!(timers.answering, 0);
+    assert_eq!(next(&timers, 9_000, &[Dead, Dead]).answering, 0);
 }
 
 #[test]
 fn time_of_the_next_change_is_the_end_of_a_delay() {
-    let next = |state: &FailoverState, health: &[StepHealth], now: u64| {
-        let (state, wake) = state.next(&order(), health, Timestamp(now), DELAYS);
-        (state, wake.map(|wake| wake.0))
+    let next = |timers: &FailoverTimers, health: &[StepHealth], now: u64| {
+        let (timers, wake) = timers.next(health, true, Timestamp(now), DELAYS);
+        (timers, wake.map(|wake| wake.0))
     };
-    let state = FailoverState::new(order(), &[Alive, Alive], Timestamp(0));
-    let (state, wake) = next(&state, &[Dead, Alive], 1_000);
+    let timers = started(&[Alive, Alive]);
+    let (timers, wake) = next(&timers, &[Dead, Alive], 1_000);
     assert_eq!(wake, Some(3_000));
-    let (state, wake) = next(&state, &[Dead, Alive], 3_000);
-    assert_eq!((state.answering, wake), (1, None));
-    let (state, wake) = next(&state, &[Alive, Alive], 5_000);
+    let (timers, wake) = next(&timers, &[Dead, Alive], 3_000);
+    assert_eq!((timers.answering, wake), (1, None));
+    let (timers, wake) = next(&timers, &[Alive, Alive], 5_000);
     assert_eq!(wake, Some(35_000));
-    let (state, wake) = next(&state, &[Alive, Alive], 35_000);
-    assert_eq!((state.answering, wake), (0, None));
-    // If no step is alive, waiting changes nothing.
-    assert_eq!(next(&state, &[Dead, Dead], 36_000).1, None);
+    // The end of an interruption that counts.
+    let (interrupted, wake) = next(&timers, &[Dead, Alive], 6_000);
+    assert_eq!(wake, Some(8_000));
+    assert_eq!(next(&interrupted, &[Dead, Alive], 8_000).1, None);
+    let (timers, wake) = next(&timers, &[Alive, Alive], 35_000);
+    assert_eq!((timers.answering, wake), (0, None));
 }
 
-/// Plays every sequence of events over three steps. An event sets the health of one step, or of none, after a pause that
-/// is shorter than both delays or as long as both. Returns the number of sequences. Sequences with the same state are
-/// played together.
-fn enumerate(depth: usize, values: &[StepHealth]) -> usize {
-    let start = FailoverState::new(order(), &[Alive, Alive, Alive], Timestamp(NOW));
-    let mut open = vec![(start, [NOW; 3], 1)];
-    for _ in 0..depth {
-        let mut next = BTreeMap::new();
-        for (state, changed, count) in open {
-            for (health, now) in events(&state, values) {
-                let (after, wake) = state.next(&order(), &health, Timestamp(now), DELAYS);
-                let changed = [0, 1, 2].map(|step| {
-                    if state.steps[step].health == health[step] {
-                        changed[step]
-                    } else {
-                        now
-                    }
-                });
-                check(&state, &after, health, wake, now);
-                check_delay(&state, &after, health, changed, now);
-                let (after, changed) = (at_now(after, now), changed.map(|at| shifted(at, now)));
-                let same = next.entry(format!("{after:?} {changed:?}"));
-                same.or_insert((after, changed, 0)).2 += count;
+/// Every sequence of health values of three steps keeps the promises, whatever the time between its events.
+#[test]
+fn every_sequence_keeps_the_promises() {
+    const HEALTH: [StepHealth; 3] = [Alive, Dead, Empty];
+    const PAUSES: [u64; 3] = [300, 2_000, 30_000];
+    let vectors: Vec<[StepHealth; 3]> = (0..27)
+        .map(|code| [HEALTH[code % 3], HEALTH[code / 3 % 3], HEALTH[code / 9]])
+        .collect();
+    let mut sequences = 0_u32;
+    let mut check = |last: &FailoverTimers, now: u64, health: &[StepHealth; 3]| {
+        sequences += 1;
+        let (next, wake) = last.next(health, true, Timestamp(now), DELAYS);
+        let (again, _) = next.next(health, true, Timestamp(now), DELAYS);
+        assert_eq!(again, next, "{last:?} {health:?}");
+        assert!(wake.is_none_or(|wake| wake.0 > now), "{last:?} {health:?}");
+        let answering = next.answering;
+        let first_alive = health.iter().position(|one| *one == Alive);
+        match health[answering] {
+            // A later step answers only while an earlier one is on its way back.
+            Alive => {
+                let earlier = next.steps[..answering].iter();
+                let mut alive = earlier.filter(|step| step.health == Alive);
+                assert!(alive.all(|step| step.standing != Standing::Preferred));
+            }
+            // For a delay, while it is the last one that was alive.
+            Dead if first_alive.is_some() => {
+                assert_eq!(answering, last.answering);
+                assert!(now < next.steps[answering].dead_since.0 + 2_000);
+                assert!(first_alive > Some(answering));
+            }
+            Dead => {
+                let first = health.iter().position(|one| *one != Empty);
+                let is_waiting = now < next.steps[answering].dead_since.0 + 2_000;
+                assert!(
+                    first == Some(answering) || is_waiting,
+                    "{last:?} {health:?}"
+                );
+            }
+            Empty => assert!(health.iter().all(|one| *one == Empty)),
+        }
+        next
+    };
+    let starts: Vec<FailoverTimers> = vectors.iter().map(|health| started(health)).collect();
+    let mut layer: Vec<(u64, FailoverTimers)> = starts.into_iter().map(|one| (0, one)).collect();
+    for depth in 0..2 {
+        let mut next = Vec::new();
+        for (now, timers) in &layer {
+            for health in &vectors {
+                for pause in PAUSES {
+                    next.push((now + pause, check(timers, now + pause, health)));
+                }
             }
         }
-        open = next.into_values().collect();
+        // Timers that are alike lead to the same futures.
+        next.sort_by_key(|(now, timers)| timers.shifted(*now));
+        next.dedup_by_key(|(now, timers)| timers.shifted(*now));
+        layer = next;
+        assert!(!layer.is_empty(), "{depth}");
     }
-    open.iter().map(|(_, _, count)| count).sum()
+    assert!(sequences > 50_000, "{sequences}");
 }
 
-/// Checks that a dead step is left only after it has been dead for the delay. `changed`: the last change of each step.
-fn check_delay(
-    last: &FailoverState,
-    next: &FailoverState,
-    health: [StepHealth; 3],
-    changed: [u64; 3],
-    now: u64,
-) {
-    let left = last.answering;
-    if next.answering > left && health[left] == Dead {
-        assert!(
-            now - changed[left] >= 2_000,
-            "{last:?} -> {next:?} at {now}"
-        );
+impl FailoverTimers {
+    /// Returns a text that is the same for timers with the same times relative to `now`. Times that have passed by all delays
+    /// are alike.
+    fn shifted(&self, now: u64) -> String {
+        let ago = |time: Timestamp| (now - time.0).min(DELAYS.failback.as_millis() as u64);
+        let step = |step: &StepTimer| match step.standing {
+            Standing::Preferred => {
+                let times = (ago(step.since), ago(step.dead_since));
+                format!("{:?} {times:?}", step.health)
+            }
+            Standing::Skipped(since) => {
+                format!(
+                    "{:?} {} skipped {}",
+                    step.health,
+                    ago(step.since),
+                    ago(since)
+                )
+            }
+            Standing::Left(since) => {
+                format!(
+                    "{:?} {} left {:?}",
+                    step.health,
+                    ago(step.since),
+                    since.map(ago)
+                )
+            }
+        };
+        let steps: Vec<String> = self.steps.iter().map(step).collect();
+        format!("{} {}", self.answering, steps.join(", "))
     }
-}
-
-/// The time of a state before an event. Steps change at most a minute before it.
-const NOW: u64 = 60_000;
-
-/// Moves the times of a state from `now` to [`NOW`]. Times before the longest delay have the same effect.
-fn at_now(mut state: FailoverState, now: u64) -> FailoverState {
-    for step in &mut state.steps {
-        step.since = Timestamp(shifted(step.since.0, now));
-    }
-    state
-}
-
-fn shifted(at: u64, now: u64) -> u64 {
-    (at + NOW).saturating_sub(now)
-}
-
-/// Returns every event after a state: the health of the steps, and the time.
-fn events(
-    state: &FailoverState,
-    values: &[StepHealth],
-) -> impl Iterator<Item = ([StepHealth; 3], u64)> {
-    let last = [0, 1, 2].map(|step| state.steps[step].health);
-    let changes = (0..3).flat_map(|step| values.iter().map(move |new| (step, *new)));
-    let changes = changes.filter(move |(step, new)| last[*step] != *new);
-    let healths = changes.chain([(0, last[0])]).map(move |(step, new)| {
-        let mut health = last;
-        health[step] = new;
-        health
-    });
-    healths.flat_map(|health| [500, 30_000].map(|pause| (health, NOW + pause)))
-}
-
-#[test]
-fn every_sequence_of_six_events_keeps_the_promises() {
-    assert_eq!(enumerate(6, &[Alive, Dead]), 8_usize.pow(6));
-    assert_eq!(enumerate(6, &[Alive, Dead, Empty]), 14_usize.pow(6));
-}
-
-/// Checks one transition.
-fn check(
-    last: &FailoverState,
-    next: &FailoverState,
-    health: [StepHealth; 3],
-    wake: Option<Timestamp>,
-    now: u64,
-) {
-    let answering = next.answering;
-    let context = || format!("{last:?} -> {next:?} with {health:?} at {now}");
-    // The answer is never empty while a step has endpoints.
-    if health.iter().any(|health| *health != Empty) {
-        assert_ne!(health[answering], Empty, "{}", context());
-    }
-    if answering != last.answering {
-        let is_alive = health[answering] == Alive;
-        assert!(is_alive || !health.contains(&Alive), "{}", context());
-    }
-    // A later step answers only if no earlier one is alive.
-    if answering > last.answering {
-        assert!(!health[..answering].contains(&Alive), "{}", context());
-    }
-    // The same arguments give the same state, and without new events nothing changes before the announced time.
-    let until = wake.map_or(now + 1_000_000, |wake| wake.0 - 1);
-    let (later, _) = next.next(&order(), &health, Timestamp(until), DELAYS);
-    assert_eq!(&later, next, "{}", context());
-    if let Some(wake) = wake {
-        let (changed, _) = next.next(&order(), &health, wake, DELAYS);
-        assert_ne!(changed.answering, next.answering, "{}", context());
-    }
-}
-
-#[test]
-fn values_have_the_names_in_reports() {
-    let health = [Alive, Dead, Empty].map(StepHealth::name);
-    assert_eq!(health, ["alive", "dead", "empty"]);
-    let origins = [
-        OrderOrigin::Annotation,
-        OrderOrigin::ServiceFlag,
-        OrderOrigin::DefaultFlag,
-    ];
-    assert_eq!(
-        origins.map(OrderOrigin::name),
-        ["annotation", "service-flag", "default-flag"]
-    );
-    let time = Timestamp(1_767_225_601_999);
-    assert_eq!(time.to_text(), "2026-01-01T00:00:01Z");
 }

@@ -1,71 +1,54 @@
 use super::*;
-use crate::model::expected_clusters;
+use crate::model::Settings;
 
-const HOUR: u64 = 3_600_000;
+const HOUR: Duration = Duration::from_secs(3600);
 
-fn names(text: &str) -> Box<[ClusterName]> {
-    match text {
-        "" => Box::default(),
-        text => expected_clusters(text).unwrap(),
-    }
+fn own(created: Option<u64>, since: Option<&str>) -> OwnSettings {
+    let settings = Settings {
+        expected_since: since.map(|text| Timestamp::from_text(text).unwrap()),
+        ..Settings::default()
+    };
+    OwnSettings::new(settings, created.map(Timestamp::from_seconds))
 }
 
-/// Returns a gate that expects `east+west`, with the clusters that have endpoints, and those with mirrors and their times.
-fn gate(present: &str, mirrored: &[(&str, u64)]) -> Gate {
-    let mirrored = mirrored.iter();
-    Gate {
-        awaited: names("east+west"),
-        expected: names("east+west"),
-        present: names(present).into_iter().collect(),
-        mirrored: mirrored
-            .map(|(cluster, time)| (cluster.parse().unwrap(), Timestamp(*time)))
-            .collect(),
-    }
+fn window(own: &OwnSettings, length: Duration, now: u64) -> Window {
+    Window::of(Some(own), length, Timestamp::from_seconds(now))
 }
 
 #[test]
-fn gate_opens_when_each_cluster_has_been_seen_and_stays_open() {
-    let state = GateState::default();
-    let (state, wake) = state.next(&gate("", &[]), Timestamp(0));
-    assert_eq!((state.is_open(), wake), (false, None));
-    // Clusters need not be present at the same time, and others do not count.
-    let (state, _) = state.next(&gate("east+north", &[]), Timestamp(1));
-    assert!(!state.is_open());
-    let (state, _) = state.next(&gate("west", &[]), Timestamp(2));
-    assert!(state.is_open());
-    let (state, _) = state.next(&gate("", &[]), Timestamp(3));
-    assert!(state.is_open() && !state.changes(&gate_without_awaited()));
-}
-
-fn gate_without_awaited() -> Gate {
-    Gate {
-        awaited: Box::default(),
-        ..gate("", &[])
-    }
+fn window_begins_with_the_service_and_ends() {
+    let own = own(Some(10_000), None);
+    let end = Timestamp::from_seconds(13_600);
+    assert_eq!(window(&own, HOUR, 10_000), Window::Open(Some(end)));
+    assert_eq!(window(&own, HOUR, 13_599), Window::Open(Some(end)));
+    assert_eq!(window(&own, HOUR, 13_600), Window::Over(end));
+    // The clock of the API server may be ahead.
+    assert_eq!(window(&own, HOUR, 9_940), Window::Open(Some(end)));
+    let first = Timestamp::from_seconds(9_940);
+    assert_eq!(window(&own, HOUR, 9_939), Window::Future(first));
 }
 
 #[test]
-fn mirror_counts_after_an_hour() {
-    let gate = gate("east", &[("west", 1_000), ("north", 0)]);
-    let (state, wake) = GateState::default().next(&gate, Timestamp(2_000));
-    assert_eq!(
-        (state.is_open(), wake),
-        (false, Some(Timestamp(HOUR + 1_000)))
-    );
-    let (state, _) = state.next(&gate, Timestamp(HOUR + 999));
-    assert!(!state.is_open());
-    let (state, wake) = state.next(&gate, Timestamp(HOUR + 1_000));
-    assert_eq!((state.is_open(), wake), (true, None));
-    assert!(state.changes(&gate));
+fn annotation_begins_another_window() {
+    let own = own(Some(10_000), Some("1970-01-01T10:00:00Z"));
+    let end = Timestamp::from_seconds(39_600);
+    assert_eq!(window(&own, HOUR, 36_000), Window::Open(Some(end)));
+    assert_eq!(window(&own, HOUR, 39_600), Window::Over(end));
+    let first = Timestamp::from_seconds(35_940);
+    assert_eq!(window(&own, HOUR, 10_000), Window::Future(first));
 }
 
 #[test]
-fn state_of_a_published_gate_is_the_one_that_led_to_it() {
-    let mut gate = gate("east", &[]);
-    gate.awaited = names("west");
-    let state = gate.state();
-    assert!(!state.is_open());
-    assert_eq!(state.seen, names("east").into_iter().collect());
-    gate.awaited = Box::default();
-    assert!(gate.state().is_open());
+fn window_of_length_zero_does_not_end() {
+    let own = own(Some(10_000), None);
+    assert_eq!(window(&own, Duration::ZERO, 9_999_999), Window::Open(None));
+}
+
+#[test]
+fn window_needs_a_service_with_a_time() {
+    assert_eq!(window(&own(None, None), HOUR, 10_000), Window::Undated);
+    let none = Window::of(None, HOUR, Timestamp::from_seconds(10_000));
+    assert_eq!(none, Window::WithoutService);
+    let dated = own(None, Some("1970-01-01T01:00:00Z"));
+    assert!(matches!(window(&dated, HOUR, 3_700), Window::Open(Some(_))));
 }

@@ -1,7 +1,7 @@
 //! The names that failover orders and expected clusters concern (rules K5 and K8).
 
 use super::*;
-use crate::model::{GatewayDown, expected_clusters};
+use crate::model::GatewayDown;
 use crate::table::Rules;
 use crate::testing::gateway;
 
@@ -9,6 +9,8 @@ use crate::testing::gateway;
 fn objects(key: &str, value: &str) -> Vec<Value> {
     let [mut service, _] = local("prod", "db", &[]);
     service["metadata"]["annotations"][key] = json!(value);
+    service["metadata"]["annotations"]["global-dns/failover-mode"] = json!("auto");
+    service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     vec![
         service,
         mirror("prod", "db", "east"),
@@ -69,17 +71,18 @@ fn gateway_rule_applies_within_the_step_that_answers() {
     };
     check(
         &table_by(&exclude, &objects),
-        &[("db.prod", "NODATA global.")],
+        &[("db.prod", "SERVFAIL"), ("_sql._tcp.db.prod", "SERVFAIL")],
     );
 }
 
 #[test]
-fn name_without_a_cluster_of_the_order_has_no_data() {
+fn name_without_a_cluster_of_the_order_fails() {
     let table = table(&objects("global-dns/failover", "north"));
     check(
         &table,
         &[
-            ("db.prod", "NODATA global."),
+            ("db.prod", "SERVFAIL"),
+            ("_sql._tcp.db.prod", "SERVFAIL"),
             ("east.db.prod", "A 10.96.0.1"),
         ],
     );
@@ -143,6 +146,7 @@ fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
         let [mut service, _] = local(namespace, "db", &[]);
         service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!(exported);
         service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!("east");
+        service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
         service
     };
     check(
@@ -154,30 +158,47 @@ fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
         &table(&[own("prod", "true"), own("shop", "true")]),
         &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
     );
-    // A Service that is neither exported nor mirrored does not make its namespace an owner (rules M2, M5).
+    // An annotation makes a Service a member, too (rule M5).
     check(
         &table(&[own("prod", "true"), own("shop", "")]),
-        &[("db.shop", "SERVFAIL"), ("db", "SERVFAIL")],
+        &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
     );
 }
 
+/// A flag waits for the clusters of a Service of this cluster, of any type.
 #[test]
-fn name_without_any_endpoint_fails_while_it_waits() {
+fn flag_waits_only_with_a_service_of_this_cluster() {
     let key = crate::testing::store(&objects("x", "y"))
         .services()
         .pop_first()
         .unwrap();
     let rules = Rules {
-        expected_clusters: [(key, expected_clusters("east").unwrap())].into(),
+        expected_clusters: [(key, "east".parse().unwrap())].into(),
         ..rules()
     };
+    let plain = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"namespace": "prod", "name": "db", "creationTimestamp": "1970-01-01T00:00:01Z"},
+        "spec": {"clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"]},
+    });
     check(
-        &table_by(&rules, &[]),
+        &table_by(&rules, &[plain]),
         &[
+            ("db.prod", "SERVFAIL"),
             // The namespace's name is above it (RFC 8020).
             ("prod", "NODATA global."),
             ("east.db.prod", "NXDOMAIN global."),
         ],
+    );
+    let none = table_by(&rules, &[]);
+    check(&none, &[("db.prod", "NXDOMAIN global.")]);
+    let problems: Vec<String> = none.problems().map(|one| one.to_string()).collect();
+    assert_eq!(
+        problems,
+        [
+            "Missing clusters are not awaited: prod/db: this cluster has no Service of this name, with which the bootstrap begins"
+        ]
     );
 }
 
@@ -197,6 +218,7 @@ fn awaited_cluster_changes_the_hash() {
                 if *namespace == "prod" {
                     service["metadata"]["annotations"]["global-dns/expected-clusters"] =
                         json!("east");
+                    service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
                 }
                 service
             })

@@ -347,8 +347,8 @@ fn import_comes_last_among_the_kinds_and_first_in_a_zone_of_the_api() {
     assert_answers(
         &objects,
         &[
-            ("web.prod.global A", "A 10.96.0.1"),
-            // The mirror stands for the cluster. An import in another cluster keeps the names of that cluster.
+            // The mirror stands for its cluster, and the import for the other one.
+            ("web.prod.global A", "A 10.96.0.1, A 10.3.0.1"),
             ("east.web.prod.global A", "A 10.96.0.1"),
             ("web-0.east.web.prod.global A", "NXDOMAIN global."),
             ("web-0.north.web.prod.global A", "A 10.3.0.1"),
@@ -360,7 +360,7 @@ fn import_comes_last_among_the_kinds_and_first_in_a_zone_of_the_api() {
     let conflicts: Vec<&str> = table.conflicts().map(|one| &*one.detail).collect();
     assert_eq!(
         conflicts,
-        ["gateway in east, but of another kind in north: omitted from the name of the service"]
+        ["a ServiceImport in north; a cluster IP in east"]
     );
 
     // A kind without endpoints takes no part.

@@ -78,7 +78,11 @@ fn mirrors_with_cluster_ips_are_united_by_cluster() {
             "SRV 0 10 80 east.web.prod.global., SRV 0 10 80 hub.web.prod.global., SRV 0 10 80 west.web.prod.global.",
         ]
     );
-    assert_eq!(conflicts_of(&table), Vec::<String>::new());
+    // Their liveness differs.
+    assert_eq!(
+        conflicts_of(&table),
+        ["kind prod/web: a cluster IP in east, hub; a flat network in west"]
+    );
 }
 
 #[test]
@@ -131,18 +135,16 @@ fn federated_service_has_one_name_and_no_cluster() {
     let third = table(&objects);
     assert_eq!(
         answers(&third, &["web A", "north.web A"]),
-        ["A 10.96.0.9", "A 10.96.0.2"]
+        ["A 10.96.0.9, A 10.96.0.2", "A 10.96.0.2"]
     );
     assert_eq!(
         conflicts_of(&third),
-        [
-            "kind prod/web: federated in east, west, but of another kind in north: omitted from the name of the service"
-        ]
+        ["kind prod/web: a cluster IP in north; a federated service in east, west"]
     );
 }
 
 #[test]
-fn headless_service_hides_other_kinds_but_not_the_names_of_their_clusters() {
+fn each_cluster_answers_with_its_best_kind() {
     let headless = [
         mirror("prod", "web", "east"),
         endpoint("prod", "web", "east", "web-0", &["10.96.1.1"]),
@@ -161,27 +163,28 @@ fn headless_service_hides_other_kinds_but_not_the_names_of_their_clusters() {
     assert_eq!(
         answers(&table_of(&objects), &questions),
         [
-            "A 10.96.1.1",
+            "A 10.96.0.9, A 10.96.1.1, A 10.96.0.2",
             "A 10.96.1.1",
             "A 10.96.0.2",
             "A 10.96.1.1",
-            "NXDOMAIN global."
+            "SRV 0 10 80 web.prod.global., SRV 0 10 80 west.web.prod.global."
         ]
     );
     assert_eq!(
         conflicts_of(&table_of(&objects)),
-        [
-            "kind prod/web: headless in east, but of another kind in north, west: omitted from the name of the service"
-        ]
+        ["kind prod/web: a cluster IP in west; a federated service in north; pods in east"]
     );
-    // Without its endpoint, the headless kind takes no part.
+    // Without its endpoint, the headless mirror is no candidate.
     objects.remove(1);
-    assert_eq!(answers(&table_of(&objects), &["web A"]), ["A 10.96.0.9"]);
+    assert_eq!(
+        answers(&table_of(&objects), &["web A"]),
+        ["A 10.96.0.9, A 10.96.0.2"]
+    );
 }
 
 /// Headless mirroring is off by default. The mirrors of an exported headless Service then have cluster IPs.
 #[test]
-fn exported_headless_service_of_this_cluster_joins_mirrors_with_cluster_ips() {
+fn headless_service_of_this_cluster_joins_mirrors_with_cluster_ips() {
     let [mut service, slice] = local(
         "prod",
         "web",
@@ -192,16 +195,10 @@ fn exported_headless_service_of_this_cluster_joins_mirrors_with_cluster_ips() {
         let objects = [vec![service.clone(), slice.clone()], mirrors.to_vec()].concat();
         answers(&table(&objects), &["web A", "hub.web A", "web-0.hub.web A"]).join("; ")
     };
-    // A mirror with a cluster IP does not make a Service of this cluster a member.
-    assert_eq!(
-        answer(&service),
-        "A 10.96.0.1; NXDOMAIN global.; NXDOMAIN global."
-    );
+    let joined = "A 10.96.0.1, A 10.0.0.1; A 10.0.0.1; A 10.0.0.1";
+    assert_eq!(answer(&service), joined);
     service["metadata"]["labels"]["mirror.linkerd.io/exported"] = serde_json::json!("true");
-    assert_eq!(
-        answer(&service),
-        "A 10.96.0.1, A 10.0.0.1; A 10.0.0.1; A 10.0.0.1"
-    );
+    assert_eq!(answer(&service), joined);
 }
 
 /// A cluster that is excluded is never in a name.
@@ -222,16 +219,14 @@ fn excluded_cluster_of_a_federated_service_is_no_conflict() {
     };
     assert_eq!(
         conflicts(&[]),
-        [
-            "kind prod/db: headless in east, but of another kind in north: omitted from the name of the service"
-        ]
+        ["kind prod/db: a federated service in east, north; pods in east"]
     );
     assert_eq!(conflicts(&["north"]), [""; 0]);
 }
 
-/// Only a ready pod has a name that the name of the service can omit.
+/// Only a ready pod is in the name.
 #[test]
-fn pod_of_another_kind_is_a_conflict_only_if_it_is_ready() {
+fn pod_of_another_kind_is_noted_only_if_it_is_ready() {
     let conflicts = |ready: bool| {
         let mut objects = local("prod", "web", &[("web-0", "10.0.0.1", ready)]).to_vec();
         objects[0]["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
@@ -243,9 +238,7 @@ fn pod_of_another_kind_is_a_conflict_only_if_it_is_ready() {
     assert_eq!(conflicts(false), [""; 0]);
     assert_eq!(
         conflicts(true),
-        [
-            "kind prod/web: federated, but of another kind in hub: omitted from the name of the service"
-        ]
+        ["kind prod/web: a federated service; pods in hub"]
     );
 }
 
@@ -377,7 +370,7 @@ fn additional_section_has_all_addresses_of_a_target() {
         let texts = wanted.map(|one| format!("{} {}", one.owner, one.data).replace('\t', " "));
         texts.collect::<Vec<String>>()
     };
-    let name = Name::from_text("_http._tcp.web.prod.global").unwrap();
+    let name = Name::from_text("_http._tcp.east.web.prod.global").unwrap();
     let srv = answer(read(&zones, &table, &name), RecordType::SRV);
     let additional = lines(srv.records(AnswerContext::new(&name, 7)), |record| {
         matches!(record.section, Section::Additional { .. })

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use global_dns::model::{
-    GatewayDown, Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse,
+    GatewayDown, Kind, KubeObject, Object, ObjectKey, Timestamp, Watch, parse,
 };
-use global_dns::table::failover::{Delays, Timestamp};
-use global_dns::table::state::advance;
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{LocalMembers, Rules, ShortNames, Store, Table, build};
+use global_dns::table::{LocalMembers, Rules, ShortNames, Store, Table, Timers, build};
 use serde_json::Value;
 
 use super::choices::Choices;
+use super::orders::START;
 use super::{answers, messages, objects, raw, tables};
 
 /// The current objects of each watch.
@@ -25,10 +24,8 @@ pub struct Cluster {
     /// The objects behind the store.
     pub watched: WatchedObjects,
     pub table: Table,
-    /// The time of the last build. Each build is later by [`PAUSE`].
-    now: Timestamp,
-    /// Services whose state can change at a time.
-    wakes: BTreeMap<ServiceKey, Timestamp>,
+    /// The timers, and the time of the last build. Each build is later by [`PAUSE`].
+    pub timers: Timers,
     /// Services that changed since the table was built.
     dirty: ServiceKeys,
     /// The objects in the cluster.
@@ -56,10 +53,8 @@ pub struct Coverage {
 const STEPS: usize = 40;
 /// Time between two builds.
 const PAUSE: Duration = Duration::from_millis(1500);
-const DELAYS: Delays = Delays {
-    failover: Duration::from_secs(2),
-    failback: Duration::from_secs(4),
-};
+/// `--failback-delay`.
+const FAILBACK_DELAY: Duration = Duration::from_secs(4);
 /// Maximum number of tables to check, besides the last one.
 const TABLES: usize = 2;
 
@@ -131,6 +126,7 @@ impl Cluster {
             // The longer zone name leaves no room for the longest names.
             has_cluster_sets: other / 32 % 2 == 1,
             longest_zone: if one / 128 == 0 { 8 } else { 120 },
+            failback_delay: FAILBACK_DELAY,
             ..messages::rules()
         };
         if other % 2 == 1 {
@@ -150,8 +146,7 @@ impl Cluster {
             store: Store::default(),
             watched: WatchedObjects::new(),
             table: Table::default(),
-            now: Timestamp(1),
-            wakes: BTreeMap::new(),
+            timers: timers_at(Timestamp(START)),
             dirty: ServiceKeys::new(),
             objects: BTreeMap::new(),
         }
@@ -248,21 +243,11 @@ impl Cluster {
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.
     pub fn build(&mut self, coverage: &mut Coverage) {
         let mut dirty = std::mem::take(&mut self.dirty);
-        self.now = self.now.after(PAUSE);
-        let now = self.now;
-        let due = self.wakes.iter().filter(|(_, wake)| **wake <= now);
-        dirty.extend(due.map(|(service, _)| service.clone()));
-        self.wakes.retain(|_, wake| *wake > now);
-        let built = build(&self.table, &self.store, &dirty, &self.rules);
-        let (store, rules) = (&mut self.store, &self.rules);
-        let advanced = advance(built, store, rules, now, DELAYS);
-        for (service, wake) in advanced.wakes {
-            match wake {
-                Some(wake) => self.wakes.insert(service, wake),
-                None => self.wakes.remove(&service),
-            };
-        }
-        let built = advanced.built;
+        self.timers.now = self.timers.now.after(PAUSE);
+        dirty.extend(self.timers.due());
+        let mut built = build(&self.table, &self.store, &dirty, &self.rules, &self.timers);
+        self.timers.apply(std::mem::take(&mut built.timers));
+        self.timers.is_started = true;
         if !built.is_changed {
             coverage.unchanged += 1;
             answers::check_same_answers(&self.table, &built.table);
@@ -280,16 +265,38 @@ impl Cluster {
             let own = own.map(|(key, object)| (key.clone(), object.clone()));
             store.reset(watch, None, own.collect());
         }
-        self.build_of(&store)
+        self.build_of(&store, is_included)
     }
 
-    /// Builds a complete table from another store, with the states of this cluster.
-    pub fn build_of(&self, store: &Store) -> Table {
-        let mut store = store.clone();
-        for (service, state) in self.store.states() {
-            store.set_state(service, state.clone());
+    /// Builds a complete table from another store, with the timers of this cluster. A service whose last object is gone may
+    /// have settings for some seconds.
+    pub fn build_of(&self, store: &Store, is_included: impl Fn(&ObjectKey) -> bool) -> Table {
+        let mut services = store.services();
+        let last = self.table.services().map(|service| service.key.clone());
+        services.extend(last.filter(|key| is_included(&ObjectKey::of_service(key))));
+        let (empty, rules) = (Table::default(), &self.rules);
+        build(&empty, store, &services, rules, &self.timers).table
+    }
+
+    /// Builds the table of a server that starts now.
+    pub fn restarted(&self) -> Table {
+        let timers = timers_at(self.timers.now);
+        let (empty, store) = (Table::default(), &self.store);
+        build(&empty, store, &store.services(), &self.rules, &timers).table
+    }
+
+    /// Returns the table after a pause without events, with each build at the end of a delay, and the time of it.
+    pub fn after(&self, pause: Duration) -> (Table, Timestamp) {
+        let (mut table, mut timers) = (self.table.clone(), self.timers.clone());
+        let end = timers.now.after(pause);
+        while let Some(wake) = timers.next_wake().filter(|wake| *wake <= end) {
+            assert!(wake > timers.now, "a delay that has ended ends again");
+            timers.now = wake;
+            let mut built = build(&table, &self.store, &timers.due(), &self.rules, &timers);
+            timers.apply(std::mem::take(&mut built.timers));
+            table = built.table;
         }
-        build(&Table::default(), &store, &store.services(), &self.rules).table
+        (table, end)
     }
 
     /// Returns the namespaces in the metadata of objects.
@@ -297,6 +304,13 @@ impl Cluster {
         let keys = self.watched.keys();
         keys.map(|(_, key)| key.namespace.to_string()).collect()
     }
+}
+
+/// Returns the timers of a server that starts.
+fn timers_at(now: Timestamp) -> Timers {
+    let mut timers = Timers::default();
+    timers.now = now;
+    timers
 }
 
 /// Parses an object of a watch.

@@ -142,6 +142,14 @@ fn mirror_in_a_form(choices: &mut Choices<'_>, identity: Identity) -> Value {
         _ => {}
     }
     annotate(choices, &mut object);
+    // Linkerd copies the annotations of the exported Service, which decide nothing here (rule K6).
+    if octet / 18 > 11 {
+        let annotations = &mut object["metadata"]["annotations"];
+        annotations[key::FAILOVER] = json!("west");
+        annotations[key::FAILOVER_MODE] = json!("auto");
+        annotations[key::EXPECTED_CLUSTERS] = json!("north");
+        annotations[key::GATEWAY_DOWN] = json!("exclude");
+    }
     object
 }
 
@@ -210,8 +218,86 @@ fn local(choices: &mut Choices<'_>, identity: Identity) -> Value {
         object["metadata"]["labels"][key::EXPORTED] = json!(export);
     }
     annotate(choices, &mut object);
+    if octet / 12 > 9 {
+        decide(choices, &mut object);
+    }
     object
 }
+
+/// Makes a Service of this cluster one that decides something: with settings, of any type, and created at some time.
+fn decide(choices: &mut Choices<'_>, object: &mut Value) {
+    let octet = choices.octet();
+    match octet % 8 {
+        0 => object["spec"] = json!({"type": "ExternalName", "externalName": "db.example"}),
+        1 => object["spec"] = json!({"clusterIP": "None", "selector": {"app": "db"}}),
+        2 | 3 => object["spec"] = json!({"clusterIP": "None"}),
+        _ => {}
+    }
+    if (octet / 8).is_multiple_of(4) {
+        object["metadata"]["labels"] = json!({});
+    }
+    let created = [
+        "2024-01-01T00:00:00Z",
+        "2026-09-21T13:43:20Z",
+        "2026-09-21T14:13:10Z",
+    ];
+    if let Some(created) = created.get(usize::from(octet / 32 % 4)) {
+        object["metadata"]["creationTimestamp"] = json!(created);
+    }
+    let annotations = &mut object["metadata"]["annotations"];
+    for _ in 0..=octet / 128 {
+        let (key, values) = choices.pick(SETTINGS);
+        annotations[key] = json!(choices.pick(values));
+    }
+}
+
+/// Settings with values, some of which cannot be read.
+const SETTINGS: &[(&str, &[&str])] = &[
+    (key::FAILOVER, ORDERS),
+    (key::FAILOVER, ORDERS),
+    (key::EXPECTED_CLUSTERS, CLUSTER_LISTS),
+    (
+        key::FAILOVER_MODE,
+        &["hold", "auto", "auto", "Auto", "x", ""],
+    ),
+    (
+        key::EXPECTED_SINCE,
+        &[
+            "2026-09-21T13:43:20Z",
+            "2026-09-21T14:13:15Z",
+            "2024-01-01T00:00:00Z",
+            "2036-01-01T00:00:00Z",
+            "yesterday",
+        ],
+    ),
+    (key::GATEWAY_DOWN, &["exclude", "include", "last-resort"]),
+    (key::TTL, &["1", "20", "300"]),
+];
+const ORDERS: &[&str] = &[
+    "east:west",
+    "local:*",
+    "hub:west",
+    "*:east",
+    "north:east",
+    "east+west:local",
+    "west,east",
+    "West:east",
+    "west:",
+    " east : west ",
+    "we_st:east",
+    ":east",
+    "",
+];
+const CLUSTER_LISTS: &[&str] = &[
+    "east+west",
+    "local",
+    "east,west",
+    "East",
+    "local+east+",
+    "north",
+    "we_st",
+    "",
+];
 
 /// Generates the part of a Service with a cluster IP. No other Service has its addresses, unless its name is the same.
 fn spec(choices: &mut Choices<'_>, namespace: &str, name: &str) -> Value {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use global_dns::model::{Object, Watch};
 use global_dns::source::file::{Lists, parse_texts};
-use global_dns::table::{Store, Table, build};
+use global_dns::table::{Store, Table, Timers, build};
 
 use super::choices::Choices;
 use super::memory::holds_at_most;
@@ -67,7 +67,15 @@ fn build_table(lists: Lists) -> Outcome {
         outcome.skipped += objects.values().filter(is_skipped).count();
         store.reset(watch, None, objects);
     }
-    let table = build(&Table::default(), &store, &store.services(), &rules()).table;
+    let timers = Timers::default();
+    let table = build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        &rules(),
+        &timers,
+    )
+    .table;
     assert!(table.skipped().count() >= outcome.skipped);
     outcome.endpoints = table
         .services()

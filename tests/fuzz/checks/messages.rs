@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use global_dns::model::Watch;
 use global_dns::source::file::parse_texts;
-use global_dns::table::{Published, Publisher, Rules, Store, Table, build};
+use global_dns::table::{Published, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::wire::cookie::Cookie;
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
@@ -59,7 +59,13 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
         store.reset(watch, None, lists.remove(&watch).unwrap_or_default());
     }
     let rules = rules();
-    let built = build(&Table::default(), &store, &store.services(), &rules);
+    let built = build(
+        &Table::default(),
+        &store,
+        &store.services(),
+        &rules,
+        &Timers::default(),
+    );
     let publisher = Publisher::default();
     publisher.publish(built, 1);
     publisher.reader()

@@ -1,95 +1,431 @@
-//! Failover orders and expected clusters in generated worlds, and checks of the steps (rules K5, K7, K8).
+//! Settings, failover orders and expected clusters (rules K5 to K8), from the original objects. Written from the rules,
+//! without the code and the types of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
 
-use global_dns::model::{ClusterName, ServiceKey, expected_clusters};
-use global_dns::table::{Endpoint, Rules, Service, ServiceKind, Table};
+use global_dns::model::{FailoverMode, GatewayDown, ServiceKey, key};
+use global_dns::table::{Profile, Rules};
+use serde_json::Value;
 
-/// Chooses orders from an octet: none from a small one.
-pub fn choose(rules: &mut Rules, octet: u8) {
-    let (default, service, expected) = match octet / 32 {
-        0 => (None, None, None),
-        1 => (Some("east:west"), None, None),
-        2 => (Some("local:*"), Some("west:east"), None),
-        3 => (Some("*:east"), Some("hub:*"), None),
-        4 => (None, Some("north:east+west"), None),
-        5 => (Some("west:hub:east"), Some("west:hub:east"), None),
-        6 => (None, None, Some("east+west")),
-        _ => (Some("east:*"), Some("east:*"), Some("west")),
-    };
-    let key = || ServiceKey {
-        namespace: "prod".parse().unwrap(),
-        service: "db".parse().unwrap(),
-    };
-    rules.failover = default.map(|order| order.parse().unwrap());
-    rules.service_failover = service
-        .map(|order| (key(), order.parse().unwrap()))
-        .into_iter()
-        .collect();
-    rules.expected_clusters = expected
-        .map(|clusters| (key(), expected_clusters(clusters).unwrap()))
-        .into_iter()
-        .collect();
+use super::unions::{Candidate, MirrorKind, Scene, annotation, answer, is_headless, is_mixed};
+
+/// The time at which each world starts, in milliseconds: 2026-09-21T14:13:20Z.
+pub const START: u64 = 1_790_000_000_000;
+/// How long the settings of a Service of this cluster apply after it is gone (rule K6).
+const KEPT: u64 = 10_000;
+
+/// Flags with orders and expected clusters, as texts. Those for one service are for `prod/db`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flags {
+    order: Option<&'static str>,
+    service_order: Option<&'static str>,
+    mode: Option<&'static str>,
+    service_mode: Option<&'static str>,
+    service_expected: Option<&'static str>,
 }
 
-/// Asserts the promises about the step that answers, after a table with an earlier step.
-pub fn check_steps(service: &Service, last: &Table) {
-    let Some(failover) = &service.failover else {
-        let mut endpoints = service.endpoints.iter();
-        assert!(
-            endpoints.all(|endpoint| !endpoint.is_standby),
-            "{service:?}"
-        );
-        return;
-    };
-    assert_ne!(service.kind, ServiceKind::Federated);
-    let order = failover.state.order.to_string();
-    let step_of = |cluster: &ClusterName| step_of(&order, cluster.as_str());
-    let candidates = service
-        .endpoints
-        .iter()
-        .filter(|endpoint| endpoint.is_selected || endpoint.is_standby);
-    let steps = |is_included: &dyn Fn(&Endpoint) -> bool| -> BTreeSet<usize> {
-        let included = candidates.clone().filter(|endpoint| is_included(endpoint));
-        included
-            .filter_map(|endpoint| step_of(endpoint.cluster.as_ref().unwrap()))
-            .collect()
-    };
-    let answering = steps(&|endpoint| endpoint.is_selected);
-    let (all, alive) = (steps(&|_| true), steps(&|endpoint| endpoint.alive));
-    // Steps never answer together, and the name is never empty while a step has an endpoint.
-    assert!(answering.len() <= 1, "{service:?}");
-    assert_eq!(answering.is_empty(), all.is_empty(), "{service:?}");
-    let includes_down = service.name_addresses.includes_down;
-    let answered = steps(&|endpoint| endpoint.is_selected && (endpoint.alive || includes_down));
-    assert!(!answered.is_empty() || alive.is_empty(), "{service:?}");
-    let Some(step) = answering.first() else {
-        return;
-    };
-    assert_eq!(*step, failover.state.answering);
-    let key = &service.key;
-    let last = last.service(key.namespace.as_str(), key.service.as_str());
-    let last = last.and_then(|last| last.failover.as_ref());
-    if let Some(last) = last.filter(|last| last.state.order == failover.state.order) {
-        let before = last.state.answering;
-        // A later step answers only if no earlier one is alive.
-        let is_later = *step > before;
-        assert!(
-            !is_later || alive.range(..*step).next().is_none(),
-            "{service:?}"
-        );
-        // Another step answers only if it is alive, unless the earlier one has no endpoint.
-        let is_other = *step != before && all.contains(&before);
-        assert!(!is_other || alive.contains(step), "{service:?}");
+/// The Services of this cluster that are gone, as long as their settings apply.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(BTreeMap<(String, String), Kept>);
+
+/// A Service of this cluster as it was last.
+#[derive(Clone, Debug)]
+struct Kept {
+    object: Value,
+    has_pods: bool,
+    gone_since: Option<u64>,
+}
+
+/// What the name of a service returns. `None`: it fails.
+pub type Returned = Option<BTreeSet<IpAddr>>;
+
+/// What the rules say about the name of a service.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// What each step of the order returns. Without an order, there is one step.
+    pub steps: Vec<Returned>,
+    /// The step that answers when no delay runs.
+    pub step: usize,
+    /// Whether the order is in mode `auto`, so that another step may answer while a delay runs.
+    pub is_auto: bool,
+    /// Whether expected clusters are missing.
+    pub is_closed: bool,
+    /// Whether an order applies.
+    pub has_order: bool,
+    /// Whether the settings are those of a Service that is gone.
+    pub is_kept: bool,
+    /// Whether a mirror, a ServiceImport or a member of this cluster exists.
+    pub is_known: bool,
+    /// Whether the name returns endpoints of several kinds.
+    pub is_mixed: bool,
+    /// Whether endpoints exist for a cluster that others answer.
+    pub has_other: bool,
+    pub ttl: u32,
+}
+
+/// A step of an order.
+enum Step {
+    Clusters(Vec<String>),
+    Others,
+}
+
+// === impl Flags ===
+
+impl Flags {
+    /// Chooses flags from an octet, and sets them in the rules. A small octet chooses none.
+    pub fn choose(rules: &mut Rules, octet: u8) -> Self {
+        let (order, service_order, service_expected) = match octet / 32 {
+            0 => (None, None, None),
+            1 => (Some("east:west"), None, None),
+            2 => (Some("local:*"), Some("west:east"), None),
+            3 => (Some("*:east"), Some("hub:*"), None),
+            4 => (None, Some("north:east+west"), None),
+            5 => (Some("west:hub:east"), Some("west:hub:east"), None),
+            6 => (None, None, Some("east+west")),
+            _ => (Some("east:*"), Some("east:*"), Some("west")),
+        };
+        let flags = Self {
+            order,
+            service_order,
+            mode: [None, None, Some("auto"), Some("hold")][usize::from(octet % 4)],
+            service_mode: [None, Some("auto"), Some("hold"), None][usize::from(octet / 4 % 4)],
+            service_expected,
+        };
+        rules.bootstrap_window = Duration::from_secs([3600, 60][usize::from(octet / 16 % 2)]);
+        if octet % 32 == 31 {
+            rules.bootstrap_window = Duration::ZERO;
+        }
+        flags.set(rules);
+        flags
+    }
+
+    /// Returns flags of `prod/db`.
+    pub fn of_db(order: Option<&'static str>, mode: Option<&'static str>) -> Self {
+        Self {
+            service_order: order,
+            service_mode: mode,
+            ..Self::default()
+        }
+    }
+
+    fn set(self, rules: &mut Rules) {
+        let key = || ServiceKey {
+            namespace: "prod".parse().unwrap(),
+            service: "db".parse().unwrap(),
+        };
+        let mode = |mode: &str| FailoverMode::parse(mode).unwrap();
+        rules.failover = self.order.map(|order| order.parse().unwrap());
+        rules.failover_mode = self.mode.map(mode);
+        let order = self
+            .service_order
+            .map(|order| (key(), order.parse().unwrap()));
+        rules.service_failover = order.into_iter().collect();
+        let mode = self.service_mode.map(|text| (key(), mode(text)));
+        rules.service_failover_mode = mode.into_iter().collect();
+        let expected = self
+            .service_expected
+            .map(|text| (key(), text.parse().unwrap()));
+        rules.expected_clusters = expected.into_iter().collect();
+    }
+
+    fn of_service(scene: &Scene<'_>, flag: Option<&'static str>) -> Option<&'static str> {
+        flag.filter(|_| (scene.namespace, scene.service) == ("prod", "db"))
     }
 }
 
-/// Finds the step of a cluster without the parser of the server.
-fn step_of(order: &str, cluster: &str) -> Option<usize> {
-    let names = |step: &str| -> bool {
-        let mut names = step.split('+');
-        names.any(|name| name == cluster || (name == "local" && cluster == "hub"))
+// === impl Memory ===
+
+impl Memory {
+    /// Records the Service of this cluster at a time.
+    pub fn note(&mut self, scene: &Scene<'_>, now: u64) {
+        let name = (scene.namespace.to_owned(), scene.service.to_owned());
+        if let Some(own) = scene.own() {
+            let kept = Kept {
+                object: own.clone(),
+                has_pods: has_own_pods(scene, own),
+                gone_since: None,
+            };
+            self.0.insert(name, kept);
+        } else if let Some(kept) = self.0.get_mut(&name) {
+            kept.gone_since = kept.gone_since.or(Some(now));
+        }
+    }
+
+    fn of(&self, scene: &Scene<'_>, now: u64) -> Option<&Kept> {
+        let name = (scene.namespace.to_owned(), scene.service.to_owned());
+        let kept = self.0.get(&name)?;
+        let is_kept = |since: u64| now < since + KEPT;
+        kept.gone_since.is_some_and(is_kept).then_some(kept)
+    }
+}
+
+/// Returns whether the Service of this cluster is headless, with a selector or an endpoint (rule K5a).
+fn has_own_pods(scene: &Scene<'_>, own: &Value) -> bool {
+    let selector = own["spec"]["selector"].as_object();
+    let has_selector = selector.is_some_and(|selector| !selector.is_empty());
+    is_headless(own) && (has_selector || !scene.own_entries().is_empty())
+}
+
+// === Texts ===
+
+/// Splits a setting: spaces are ignored, and upper case is lower case. Empty parts at the end are ignored, except the first.
+fn split(text: &str, separators: [char; 2]) -> Vec<String> {
+    let text = text.to_lowercase();
+    let text: String = text.split_whitespace().collect();
+    let parts = text.trim_end_matches(separators).split(separators);
+    parts.map(str::to_owned).collect()
+}
+
+fn steps_of(order: &str) -> Vec<Step> {
+    let steps = split(order, [':', ','])
+        .into_iter()
+        .map(|step| match &*step {
+            "*" => Step::Others,
+            step => Step::Clusters(step.split('+').map(str::to_owned).collect()),
+        });
+    steps.collect()
+}
+
+/// Returns whether a name in a setting is a cluster. A name that cannot be read is none, because no cluster has it.
+fn is_named(name: &str, cluster: &str, own: &str) -> bool {
+    name == cluster || (name == "local" && cluster == own)
+}
+
+/// Reads a time such as `2026-09-21T14:13:20Z`, in milliseconds since 1970.
+fn time_of(text: &str) -> Option<u64> {
+    let numbers = text.strip_suffix('Z')?.split(['-', 'T', ':']);
+    let numbers: Vec<u64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    let [year, month, day, hour, minute, second] = numbers[..] else {
+        return None;
     };
-    let named = order.split(':').position(names);
-    named.or_else(|| order.split(':').position(|step| step == "*"))
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let february = 28 + u64::from(is_leap(year));
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let years: u64 = (1970..year)
+        .map(|year| 365 + u64::from(is_leap(year)))
+        .sum();
+    let before: u64 = months[..usize::try_from(month).ok()? - 1].iter().sum();
+    let days = years + before + day - 1;
+    Some(((days * 24 + hour) * 3600 + minute * 60 + second) * 1000)
+}
+
+// === What is expected ===
+
+/// Returns what the rules say about the name of a service at a time, in milliseconds.
+pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> Expected {
+    let kept = memory.of(scene, now);
+    let own = scene.own();
+    let settings = own.or(kept.map(|kept| &kept.object));
+    let setting = |key: &str| settings.and_then(|own| annotation(own, key));
+    let own_name = scene.rules.cluster_name.as_str();
+    let candidates = scene.candidates();
+    let is_known = is_known(scene, &candidates);
+
+    let has_own_pods = match own {
+        Some(own) => has_own_pods(scene, own),
+        None => kept.is_some_and(|kept| kept.has_pods),
+    };
+    let has_pods = |order: &str| has_own_pods || has_remote_pods(scene, order);
+    let default = flags.order.filter(|order| is_known && !has_pods(order));
+    let of_service = |flag| Flags::of_service(scene, flag);
+    let order = setting(key::FAILOVER).or(of_service(flags.service_order));
+    // A mode for all services belongs to the order for all services.
+    let is_default = order.is_none();
+    let order = order.or(default);
+    let is_only_shared = !candidates.is_empty() && candidates.iter().all(|one| one.is_shared);
+    let order = order.filter(|order| !is_only_shared || has_pods(order));
+    let mode = setting(key::FAILOVER_MODE).or(of_service(flags.service_mode));
+    let is_auto = match mode.or(flags.mode.filter(|_| is_default)) {
+        // A mode that cannot be read is `hold`.
+        Some(mode) => mode.trim().eq_ignore_ascii_case("auto"),
+        None => !order.is_some_and(has_pods),
+    };
+    let default_down = match scene.rules.gateway_down {
+        GatewayDown::LastResort => "last-resort",
+        GatewayDown::Include => "include",
+        GatewayDown::Exclude => "exclude",
+    };
+    let is_down_rule = |text: &&str| ["last-resort", "include", "exclude"].contains(text);
+    let gateway_down = setting(key::GATEWAY_DOWN).filter(is_down_rule);
+    let gateway_down = gateway_down.unwrap_or(default_down);
+
+    let chosen = match order {
+        // Nobody can void an order by joining a federation.
+        Some(_) => {
+            let own = candidates.iter().filter(|one| !one.is_shared);
+            scene.choose(&own.cloned().collect::<Vec<_>>())
+        }
+        None => scene.choose(&candidates),
+    };
+    let covers = |one: &Candidate| {
+        let mut chosen = chosen.iter();
+        let is_same = |other: &Candidate| {
+            other.host == one.host && other.rank == one.rank && other.addresses == one.addresses
+        };
+        chosen.any(is_same)
+    };
+    let has_other = candidates.iter().any(|one| !covers(one));
+    let (steps, step, answering) = match order {
+        None => (vec![Some(answer(&chosen, gateway_down))], 0, chosen),
+        Some(order) => answers_of_steps(order, &chosen, gateway_down, is_auto, own_name),
+    };
+    let expected_clusters = setting(key::EXPECTED_CLUSTERS).or(of_service(flags.service_expected));
+    let is_closed = expected_clusters.is_some_and(|expected| {
+        let is_present = |name: &String| {
+            let clusters = candidates.iter().flat_map(|one| &one.clusters);
+            clusters
+                .into_iter()
+                .any(|cluster| is_named(name, cluster, own_name))
+        };
+        is_in_window(settings, scene.rules, now)
+            && !split(expected, ['+', ',']).iter().all(is_present)
+    });
+    Expected {
+        step,
+        is_auto: is_auto && order.is_some(),
+        is_closed,
+        has_order: order.is_some(),
+        is_kept: own.is_none() && settings.is_some(),
+        is_known,
+        is_mixed: is_mixed(&answering),
+        has_other,
+        ttl: ttl(scene, settings),
+        steps,
+    }
+}
+
+/// Returns what each step of an order returns, the step that answers when no delay runs, and its candidates.
+fn answers_of_steps(
+    order: &str,
+    chosen: &[Candidate],
+    gateway_down: &str,
+    is_auto: bool,
+    own_name: &str,
+) -> (Vec<Returned>, usize, Vec<Candidate>) {
+    let order = steps_of(order);
+    let step_of = |cluster: &str| {
+        let names = |step: &Step| match step {
+            Step::Clusters(names) => names.iter().any(|name| is_named(name, cluster, own_name)),
+            Step::Others => false,
+        };
+        let named = order.iter().position(names);
+        named.or_else(|| order.iter().position(|step| matches!(step, Step::Others)))
+    };
+    let mut members = vec![Vec::new(); order.len()];
+    for candidate in chosen {
+        // Each has one cluster, because those of several are left out.
+        let cluster = candidate.clusters.iter().next();
+        if let Some(step) = cluster.and_then(|cluster| step_of(cluster)) {
+            members[step].push(candidate.clone());
+        }
+    }
+    let is_alive = |step: &Vec<Candidate>| step.iter().any(|one| one.is_alive);
+    let step = if is_auto {
+        let alive = members.iter().position(is_alive);
+        let any = || members.iter().position(|step| !step.is_empty());
+        alive.or_else(any).unwrap_or_default()
+    } else {
+        0
+    };
+    let answers = members.iter().map(|step| {
+        let is_emptied = gateway_down == "exclude" && !is_alive(step);
+        (!step.is_empty() && !is_emptied).then(|| answer(step, gateway_down))
+    });
+    (answers.collect(), step, members[step].clone())
+}
+
+/// Returns whether a cluster that the order names has a headless mirror or import, with or without endpoints (rule K5a). `*`
+/// names none.
+fn has_remote_pods(scene: &Scene<'_>, order: &str) -> bool {
+    let own_name = scene.rules.cluster_name.as_str();
+    let is_named = |cluster: &str| {
+        steps_of(order).iter().any(|step| match step {
+            Step::Clusters(names) => names.iter().any(|name| is_named(name, cluster, own_name)),
+            Step::Others => false,
+        })
+    };
+    let mirrors = scene.mirrors().into_iter();
+    let mut headless = mirrors.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
+    headless.any(|(.., link)| is_named(&scene.after_alias(link)))
+        || scene
+            .clusters_of_headless_import()
+            .iter()
+            .any(|cluster| is_named(cluster))
+}
+
+/// Returns whether names of the service exist without a setting.
+fn is_known(scene: &Scene<'_>, candidates: &[Candidate]) -> bool {
+    let is_member = |own: &Value| is_headless(own) && scene.in_global().is_headless_member(own);
+    let mirrors = scene.mirrors().into_iter();
+    let mut headless = mirrors.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
+    !candidates.is_empty()
+        || headless.next().is_some()
+        || scene.import().is_some()
+        || scene.own().is_some_and(is_member)
+}
+
+/// Returns whether the name waits for expected clusters at a time (rule K8).
+fn is_in_window(own: Option<&Value>, rules: &Rules, now: u64) -> bool {
+    let Some(own) = own else {
+        return false;
+    };
+    if rules.bootstrap_window.is_zero() {
+        return true;
+    }
+    let since = annotation(own, key::EXPECTED_SINCE).and_then(time_of);
+    let created = || time_of(own["metadata"]["creationTimestamp"].as_str()?);
+    let length = rules.bootstrap_window.as_millis() as u64;
+    since
+        .or_else(created)
+        .is_some_and(|start| (start..start + length).contains(&now))
+}
+
+/// Returns the TTL: mirrors may only lower it (rule K6).
+fn ttl(scene: &Scene<'_>, own: Option<&Value>) -> u32 {
+    let read = |object: &Value| {
+        let ttl: Option<u32> = annotation(object, key::TTL)?.trim().parse().ok();
+        ttl.map(|ttl| ttl.clamp(1, scene.rules.ttl_max))
+    };
+    let own = own.and_then(read).unwrap_or(scene.rules.ttl);
+    let mirrors = scene.mirrors().into_iter().map(|(_, object, ..)| object);
+    let copies = mirrors.chain(scene.import()).filter_map(read);
+    copies.chain([own]).min().unwrap_or(own)
+}
+
+// === impl Expected ===
+
+impl Expected {
+    /// Returns what the name returns when no delay runs.
+    pub fn settled(&self) -> Returned {
+        if self.is_closed {
+            None
+        } else {
+            self.steps[self.step].clone()
+        }
+    }
+
+    /// Returns whether the name may return this while a delay of a failover runs. Steps never answer together, and the name
+    /// fails only if no step has an answer.
+    pub fn allows(&self, returned: &Returned) -> bool {
+        if self.is_closed || !self.is_auto {
+            return *returned == self.settled();
+        }
+        let can_fail = self.steps.iter().all(Option::is_none);
+        self.steps.contains(returned) && (returned.is_some() || can_fail)
+    }
+}
+
+// === impl Scene ===
+
+impl Scene<'_> {
+    /// Returns the scene of zones with the names of this server.
+    fn in_global(self) -> Self {
+        Self {
+            profile: Profile::Global,
+            ..self
+        }
+    }
 }

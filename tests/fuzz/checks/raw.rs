@@ -95,15 +95,13 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
         || label(key::MANAGED_BY) == Some("endpointslice-mesh-controller.cilium.io");
     match kind {
         Kind::Service => {
-            let is_own = object["spec"]["clusterIP"].as_str() == Some("None")
-                || label(key::EXPORTED).is_some()
-                || label(key::POLICY) == Some("true");
             let is_foreign = has_mirror_label || is_of_import;
-            (is_mirror || (is_own && !is_foreign)).then_some(Watch::Services)
+            (is_mirror || !is_foreign).then_some(Watch::Services)
         }
         Kind::ServiceImport => Some(Watch::ServiceImports),
+        // Also with labels of Linkerd: an object of both worlds belongs to this one.
+        Kind::EndpointSlice if is_of_import => Some(Watch::ImportSlices),
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),
-        Kind::EndpointSlice if is_of_import && !has_mirror_label => Some(Watch::ImportSlices),
         Kind::EndpointSlice if has_mirror_label || has_other_owner => None,
         Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),
         Kind::EndpointSlice => {

@@ -34,10 +34,21 @@ pub fn check_incremental(cluster: &Cluster) {
         store,
         rules,
         table,
+        timers,
         ..
     } = cluster;
-    let full = build(&Table::default(), store, &store.services(), rules).table;
-    assert_eq!(table.sorted_services(), full.sorted_services());
+    // A service whose last object is gone may have settings for some seconds.
+    let mut services = store.services();
+    services.extend(table.services().map(|service| service.key.clone()));
+    let full = build(&Table::default(), store, &services, rules, timers).table;
+    let pairs = table
+        .sorted_services()
+        .into_iter()
+        .zip(full.sorted_services());
+    for (one, other) in pairs {
+        assert_eq!(one, other);
+    }
+    assert_eq!(table.services().count(), full.services().count());
     assert_eq!(*table, full);
     assert_eq!(skipped(table), skipped(&full));
     // A build without history differs only in identity conflicts.
@@ -47,19 +58,11 @@ pub fn check_incremental(cluster: &Cluster) {
         let short = |table: &Table| table.short_name(service.key.service.as_str()).cloned();
         assert_eq!(short(table), short(&fresh), "{}", service.key);
     }
-    let now: Vec<_> = table
-        .sorted_services()
-        .into_iter()
-        .map(without_identity_conflicts)
-        .collect();
-    let fresh_services = fresh.sorted_services();
-    assert_eq!(
-        now,
-        fresh_services
-            .into_iter()
-            .map(without_identity_conflicts)
-            .collect::<Vec<_>>()
-    );
+    let [now, fresh_services] = [table, &fresh].map(|table| {
+        let services = table.sorted_services().into_iter();
+        services.map(without_identity_conflicts).collect::<Vec<_>>()
+    });
+    assert_eq!(now, fresh_services);
     assert_eq!(skipped(table), skipped(&fresh));
 }
 
@@ -147,7 +150,7 @@ fn check_completeness(cluster: &Cluster) {
                     _ => continue,
                 },
                 Object::Skipped(_) => false,
-                Object::Slice(_) => continue,
+                Object::Slice(_) | Object::Plain(_) => continue,
             };
             assert_eq!(
                 is_in_table,
@@ -217,43 +220,28 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
     coverage.omitted += usize::from(dead > 0 && !service.name_addresses.includes_down);
 }
 
-/// Asserts that the name of a service has endpoints of one kind, or of kinds that are united (rule K1).
+/// Asserts that the name of a service has an endpoint for each cluster with endpoints, and that a headless one of another
+/// cluster has a hostname (rule K1). No service here has a failover order.
 fn check_kind(service: &Service) {
-    let selected = service.endpoints.iter().filter(|e| e.is_selected);
-    let kinds: BTreeSet<ServiceKind> = selected.map(|endpoint| endpoint.kind).collect();
-    // An endpoint of a headless service can have an exported Service of its own (rule M1b).
-    let allowed: &[ServiceKind] = match service.kind {
-        ServiceKind::Headless => &[
-            ServiceKind::Headless,
-            ServiceKind::Gateway,
-            ServiceKind::Flat,
-            ServiceKind::Local,
-        ],
-        ServiceKind::Federated => &[ServiceKind::Federated],
-        ServiceKind::Import => &[ServiceKind::Import],
-        ServiceKind::Gateway | ServiceKind::Flat | ServiceKind::Local => {
-            &[ServiceKind::Gateway, ServiceKind::Flat, ServiceKind::Local]
-        }
-    };
-    assert!(
-        kinds.iter().all(|kind| allowed.contains(kind)),
-        "{service:?}"
-    );
-    assert_eq!(
-        kinds.is_empty(),
-        service.endpoints.is_empty(),
-        "{service:?}"
-    );
-    if service.kind == ServiceKind::Headless {
-        let mut remote = service
-            .endpoints
-            .iter()
-            .filter(|e| e.is_selected && e.kind != ServiceKind::Local);
-        assert!(
-            remote.all(|endpoint| endpoint.hostname.is_some()),
-            "{service:?}"
-        );
+    let (selected, others): (Vec<&Endpoint>, Vec<&Endpoint>) = service
+        .endpoints
+        .iter()
+        .partition(|endpoint| endpoint.is_selected);
+    for other in others {
+        let cluster = other.cluster.as_ref();
+        let mut selected = selected.iter();
+        let is_answered = selected.any(|endpoint| endpoint.cluster.as_ref() == cluster)
+            || cluster.is_some_and(|cluster| service.federated.contains(cluster));
+        assert!(is_answered, "{service:?}");
     }
+    let mut remote = service
+        .endpoints
+        .iter()
+        .filter(|endpoint| endpoint.kind == ServiceKind::Headless);
+    assert!(
+        remote.all(|endpoint| endpoint.hostname.is_some()),
+        "{service:?}"
+    );
 }
 
 /// Asserts that an endpoint meets the rules for members, according to the original objects.
@@ -314,7 +302,17 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         // A mirror of an excluded cluster counts too.
         let is_excluded = |one: &Problem| one.kind == ProblemKind::ExcludedCluster;
         let has_mirror = !service.mirrors.is_empty() || service.problems.iter().any(is_excluded);
-        assert!(is_exported || has_mirror, "{local}");
+        let annotations = local["metadata"]["annotations"].as_object().into_iter();
+        let mut annotations = annotations.flatten();
+        let is_annotated = annotations.any(|(key, _)| key.starts_with("global-dns/"));
+        let has_other_mirror = service
+            .endpoints
+            .iter()
+            .any(|endpoint| !matches!(endpoint.kind, ServiceKind::Local | ServiceKind::Import));
+        assert!(
+            is_exported || is_annotated || has_mirror || has_other_mirror,
+            "{local}"
+        );
         let slices = [Watch::LocalSlices, Watch::ForeignSlices];
         let slice = slices
             .into_iter()

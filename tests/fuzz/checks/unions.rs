@@ -1,197 +1,529 @@
-//! Checks of the endpoints that the name of a service unites (rule K1), verified with the original objects.
+//! What each kind offers for a service, and what answers its name (rules M1 to M5, K1), from the original objects. Written
+//! from the rules, without the code and the types of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use global_dns::model::ProblemKind;
-use global_dns::model::key;
-use global_dns::model::{ClusterName, Clusters, ItemKind, ObjectKey, Watch};
-use global_dns::table::{Endpoint, Service, ServiceKind};
-use global_dns::zone::RecordType;
+use global_dns::model::{ObjectKey, Watch, key};
+use global_dns::table::{LocalMembers, Profile, Rules};
 use serde_json::Value;
 
-use super::cluster::Cluster;
-use super::worlds::{Seen, ask};
+use super::cluster::WatchedObjects;
 
-/// Asserts that a cluster that the name of a service omits is reported, and that no other conflict of kinds is.
-pub fn check_clusters(cluster: &Cluster, service: &Service, seen: &mut Seen) {
-    let clusters = |is_selected: bool| -> BTreeSet<String> {
-        let endpoints = service.endpoints.iter();
-        // The clusters of other steps are of the same kind.
-        let is_selected =
-            |endpoint: &&Endpoint| (endpoint.is_selected || endpoint.is_standby) == is_selected;
-        let endpoints = endpoints.filter(is_selected);
-        let clusters = endpoints.filter_map(|endpoint| endpoint.cluster.as_ref());
-        clusters.map(ToString::to_string).collect()
-    };
-    let (mut included, mut others) = (clusters(true), clusters(false));
-    for (kind, clusters) in shared_clusters(cluster, service) {
-        match kind == service.kind {
-            true => included.extend(clusters),
-            false => others.extend(clusters),
-        }
-    }
-    let omitted: Vec<&String> = others.difference(&included).collect();
-    let conflict = service
-        .problems
-        .iter()
-        .find(|one| one.kind == ProblemKind::Kind);
-    assert_eq!(conflict.is_some(), !omitted.is_empty(), "{service:?}");
-    for cluster in &omitted {
-        assert!(conflict.unwrap().detail.contains(*cluster), "{service:?}");
-    }
-    seen.has_omitted_cluster |= !omitted.is_empty();
+/// The objects of one service, with the settings of the server that concern its members.
+#[derive(Clone, Copy)]
+pub struct Scene<'w> {
+    pub objects: &'w WatchedObjects,
+    pub rules: &'w Rules,
+    pub namespace: &'w str,
+    pub service: &'w str,
+    pub profile: Profile,
 }
 
-/// Returns the clusters behind the addresses that belong to no single cluster, with their kinds.
-fn shared_clusters(
-    cluster: &Cluster,
-    service: &Service,
-) -> impl Iterator<Item = (ServiceKind, Vec<String>)> {
-    let name = |name: &ClusterName| cluster.rules.name_of(name).to_string();
-    let objects = cluster.store.objects_of(&service.key);
-    objects.filter_map(move |(_, object)| {
-        let item = object.item()?;
-        let kind = match item.kind {
-            ItemKind::Federated => ServiceKind::Federated,
-            ItemKind::ClusterSetImport if !item.is_headless() => ServiceKind::Import,
-            _ => return None,
-        };
-        let Clusters::Several(set) = &item.clusters else {
-            return None;
-        };
-        let own = set.has_own.then(|| "hub".to_owned());
-        Some((kind, set.names.iter().map(name).chain(own).collect()))
-    })
-}
-
-/// The source of an address, as the original objects show it.
+/// What a kind offers, in the order of rule K1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
-    EndpointMirror,
-    Mirror,
-    /// A mirror that stands for a pod (rule M1b).
-    MirrorOfPod,
+pub enum Rank {
+    Pods,
     Federated,
-    LocalService,
-    Pod,
-    /// A ServiceImport or its slices.
+    ClusterIp,
     Import,
 }
 
-/// Asserts that the addresses at the name of a service come from objects of kinds that rule K1 unites.
-pub fn check_union(cluster: &Cluster, service: &Service, seen: &mut Seen) {
-    let name = format!("{}.{}.global.", service.key.service, service.key.namespace);
-    let records = [RecordType::A, RecordType::AAAA];
-    let records = records
-        .into_iter()
-        .filter_map(|rtype| ask(&cluster.table, &name, rtype));
-    let addresses = records
-        .flatten()
-        .map(|line| line.rsplit('\t').next().unwrap().to_owned());
-    let mut union = BTreeSet::new();
-    for address in addresses {
-        let source = source_of(cluster, service, &address);
-        assert!(source.is_some(), "{address} of {name} is in no object");
-        union.extend(source);
-    }
-    let is_exported = || {
-        let key = ObjectKey::of_service(&service.key);
-        let local = cluster.watched.get(&(Watch::Services, key));
-        local.is_some_and(|local| local["metadata"]["labels"][key::EXPORTED] == "true")
-    };
-    let has = |source| union.contains(&source);
-    if has(Source::Federated) || has(Source::Import) {
-        assert_eq!(union.len(), 1, "{name}: {union:?}");
-    }
-    if has(Source::EndpointMirror) || has(Source::MirrorOfPod) {
-        assert!(
-            !has(Source::Mirror) && !has(Source::LocalService),
-            "{name}: {union:?}"
-        );
-    }
-    if has(Source::Pod) && (has(Source::Mirror) || has(Source::LocalService)) {
-        assert!(is_exported(), "{name}: {union:?}");
-    }
-    if !union.is_empty() {
-        seen.kinds.insert(service.kind.name());
-        let selected = service
-            .endpoints
-            .iter()
-            .filter(|endpoint| endpoint.is_selected);
-        let kinds: BTreeSet<&str> = selected.map(|endpoint| endpoint.kind.name()).collect();
-        seen.unions.insert(kinds.into_iter().collect());
-        seen.has_adopted_host |= has(Source::MirrorOfPod);
-    }
+/// An address, or several of one endpoint, that a kind offers for some clusters.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub rank: Rank,
+    /// The clusters that it stands for, after aliases. None if it names no cluster.
+    pub clusters: BTreeSet<String>,
+    /// Whether it is one address of no one cluster: of a federated service, or of a ServiceImport with `spec.ips`.
+    pub is_shared: bool,
+    pub host: Option<String>,
+    pub addresses: BTreeSet<IpAddr>,
+    pub is_alive: bool,
+    /// Whether the mesh finds the pods itself.
+    pub is_flat: bool,
 }
 
-/// Finds the object of an address in the namespace of a service. Each Service has addresses of its own.
-fn source_of(cluster: &Cluster, service: &Service, address: &str) -> Option<Source> {
-    let is_of_import = |watch: Watch, object: &Value| match watch {
-        Watch::ServiceImports => object["spec"]["ips"].to_string().contains(address),
-        Watch::ImportSlices => object["endpoints"].to_string().contains(address),
-        _ => false,
-    };
-    let mut watched = cluster.watched.iter();
-    if watched.any(|((watch, _), object)| is_of_import(*watch, object)) {
-        return Some(Source::Import);
+/// What a Service that Linkerd mirrored stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MirrorKind {
+    Headless,
+    Gateway,
+    Flat,
+    Federated,
+}
+
+// === Objects ===
+
+pub fn label<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
+    object["metadata"]["labels"][key].as_str()
+}
+
+pub fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
+    object["metadata"]["annotations"][key].as_str()
+}
+
+pub fn is_headless(object: &Value) -> bool {
+    object["spec"]["clusterIP"] == "None"
+}
+
+fn addresses(list: &Value) -> BTreeSet<IpAddr> {
+    let ips = list.as_array().into_iter().flatten();
+    ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect()
+}
+
+fn endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
+    slice["endpoints"].as_array().into_iter().flatten()
+}
+
+fn first_address(endpoint: &Value) -> Option<IpAddr> {
+    endpoint["addresses"][0].as_str()?.parse().ok()
+}
+
+fn is_ready(endpoint: &Value) -> bool {
+    endpoint["conditions"]["ready"] != false
+}
+
+fn is_label(text: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let ends = [text.chars().next(), text.chars().last()];
+    (1..=63).contains(&text.len()) && text.chars().all(is_inner) && !ends.contains(&Some('-'))
+}
+
+/// Returns whether a slice lists the pods of a headless mirror. Its addresses are no gateways.
+fn is_host_list(slice: &Value) -> bool {
+    label(slice, key::HEADLESS_MIRROR).is_none()
+        && endpoints(slice).any(|endpoint| endpoint["hostname"].is_string())
+}
+
+// === impl Scene ===
+
+impl<'w> Scene<'w> {
+    fn own_name(&self) -> &'w str {
+        self.rules.cluster_name.as_str()
     }
-    let is_pod = address.starts_with("192.0.2.");
-    let ip: IpAddr = address.parse().unwrap();
-    let has_address = |object: &Value| {
-        let ips = object["spec"]["clusterIPs"]
+
+    /// Returns the name of a cluster after aliases (rule M6).
+    pub fn after_alias(&self, name: &str) -> String {
+        let aliases = self.rules.cluster_aliases.iter();
+        let mut aliases = aliases.filter(|(link, _)| link.as_str() == name);
+        aliases
+            .next()
+            .map_or(name.to_owned(), |(_, alias)| alias.to_string())
+    }
+
+    /// Returns the objects of a watch in the namespace.
+    fn of_watch(self, watch: Watch) -> impl Iterator<Item = (String, &'w Value)> {
+        let in_namespace = self
+            .objects
+            .iter()
+            .filter(move |((of, key), _)| *of == watch && *key.namespace == *self.namespace);
+        in_namespace.map(|((_, key), object)| (key.name.text().to_string(), object))
+    }
+
+    fn service_at(&self, name: &str) -> Option<&'w Value> {
+        let key = ObjectKey::new(self.namespace, name);
+        self.objects.get(&(Watch::Services, key))
+    }
+
+    /// Returns the slices of an object that a watch selects.
+    fn slices(self, watch: Watch, owner: &str) -> Vec<&'w Value> {
+        let slices = self.of_watch(watch).map(|(_, slice)| slice);
+        slices
+            .filter(|slice| label(slice, key::SERVICE_NAME) == Some(owner))
+            .collect()
+    }
+
+    /// Returns the Service of this cluster (rule K6): any that is neither a mirror nor derived by an implementation of MCS.
+    pub fn own(&self) -> Option<&'w Value> {
+        let own = self.service_at(self.service)?;
+        let is_derived =
+            label(own, key::MIRRORED_SERVICE).is_some() || label(own, key::MCS_SERVICE).is_some();
+        (!is_derived).then_some(own)
+    }
+
+    /// Returns the entries in the slices of the Service of this cluster.
+    pub fn own_entries(&self) -> Vec<&'w Value> {
+        let watches = [Watch::LocalSlices, Watch::ForeignSlices];
+        let slices = watches
+            .map(|watch| self.slices(watch, self.service))
+            .concat();
+        let entries = slices.into_iter().flat_map(endpoints);
+        entries
+            .filter(|entry| first_address(entry).is_some())
+            .collect()
+    }
+
+    /// Returns the service, the kind and the link of a mirror of a whole Service. A federated service has no link.
+    fn read_mirror(&self, name: &str, object: &'w Value) -> Option<(String, MirrorKind, &'w str)> {
+        let is_mirror = label(object, key::MIRRORED_SERVICE) == Some("true")
+            && label(object, key::MCS_SERVICE).is_none()
+            && label(object, key::HEADLESS_MIRROR).is_none();
+        if !is_mirror {
+            return None;
+        }
+        let Some(link) = label(object, key::CLUSTER_NAME) else {
+            let keys = [key::REMOTE_DISCOVERY, key::LOCAL_DISCOVERY];
+            let has_members = keys.iter().any(|key| annotation(object, key).is_some());
+            let service = name.strip_suffix("-federated").filter(|_| has_members)?;
+            return Some((service.to_owned(), MirrorKind::Federated, ""));
+        };
+        let fq_name = annotation(object, key::REMOTE_FQ_NAME)?;
+        let (service, rest) = fq_name.split_once('.')?;
+        if rest.split('.').next() != Some(self.namespace) {
+            return None;
+        }
+        let kind = match label(object, key::REMOTE_DISCOVERY) {
+            _ if is_headless(object) => MirrorKind::Headless,
+            None => MirrorKind::Gateway,
+            // Labels that disagree with the annotation are those of another mirror (rule K3).
+            Some(cluster) if cluster != link => return None,
+            Some(_) if label(object, key::REMOTE_SERVICE).is_some_and(|name| name != service) => {
+                return None;
+            }
+            Some(_) => MirrorKind::Flat,
+        };
+        Some((service.to_owned(), kind, link))
+    }
+
+    /// Returns the mirrors of the service, except those of its pods: names, objects, kinds and links.
+    pub fn mirrors(&self) -> Vec<(String, &'w Value, MirrorKind, &'w str)> {
+        let services = self.of_watch(Watch::Services);
+        let mirrors = services.filter_map(|(name, object)| {
+            let (service, kind, link) = self.read_mirror(&name, object)?;
+            (service == self.service).then_some((name, object, kind, link))
+        });
+        mirrors.collect()
+    }
+
+    /// Returns the mirrors of pods (rules M1, M2): names, objects, hostnames, parents and links.
+    fn pods(&self) -> Vec<(String, &'w Value, String, &'w str, &'w str)> {
+        let headless = self.mirrors().into_iter();
+        let headless = headless.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
+        let parents: Vec<(String, &str)> =
+            headless.map(|(name, _, _, link)| (name, link)).collect();
+        let suffix = format!("{}.{}", self.service, self.namespace);
+        let services = self.of_watch(Watch::Services);
+        let pods = services.filter_map(|(name, object)| {
+            let parent = label(object, key::HEADLESS_MIRROR)?;
+            let link = label(object, key::CLUSTER_NAME)?;
+            let fq_name = annotation(object, key::REMOTE_FQ_NAME)?;
+            let (host, rest) = fq_name.split_once('.')?;
+            let is_of_service = rest == suffix || rest.starts_with(&format!("{suffix}."));
+            let has_parent = parents.contains(&(parent.to_owned(), link));
+            (is_of_service && has_parent).then_some((name, object, host.to_owned(), parent, link))
+        });
+        pods.collect()
+    }
+
+    /// Returns whether the mirror of a whole Service is alive.
+    fn is_alive(&self, name: &str, kind: MirrorKind) -> bool {
+        let slices = self.slices(Watch::MirrorSlices, name).into_iter();
+        let mut gateways = slices.filter(|slice| !is_host_list(slice));
+        kind != MirrorKind::Gateway || gateways.any(|slice| endpoints(slice).any(is_ready))
+    }
+
+    /// Returns the clusters of a federated service, from its annotations.
+    fn members(&self, federated: &Value) -> BTreeSet<String> {
+        let list = annotation(federated, key::REMOTE_DISCOVERY).unwrap_or_default();
+        let members = list.split(',').filter_map(|member| {
+            let (service, cluster) = member.split_once('@')?;
+            (is_label(service) && is_label(cluster)).then(|| self.after_alias(cluster))
+        });
+        let own = annotation(federated, key::LOCAL_DISCOVERY).map(|_| self.own_name().to_owned());
+        members.chain(own).collect()
+    }
+
+    /// Returns the ServiceImport of the service.
+    pub fn import(&self) -> Option<&'w Value> {
+        let key = ObjectKey::new(self.namespace, self.service);
+        self.objects.get(&(Watch::ServiceImports, key))
+    }
+
+    /// Returns the slices of the ServiceImport.
+    fn import_slices(&self) -> impl Iterator<Item = &'w Value> {
+        let slices = self.of_watch(Watch::ImportSlices).map(|(_, slice)| slice);
+        slices.filter(|slice| label(slice, key::MCS_SERVICE) == Some(self.service))
+    }
+
+    /// Returns the clusters that a headless ServiceImport has, with or without endpoints.
+    pub fn clusters_of_headless_import(&self) -> BTreeSet<String> {
+        let Some(import) = self
+            .import()
+            .filter(|one| one["spec"]["type"] == "Headless")
+        else {
+            return BTreeSet::new();
+        };
+        let listed = import["status"]["clusters"]
             .as_array()
             .into_iter()
             .flatten();
-        let mut ips = ips.filter_map(|ip| ip.as_str()?.parse::<IpAddr>().ok());
-        ips.any(|one| one == ip)
-    };
-    let in_namespace = cluster.watched.iter();
-    let mut in_namespace =
-        in_namespace.filter(|((_, key), _)| *key.namespace == *service.key.namespace.as_str());
-    if is_pod {
-        let is_listed = |object: &Value| object["endpoints"].to_string().contains(address);
-        return in_namespace
-            .any(|(_, object)| is_listed(object))
-            .then_some(Source::Pod);
+        let listed = listed.filter_map(|one| one["cluster"].as_str());
+        let sources = self.import_slices();
+        let sources = sources.filter_map(|slice| label(slice, key::SOURCE_CLUSTER));
+        let names = listed.chain(sources);
+        names.map(|name| self.after_alias(name)).collect()
     }
-    let ((_, key), object) = in_namespace.find(|(_, object)| has_address(object))?;
-    let labels = &object["metadata"]["labels"];
-    Some(if labels[key::MIRRORED_SERVICE] != "true" {
-        Source::LocalService
-    } else if labels[key::HEADLESS_MIRROR].is_string() {
-        Source::EndpointMirror
-    } else if !labels[key::CLUSTER_NAME].is_string() {
-        Source::Federated
-    } else if is_mirror_of_pod(cluster, service, &key.name.text(), labels, address) {
-        Source::MirrorOfPod
-    } else {
-        Source::Mirror
-    })
+
+    /// Returns whether the headless Service of this cluster is a member (rule M5).
+    pub fn is_headless_member(&self, own: &Value) -> bool {
+        let is_exported = label(own, key::EXPORTED) == Some("true");
+        let annotations = own["metadata"]["annotations"].as_object().into_iter();
+        let mut annotations = annotations.flatten();
+        match self.rules.local_members {
+            LocalMembers::Off => false,
+            _ if is_exported => true,
+            // It does not exist for other clusters (rule K9).
+            _ if self.profile == Profile::ClusterSet => false,
+            LocalMembers::Exported => false,
+            LocalMembers::Matching => {
+                annotations.any(|(key, _)| key.starts_with("global-dns/"))
+                    || !self.mirrors().is_empty()
+            }
+        }
+    }
+
+    // === Candidates ===
+
+    fn one_cluster(&self, cluster: &str, rank: Rank) -> Candidate {
+        Candidate {
+            rank,
+            clusters: [self.after_alias(cluster)].into(),
+            is_shared: false,
+            host: None,
+            addresses: BTreeSet::new(),
+            is_alive: true,
+            is_flat: false,
+        }
+    }
+
+    fn own_candidate(&self, rank: Rank) -> Candidate {
+        Candidate {
+            clusters: [self.own_name().to_owned()].into(),
+            ..self.one_cluster("", rank)
+        }
+    }
+
+    /// Returns everything that a kind offers for the service.
+    pub fn candidates(&self) -> Vec<Candidate> {
+        let mut candidates = self.pod_candidates();
+        for (name, object, kind, link) in self.mirrors() {
+            let addresses = addresses(&object["spec"]["clusterIPs"]);
+            candidates.extend(match kind {
+                MirrorKind::Headless => None,
+                MirrorKind::Federated => Some(Candidate {
+                    clusters: self.members(object),
+                    is_shared: true,
+                    addresses,
+                    ..self.one_cluster("", Rank::Federated)
+                }),
+                MirrorKind::Gateway | MirrorKind::Flat => Some(Candidate {
+                    addresses,
+                    is_alive: self.is_alive(&name, kind),
+                    is_flat: kind == MirrorKind::Flat,
+                    ..self.one_cluster(link, Rank::ClusterIp)
+                }),
+            });
+        }
+        candidates.extend(self.own_candidates());
+        candidates.extend(self.import_candidates());
+        candidates
+    }
+
+    /// Returns the pods of other clusters: by their endpoint mirrors (rules M1 to M3), and those with an exported Service of
+    /// their own (rule M1b).
+    fn pod_candidates(&self) -> Vec<Candidate> {
+        let pods = self.pods();
+        let own_mirrors = pods.iter().map(|(name, object, host, _, link)| {
+            let slices = self.slices(Watch::MirrorSlices, name).into_iter();
+            let slices = slices.filter(|slice| !is_host_list(slice));
+            let gateways: Vec<&Value> = slices.flat_map(endpoints).collect();
+            Candidate {
+                host: Some(host.clone()),
+                addresses: addresses(&object["spec"]["clusterIPs"]),
+                is_alive: gateways.is_empty() || gateways.into_iter().any(is_ready),
+                ..self.one_cluster(link, Rank::Pods)
+            }
+        });
+        let mut candidates: Vec<Candidate> = own_mirrors.collect();
+        for (parent, _, kind, link) in self.mirrors() {
+            let lists = self.slices(Watch::MirrorSlices, &parent).into_iter();
+            let lists = lists.filter(|slice| kind == MirrorKind::Headless && is_host_list(slice));
+            for listed in lists.flat_map(endpoints) {
+                let Some(host) = listed["hostname"].as_str() else {
+                    continue;
+                };
+                let has_mirror = pods
+                    .iter()
+                    .any(|(_, _, name, of, from)| name == host && *of == parent && *from == link);
+                let mirror = self.mirror_of_pod(host, link);
+                let mirror = mirror.filter(|mirror| {
+                    let address = first_address(listed);
+                    address.is_some_and(|address| mirror.addresses.contains(&address))
+                });
+                candidates.extend(mirror.filter(|_| !has_mirror));
+            }
+        }
+        candidates
+    }
+
+    /// Returns the mirror of the exported Service of a pod.
+    fn mirror_of_pod(&self, host: &str, link: &str) -> Option<Candidate> {
+        let name = format!("{host}-{link}");
+        let object = self.service_at(&name)?;
+        let (_, kind, from) = self.read_mirror(&name, object)?;
+        let is_service = matches!(kind, MirrorKind::Gateway | MirrorKind::Flat);
+        let is_of_cluster = self.after_alias(from) == self.after_alias(link);
+        (is_service && is_of_cluster).then(|| Candidate {
+            host: Some(host.to_owned()),
+            addresses: addresses(&object["spec"]["clusterIPs"]),
+            is_alive: self.is_alive(&name, kind),
+            is_flat: kind == MirrorKind::Flat,
+            ..self.one_cluster(link, Rank::Pods)
+        })
+    }
+
+    /// Returns what the Service of this cluster offers (rule M5, kind `local`).
+    fn own_candidates(&self) -> Vec<Candidate> {
+        let Some(own) = self.own() else {
+            return Vec::new();
+        };
+        let export = label(own, key::EXPORTED);
+        if is_headless(own) {
+            let is_member = self.is_headless_member(own);
+            let entries = self.own_entries().into_iter();
+            let ready = entries.filter(|entry| is_member && is_ready(entry));
+            let pods = ready.filter_map(|entry| {
+                let address = first_address(entry)?;
+                let dashed = || address.to_string().replace(['.', ':'], "-");
+                let host = entry["hostname"].as_str();
+                Some(Candidate {
+                    host: Some(host.map_or_else(dashed, str::to_owned)),
+                    addresses: [address].into(),
+                    ..self.own_candidate(Rank::Pods)
+                })
+            });
+            return pods.collect();
+        }
+        let addresses = addresses(&own["spec"]["clusterIPs"]);
+        let is_member = matches!(export, Some("true" | "remote-discovery"))
+            && self.rules.local_members != LocalMembers::Off
+            && !addresses.is_empty();
+        let mut exported = self.slices(Watch::ExportedSlices, self.service).into_iter();
+        let is_alive = exported.any(|slice| endpoints(slice).any(is_ready))
+            || self.own_entries().into_iter().any(is_ready);
+        let own = Candidate {
+            addresses,
+            is_alive,
+            ..self.own_candidate(Rank::ClusterIp)
+        };
+        [own].into_iter().filter(|_| is_member).collect()
+    }
+
+    fn import_candidates(&self) -> Vec<Candidate> {
+        let Some(import) = self.import() else {
+            return Vec::new();
+        };
+        let is_headless = import["spec"]["type"] == "Headless";
+        let ips = addresses(&import["spec"]["ips"]);
+        if !is_headless && !ips.is_empty() {
+            let listed = import["status"]["clusters"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let listed = listed.filter_map(|one| one["cluster"].as_str());
+            return vec![Candidate {
+                clusters: listed.map(|name| self.after_alias(name)).collect(),
+                is_shared: true,
+                addresses: ips,
+                ..self.one_cluster("", Rank::Import)
+            }];
+        }
+        let mut candidates = Vec::new();
+        for slice in self.import_slices() {
+            let is_submariner =
+                label(slice, key::MANAGED_BY) == Some("lighthouse-agent.submariner.io");
+            let Some(cluster) = label(slice, key::SOURCE_CLUSTER) else {
+                continue;
+            };
+            let entries = endpoints(slice);
+            let used = entries.filter(|entry| {
+                if is_headless {
+                    is_ready(entry)
+                } else {
+                    is_submariner
+                }
+            });
+            candidates.extend(used.filter_map(|entry| {
+                let host = entry["hostname"].as_str().filter(|_| is_headless);
+                Some(Candidate {
+                    host: host.map(str::to_owned),
+                    addresses: [first_address(entry)?].into(),
+                    is_alive: is_ready(entry),
+                    ..self.one_cluster(cluster, Rank::Import)
+                })
+            }));
+        }
+        candidates
+    }
+
+    // === The choice ===
+
+    /// Returns the candidates that answer the name of the service without an order (rule K1): for each cluster the best. One
+    /// that names no cluster counts as a cluster of its own.
+    pub fn choose(&self, candidates: &[Candidate]) -> Vec<Candidate> {
+        let place = |rank: Rank| match rank {
+            Rank::Import if self.profile == Profile::ClusterSet => 0,
+            Rank::Pods => 1,
+            Rank::Federated => 2,
+            Rank::ClusterIp => 3,
+            Rank::Import => 4,
+        };
+        let mut best: BTreeMap<&str, u8> = BTreeMap::new();
+        for candidate in candidates {
+            for cluster in &candidate.clusters {
+                let best = best.entry(cluster).or_insert(u8::MAX);
+                *best = (*best).min(place(candidate.rank));
+            }
+        }
+        let is_chosen = |candidate: &&Candidate| {
+            let mut clusters = candidate.clusters.iter();
+            candidate.clusters.is_empty()
+                || clusters.any(|cluster| best[&**cluster] == place(candidate.rank))
+        };
+        candidates.iter().filter(is_chosen).cloned().collect()
+    }
 }
 
-/// Returns whether a headless mirror of the service lists the address of a mirror under the hostname of a pod. A mirror of
-/// the service itself is none of a pod.
-fn is_mirror_of_pod(
-    cluster: &Cluster,
-    service: &Service,
-    name: &str,
-    labels: &Value,
-    address: &str,
-) -> bool {
-    let link = labels[key::CLUSTER_NAME].as_str().unwrap();
-    let own = format!("{}-{link}", service.key.service);
-    let mut slices = cluster.watched.iter().filter(|((watch, key), _)| {
-        *watch == Watch::MirrorSlices && *key.namespace == *service.key.namespace.as_str()
+// === Endpoints ===
+
+/// Returns the addresses of candidates with the treatment of those that are down (rule M4). Those of one cluster and one
+/// hostname are one endpoint, which is alive if one of them is (rule M6).
+pub fn answer(candidates: &[Candidate], gateway_down: &str) -> BTreeSet<IpAddr> {
+    let mut merged: BTreeMap<_, (bool, BTreeSet<IpAddr>)> = BTreeMap::new();
+    for candidate in candidates {
+        let cluster = candidate.clusters.iter().filter(|_| !candidate.is_shared);
+        let name = (cluster.collect::<Vec<_>>(), &candidate.host);
+        let endpoint = merged.entry(name).or_default();
+        endpoint.0 |= candidate.is_alive;
+        endpoint.1.extend(&candidate.addresses);
+    }
+    let is_any_alive = merged.values().any(|(is_alive, _)| *is_alive);
+    let includes_down = match gateway_down {
+        "include" => true,
+        "exclude" => false,
+        _ => !is_any_alive,
+    };
+    let endpoints = merged.into_values();
+    let answered = endpoints.filter(|(is_alive, _)| *is_alive || includes_down);
+    answered.flat_map(|(_, addresses)| addresses).collect()
+}
+
+/// Returns whether candidates are of several kinds, so that their SRV targets or their liveness differ (rule K1).
+pub fn is_mixed(candidates: &[Candidate]) -> bool {
+    let kinds = candidates.iter().map(|one| match one.rank {
+        Rank::ClusterIp => (one.rank, one.is_flat),
+        rank => (rank, false),
     });
-    name != own
-        && slices.any(|(_, slice)| {
-            let endpoints = slice["endpoints"].as_array().into_iter().flatten();
-            let mut hosts = endpoints.filter(|endpoint| endpoint["addresses"][0] == address);
-            slice["metadata"]["labels"][key::SERVICE_NAME] == own.as_str()
-                && hosts.any(|host| {
-                    let host = host["hostname"].as_str().unwrap_or_default();
-                    name == format!("{host}-{link}")
-                })
-        })
+    kinds.collect::<BTreeSet<_>>().len() > 1
 }

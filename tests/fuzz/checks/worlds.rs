@@ -5,16 +5,18 @@
 //! - When all events have arrived, the table equals one that is built from a list of the objects.
 //! - Objects of another namespace change no answer at a canonical name, and none at a pinned name except a reported one.
 //! - The target of every SRV record has an address in the same table.
-//! - The name of a service mixes no kinds other than those that rule K1 unites. A cluster that it omits is a conflict.
-//! - One step of a failover order answers at a time. It has an endpoint if any step has one, and a later step answers
-//!   only if no earlier one is alive.
+//! - The name of each service returns what the rules say about the original objects: [`super::unions`] has rules M1 to M5 and K1,
+//!   and [`super::orders`] rules K5 to K8. A server that starts now returns exactly that. One that runs returns it when its delays
+//!   have ended, and before that the addresses of one step.
 //! - Each record of the zone file is answered, and each answered record is in the zone file.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
 
 use global_dns::model::ProblemKind;
 use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
-use global_dns::table::Table;
+use global_dns::table::{Profile, ServiceKind, Table};
 use global_dns::zone::{
     Answer, AnswerContext, Name, RecordType, Section, ZoneKind, answer, print, read,
 };
@@ -25,11 +27,14 @@ use super::choices::Choices;
 use super::cluster::{Cluster, Coverage, parse_watched};
 use super::kinds::{self, NAMESPACES, SERVICES};
 use super::messages::SETTINGS;
-use super::unions::{check_clusters, check_union};
-use super::{orders, raw, tables};
+use super::orders::{Expected, Flags, Memory, Returned, expected};
+use super::unions::Scene;
+use super::{raw, tables};
 
 /// Maximum steps of one input.
 const STEPS: usize = 60;
+/// A pause that is longer than all delays together.
+const SETTLED: Duration = Duration::from_secs(30);
 const TYPES: [RecordType; 3] = [RecordType::A, RecordType::AAAA, RecordType::SRV];
 
 /// The records of a table, as lines of a zone file.
@@ -38,8 +43,10 @@ type Records = BTreeSet<String>;
 /// Objects of an API server, and events that have not arrived yet.
 struct World {
     cluster: Cluster,
+    flags: Flags,
     objects: BTreeMap<(Kind, ObjectKey), Value>,
     pending: BTreeMap<Watch, VecDeque<(ObjectKey, Option<Value>)>>,
+    memory: Memory,
     /// The records before the last event.
     records: Records,
     seen: Seen,
@@ -54,14 +61,22 @@ pub struct Seen {
     pub unions: BTreeSet<Vec<&'static str>>,
     /// Whether a pod had a Service of its own (rule M1b).
     pub has_adopted_host: bool,
-    /// Whether a cluster was omitted because of its kind.
-    pub has_omitted_cluster: bool,
+    /// Whether a cluster had a candidate besides its best one.
+    pub has_other_candidate: bool,
+    /// Whether a name returned endpoints of several kinds.
+    pub has_mixed_kinds: bool,
     /// Whether a service changed its kind.
     pub has_changed_kind: bool,
     /// Whether an endpoint belonged to a step that does not answer.
     pub has_standby: bool,
     /// Whether a name waited for a cluster.
     pub has_awaited_cluster: bool,
+    /// Whether a name failed because of its failover order.
+    pub has_failing_order: bool,
+    /// Whether a delay made a name return another step than the objects alone.
+    pub has_delay: bool,
+    /// Whether the settings of a Service that was gone applied.
+    pub has_kept_setting: bool,
     /// Number of checked tables.
     pub tables: usize,
 }
@@ -69,17 +84,17 @@ pub struct Seen {
 /// Simulates a cluster from choices, and checks the table after each event.
 pub fn check(octets: &[u8]) -> Seen {
     let choices = &mut Choices::new(octets);
+    let mut cluster = Cluster::new(choices);
+    let last = octets.last().copied().unwrap_or_default();
     let mut world = World {
-        cluster: Cluster::new(choices),
+        flags: Flags::choose(&mut cluster.rules, last),
+        cluster,
         objects: BTreeMap::new(),
         pending: BTreeMap::new(),
+        memory: Memory::default(),
         records: Records::new(),
         seen: Seen::default(),
     };
-    orders::choose(
-        &mut world.cluster.rules,
-        octets.last().copied().unwrap_or_default(),
-    );
     for _ in 0..STEPS {
         if choices.is_exhausted() {
             break;
@@ -163,9 +178,16 @@ impl World {
         self.seen.tables += 1;
         tables::check_incremental(&self.cluster);
         for service in table.services() {
-            check_clusters(&self.cluster, service, &mut self.seen);
-            check_union(&self.cluster, service, &mut self.seen);
-            orders::check_steps(service, last);
+            let selected = service.endpoints.iter().filter(|one| one.is_selected);
+            let kinds: BTreeSet<&str> = selected.map(|endpoint| endpoint.kind.name()).collect();
+            if !kinds.is_empty() {
+                self.seen.kinds.insert(service.kind.name());
+                self.seen.unions.insert(kinds.into_iter().collect());
+            }
+            self.seen.has_adopted_host |= service.endpoints.iter().any(|endpoint| {
+                endpoint.hostname.is_some()
+                    && matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat)
+            });
             self.seen.has_standby |= service.endpoints.iter().any(|endpoint| endpoint.is_standby);
             self.seen.has_awaited_cluster |= !service.awaited().is_empty();
             let (namespace, name) = (service.key.namespace.as_str(), service.key.service.as_str());
@@ -173,6 +195,8 @@ impl World {
             let before = before.filter(|before| !before.endpoints.is_empty());
             self.seen.has_changed_kind |= before.is_some_and(|before| before.kind != service.kind);
         }
+        self.check_rules();
+        let table = &self.cluster.table;
         let records = zone_records(table);
         if records == self.records && self.seen.tables > 1 {
             return; // the other properties depend on the records and on the namespaces
@@ -185,6 +209,63 @@ impl World {
         check_listing(table, &records);
         check_isolation(&self.cluster);
         self.records = records;
+    }
+
+    /// Asserts that the name of each service returns what the rules say.
+    fn check_rules(&mut self) {
+        let Self {
+            cluster,
+            flags,
+            memory,
+            seen,
+            ..
+        } = self;
+        let now = cluster.timers.now.0;
+        let (restarted, (settled, later)) = (cluster.restarted(), cluster.after(SETTLED));
+        let names = NAMESPACES
+            .iter()
+            .flat_map(|namespace| SERVICES.iter().map(move |service| (*namespace, *service)));
+        for (namespace, service) in names {
+            let mut scene = Scene {
+                objects: &cluster.watched,
+                rules: &cluster.rules,
+                namespace,
+                service,
+                profile: Profile::Global,
+            };
+            memory.note(&scene, now);
+            let own = format!("{service}.{namespace}");
+            let profiles = [(Profile::Global, format!("{own}.global."))];
+            let set = (Profile::ClusterSet, format!("{own}.svc.set."));
+            let has_set = cluster.rules.has_cluster_sets;
+            for (profile, name) in profiles
+                .into_iter()
+                .chain([set].into_iter().filter(|_| has_set))
+            {
+                scene.profile = profile;
+                let present = expected(&scene, *flags, memory, now);
+                // `east.db` is the short name of a cluster, too.
+                if !present.is_known && (namespace, service) == ("db", "east") {
+                    continue;
+                }
+                let answer = returned(&cluster.table, &name);
+                let place = || format!("{name} at {now}: {present:#?}\n{}", describe(&scene));
+                assert!(
+                    present.allows(&answer),
+                    "returned {answer:?}, expected: {}",
+                    place()
+                );
+                note(seen, &present, &answer);
+                let forgotten = Memory::default();
+                let fresh = expected(&scene, *flags, &forgotten, now);
+                let answer = returned(&restarted, &name);
+                assert_eq!(answer, fresh.settled(), "after a restart: {}", place());
+                let end = expected(&scene, *flags, &forgotten, later.0);
+                let answer = returned(&settled, &name);
+                assert_eq!(answer, end.settled(), "after the delays: {}", place());
+                check_service(&cluster.table, &scene, &present);
+            }
+        }
     }
 
     /// Asserts that the order of the events does not matter.
@@ -206,10 +287,69 @@ impl World {
                 "{watch}"
             );
         }
-        let listed = self.cluster.build_of(&store);
-        assert_eq!(listed.answers_hash(), self.cluster.table.answers_hash());
+        let listed = self.cluster.build_of(&store, |_| true);
         assert_eq!(zone_records(&listed), zone_records(&self.cluster.table));
+        assert_eq!(listed.answers_hash(), self.cluster.table.answers_hash());
     }
+}
+
+/// Notes the cases of a name.
+fn note(seen: &mut Seen, present: &Expected, answer: &Returned) {
+    seen.has_other_candidate |= present.has_other;
+    seen.has_mixed_kinds |= present.is_mixed;
+    seen.has_failing_order |= present.has_order && !present.is_closed && answer.is_none();
+    seen.has_delay |= *answer != present.settled();
+    seen.has_kept_setting |= present.is_kept;
+}
+
+/// Asserts that the TTL of a service and the note about its kinds follow from the objects.
+fn check_service(table: &Table, scene: &Scene<'_>, present: &Expected) {
+    let services = table.of(scene.profile);
+    let Some(service) = services.service(scene.namespace, scene.service) else {
+        return;
+    };
+    assert_eq!(service.ttl, present.ttl, "{}", describe(scene));
+    let has_note = service
+        .problems
+        .iter()
+        .any(|one| one.kind == ProblemKind::Kind);
+    // An order may answer another step while a delay runs. The note is about all candidates of the name.
+    if !present.has_order {
+        assert_eq!(has_note, present.is_mixed, "{}", describe(scene));
+    }
+}
+
+/// Returns the addresses of a name of both families. `None`: it fails.
+pub fn returned(table: &Table, name: &str) -> Returned {
+    let mut addresses: BTreeSet<IpAddr> = BTreeSet::new();
+    for rtype in [RecordType::A, RecordType::AAAA] {
+        let read = read(&SETTINGS.zones, table, &Name::from_text(name).unwrap());
+        if let Answer::Failed(_) = answer(read, rtype) {
+            return None;
+        }
+        let records = ask(table, name, rtype).into_iter().flatten();
+        let data = records.map(|record| {
+            record
+                .rsplit('\t')
+                .next()
+                .unwrap()
+                .parse::<IpAddr>()
+                .unwrap()
+        });
+        addresses.extend(data);
+    }
+    Some(addresses)
+}
+
+/// Returns the objects of the namespace of a service, for the message of a failure.
+fn describe(scene: &Scene<'_>) -> String {
+    let Scene { objects, rules, .. } = scene;
+    let in_namespace = objects
+        .iter()
+        .filter(|((_, key), _)| *key.namespace == *scene.namespace);
+    let objects = in_namespace.map(|((watch, key), object)| format!("{watch} {key:?}: {object}"));
+    let objects: Vec<String> = objects.collect();
+    format!("{}\n{rules:?}", objects.join("\n"))
 }
 
 /// Asserts that the target of each SRV record has an address.
@@ -260,11 +400,12 @@ fn check_isolation(cluster: &Cluster) {
     }
 }
 
-/// Returns whether a canonical name belongs to a service.
+/// Returns whether a canonical name belongs to a service. A Service that only has settings hides no short name.
 fn has_service(table: &Table, name: &str) -> bool {
     let mut labels = name.rsplit('.').skip(2);
     let (namespace, service) = (labels.next().unwrap(), labels.next().unwrap());
-    table.service(namespace, service).is_some()
+    let service = table.service(namespace, service);
+    service.is_some_and(|service| service.is_known)
 }
 
 /// Asserts that foreign namespaces change no answer at a pinned name, except for a conflict that is reported.
@@ -349,7 +490,7 @@ pub fn ask(table: &Table, name: &str, rtype: RecordType) -> Option<Vec<String>> 
     let answer = answer(read(&SETTINGS.zones, table, &name), rtype);
     match &answer {
         Answer::NxDomain(_) => None,
-        Answer::NoData(_) | Answer::NotReady => Some(Vec::new()),
+        Answer::NoData(_) | Answer::NotReady | Answer::Failed(_) => Some(Vec::new()),
         _ => {
             let records = answer.records(AnswerContext::new(&name, 0)).into_iter();
             let records = records.filter(|record| record.section == Section::Answer);

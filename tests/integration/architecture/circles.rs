@@ -11,7 +11,7 @@ use super::source::{Source, sources};
 pub(super) type Path = Vec<String>;
 
 /// The module with circles that are left: a build reads the states of failovers and gates, which come from builds.
-const KNOWN: &str = "table";
+const KNOWN: &str = "none";
 
 /// The imports of a file.
 #[derive(Default)]

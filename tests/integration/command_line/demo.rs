@@ -137,8 +137,9 @@ fn live_demo_plays_its_scenes() {
         ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
         ("db.prod.global. A", format!("10.96.20.9 {hub}")),
         ("pay.shop.global. A", "10.96.50.2".to_owned()),
-        ("db.prod.global. A", format!("{east} 10.96.20.9")),
+        ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
         ("pay.shop.global. A", "10.96.50.1".to_owned()),
+        ("db.prod.global. A", format!("{east} 10.96.20.9")),
     ] {
         server.wait_for_outcome(name, &outcome);
     }

@@ -470,58 +470,85 @@ fn default_cluster_name_causes_a_warning_when_a_local_member_is_published() {
 
 /// Each value is refused with a sentence that names the part of it.
 #[test]
-fn invalid_failover_order_or_cluster_list_is_a_usage_error() {
+fn invalid_setting_of_failover_or_expected_clusters_is_a_usage_error() {
     for (flag, value, part) in [
-        ("--failover", "", "a failover order needs a step"),
+        ("--failover", "", "step 1 is empty"),
+        ("--failover", "east::west", "step 2 is empty"),
         (
             "--failover",
-            "east::west",
-            "step 2 of the failover order is empty",
-        ),
-        (
-            "--failover",
-            "prod/db=East",
-            "'East' is not the name of a cluster",
+            "prod/db=ea_st",
+            "'ea_st' is not the name of a cluster",
         ),
         (
             "--failover",
             "prod/db=east:west:east",
-            "'east' is in the failover order twice",
+            "'east' occurs twice",
         ),
+        ("--failover", "local:*:east:*", "'*' occurs twice"),
+        ("--failover", "east+*", "'*' stands for all other clusters"),
         (
             "--failover",
             "db=east",
             "'db' has no '/'; write NAMESPACE/SERVICE",
         ),
+        // A comma separates steps, so two services need a semicolon.
         (
             "--failover",
-            "local:*,east:*",
-            "--failover has a default order twice",
+            "prod/db=east,shop/db=west",
+            "'shop/db=west' is not the name of a cluster",
         ),
         (
             "--failover",
-            "prod/db=east,prod/db=west",
-            "--failover has an order for prod/db twice",
+            "local:*;east:*",
+            "--failover has a value for all services twice",
+        ),
+        (
+            "--failover",
+            "prod/db=east;prod/db=west",
+            "--failover has a value for prod/db twice",
         ),
         ("--failover-delay", "soon", "soon"),
+        ("--bootstrap-window", "soon", "soon"),
+        (
+            "--failover-mode",
+            "prod/db=automatic",
+            "'automatic' is neither hold nor auto",
+        ),
+        ("--failover-mode", "", "'' is neither hold nor auto"),
+        (
+            "--failover-mode",
+            "hold;auto",
+            "--failover-mode has a value for all services twice",
+        ),
+        (
+            "--failover-mode",
+            "prod/db=hold;prod/db=auto",
+            "--failover-mode has a value for prod/db twice",
+        ),
         (
             "--expected-clusters",
             "prod/db",
             "it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER",
         ),
-        (
-            "--expected-clusters",
-            "prod/db=",
-            "'' is not the name of a cluster",
-        ),
+        ("--expected-clusters", "prod/db=", "cluster 1 is empty"),
         (
             "--expected-clusters",
             "prod/db=east+east",
-            "'east' is in the list twice",
+            "'east' occurs twice",
         ),
         (
             "--expected-clusters",
-            "prod/db=east,prod/db=west",
+            "prod/db=east:west",
+            "'east:west' is not the name of a cluster",
+        ),
+        (
+            "--expected-clusters",
+            "prod/db=east,prod/new=west",
+            "'prod/new=west' is not the name of a cluster",
+        ),
+        (
+            "--expected-clusters",
+            "prod/db=east;prod/db=west",
             "--expected-clusters has clusters for prod/db twice",
         ),
     ] {
@@ -532,5 +559,58 @@ fn invalid_failover_order_or_cluster_list_is_a_usage_error() {
             "{flag} {value}: {}",
             ended.stderr
         );
+    }
+}
+
+/// An order in a variable was cut at its comma.
+#[test]
+fn settings_of_several_services_are_separated_by_semicolons() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("objects.yaml");
+    let service = |namespace: &str| {
+        let east = mirror(namespace, "db", "east").endpoint("db-0", &["10.96.1.1"]);
+        let west = mirror(namespace, "db", "west").endpoint("db-0", &["10.96.2.1"]);
+        objects().with(east).with(west)
+    };
+    std::fs::write(&path, service("prod").with(service("shop")).text()).unwrap();
+    let file = format!("--file={}", path.display());
+    let orders = "prod/db=west,east;shop/db=east:west";
+    let modes = "prod/db=auto; shop/db=hold";
+    let expected = "prod/db=east,west;shop/db=east+north";
+    let by_variable = || {
+        let mut command = global_dns(&["table", &file, "--output=json"]);
+        command.env("GLOBAL_DNS_FAILOVER", orders);
+        command.env("GLOBAL_DNS_FAILOVER_MODE", modes);
+        command.env("GLOBAL_DNS_EXPECTED_CLUSTERS", expected);
+        command
+    };
+    let by_flag = || {
+        let flags = ["table", &file, "--output=json", "--failover", orders];
+        let others = ["--failover-mode", modes, "--expected-clusters", expected];
+        global_dns(&[&flags[..], &others].concat())
+    };
+    for mut command in [by_variable(), by_flag()] {
+        let ended = run(&mut command);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        let failovers = report["services"].as_array().unwrap().iter();
+        let failovers: Vec<_> = failovers
+            .map(|service| {
+                let failover = &service["failover"];
+                let steps = failover["steps"].as_array().unwrap().iter();
+                let steps: Vec<_> = steps.map(|step| step["clusters"].clone()).collect();
+                serde_json::json!([failover["order"], failover["mode"], steps])
+            })
+            .collect();
+        let expected = [
+            serde_json::json!(["west:east", "auto", ["west", "east"]]),
+            serde_json::json!(["east:west", "hold", ["east", "west"]]),
+        ];
+        assert_eq!(failovers, expected);
+        // Each list has reached its service, which has no Service in this cluster.
+        let problems = report["problems"].as_array().unwrap().iter();
+        let unguarded = problems.filter(|one| one["kind"] == "bootstrap-over");
+        let unguarded: Vec<_> = unguarded.map(|one| one["subject"].clone()).collect();
+        assert_eq!(unguarded, ["prod/db", "shop/db"]);
     }
 }

@@ -1,52 +1,88 @@
-//! Failover orders (rules K5, K6) and expected clusters (rule K8), with objects from a file. `tests/e2e` has the delays.
+//! Failover orders (rules K5 to K7), with objects from a file. `tests/e2e` has the delays.
 
 use serde_json::{Value, json};
-use support::objects::{Gateway, Manifest, gateway_mirror, local, mirror, objects};
+use support::objects::{Gateway, Local, Manifest, gateway_mirror, local, mirror, objects};
 use support::server::Server;
-use support::wait::wait_for;
-use support::wire::Transport;
 
-use super::check_outcomes;
+use super::{check_outcomes, problems_of_kind};
 
-/// Returns `prod/db` in east and west, and the Service of this cluster with an annotation.
-fn sample(key: &str, value: &str) -> Manifest {
-    objects()
-        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
-        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
-        .with(
-            local("prod", "db")
-                .without_selector()
-                .annotation(key, value),
-        )
+/// Returns `prod/db` in east and west.
+fn mirrors() -> Manifest {
+    mirrors_behind(Gateway::Up)
 }
 
-fn conflict_details(server: &Server) -> String {
-    server.api("/api/v1/conflicts").to_string()
+/// Returns `prod/db` in east, behind a gateway, and in west.
+fn mirrors_behind(east: Gateway) -> Manifest {
+    objects()
+        .with(mirror("prod", "db", "east").endpoint_behind(east, "db-0", &["10.96.1.1"]))
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+}
+
+/// Returns the Service `prod/db` of this cluster, which only decides, with annotations.
+fn own(annotations: &[(&str, &str)]) -> Local {
+    let own = local("prod", "db").without_selector();
+    let annotations = annotations.iter();
+    annotations.fold(own, |own, (key, value)| {
+        own.annotation(&format!("global-dns/{key}"), value)
+    })
+}
+
+/// Returns the failover of the only service.
+fn failover(server: &Server) -> Value {
+    server.api("/api/v1/table")["services"][0]["failover"].take()
+}
+
+/// Returns the log lines of failovers: the level and the fields.
+fn logged_failovers(server: &Server) -> Vec<Value> {
+    let events = server.log.events().into_iter();
+    events
+        .filter(|event| event["fields"]["kind"] == "failover")
+        .map(|mut event| json!([event["level"].take(), event["fields"].take()]))
+        .collect()
 }
 
 #[test]
 fn annotation_comes_before_the_flags() {
-    let flags = ["--failover", "prod/db=west:east,local:*"];
-    let server = Server::with_objects(sample("x", "y"), &flags);
-    server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
-    let server = Server::with_objects(sample("global-dns/failover", "east:west"), &flags);
-    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
+    let flags = [
+        "--failover=prod/db=west:east",
+        "--failover=local:*",
+        "--failover-mode=prod/db=auto",
+    ];
+    let server = Server::with_objects(mirrors().with(own(&[("x", "y")])), &flags);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.2.1");
+    let by_flag = failover(&server);
+    assert_eq!(
+        json!([by_flag["order"], by_flag["origin"], by_flag["mode"]]),
+        json!(["west:east", "service-flag", "auto"])
+    );
+    // In mode auto, the time of each step is known.
+    assert!(by_flag["steps"][0]["since"].is_string(), "{by_flag}");
+
+    let annotations = [("failover", "east:west"), ("failover-mode", "hold")];
+    let server = Server::with_objects(mirrors().with(own(&annotations)), &flags);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     assert_eq!(server.outcome("west.db.prod.global. A"), "10.96.2.1");
+    let step = |clusters: &str| json!({"clusters": clusters, "state": "alive"});
+    let expected = json!({
+        "order": "east:west", "origin": "annotation", "mode": "hold",
+        "step": 1, "steps": [step("east"), step("west")],
+    });
+    assert_eq!(failover(&server), expected);
     let table = server.api("/api/v1/table");
-    let failover = &table["services"][0]["failover"];
-    assert_eq!(failover["order"], "east:west");
-    assert_eq!(failover["origin"], "annotation");
-    assert_eq!(failover["step"], 1);
-    assert_eq!(failover["steps"][1]["clusters"], "west");
-    assert_eq!(failover["steps"][1]["state"], "alive");
-    assert!(failover["steps"][0]["since"].is_string());
     assert_eq!(table["services"][0]["endpoints"][1]["state"], "standby");
+
+    // An empty annotation is present, so the flag does not count.
+    let annotations = [("failover", "")];
+    let server = Server::with_objects(mirrors().with(own(&annotations)), &flags);
+    assert_eq!(server.outcome("db.prod.global. A"), "SERVFAIL");
+    assert_eq!(failover(&server)["origin"], "annotation");
 }
 
 #[test]
 fn default_order_does_not_split_headless_services() {
     let pay = |cluster: &str, address: &str| gateway_mirror("prod", "pay", cluster, address);
-    let manifest = sample("x", "y")
+    let manifest = mirrors()
+        .with(own(&[("x", "y")]))
         .with(pay("east", "10.96.1.9"))
         .with(pay("west", "10.96.2.9"));
     let server = Server::with_objects(manifest, &["--failover", "west:*"]);
@@ -61,41 +97,52 @@ fn default_order_does_not_split_headless_services() {
     );
 }
 
-/// The first table has no predecessor, so no delay applies.
+/// The first table has no predecessor, so no delay applies. In mode `hold`, the first step answers although it is dead.
 #[test]
-fn first_table_has_the_first_step_that_is_alive() {
-    let manifest = objects()
-        .with(mirror("prod", "db", "east").endpoint_behind(Gateway::Down, "db-0", &["10.96.1.1"]))
-        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]));
-    let server = Server::with_objects(manifest, &["--failover", "prod/db=east:west"]);
-    server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
+fn first_table_has_the_step_that_the_mode_says() {
+    let order = "--failover=prod/db=east:west";
+    let pods = || mirrors_behind(Gateway::Down);
+    let cluster_ips = || {
+        let east = gateway_mirror("prod", "db", "east", "10.96.1.1");
+        objects()
+            .with(east.without_ready_endpoint())
+            .with(gateway_mirror("prod", "db", "west", "10.96.2.1"))
+    };
+    let (auto, hold) = (
+        "--failover-mode=prod/db=auto",
+        "--failover-mode=prod/db=hold",
+    );
+    for (manifest, flags, mode, is_inferred, answer) in [
+        (pods(), &[order, auto][..], "auto", false, "10.96.2.1"),
+        (pods(), &[order, hold], "hold", false, "10.96.1.1"),
+        // Without a setting, services with pods are databases.
+        (pods(), &[order], "hold", true, "10.96.1.1"),
+        (cluster_ips(), &[order], "auto", true, "10.96.2.1"),
+        (cluster_ips(), &[order, hold], "hold", false, "10.96.1.1"),
+    ] {
+        let server = Server::with_objects(manifest, flags);
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{flags:?}");
+        assert_eq!(server.generation_and_serial().0, 1);
+        assert_eq!(failover(&server)["mode"], mode, "{flags:?}");
+        let inferred = problems_of_kind(&server, "inferred-mode");
+        assert_eq!(inferred.len(), usize::from(is_inferred), "{flags:?}");
+        assert!(inferred.iter().all(|problem| problem["level"] == "warning"));
+    }
 }
 
 #[test]
 fn failover_is_one_log_line_with_service_steps_and_reason() {
     let manifest = |east| {
-        let mirror = |cluster| mirror("prod", "db", cluster);
-        objects()
-            .with(mirror("east").endpoint_behind(east, "db-0", &["10.96.1.1"]))
-            .with(mirror("west").endpoint("db-0", &["10.96.2.1"]))
-            .with(
-                local("prod", "db")
-                    .without_selector()
-                    .annotation("global-dns/failover", "east:west"),
-            )
+        let order = [("failover", "east:west"), ("failover-mode", "auto")];
+        mirrors_behind(east).with(own(&order)).text()
     };
-    let server = Server::with_objects(manifest(Gateway::Up), &["--failover-delay", "0s"]);
-    server.wait_for_outcome("db.prod.global. A", "10.96.1.1");
-    server.rewrite(&manifest(Gateway::Down).text());
+    let server = Server::with_text(&manifest(Gateway::Up), &["--failover-delay", "0s"]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+    server.rewrite(&manifest(Gateway::Down));
     server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
     // A thread writes the log.
     let sentence = "Step west of the failover order answers for prod/db instead of east: no endpoint of the last step is alive.";
-    server.process().log().wait(0, sentence);
-    let events = server.process().log().events().into_iter();
-    let failovers: Vec<Value> = events
-        .filter(|event| event["fields"]["kind"] == "failover")
-        .map(|mut event| json!([event["level"].take(), event["fields"].take()]))
-        .collect();
+    server.log.wait(0, sentence);
     let expected = json!(["INFO", {
         "message": sentence,
         "kind": "failover",
@@ -105,103 +152,107 @@ fn failover_is_one_log_line_with_service_steps_and_reason() {
         "after": "west",
         "count": 1,
     }]);
-    assert_eq!(failovers, [expected]);
+    assert_eq!(logged_failovers(&server), [expected]);
 }
 
+/// A promoted standby and an old primary must not swap clients because of a gateway (rule K5a).
 #[test]
-fn name_that_waits_for_clusters_is_answered_with_servfail_and_not_ready() {
-    let server = Server::with_objects(
-        sample("x", "y"),
-        &["--expected-clusters", "prod/db=east+north,prod/new=east"],
+fn order_in_mode_hold_changes_its_step_only_with_its_annotation() {
+    let manifest = |order, east| {
+        mirrors_behind(east)
+            .with(own(&[("failover", order)]))
+            .text()
+    };
+    let old_primary = "east:west";
+    let server = Server::with_text(
+        &manifest(old_primary, Gateway::Up),
+        &["--failover-delay=0s", "--failback-delay=0s"],
     );
-    check_outcomes(
-        &server,
-        "answers",
-        &[
-            ("db.prod.global. A", "SERVFAIL"),
-            ("db.global. A", "SERVFAIL"),
-            ("_sql._tcp.db.prod.global. SRV", "SERVFAIL"),
-            ("new.prod.global. A", "SERVFAIL"),
-            ("west.db.prod.global. A", "10.96.2.1"),
-        ],
-    );
-    let reply = server.ask("db.prod.global. A +bufsize=1232", Transport::Udp);
-    assert_eq!(reply.extended_error(), Some(14));
-    let page = server.admin("/readyz");
-    assert_eq!(page.status, 200);
-    for sentence in [
-        "Name waits for expected clusters: prod/db: not answered; waits for north",
-        "Name waits for expected clusters: prod/new: not answered; waits for east",
+    let mut mark = server.log.mark();
+    for (order, east, answer) in [
+        (old_primary, Gateway::Down, "10.96.1.1"),
+        ("west:east", Gateway::Down, "10.96.2.1"),
+        ("west:east", Gateway::Up, "10.96.2.1"),
     ] {
-        assert!(page.body.contains(sentence), "{}", page.body);
+        server.rewrite(&manifest(order, east));
+        server.log.wait(mark, "Published table");
+        mark = server.log.mark();
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{order}");
     }
-    // The cluster comes, and leaves again.
-    let north = mirror("prod", "db", "north").endpoint("db-0", &["10.96.3.1"]);
-    server.rewrite(&sample("x", "y").with(north).text());
-    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.2.1 10.96.3.1");
-    server.rewrite(&sample("x", "y").text());
-    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.2.1");
+    let reason = "Step west of the failover order answers for prod/db instead of east: the order has changed.";
+    server.log.wait(0, reason);
+    assert_eq!(logged_failovers(&server).len(), 1);
 }
 
-/// Each invalid annotation is reported in one sentence, and the name is answered as without it.
+/// Steps never answer together, and no typing error promotes a standby.
 #[test]
-fn invalid_annotation_is_reported_and_ignored() {
+fn order_that_cannot_be_read_is_reported_and_keeps_the_places_of_its_steps() {
     let long = "east:".repeat(40_000);
-    for (key, value, sentence) in [
-        ("failover", "", "a failover order needs a step"),
+    for (order, answer, sentence) in [
+        ("", "SERVFAIL", "step 1 is empty"),
+        (":west", "SERVFAIL", "step 1 is empty"),
+        ("east::west", "10.96.1.1", "step 2 is empty"),
         (
-            "failover",
-            "east::west",
-            "step 2 of the failover order is empty",
+            "ea_st:west",
+            "SERVFAIL",
+            "'ea_st' is not the name of a cluster",
         ),
+        ("east:east", "10.96.1.1", "'east' occurs twice"),
+        ("west+*", "10.96.2.1", "'*' stands for all other clusters"),
         (
-            "failover",
-            "east:east",
-            "'east' is in the failover order twice",
-        ),
-        ("failover", "east+*", "'*' stands for all other clusters"),
-        ("failover", "East", "'East' is not the name of a cluster"),
-        (
-            "failover",
             long.as_str(),
-            "a failover order has at most 4096 octets, found 200000",
-        ),
-        (
-            "expected-clusters",
-            "east,west",
-            "'east,west' is not the name of a cluster",
-        ),
-        (
-            "expected-clusters",
-            "east+east",
-            "'east' is in the list twice",
-        ),
-        (
-            "expected-clusters",
-            long.as_str(),
-            "is not the name of a cluster",
+            "SERVFAIL",
+            "it has 200000 octets; at most 4096 are allowed",
         ),
     ] {
-        let server = Server::with_objects(sample(&format!("global-dns/{key}"), value), &[]);
-        check_outcomes(
-            &server,
-            key,
-            &[("db.prod.global. A", "10.96.1.1 10.96.2.1")],
+        let server = Server::with_objects(mirrors().with(own(&[("failover", order)])), &[]);
+        let short: String = order.chars().take(40).collect();
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{short}");
+        assert_eq!(server.outcome("west.db.prod.global. A"), "10.96.2.1");
+        let [problem] = &problems_of_kind(&server, "unreadable-setting")[..] else {
+            panic!("{short}: the order is not one problem");
+        };
+        let detail = problem["detail"].as_str().unwrap();
+        let start = format!("annotation global-dns/failover={short}: {sentence}");
+        assert!(detail.starts_with(&start), "{detail}");
+        assert!(detail.len() < 200, "{}", detail.len());
+        assert_eq!(problem["level"], "error");
+        let explained = server.api("/api/v1/explain?name=db.prod.global")["problems"].take();
+        assert!(
+            explained.as_array().unwrap().contains(problem),
+            "{explained}"
         );
-        let conflicts = conflict_details(&server);
-        let start: String = value.chars().take(20).collect();
-        let invalid = format!("annotation global-dns/{key}={start}");
-        assert!(conflicts.contains(&invalid), "{conflicts}");
-        assert!(conflicts.contains(sentence), "{conflicts}");
-        assert!(conflicts.len() < 600, "{}", conflicts.len());
-        let notes = server
-            .api("/api/v1/explain?name=db.prod.global")
-            .to_string();
-        assert!(notes.contains(sentence), "{notes}");
-        wait_for("the conflict in the log", || {
-            let log = server.process().log().text();
-            log.contains(sentence).then_some(())
-        });
+        let logged = server.log.problems(0);
+        let expected = ["prod/db", "unreadable-setting", detail].map(str::to_owned);
+        assert_eq!(
+            logged.iter().filter(|one| **one == expected).count(),
+            1,
+            "{logged:?}"
+        );
+    }
+}
+
+/// People write orders during an outage.
+#[test]
+fn order_is_read_kindly() {
+    for (order, clusters) in [
+        ("west,east", ["west", "east"]),
+        (" West : EAST ", ["west", "east"]),
+        ("west:east:", ["west", "east"]),
+        ("east,*,", ["east", "*"]),
+    ] {
+        let server = Server::with_objects(mirrors().with(own(&[("failover", order)])), &[]);
+        let answer = match clusters[0] {
+            "west" => "10.96.2.1",
+            _ => "10.96.1.1",
+        };
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{order}");
+        let steps = failover(&server)["steps"].take();
+        let steps = steps.as_array().unwrap().iter();
+        let steps: Vec<&str> = steps.filter_map(|step| step["clusters"].as_str()).collect();
+        assert_eq!(steps, clusters, "{order}");
+        let unreadable = problems_of_kind(&server, "unreadable-setting");
+        assert_eq!(unreadable, [Value::Null; 0], "{order}");
     }
 }
 

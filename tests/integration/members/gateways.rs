@@ -1,16 +1,21 @@
 //! Liveness of gateways (rule M3) and answers with gateways that are down (rule M4).
 
-use serde_json::json;
-use support::objects::{Gateway, Manifest, mirror, objects};
+use serde_json::{Value, json};
+use support::objects::{Gateway, Manifest, Mirror, local, mirror, objects};
 use support::server::Server;
 
-use super::{check_outcomes, conflicts, expected};
+use super::{check_outcomes, conflicts, expected, problems_of_kind};
 
 /// Returns `prod/db` and `shop/cache`. The gateway of east is up. The gateway of west, which has the only IPv6 address
 /// and the only `admin` port, and that of `shop/cache` are down.
-fn sample(annotation: Option<&str>) -> Manifest {
-    let annotate = |mirror: support::objects::Mirror| match annotation {
-        Some(value) => mirror.annotation("global-dns/gateway-down", value),
+fn sample() -> Manifest {
+    annotated(None)
+}
+
+/// Returns [`sample`] with `global-dns/gateway-down` on each mirror.
+fn annotated(value: Option<&str>) -> Manifest {
+    let annotate = |mirror: Mirror| match value {
+        Some(value) => mirror.annotation(ANNOTATION, value),
         None => mirror,
     };
     objects()
@@ -28,6 +33,8 @@ fn sample(annotation: Option<&str>) -> Manifest {
             &["10.96.3.1"],
         )))
 }
+
+const ANNOTATION: &str = "global-dns/gateway-down";
 
 const EAST_SRV: &str = "0 10 26257 db-0.east.db.prod.global.";
 const WEST_SQL: &str = "0 10 26257 db-0.west.db.prod.global.";
@@ -117,27 +124,68 @@ fn each_rule_has_its_answers() {
     let cases = cases();
     for (index, rule) in RULES.iter().enumerate() {
         let flag = format!("--gateway-down={rule}");
-        let server = Server::with_objects(sample(None), &[&flag]);
+        let server = Server::with_objects(sample(), &[&flag]);
         check(&server, rule, &cases_of(index, &cases));
     }
-    let by_default = Server::with_objects(sample(None), &[]);
+    let by_default = Server::with_objects(sample(), &[]);
     check(&by_default, "by default", &cases_of(0, &cases));
 }
 
 #[test]
-fn annotation_overrides_the_flag() {
+fn annotation_of_the_own_service_overrides_the_flag() {
+    // Services without endpoints, which only decide.
+    let decided = |value: &str| {
+        let own = |namespace: &str, name: &str| {
+            let own = local(namespace, name).without_selector();
+            own.annotation(ANNOTATION, value)
+        };
+        sample().with(own("prod", "db")).with(own("shop", "cache"))
+    };
     let cases = cases();
     for (index, rule) in RULES.iter().enumerate() {
         let other = RULES[(index + 1) % RULES.len()];
         let flag = format!("--gateway-down={other}");
-        let server = Server::with_objects(sample(Some(rule)), &[&flag]);
+        let server = Server::with_objects(decided(rule), &[&flag]);
         check(&server, rule, &cases_of(index, &cases));
         assert_eq!(conflicts(&server), expected(&[]));
+        assert_eq!(problems_of_kind(&server, "unreadable-setting").len(), 0);
     }
-    let server = Server::with_objects(sample(Some("never")), &["--gateway-down=include"]);
+    let server = Server::with_objects(decided("never"), &["--gateway-down=include"]);
     check(&server, "an invalid annotation", &cases_of(1, &cases));
-    let reported = [("annotation", "prod/db"), ("annotation", "shop/cache")];
-    assert_eq!(conflicts(&server), expected(&reported));
+    let unreadable = problems_of_kind(&server, "unreadable-setting");
+    let unreadable = unreadable.iter();
+    let reported: Vec<Value> = unreadable
+        .map(|one| json!([one["level"], one["subject"], one["detail"]]))
+        .collect();
+    let detail =
+        "annotation global-dns/gateway-down=never: it is not last-resort, include or exclude";
+    let expected = ["prod/db", "shop/cache"].map(|one| json!(["error", one, detail]));
+    assert_eq!(reported, expected);
+}
+
+/// Each cluster exports its annotations to all others. None of them decides what this one answers (rule K6).
+#[test]
+fn annotation_of_a_mirror_is_ignored_and_noted() {
+    let cases = cases();
+    for (index, rule) in RULES.iter().enumerate() {
+        for value in RULES.iter().chain(&["never"]) {
+            let flag = format!("--gateway-down={rule}");
+            let server = Server::with_objects(annotated(Some(value)), &[&flag]);
+            let what = format!("{rule}, mirrors with {value}");
+            check(&server, &what, &cases_of(index, &cases));
+            assert_eq!(conflicts(&server), expected(&[]), "{what}");
+            let ignored = problems_of_kind(&server, "ignored-annotation");
+            let detail = format!("{ANNOTATION}={value}");
+            let is_note = |one: &Value| one["level"] == "note" && one["detail"] == detail.as_str();
+            assert!(ignored.iter().all(is_note), "{what}: {ignored:?}");
+            let subjects = ignored.iter().map(|one| one["subject"].as_str().unwrap());
+            let mirrors = ["prod/db-east", "prod/db-west", "shop/cache-west"];
+            assert!(
+                subjects.eq(mirrors.map(|mirror| format!("Service/{mirror}"))),
+                "{what}: {ignored:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -147,7 +195,7 @@ fn table_shows_the_state_of_each_endpoint() {
         ("include", ["answered", "answered", "answered"]),
         ("exclude", ["answered", "gateway-down", "gateway-down"]),
     ] {
-        let server = Server::with_objects(sample(None), &[&format!("--gateway-down={rule}")]);
+        let server = Server::with_objects(sample(), &[&format!("--gateway-down={rule}")]);
         let report = server.api("/api/v1/table");
         let state = |service: usize, endpoint: usize| {
             report["services"][service]["endpoints"][endpoint]["state"].clone()

@@ -1,10 +1,10 @@
 //! Local members (rule M5): headless Services of the local cluster.
 
 use serde_json::json;
-use support::objects::{Manifest, local, mirror, objects};
+use support::objects::{Local, Manifest, local, mirror, objects, with_cluster_ip};
 use support::server::Server;
 
-use super::{check_outcomes, conflicts, expected};
+use super::{check_outcomes, conflicts, expected, problems_of_kind};
 
 /// Returns local services: `db` has a mirror, `solo` is exported, `plain` has neither property.
 fn sample() -> Manifest {
@@ -120,25 +120,56 @@ fn exported_member_remains_without_remote_members() {
     }
 }
 
+/// Each cluster is answered by its best candidate (rule K1). The pods of another cluster hide nothing.
 #[test]
-fn service_with_a_cluster_ip_never_joins_a_headless_service() {
-    let mut manifest = Manifest::from(local("prod", "db").exported().endpoint(
-        Some("db-0"),
-        "192.0.2.1",
-        true,
-    ));
-    manifest.0[0]["spec"]["clusterIP"] = json!("10.96.9.9");
-    manifest.0[0]["spec"]["clusterIPs"] = json!(["10.96.9.9"]);
-    let with_mirror = objects()
-        .with(manifest.clone())
-        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]));
-    let server = Server::with_objects(with_mirror, &[]);
-    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
-    // The name of its cluster remains.
-    assert_eq!(server.outcome("local.db.prod.global. A"), "10.96.9.9");
-    let alone = Server::with_objects(manifest, &[]);
-    assert_eq!(alone.outcome("db.prod.global. A"), "10.96.9.9");
-    assert_eq!(alone.outcome("db-0.local.db.prod.global. A"), "NXDOMAIN");
+fn service_with_a_cluster_ip_joins_a_headless_service_if_it_is_exported() {
+    let service = |own: Local| {
+        let own = own.endpoint(Some("db-0"), "192.0.2.1", true);
+        let mut manifest = Manifest::from(own);
+        manifest.0[0] = with_cluster_ip(manifest.0[0].take(), "10.96.9.9");
+        manifest
+    };
+    let with_mirror = |service: Manifest| {
+        let east = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+        Server::with_objects(service.with(east), &["--cluster-name=hub"])
+    };
+    let exported = service(local("prod", "db").exported());
+    let server = with_mirror(exported.clone());
+    check_outcomes(
+        &server,
+        "exported, with a mirror",
+        &[
+            ("db.prod.global. A", "10.96.1.1 10.96.9.9"),
+            ("hub.db.prod.global. A", "10.96.9.9"),
+            ("db-0.hub.db.prod.global. A", "NXDOMAIN"),
+        ],
+    );
+    // SRV targets and liveness of the two differ.
+    let [kind] = &problems_of_kind(&server, "kind")[..] else {
+        panic!("{}", server.api("/api/v1/table"));
+    };
+    assert_eq!(
+        json!([kind["level"], kind["detail"]]),
+        json!(["note", "a cluster IP in hub; pods in east"])
+    );
+    let server = with_mirror(service(local("prod", "db")));
+    check_outcomes(
+        &server,
+        "not exported, with a mirror",
+        &[
+            ("db.prod.global. A", "10.96.1.1"),
+            ("hub.db.prod.global. A", "NXDOMAIN"),
+        ],
+    );
+    let server = Server::with_objects(exported, &["--cluster-name=hub"]);
+    check_outcomes(
+        &server,
+        "exported, alone",
+        &[
+            ("db.prod.global. A", "10.96.9.9"),
+            ("db-0.hub.db.prod.global. A", "NXDOMAIN"),
+        ],
+    );
 }
 
 #[test]
@@ -275,7 +306,7 @@ fn unready_endpoint_is_listed_but_not_answered() {
 #[test]
 fn member_that_is_not_exported_is_reported() {
     let own = || local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
-    let with = |own: support::objects::Local| {
+    let with = |own: Local| {
         objects()
             .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
             .with(own)

@@ -1,11 +1,9 @@
-//! TTLs: flags, annotations and their limits.
+//! TTLs: flags, annotations and their limits. The Service of this cluster decides; a mirror may only lower the TTL.
 
 use support::objects::{Manifest, local, mirror, objects};
 use support::reply::sorted_texts;
 use support::server::Server;
 use support::wire::Transport;
-
-use super::{conflicts, expected};
 
 /// Returns the common TTL of the records of a name.
 fn ttl(server: &Server, asked: &str) -> u32 {
@@ -17,9 +15,14 @@ fn ttl(server: &Server, asked: &str) -> u32 {
     ttls[0]
 }
 
-fn annotated(ttls: &[Option<&str>]) -> Manifest {
+/// Returns `prod/db` with the TTL of this cluster's Service, which has no endpoint, and those of mirrors.
+fn annotated(own: Option<&str>, mirrors: &[Option<&str>]) -> Manifest {
     let mut all = objects();
-    for (index, ttl) in ttls.iter().enumerate() {
+    if let Some(ttl) = own {
+        let own = local("prod", "db").without_selector();
+        all = all.with(own.annotation("global-dns/ttl", ttl));
+    }
+    for (index, ttl) in mirrors.iter().enumerate() {
         let address = format!("10.96.1.{}", index + 1);
         let mut member = mirror("prod", "db", &format!("c{index}")).endpoint("db-0", &[&address]);
         if let Some(ttl) = ttl {
@@ -30,43 +33,76 @@ fn annotated(ttls: &[Option<&str>]) -> Manifest {
     all
 }
 
-/// Each case: annotations of the members, flags, the resulting TTL, and the number of reported conflicts.
-type Case<'c> = (&'c [Option<&'c str>], &'c [&'c str], u32, usize);
+/// Each case: the annotation of this cluster's Service, those of mirrors, flags, the resulting TTL, and the reported
+/// problems, with their levels.
+type Case<'c> = (
+    Option<&'c str>,
+    &'c [Option<&'c str>],
+    &'c [&'c str],
+    u32,
+    &'c [(&'c str, &'c str)],
+);
+
+/// A TTL outside its limits, or one of a mirror that cannot be read.
+const ANNOTATION: &[(&str, &str)] = &[("annotation", "warning")];
+/// A TTL of this cluster's Service that cannot be read.
+const UNREADABLE: &[(&str, &str)] = &[("unreadable-setting", "error")];
 
 #[test]
-fn smallest_annotation_within_the_limits_determines_the_ttl() {
+fn own_service_sets_the_ttl_within_the_limits_and_mirrors_lower_it() {
     let cases: &[Case<'_>] = &[
-        (&[None], &[], 5, 0),
-        (&[Some("20")], &[], 20, 0),
-        (&[Some("1")], &[], 1, 0),
-        (&[Some("30")], &[], 30, 0),
-        (&[Some("31")], &[], 30, 1),
-        (&[Some("3600")], &["--ttl-max=600"], 600, 1),
-        (&[Some("300")], &["--ttl-max=600"], 300, 0),
-        (&[Some("0")], &[], 1, 1),
-        (&[Some("soon")], &[], 5, 1),
-        (&[Some("-1")], &[], 5, 1),
-        (&[Some("20"), None], &[], 20, 0),
-        (&[Some("20"), Some("20")], &[], 20, 0),
-        (&[Some("20"), Some("10")], &[], 10, 1),
-        (&[None], &["--ttl=9"], 9, 0),
-        (&[Some("20")], &["--ttl=9"], 20, 0),
+        (None, &[None], &[], 5, &[]),
+        (None, &[None], &["--ttl=9"], 9, &[]),
+        // The Service of this cluster.
+        (Some("20"), &[None], &[], 20, &[]),
+        (Some("20"), &[None], &["--ttl=9"], 20, &[]),
+        (Some("3"), &[None], &[], 3, &[]),
+        (Some("1"), &[None], &[], 1, &[]),
+        (Some("30"), &[None], &[], 30, &[]),
+        (Some("31"), &[None], &[], 30, ANNOTATION),
+        (Some("3600"), &[None], &["--ttl-max=600"], 600, ANNOTATION),
+        (Some("300"), &[None], &["--ttl-max=600"], 300, &[]),
+        (Some("0"), &[None], &[], 1, ANNOTATION),
+        (Some("soon"), &[None], &[], 5, UNREADABLE),
+        (Some("-1"), &[None], &[], 5, UNREADABLE),
+        (Some(""), &[None], &[], 5, UNREADABLE),
+        // A mirror does not raise the TTL.
+        (None, &[Some("20")], &[], 5, &[]),
+        (None, &[Some("20")], &["--ttl=9"], 9, &[]),
+        (Some("10"), &[Some("20")], &[], 10, &[]),
+        (None, &[Some("31")], &[], 5, ANNOTATION),
+        // A mirror lowers it, and the lowest counts.
+        (None, &[Some("4")], &[], 4, &[]),
+        (None, &[Some("4"), None], &[], 4, &[]),
+        (None, &[Some("4"), Some("3")], &[], 3, &[]),
+        (Some("20"), &[Some("10")], &[], 10, &[]),
+        (None, &[Some("0")], &[], 1, ANNOTATION),
+        (None, &[Some("soon")], &[], 5, ANNOTATION),
+        (None, &[Some("-1"), Some("4")], &[], 4, ANNOTATION),
     ];
-    for (ttls, flags, seconds, reported) in cases {
-        let server = Server::with_objects(annotated(ttls), flags);
+    for (own, mirrors, flags, seconds, reported) in cases {
+        let what = format!("{own:?} {mirrors:?} {flags:?}");
+        let server = Server::with_objects(annotated(*own, mirrors), flags);
         for asked in [
             "db.prod.global. A",
             "db.global. SRV",
             "db-0.c0.db.prod.global. A",
         ] {
-            assert_eq!(ttl(&server, asked), *seconds, "{ttls:?} {flags:?} {asked}");
+            assert_eq!(ttl(&server, asked), *seconds, "{what} {asked}");
         }
-        let reported = vec![("annotation", "prod/db"); *reported];
-        assert_eq!(
-            conflicts(&server),
-            expected(&reported),
-            "{ttls:?} {flags:?}"
-        );
+        let problems = server.api("/api/v1/table")["problems"].take();
+        let problems: Vec<(&str, &str)> = problems
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                (
+                    one["kind"].as_str().unwrap(),
+                    one["level"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(problems, *reported, "{what}");
     }
 }
 
@@ -87,7 +123,10 @@ fn annotation_of_a_local_member_applies_only_to_its_service() {
 
 #[test]
 fn negative_answers_have_their_own_ttl() {
-    let server = Server::with_objects(annotated(&[Some("20")]), &["--negative-ttl=9", "--ttl=7"]);
+    let server = Server::with_objects(
+        annotated(Some("20"), &[None]),
+        &["--negative-ttl=9", "--ttl=7"],
+    );
     for asked in [
         "nope.prod.global. A",
         "prod.global. A",
@@ -104,8 +143,8 @@ fn negative_answers_have_their_own_ttl() {
 
 #[test]
 fn changed_ttl_changes_the_answer() {
-    let server = Server::with_objects(annotated(&[None]), &[]);
-    server.rewrite(&annotated(&[Some("20")]).text());
+    let server = Server::with_objects(annotated(Some("6"), &[None]), &[]);
+    server.rewrite(&annotated(Some("20"), &[None]).text());
     support::wait::wait_for("the new TTL", || {
         (ttl(&server, "db.prod.global. A") == 20).then_some(())
     });

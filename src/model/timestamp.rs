@@ -1,0 +1,41 @@
+//! Points in time.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A time: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// Makes a time from seconds since the Unix epoch.
+    pub fn from_seconds(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    /// Reads a time in RFC 3339, such as `2026-11-24T06:30:00Z`.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let time: jiff::Timestamp = text.trim().parse().ok()?;
+        u64::try_from(time.as_millisecond()).ok().map(Self)
+    }
+
+    /// Returns the time as text in UTC, to the second (RFC 3339).
+    pub fn to_text(self) -> String {
+        let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);
+        let time = jiff::Timestamp::from_second(seconds);
+        time.map(|time| time.to_string()).unwrap_or_default()
+    }
+
+    /// Returns the time after a delay.
+    pub fn after(self, delay: Duration) -> Self {
+        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(milliseconds))
+    }
+
+    /// Returns the time before it by a delay, or the epoch.
+    pub fn before(self, delay: Duration) -> Self {
+        let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(milliseconds))
+    }
+}

@@ -1,0 +1,302 @@
+//! Expected clusters (rule K8): a name waits for them while the bootstrap lasts, and no longer.
+
+use serde_json::{Value, json};
+use support::objects::{Manifest, local, mirror, objects};
+use support::server::Server;
+use support::wire::Transport;
+
+use super::{check_outcomes, problems_of_kind};
+
+/// Returns `prod/db` in clusters, each with one endpoint: 10.96.1.1, 10.96.2.1, …
+fn mirrors(clusters: &[&str]) -> Manifest {
+    let mirrors = clusters.iter().zip(1..);
+    mirrors.fold(objects(), |all, (cluster, number)| {
+        let address = format!("10.96.{number}.1");
+        all.with(mirror("prod", "db", cluster).endpoint("db-0", &[&address]))
+    })
+}
+
+/// Returns the Service `prod/db` of this cluster, without endpoints. `annotations` are without their prefix.
+fn own(created: Option<String>, annotations: &[(&str, &str)]) -> Value {
+    let mut service = local("prod", "db").without_selector().service();
+    for (key, value) in annotations {
+        service["metadata"]["annotations"][format!("global-dns/{key}")] = json!(value);
+    }
+    if let Some(created) = created {
+        service["metadata"]["creationTimestamp"] = json!(created);
+    }
+    service
+}
+
+/// Returns a time in RFC 3339.
+fn minutes_ago(minutes: i64) -> String {
+    let seconds = jiff::Timestamp::now().as_second() - 60 * minutes;
+    jiff::Timestamp::from_second(seconds).unwrap().to_string()
+}
+
+/// Returns the level, the subject and the detail of the problems of a kind.
+fn problems(server: &Server, kind: &str) -> Vec<[String; 3]> {
+    let problems = problems_of_kind(server, kind).into_iter();
+    let text = |problem: &Value, field: &str| problem[field].as_str().unwrap().to_owned();
+    problems
+        .map(|one| ["level", "subject", "detail"].map(|field| text(&one, field)))
+        .collect()
+}
+
+#[test]
+fn name_waits_for_expected_clusters_while_the_bootstrap_lasts() {
+    let new = own(Some(minutes_ago(1)), &[]);
+    let manifest = |clusters: &[&str]| mirrors(clusters).with(new.clone()).text();
+    let flag = "--expected-clusters=prod/db=east+north";
+    let server = Server::with_text(&manifest(&["east", "west"]), &[flag]);
+    check_outcomes(
+        &server,
+        "answers",
+        &[
+            ("db.prod.global. A", "SERVFAIL"),
+            ("db.global. A", "SERVFAIL"),
+            ("_sql._tcp.db.prod.global. SRV", "SERVFAIL"),
+            ("west.db.prod.global. A", "10.96.2.1"),
+            ("db-0.west.db.prod.global. A", "10.96.2.1"),
+        ],
+    );
+    let page = server.admin("/readyz");
+    assert_eq!(page.status, 200);
+    let [[level, subject, detail]] = &problems(&server, "awaited-clusters")[..] else {
+        panic!("{}", server.api("/api/v1/table"));
+    };
+    assert_eq!([level, subject], ["error", "prod/db"]);
+    assert!(
+        detail.starts_with("not answered; waits for north until 20"),
+        "{detail}"
+    );
+    let line = format!("Name waits for expected clusters: prod/db: {detail}");
+    assert!(page.body.contains(&line), "{}", page.body);
+    let gauge = "global_dns_problems{kind=\"awaited-clusters\"}";
+    assert_eq!(server.metric(gauge), 1.0);
+    // The cluster comes, and leaves again: no process remembers that the name was answered.
+    server.rewrite(&manifest(&["east", "west", "north"]));
+    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.2.1 10.96.3.1");
+    assert_eq!(problems(&server, "awaited-clusters").len(), 0);
+    server.rewrite(&manifest(&["east", "west"]));
+    server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
+}
+
+/// A forgotten setting cannot close a running database.
+#[test]
+fn after_the_bootstrap_the_name_waits_for_no_cluster() {
+    let expected = |clusters| ("expected-clusters", clusters);
+    let hour = 60;
+    let now = minutes_ago(0);
+    let long_ago = minutes_ago(3 * hour);
+    let answered = "10.96.1.1";
+    for (what, created, annotations, flags, answer, problem) in [
+        (
+            "a missing cluster after the bootstrap",
+            Some(minutes_ago(2 * hour)),
+            vec![expected("east+north")],
+            &[][..],
+            answered,
+            Some((
+                "bootstrap-over",
+                "warning",
+                "north: the bootstrap ended at 20",
+            )),
+        ),
+        (
+            "no missing cluster after the bootstrap",
+            Some(minutes_ago(2 * hour)),
+            vec![expected("east")],
+            &[],
+            answered,
+            Some((
+                "expected-clusters-unused",
+                "note",
+                "the setting can be removed: the bootstrap ended at 20",
+            )),
+        ),
+        (
+            "a longer bootstrap",
+            Some(minutes_ago(2 * hour)),
+            vec![expected("east+north")],
+            &["--bootstrap-window=3h"],
+            "SERVFAIL",
+            Some(("awaited-clusters", "error", "not answered; waits for north")),
+        ),
+        (
+            "another bootstrap",
+            Some(minutes_ago(2 * hour)),
+            vec![expected("east+north"), ("expected-since", now.as_str())],
+            &[],
+            "SERVFAIL",
+            Some(("awaited-clusters", "error", "not answered; waits for north")),
+        ),
+        (
+            "a bootstrap that began before the Service",
+            Some(minutes_ago(1)),
+            vec![
+                expected("east+north"),
+                ("expected-since", long_ago.as_str()),
+            ],
+            &[],
+            answered,
+            Some((
+                "bootstrap-over",
+                "warning",
+                "north: the bootstrap ended at 20",
+            )),
+        ),
+        (
+            "a bootstrap without an end",
+            None,
+            vec![expected("east+north")],
+            &["--bootstrap-window=0s"],
+            "SERVFAIL",
+            Some((
+                "awaited-clusters",
+                "error",
+                "not answered; waits for north until the setting is removed",
+            )),
+        ),
+        (
+            "a Service without a creation time",
+            None,
+            vec![expected("east+north")],
+            &[],
+            answered,
+            Some((
+                "bootstrap-over",
+                "warning",
+                "the Service of this cluster has no creation time",
+            )),
+        ),
+        (
+            "the annotation before the flag",
+            Some(minutes_ago(1)),
+            vec![expected("east")],
+            &["--expected-clusters=prod/db=north"],
+            answered,
+            None,
+        ),
+    ] {
+        let manifest = mirrors(&["east"]).with(own(created, &annotations));
+        let server = Server::with_objects(manifest, flags);
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{what}");
+        let kinds = [
+            "awaited-clusters",
+            "bootstrap-over",
+            "expected-clusters-unused",
+        ];
+        let found: Vec<(&str, [String; 3])> = kinds
+            .iter()
+            .flat_map(|kind| problems(&server, kind).into_iter().map(|one| (*kind, one)))
+            .collect();
+        let Some((kind, level, start)) = problem else {
+            assert!(found.is_empty(), "{what}: {found:?}");
+            continue;
+        };
+        let [(found_kind, [found_level, _, detail])] = &found[..] else {
+            panic!("{what}: {found:?}");
+        };
+        assert_eq!((*found_kind, found_level.as_str()), (kind, level), "{what}");
+        assert!(detail.starts_with(start), "{what}: {detail}");
+    }
+}
+
+/// Nothing says when the bootstrap of such a service began.
+#[test]
+fn flag_without_a_service_of_this_cluster_does_nothing_and_warns() {
+    let flag = "--expected-clusters=prod/db=east+north;prod/new=east";
+    let server = Server::with_objects(mirrors(&["east"]), &[flag]);
+    check_outcomes(
+        &server,
+        "answers",
+        &[
+            ("db.prod.global. A", "10.96.1.1"),
+            ("new.prod.global. A", "NXDOMAIN"),
+        ],
+    );
+    assert!(!server.admin("/readyz").body.contains("prod/"));
+    let reason = "this cluster has no Service of this name, with which the bootstrap begins";
+    let expected = ["prod/db", "prod/new"].map(|one| ["warning", one, reason].map(str::to_owned));
+    assert_eq!(problems(&server, "bootstrap-over"), expected);
+}
+
+/// A typing error must not open the gate.
+#[test]
+fn part_that_cannot_be_read_is_a_missing_cluster() {
+    let long = "east+".repeat(40_000);
+    for (clusters, is_answered, sentence) in [
+        ("east+west", true, None),
+        ("East , WEST,", true, None),
+        ("local+east", false, None),
+        ("", false, Some("cluster 1 is empty")),
+        ("east++west", false, Some("cluster 2 is empty")),
+        (
+            "east+we_st",
+            false,
+            Some("'we_st' is not the name of a cluster"),
+        ),
+        (
+            "east:west",
+            false,
+            Some("'east:west' is not the name of a cluster"),
+        ),
+        (
+            long.as_str(),
+            false,
+            Some("it has 200000 octets; at most 4096 are allowed"),
+        ),
+    ] {
+        let short: String = clusters.chars().take(40).collect();
+        let service = own(Some(minutes_ago(1)), &[("expected-clusters", clusters)]);
+        let server = Server::with_objects(mirrors(&["east", "west"]).with(service), &[]);
+        let answer = if is_answered {
+            "10.96.1.1 10.96.2.1"
+        } else {
+            "SERVFAIL"
+        };
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{short}");
+        let awaited = problems(&server, "awaited-clusters").len();
+        assert_eq!(awaited, usize::from(!is_answered), "{short}");
+        let unreadable = problems(&server, "unreadable-setting");
+        let expected = sentence.map(|sentence| {
+            let detail = format!("annotation global-dns/expected-clusters={short}: {sentence}");
+            ["error".to_owned(), "prod/db".to_owned(), detail]
+        });
+        assert_eq!(unreadable, Vec::from_iter(expected));
+    }
+}
+
+/// Clients log the text of an extended error (RFC 8914), so people see it first.
+#[test]
+fn name_that_fails_says_why() {
+    let awaiting = own(Some(minutes_ago(1)), &[("expected-clusters", "east+north")]);
+    let empty_step = own(None, &[("failover", "north:east")]);
+    for (service, text) in [
+        (awaiting, "expected clusters are missing"),
+        (empty_step, "the failover step that answers has no endpoint"),
+    ] {
+        let server = Server::with_objects(mirrors(&["east"]).with(service), &[]);
+        for over in Transport::BOTH {
+            let error = |asked: &str| {
+                let reply = server.ask(&format!("{asked} +bufsize=1232"), over);
+                let opt = reply.opt.clone().unwrap();
+                let mut options = opt.options.into_iter();
+                let error = options.find_map(|(code, value)| (code == 15).then_some(value));
+                (reply.outcome(), error)
+            };
+            let not_ready = [&[0, 14], text.as_bytes()].concat();
+            let failed = ("SERVFAIL".to_owned(), Some(not_ready));
+            for asked in [
+                "db.prod.global. A",
+                "db.global. AAAA",
+                "_sql._tcp.db.prod.global. SRV",
+            ] {
+                assert_eq!(error(asked), failed, "{asked} over {over:?}");
+            }
+            let answered = ("10.96.1.1".to_owned(), None);
+            assert_eq!(error("east.db.prod.global. A"), answered);
+        }
+    }
+}
