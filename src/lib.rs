@@ -51,8 +51,8 @@
 //! Helpers: `server/udp/address.rs` (the address that the reply leaves from), `server/rate_limit.rs` and
 //! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs`,
 //! `heartbeat.rs`, `clock.rs`, `table/publish.rs` (the current table), `zone/name.rs` (the name of the question),
-//! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/services.rs` and
-//! `table/shared.rs` (the search for the service), `zone/reading.rs` and `table/own_name.rs` (the addresses of its own name),
+//! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/content.rs`,
+//! `table/services.rs`, `table/shared.rs` and `table/service.rs` (the search for the service), `zone/reading.rs` and `table/own_name.rs` (the addresses of its own name),
 //! `wire/write/message.rs`. An SRV query also needs `zone/records.rs`, `zone/record_name.rs`, `zone/order.rs` and `wire/write/record.rs`.
 //!
 //! **A query over TLS**
@@ -85,11 +85,12 @@
 //! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
 //! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `model/kube_object.rs`,
 //! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
-//! `source/steady_clock.rs` and `table/timers.rs` (failovers, and settings of a Service that is gone), `table/items.rs`, `table/headless.rs`, `table/missing.rs`,
-//! `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`, `table/gate.rs`,
-//! `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs` and `table/own_name.rs` (the service),
-//! `table/services.rs`, `table/shared.rs`, `table/index.rs` and `table/short.rs` (the table), `source/snapshot.rs` (only with
-//! `--snapshot`).
+//! `source/problem_log.rs` (the log of problems), `source/steady_clock.rs` and `table/timers.rs` (failovers),
+//! `table/own_settings.rs` (settings, also of a Service that is gone), `table/items.rs`, `table/headless.rs`,
+//! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
+//! `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
+//! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
+//! `table/short_name.rs` and `table/content.rs` (the table), `source/snapshot.rs` (only with `--snapshot`).
 //!
 //! **A ServiceImport**
 //!
@@ -99,7 +100,7 @@
 //! **An annotation of a failover order**
 //!
 //! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, `model/failover_order.rs` the
-//! order, and `model/cluster_term.rs` its clusters. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
+//! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
 //! moment at which a delay ends; `source.rs` sleeps until then.
 //!
 //! **A line of the status page**

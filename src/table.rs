@@ -73,6 +73,7 @@ pub mod build;
 mod candidates;
 pub mod change;
 mod cluster_ip;
+mod content;
 pub mod difference;
 mod endpoint;
 pub mod failover;
@@ -89,297 +90,33 @@ mod members;
 mod merge;
 mod missing;
 mod own_name;
+mod own_settings;
 mod problems;
 pub mod publish;
 mod rules;
+mod service;
 pub(crate) mod services;
 mod settings;
 pub mod shared;
 mod short;
+mod short_name;
 pub mod store;
 pub mod timers;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-
-use rpds::RedBlackTreeSetSync;
-
-use crate::model::{
-    ClusterName, GatewayDown, Hostname, Line, Namespace, ObjectRef, Problem, ServiceKey,
-    ServiceName,
-};
-
 pub use build::{Built, build};
+pub use content::Table;
 pub use endpoint::{Address, Duplicate, Endpoint};
-use failover::{Failover, Order};
-use gate::Gate;
-use index::{HostKey, Index};
 pub use kind::{Profile, ServiceKind, list_clusters};
-use local::NonMember;
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::{Published, Publisher};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
+pub use service::{NameFailure, Service, has_cluster_ip};
 pub use services::Services;
-use shared::SharedMap;
-pub use short::{NoOwner, ShortName};
-use store::Skipped;
+pub use short_name::{NoOwner, ShortName};
 pub use store::Store;
 pub use timers::Timers;
-
-/// All that is served at one time. A clone is cheap, because it shares its content with the original.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// The services as zones with the names of this server answer them.
-    global: Services,
-    /// The services as zones with the profile `mcs` answer them, if there is such a zone. Services that both profiles answer
-    /// alike are shared.
-    cluster_set: Option<Services>,
-    short_names: SharedMap<ServiceName, Arc<ShortName>>,
-    /// Headless Services of this cluster that are not members. Their endpoints are not served.
-    non_members: SharedMap<ServiceKey, NonMember>,
-    skipped: Skipped,
-    /// Empty unless there is a reverse zone.
-    addresses: Index<IpAddr>,
-    /// The services whose names wait for expected clusters (rule K8).
-    awaiting: RedBlackTreeSetSync<ServiceKey>,
-    /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
-    listed_hosts: Index<HostKey>,
-    /// Problems of names, which concern several services.
-    name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
-}
-
-/// The names that a list of problems concerns.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum NameScope {
-    /// The names of the zone itself.
-    Zone,
-    /// A short name.
-    ShortName(ServiceName),
-    /// Canonical names in a namespace.
-    Namespace(Namespace),
-}
-
-/// One service with the endpoints of all its members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
-    /// Namespace and name.
-    pub key: ServiceKey,
-    /// The kind of the endpoints of its own name. If they are of several kinds, the first of these (rule K1).
-    pub kind: ServiceKind,
-    /// Why its own name fails, if it does.
-    pub failure: Option<NameFailure>,
-    /// The failover order and the step that answers, if the service has an order (rule K5).
-    pub failover: Option<Box<Failover>>,
-    /// An order that does not apply, because the name returns an address that belongs to no single cluster (rule K5).
-    pub unused_order: Option<Box<Order>>,
-    /// The expected clusters, if there are any (rule K8).
-    pub gate: Option<Box<Gate>>,
-    /// TTL of the records, seconds.
-    pub ttl: u32,
-    /// The treatment of endpoints with a gateway that is down (rule M4).
-    pub gateway_down: GatewayDown,
-    /// Endpoints that can be returned, sorted by cluster and hostname. Each pair of both is unique.
-    pub endpoints: Box<[Endpoint]>,
-    /// The addresses of its own name. They are computed in advance, because that name is queried most.
-    pub name_addresses: NameAddresses,
-    /// The ports of its cluster IPs, each once. Zones with the profile `mcs` have one SRV record for each (rule K9). Empty
-    /// without such a zone.
-    pub shared_ports: Box<[SharedPort]>,
-    /// Local endpoints that are not ready. They are never returned, and appear in reports only.
-    pub not_ready: Box<[Endpoint]>,
-    /// The headless mirrors of the service, with their clusters.
-    pub mirrors: Box<[(ClusterName, ObjectRef)]>,
-    /// The clusters of federated services, and of a ServiceImport with one address for all clusters, sorted.
-    pub federated: Box<[ClusterName]>,
-    /// Hosts that a headless mirror lists and that have no endpoint mirror.
-    pub missing: Box<[MissingHost]>,
-    /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has
-    /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
-    /// service.
-    pub is_known: bool,
-    /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
-    /// without a flag.
-    pub is_headless: bool,
-    /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
-    pub problems: Box<[Problem]>,
-}
-
-/// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameFailure {
-    /// Expected clusters are missing.
-    AwaitedClusters,
-    /// The step of the failover order that answers has no endpoint, or its endpoints are down and `exclude` omits them.
-    StepWithoutEndpoint,
-}
-
-// === impl NameFailure ===
-
-impl NameFailure {
-    /// Returns the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::AwaitedClusters => "expected clusters are missing",
-            Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
-        }
-    }
-}
-
-// === impl Table ===
-
-impl Table {
-    /// Returns the services as zones with a profile answer them (rule K9).
-    pub fn of(&self, profile: Profile) -> &Services {
-        match (profile, &self.cluster_set) {
-            (Profile::ClusterSet, Some(services)) => services,
-            (Profile::ClusterSet, None) | (Profile::Global, _) => &self.global,
-        }
-    }
-
-    /// Returns a service as zones with the names of this server answer it.
-    pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
-        self.global.service(namespace, service)
-    }
-
-    /// Returns the service that owns a short name.
-    pub fn short_service(&self, service: &str) -> Option<&Service> {
-        let owner = self.short_name(service)?.owner.as_ref().ok()?;
-        self.service(owner.as_str(), service)
-    }
-
-    /// Returns the owner and the claimants of a short name, if a namespace has the service.
-    pub fn short_name(&self, service: &str) -> Option<&ShortName> {
-        self.short_names.get(service).map(AsRef::as_ref)
-    }
-
-    /// Returns a hash of all answers. Tables with the same answers have the same hash, in every process and in every
-    /// build. The hash has 53 bits, so that a floating-point number represents it exactly.
-    pub fn answers_hash(&self) -> u64 {
-        hash::hash_answers(self)
-    }
-
-    /// Returns the services that have an endpoint with this address.
-    pub fn services_at(&self, address: IpAddr) -> Option<&BTreeSet<ServiceKey>> {
-        self.addresses.get(&address).map(AsRef::as_ref)
-    }
-
-    /// Returns the addresses of endpoints within a range.
-    pub fn addresses_in(&self, range: RangeInclusive<IpAddr>) -> impl Iterator<Item = IpAddr> {
-        self.addresses.range(range).map(|(address, _)| *address)
-    }
-
-    /// Returns whether an endpoint has an address within a range.
-    pub fn has_address_in(&self, range: RangeInclusive<IpAddr>) -> bool {
-        self.addresses_in(range).next().is_some()
-    }
-
-    /// Returns all services, including those without endpoints, in no particular order.
-    pub fn services(&self) -> impl Iterator<Item = &Service> {
-        self.global.iter()
-    }
-
-    /// Returns all services, including those without endpoints, sorted by namespace and name.
-    pub fn sorted_services(&self) -> Vec<&Service> {
-        self.global.sorted()
-    }
-}
-
-// === impl GatewayDown ===
-
-impl GatewayDown {
-    /// Decides for an owner name whether endpoints with a gateway that is down are included (rule M4).
-    ///
-    /// `covered` are the endpoints that the name stands for. The name of one endpoint is never emptied.
-    pub fn includes_down<'e>(
-        self,
-        is_endpoint: bool,
-        mut covered: impl Iterator<Item = &'e Endpoint>,
-    ) -> bool {
-        match self {
-            Self::Include => true,
-            Self::Exclude if !is_endpoint => false,
-            Self::Exclude | Self::LastResort => !covered.any(|endpoint| endpoint.alive),
-        }
-    }
-}
-
-/// Returns whether the name of a cluster with these endpoints is also the name of one of them: of a cluster IP, which has no
-/// hostname and comes first.
-pub fn has_cluster_ip(cluster: &[Endpoint]) -> bool {
-    let first = cluster.first();
-    first.is_some_and(|first| first.hostname.is_none())
-}
-
-// === impl Service ===
-
-impl Service {
-    /// Returns the endpoints of one cluster.
-    pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
-        let start = self
-            .endpoints
-            .partition_point(|e| e.cluster.as_ref().map(ClusterName::as_str) < Some(cluster));
-        let rest = &self.endpoints[start..];
-        &rest[..rest.partition_point(|e| {
-            e.cluster
-                .as_ref()
-                .is_some_and(|own| own.as_str() == cluster)
-        })]
-    }
-
-    /// Returns the endpoint of one host: a slice of length one or zero.
-    pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
-        let endpoints = self.in_cluster(cluster);
-        match endpoints.binary_search_by(|e| {
-            e.hostname
-                .as_ref()
-                .map(Hostname::as_str)
-                .cmp(&Some(hostname))
-        }) {
-            Ok(index) => &endpoints[index..=index],
-            Err(_) => &[],
-        }
-    }
-
-    /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
-    pub fn awaited(&self) -> &[Line] {
-        self.gate.as_ref().map_or(&[], |gate| gate.awaited())
-    }
-
-    /// Returns whether reports list the service: it is known, or its name fails.
-    pub fn is_listed(&self) -> bool {
-        self.is_known || self.failure.is_some()
-    }
-
-    /// Returns whether names of the service exist, even if they fail.
-    fn has_names(&self) -> bool {
-        !self.endpoints.is_empty() || self.failure.is_some()
-    }
-
-    /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
-    fn has_names_at(&self, scope: &[&str]) -> bool {
-        match scope {
-            [] => self.has_names(),
-            [cluster] => !self.in_cluster(cluster).is_empty(),
-            [host, cluster] => !self.at_host(cluster, host).is_empty(),
-            _ => false,
-        }
-    }
-
-    /// Returns the clusters that have endpoints, sorted.
-    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        let mut rest = &self.endpoints[..];
-        let first_of_next = move || {
-            let first = rest.first()?;
-            rest = &rest[rest.partition_point(|e| e.cluster == first.cluster)..];
-            Some(first)
-        };
-        std::iter::from_fn(first_of_next).filter_map(|first| first.cluster.as_ref())
-    }
-}
 
 #[cfg(test)]
 mod tests;

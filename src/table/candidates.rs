@@ -3,21 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::endpoint::Draft;
-use super::kind::{Profile, ServiceKind, list_clusters};
+use super::kind::{Profile, Rank, ServiceKind, list_clusters};
 use crate::model::{ClusterName, Problem, ProblemKind};
-
-/// The rank of what a kind offers, the best first. Each cluster is answered by its best candidates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// Pods: of headless mirrors, and of the Service of this cluster.
-    Headless,
-    /// Federated services.
-    Federated,
-    /// Mirrors with a cluster IP, and the Service of this cluster with a cluster IP.
-    ClusterIp,
-    /// Endpoints of the ServiceImport.
-    Import,
-}
 
 /// Selects the candidates that answer `S.N.Z`: for each cluster those with the best rank. A candidate without a cluster counts
 /// as a cluster of its own. So a newcomer adds its own cluster and takes none away.
@@ -100,19 +87,4 @@ pub(super) fn mixed_kinds(drafts: &[Draft]) -> Option<Problem> {
     };
     let parts: Vec<String> = kinds.into_iter().map(part).collect();
     Some(Problem::new(ProblemKind::Kind, parts.join("; ")))
-}
-
-// === impl Rank ===
-
-impl Rank {
-    /// Returns the place of the rank in zones with a profile, the best first.
-    fn place(self, profile: Profile) -> u8 {
-        match self {
-            Self::Import if profile == Profile::ClusterSet => 0,
-            Self::Headless => 1,
-            Self::Federated => 2,
-            Self::ClusterIp => 3,
-            Self::Import => 4,
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! Endpoints with a cluster IP of their own: mirrors of whole Services, federated services, and Services of this cluster
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
-use super::candidates::Rank;
 use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror, shared_by};
+use super::kind::Rank;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, ServiceKind};

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use smallvec::{SmallVec, smallvec};
 
 use super::ServiceKind;
-use super::candidates::Rank;
+use super::kind::Rank;
 use crate::model::{
     ClusterName, Clusters, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
     Ports, Text,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::ServiceKind;
 use super::endpoint::Draft;
 use super::items::Items;
+use super::own_settings::OwnSettings;
 use super::rules::Rules;
-use super::timers::OwnSettings;
 use crate::model::{
     ClusterName, Clusters, FailoverMode, FailoverOrder, GatewayDown, ItemKind, ServiceKey,
     Timestamp,

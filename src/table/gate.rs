@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Endpoint;
+use super::own_settings::OwnSettings;
 use super::rules::Rules;
-use super::timers::OwnSettings;
 use crate::model::{ClusterName, ExpectedClusters, Line, ServiceKey, Timestamp};
 
 /// The expected clusters of a service.

@@ -13,7 +13,10 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-use super::{Endpoint, NameScope, Service, Services, Table, has_cluster_ip};
+use super::content::{NameScope, Table};
+use super::endpoint::Endpoint;
+use super::service::{Service, has_cluster_ip};
+use super::services::Services;
 use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
@@ -21,8 +24,18 @@ const KEY: [u8; 16] = *b"global-dns table";
 /// Number of low bits that are dropped. Metrics are floating-point numbers, which have a mantissa of 53 bits.
 const EXCESS: u32 = u64::BITS - f64::MANTISSA_DIGITS;
 
+// === impl Table ===
+
+impl Table {
+    /// Returns a hash of all answers. Tables with the same answers have the same hash, in every process and in every
+    /// build. The hash has 53 bits, so that a floating-point number represents it exactly.
+    pub fn answers_hash(&self) -> u64 {
+        hash_answers(self)
+    }
+}
+
 /// Returns the hash of all answers of a table.
-pub(super) fn hash_answers(table: &Table) -> u64 {
+fn hash_answers(table: &Table) -> u64 {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
     let is_other = |service: &&Service| {
         let [name, namespace] = service.key.labels();

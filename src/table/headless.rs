@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::Rank;
 use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror};
+use super::kind::Rank;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, MissingHost, ServiceKind, cluster_ip};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
-use super::candidates::Rank;
 use super::endpoint::{Draft, Source, distinct};
 use super::items::{Items, shared_by};
+use super::kind::Rank;
 use super::rules::Rules;
 use super::{Endpoint, ServiceKind};
 use crate::model::{

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
-use super::{Service, ServiceKind};
+use super::kind::ServiceKind;
+use super::service::Service;
 use crate::model::{Namespace, ServiceKey, Text};
 
 /// Services by a property of theirs.

@@ -31,6 +31,19 @@ pub enum Profile {
     ClusterSet,
 }
 
+/// The rank of what a kind offers, the best first. Each cluster is answered by its best candidates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Pods: of headless mirrors, and of the Service of this cluster.
+    Headless,
+    /// Federated services.
+    Federated,
+    /// Mirrors with a cluster IP, and the Service of this cluster with a cluster IP.
+    ClusterIp,
+    /// Endpoints of the ServiceImport.
+    Import,
+}
+
 // === impl ServiceKind ===
 
 impl ServiceKind {
@@ -78,4 +91,19 @@ const MAX_LISTED: usize = 30;
 /// Lists names of clusters in a sentence.
 pub fn list_clusters<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
     list_some(clusters, MAX_LISTED)
+}
+
+// === impl Rank ===
+
+impl Rank {
+    /// Returns the place of the rank in zones with a profile, the best first.
+    pub(super) fn place(self, profile: Profile) -> u8 {
+        match self {
+            Self::Import if profile == Profile::ClusterSet => 0,
+            Self::Headless => 1,
+            Self::Federated => 2,
+            Self::ClusterIp => 3,
+            Self::Import => 4,
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Lists of parts of a table.
 
-use super::{Service, Table};
+use super::content::Table;
+use super::service::Service;
 use crate::model::ServiceKey;
 
 // === impl Table ===

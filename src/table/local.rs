@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
-use super::candidates::Rank;
 use super::endpoint::{Draft, Source, distinct};
 use super::items::Items;
+use super::kind::Rank;
 use super::rules::{LocalMembers, Rules};
 use super::store::Store;
 use super::{Endpoint, ServiceKind};

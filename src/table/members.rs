@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::{Rank, choose, kind_of, mixed_kinds};
+use super::candidates::{choose, kind_of, mixed_kinds};
 use super::cluster_ip;
 use super::endpoint::{Draft, Source};
 use super::failover::{Failover, FailoverContext, NextFailover, StepHealth, has_pods, order_of};
@@ -10,16 +10,17 @@ use super::gate::{Gate, expected_of};
 use super::headless;
 use super::import::import_drafts;
 use super::items::{Items, Mirror};
-use super::kind::Profile;
+use super::kind::{Profile, Rank};
 use super::local::{
     Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
 };
 use super::merge::{cluster_conflicts, merge_drafts};
 use super::missing::missing_hosts;
+use super::own_settings::OwnSettings;
 use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
-use super::timers::{OwnSettings, ServiceTimers, Timers};
+use super::timers::{ServiceTimers, Timers};
 use super::{Endpoint, NameAddresses, NameFailure, Service, ServiceKind, SharedPort};
 use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, ObjectRef, OwnService, Problem, ProblemKind,
@@ -52,7 +53,8 @@ pub(super) fn build_service(
         ..
     } = context;
     let items = Items::of(key, store);
-    let own = OwnSettings::of(key, &items, store, timers);
+    let last = timers.of(key).and_then(|last| last.own.as_ref());
+    let own = OwnSettings::of(key, &items, store, last, timers.now);
     next.own = own.as_ref().and_then(|own| own.to_keep(key, rules));
     next.wake_at(next.own.as_ref().and_then(OwnSettings::end));
     let own = own.as_ref();

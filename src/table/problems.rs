@@ -5,9 +5,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::content::Table;
+use super::endpoint::Endpoint;
 use super::failover::{OrderOrigin, StepHealth};
 use super::gate::{Gate, Window};
-use super::{Endpoint, NameFailure, NonMember, Service, ServiceKind, Table};
+use super::kind::ServiceKind;
+use super::local::NonMember;
+use super::service::{NameFailure, Service};
 use crate::model::{
     ClusterName, Export, FailoverMode, GatewayDown, ObjectKey, ObjectRef, Problem, ProblemKind,
     ServiceKey, Watch, list_some,

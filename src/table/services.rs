@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Service;
+use super::service::Service;
 use super::shared::SharedMap;
 use crate::model::{Namespace, ServiceKey, ServiceName};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::own_settings::OwnSettings;
 use super::rules::Rules;
-use super::timers::OwnSettings;
 use crate::model::{GatewayDown, Line, Problem, ProblemKind, Settings};
 
 /// Returns the TTL of a service and its rule for gateways that are down. The Service of this cluster decides. `copies` are

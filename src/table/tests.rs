@@ -1,3 +1,6 @@
+use std::collections::BTreeSet;
+
+use crate::model::{GatewayDown, ServiceKey};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -3,15 +3,12 @@
 //! replicas and restarts agree as soon as the delays have ended.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
-use std::time::Duration;
 
 use super::failover::{FailoverTimers, Start};
-use super::items::Items;
 use super::kind::Profile;
-use super::rules::Rules;
-use super::store::{ServiceKeys, Store};
-use crate::model::{ObjectKey, OwnForm, ServiceKey, Settings, SliceContent, Timestamp};
+use super::own_settings::OwnSettings;
+use super::store::ServiceKeys;
+use crate::model::{ServiceKey, Timestamp};
 
 /// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
 #[derive(Clone, Debug, Default)]
@@ -35,22 +32,6 @@ pub struct ServiceTimers {
     /// The time at which the service can change although no object does.
     pub(super) wake: Option<Timestamp>,
 }
-
-/// What the Service of this cluster decides for a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OwnSettings {
-    /// Its annotations.
-    pub(super) settings: Settings,
-    /// Whether it is headless, with a selector or with an endpoint.
-    pub(super) has_pods: bool,
-    /// `metadata.creationTimestamp`.
-    pub(super) created: Option<Timestamp>,
-    /// The time since which it is gone.
-    gone_since: Option<Timestamp>,
-}
-
-/// How long the settings of a Service that is gone apply. A Service whose type changes is deleted and created again.
-const KEPT: Duration = Duration::from_secs(10);
 
 // === impl Timers ===
 
@@ -110,79 +91,5 @@ impl Timers {
         } else {
             Start::AtOnce
         }
-    }
-}
-
-// === impl OwnSettings ===
-
-impl OwnSettings {
-    /// Returns the settings of a Service without pods.
-    #[cfg(test)]
-    pub(super) fn new(settings: Settings, created: Option<Timestamp>) -> Self {
-        Self {
-            settings,
-            has_pods: false,
-            created,
-            gone_since: None,
-        }
-    }
-
-    /// Returns what the Service of this cluster decides, or what it decided until a moment ago.
-    pub(super) fn of(
-        key: &ServiceKey,
-        items: &Items<'_>,
-        store: &Store,
-        timers: &Timers,
-    ) -> Option<Self> {
-        let object = ObjectKey::of_service(key);
-        let time = |created: Option<NonZeroU32>| {
-            let seconds = u64::from(created?.get());
-            Some(Timestamp::from_seconds(seconds))
-        };
-        if let Some((item, own)) = items.own() {
-            let slices = || store.slices_of(&object);
-            let has_endpoint = || {
-                slices().any(|(_, slice)| match &slice.content {
-                    SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
-                    _ => false,
-                })
-            };
-            return Some(Self {
-                settings: item.settings.as_deref().cloned().unwrap_or_default(),
-                has_pods: match own.form {
-                    OwnForm::Headless { has_selector } => has_selector || has_endpoint(),
-                    OwnForm::ClusterIp | OwnForm::Other => false,
-                },
-                created: time(item.created),
-                gone_since: None,
-            });
-        }
-        if let Some(created) = store.plain_service(&object) {
-            return Some(Self {
-                settings: Settings::default(),
-                has_pods: false,
-                created: time(created),
-                gone_since: None,
-            });
-        }
-        let last = timers.of(key)?.own.as_ref()?;
-        let gone_since = last.gone_since.unwrap_or(timers.now);
-        (timers.now < gone_since.after(KEPT)).then(|| Self {
-            gone_since: Some(gone_since),
-            ..last.clone()
-        })
-    }
-
-    /// Returns the settings to remember, if it has any, or if a flag has one for the service.
-    pub(super) fn to_keep(&self, key: &ServiceKey, rules: &Rules) -> Option<Self> {
-        let has_flag = rules.failover.is_some() && self.has_pods
-            || rules.service_failover.contains_key(key)
-            || rules.expected_clusters.contains_key(key);
-        (has_flag || self.settings != Settings::default()).then(|| self.clone())
-    }
-
-    /// Returns the time at which the settings of a Service that is gone end.
-    pub(super) fn end(&self) -> Option<Timestamp> {
-        self.gone_since.map(|since| since.after(KEPT))
     }
 }

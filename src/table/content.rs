@@ -1,0 +1,104 @@
+//! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use rpds::RedBlackTreeSetSync;
+
+use super::index::{HostKey, Index};
+use super::kind::Profile;
+use super::local::NonMember;
+use super::service::Service;
+use super::services::Services;
+use super::shared::SharedMap;
+use super::short_name::ShortName;
+use super::store::Skipped;
+use crate::model::{Namespace, Problem, ServiceKey, ServiceName};
+
+/// All that is served at one time. A clone is cheap, because it shares its content with the original.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// The services as zones with the names of this server answer them.
+    pub(super) global: Services,
+    /// The services as zones with the profile `mcs` answer them, if there is such a zone. Services that both profiles answer
+    /// alike are shared.
+    pub(super) cluster_set: Option<Services>,
+    pub(super) short_names: SharedMap<ServiceName, Arc<ShortName>>,
+    /// Headless Services of this cluster that are not members. Their endpoints are not served.
+    pub(super) non_members: SharedMap<ServiceKey, NonMember>,
+    pub(super) skipped: Skipped,
+    /// Empty unless there is a reverse zone.
+    pub(super) addresses: Index<IpAddr>,
+    /// The services whose names wait for expected clusters (rule K8).
+    pub(super) awaiting: RedBlackTreeSetSync<ServiceKey>,
+    /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
+    pub(super) listed_hosts: Index<HostKey>,
+    /// Problems of names, which concern several services.
+    pub(super) name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
+}
+
+/// The names that a list of problems concerns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NameScope {
+    /// The names of the zone itself.
+    Zone,
+    /// A short name.
+    ShortName(ServiceName),
+    /// Canonical names in a namespace.
+    Namespace(Namespace),
+}
+
+// === impl Table ===
+
+impl Table {
+    /// Returns the services as zones with a profile answer them (rule K9).
+    pub fn of(&self, profile: Profile) -> &Services {
+        match (profile, &self.cluster_set) {
+            (Profile::ClusterSet, Some(services)) => services,
+            (Profile::ClusterSet, None) | (Profile::Global, _) => &self.global,
+        }
+    }
+
+    /// Returns a service as zones with the names of this server answer it.
+    pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
+        self.global.service(namespace, service)
+    }
+
+    /// Returns the service that owns a short name.
+    pub fn short_service(&self, service: &str) -> Option<&Service> {
+        let owner = self.short_name(service)?.owner.as_ref().ok()?;
+        self.service(owner.as_str(), service)
+    }
+
+    /// Returns the owner and the claimants of a short name, if a namespace has the service.
+    pub fn short_name(&self, service: &str) -> Option<&ShortName> {
+        self.short_names.get(service).map(AsRef::as_ref)
+    }
+
+    /// Returns the services that have an endpoint with this address.
+    pub fn services_at(&self, address: IpAddr) -> Option<&BTreeSet<ServiceKey>> {
+        self.addresses.get(&address).map(AsRef::as_ref)
+    }
+
+    /// Returns the addresses of endpoints within a range.
+    pub fn addresses_in(&self, range: RangeInclusive<IpAddr>) -> impl Iterator<Item = IpAddr> {
+        self.addresses.range(range).map(|(address, _)| *address)
+    }
+
+    /// Returns whether an endpoint has an address within a range.
+    pub fn has_address_in(&self, range: RangeInclusive<IpAddr>) -> bool {
+        self.addresses_in(range).next().is_some()
+    }
+
+    /// Returns all services, including those without endpoints, in no particular order.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        self.global.iter()
+    }
+
+    /// Returns all services, including those without endpoints, sorted by namespace and name.
+    pub fn sorted_services(&self) -> Vec<&Service> {
+        self.global.sorted()
+    }
+}

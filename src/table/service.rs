@@ -1,0 +1,168 @@
+//! A [`Service`] of the table, and the rules that concern one name of it.
+
+use super::endpoint::Endpoint;
+use super::failover::{Failover, Order};
+use super::gate::Gate;
+use super::kind::ServiceKind;
+use super::missing::MissingHost;
+use super::own_name::{NameAddresses, SharedPort};
+use crate::model::{ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ServiceKey};
+
+/// One service with the endpoints of all its members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Namespace and name.
+    pub key: ServiceKey,
+    /// The kind of the endpoints of its own name. If they are of several kinds, the first of these (rule K1).
+    pub kind: ServiceKind,
+    /// Why its own name fails, if it does.
+    pub failure: Option<NameFailure>,
+    /// The failover order and the step that answers, if the service has an order (rule K5).
+    pub failover: Option<Box<Failover>>,
+    /// An order that does not apply, because the name returns an address that belongs to no single cluster (rule K5).
+    pub unused_order: Option<Box<Order>>,
+    /// The expected clusters, if there are any (rule K8).
+    pub gate: Option<Box<Gate>>,
+    /// TTL of the records, seconds.
+    pub ttl: u32,
+    /// The treatment of endpoints with a gateway that is down (rule M4).
+    pub gateway_down: GatewayDown,
+    /// Endpoints that can be returned, sorted by cluster and hostname. Each pair of both is unique.
+    pub endpoints: Box<[Endpoint]>,
+    /// The addresses of its own name. They are computed in advance, because that name is queried most.
+    pub name_addresses: NameAddresses,
+    /// The ports of its cluster IPs, each once. Zones with the profile `mcs` have one SRV record for each (rule K9). Empty
+    /// without such a zone.
+    pub shared_ports: Box<[SharedPort]>,
+    /// Local endpoints that are not ready. They are never returned, and appear in reports only.
+    pub not_ready: Box<[Endpoint]>,
+    /// The headless mirrors of the service, with their clusters.
+    pub mirrors: Box<[(ClusterName, ObjectRef)]>,
+    /// The clusters of federated services, and of a ServiceImport with one address for all clusters, sorted.
+    pub federated: Box<[ClusterName]>,
+    /// Hosts that a headless mirror lists and that have no endpoint mirror.
+    pub missing: Box<[MissingHost]>,
+    /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has
+    /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
+    /// service.
+    pub is_known: bool,
+    /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
+    /// without a flag.
+    pub is_headless: bool,
+    /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
+    pub problems: Box<[Problem]>,
+}
+
+/// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameFailure {
+    /// Expected clusters are missing.
+    AwaitedClusters,
+    /// The step of the failover order that answers has no endpoint, or its endpoints are down and `exclude` omits them.
+    StepWithoutEndpoint,
+}
+
+// === impl NameFailure ===
+
+impl NameFailure {
+    /// Returns the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::AwaitedClusters => "expected clusters are missing",
+            Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
+        }
+    }
+}
+
+// === impl GatewayDown ===
+
+impl GatewayDown {
+    /// Decides for an owner name whether endpoints with a gateway that is down are included (rule M4).
+    ///
+    /// `covered` are the endpoints that the name stands for. The name of one endpoint is never emptied.
+    pub fn includes_down<'e>(
+        self,
+        is_endpoint: bool,
+        mut covered: impl Iterator<Item = &'e Endpoint>,
+    ) -> bool {
+        match self {
+            Self::Include => true,
+            Self::Exclude if !is_endpoint => false,
+            Self::Exclude | Self::LastResort => !covered.any(|endpoint| endpoint.alive),
+        }
+    }
+}
+
+/// Returns whether the name of a cluster with these endpoints is also the name of one of them: of a cluster IP, which has no
+/// hostname and comes first.
+pub fn has_cluster_ip(cluster: &[Endpoint]) -> bool {
+    let first = cluster.first();
+    first.is_some_and(|first| first.hostname.is_none())
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Returns the endpoints of one cluster.
+    pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
+        let start = self
+            .endpoints
+            .partition_point(|e| e.cluster.as_ref().map(ClusterName::as_str) < Some(cluster));
+        let rest = &self.endpoints[start..];
+        &rest[..rest.partition_point(|e| {
+            e.cluster
+                .as_ref()
+                .is_some_and(|own| own.as_str() == cluster)
+        })]
+    }
+
+    /// Returns the endpoint of one host: a slice of length one or zero.
+    pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
+        let endpoints = self.in_cluster(cluster);
+        match endpoints.binary_search_by(|e| {
+            e.hostname
+                .as_ref()
+                .map(Hostname::as_str)
+                .cmp(&Some(hostname))
+        }) {
+            Ok(index) => &endpoints[index..=index],
+            Err(_) => &[],
+        }
+    }
+
+    /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
+    pub fn awaited(&self) -> &[Line] {
+        self.gate.as_ref().map_or(&[], |gate| gate.awaited())
+    }
+
+    /// Returns whether reports list the service: it is known, or its name fails.
+    pub fn is_listed(&self) -> bool {
+        self.is_known || self.failure.is_some()
+    }
+
+    /// Returns whether names of the service exist, even if they fail.
+    pub(super) fn has_names(&self) -> bool {
+        !self.endpoints.is_empty() || self.failure.is_some()
+    }
+
+    /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
+    pub(super) fn has_names_at(&self, scope: &[&str]) -> bool {
+        match scope {
+            [] => self.has_names(),
+            [cluster] => !self.in_cluster(cluster).is_empty(),
+            [host, cluster] => !self.at_host(cluster, host).is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Returns the clusters that have endpoints, sorted.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let mut rest = &self.endpoints[..];
+        let first_of_next = move || {
+            let first = rest.first()?;
+            rest = &rest[rest.partition_point(|e| e.cluster == first.cluster)..];
+            Some(first)
+        };
+        std::iter::from_fn(first_of_next).filter_map(|first| first.cluster.as_ref())
+    }
+}
