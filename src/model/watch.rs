@@ -2,8 +2,8 @@
 //!
 //! Each watch is one row of `ROWS`. The watches are disjoint. Slices change often, so the API server filters them: one list
 //! of requirements gives both the selector in requests and the predicate [`Watch::selects`]. Services change rarely, so
-//! one watch has all of them, and those that do not matter are dropped when they arrive. An object therefore has one copy,
-//! whatever happens to its labels. The file source and the recordings select the same objects as a watch.
+//! one watch has all of them. Most belong to this cluster and have no setting; only the time of their creation is kept. An
+//! object therefore has one copy, whatever happens to its labels. The file source and the recordings select the same objects as a watch.
 
 use std::fmt;
 

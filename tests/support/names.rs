@@ -84,10 +84,13 @@ pub fn services() -> Vec<Sample> {
             .ports(&[("redis", "TCP", 6379)])
             .endpoint_behind(Gateway::Down, "cache-0", &["10.96.40.1"])
             .into(),
-        // Has a TTL of 20 s. It is not in the table.
+        // Has a TTL of 20 s, which the Service of this cluster sets. It is not in the table.
+        local("prod", "slow")
+            .without_selector()
+            .annotation("global-dns/ttl", "20")
+            .into(),
         mirror("prod", "slow", "east")
             .ports(&[("nfs", "TCP", 2049)])
-            .annotation("global-dns/ttl", "20")
             .endpoint("slow-0", &["10.96.50.1"])
             .endpoint("slow-1", &["10.96.50.2"])
             .into(),

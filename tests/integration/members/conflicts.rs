@@ -76,6 +76,7 @@ fn each_conflict_is_logged_once_counted_and_listed() {
     let more = conflicting()
         .with(mirror("far", "cache", "east").endpoint("c-0", &["10.96.7.1"]))
         .with(mirror("prod", "db", "south").endpoint("db-0", &["10.96.8.1"]));
+    server.log.wait(0, "Published table"); // this line can come after readiness
     let mark = server.log.mark();
     server.rewrite(&more.text());
     server.log.wait(mark, "Published table"); // conflicts are logged before it

@@ -168,6 +168,7 @@ fn order_in_mode_hold_changes_its_step_only_with_its_annotation() {
         &manifest(old_primary, Gateway::Up),
         &["--failover-delay=0s", "--failback-delay=0s"],
     );
+    server.log.wait(0, "Published table"); // this line can come after readiness
     let mut mark = server.log.mark();
     for (order, east, answer) in [
         (old_primary, Gateway::Down, "10.96.1.1"),
