@@ -20,16 +20,19 @@ struct StoppedThread(Pid);
 impl StoppedThread {
     /// Stops the only thread of a server with this name.
     fn stop(server: &Server, name: &str) -> Self {
-        let tasks = fs::read_dir(server.process().proc("task")).unwrap();
-        let named = tasks.filter_map(|task| {
-            let task = task.unwrap().path();
-            let has_name = fs::read_to_string(task.join("comm")).unwrap().trim() == name;
-            has_name.then(|| task.file_name().unwrap().to_str().unwrap().parse().unwrap())
+        // A thread names itself, so that it has its name a moment after it was started.
+        let thread = wait_for(&format!("the thread {name}"), || {
+            let tasks = fs::read_dir(server.process().proc("task")).unwrap();
+            let named = tasks.filter_map(|task| {
+                let task = task.unwrap().path();
+                let has_name = fs::read_to_string(task.join("comm")).ok()?.trim() == name;
+                has_name.then(|| task.file_name().unwrap().to_str().unwrap().parse().unwrap())
+            });
+            match named.collect::<Vec<i32>>()[..] {
+                [thread] => Some(thread),
+                _ => None,
+            }
         });
-        let named: Vec<i32> = named.collect();
-        let [thread] = named[..] else {
-            panic!("{} threads have the name {name}", named.len());
-        };
         let thread = Pid::from_raw(thread);
         ptrace::seize(thread, ptrace::Options::empty()).unwrap();
         ptrace::interrupt(thread).unwrap();
