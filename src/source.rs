@@ -386,7 +386,7 @@ impl UpdateLoop<'_> {
         let publish = |built| self.publisher.publish(built, unix_seconds());
         let events = self.feeds.events();
         let failovers = self.log.publish(&last, built, self.rules, events, publish);
-        self.feeds.note_failovers(failovers);
+        self.feeds.note_published(failovers);
     }
 }
 

@@ -43,14 +43,13 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
     let origin = TableSource::of(&source);
     source.spawn(&mut tasks, &feeds, publisher, settings)?;
     let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
-    while reader.load().table.is_none() {
+    // The table is visible before the lines of the log about it are written.
+    while !feeds.has_published() {
         if Instant::now() > deadline || !feeds.failures().is_empty() {
             return Err(origin.no_table(&feeds, FIRST_TABLE_TIMEOUT));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // The table is visible before the lines of the log about it are written.
-    tasks.shutdown().await;
     Ok(reader)
 }
 

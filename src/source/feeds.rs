@@ -44,6 +44,8 @@ struct State {
     feeds: BTreeMap<Feed, FeedState>,
     panics: u64,
     failovers: u64,
+    /// Whether a table was published, and its lines were logged.
+    has_published: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,6 +85,7 @@ impl Feeds {
             feeds: feeds.collect(),
             panics: 0,
             failovers: 0,
+            has_published: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -237,9 +240,16 @@ impl Feeds {
         self.state.lock().panics
     }
 
-    /// Counts failovers: changes of the step that answers for a service.
-    pub(super) fn note_failovers(&self, count: usize) {
-        self.state.lock().failovers += count as u64;
+    /// Notes that a table was published, and its lines were logged, with a number of failovers.
+    pub(super) fn note_published(&self, failovers: usize) {
+        let mut state = self.state.lock();
+        state.failovers += failovers as u64;
+        state.has_published = true;
+    }
+
+    /// Returns whether a table was published, and its lines were logged.
+    pub fn has_published(&self) -> bool {
+        self.state.lock().has_published
     }
 
     /// Returns the number of failovers.
