@@ -41,6 +41,15 @@ impl Timers {
         self.services.get(service)
     }
 
+    /// Returns how the failover of a service begins that had none.
+    pub(super) fn start(&self, is_new_service: bool) -> Start {
+        if self.is_started && is_new_service {
+            Start::NewService
+        } else {
+            Start::AtOnce
+        }
+    }
+
     /// Records the timers that a build returned.
     pub fn apply(&mut self, timers: Vec<(ServiceKey, ServiceTimers)>) {
         for (service, timers) in timers {
@@ -80,16 +89,5 @@ impl ServiceTimers {
     /// Records a time at which the service can change.
     pub(super) fn wake_at(&mut self, time: Option<Timestamp>) {
         self.wake = self.wake.into_iter().chain(time).min();
-    }
-}
-
-impl Timers {
-    /// Returns how the failover of a service begins that had none.
-    pub(super) fn start(&self, is_new_service: bool) -> Start {
-        if self.is_started && is_new_service {
-            Start::NewService
-        } else {
-            Start::AtOnce
-        }
     }
 }

@@ -276,7 +276,7 @@ fn liveness_never_fails_over_a_database() {
         .change(3 * DAY, delete("db-0-east-gateway"))
         .wait_until(4 * DAY);
     assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    // Behind a cluster IP, nobody knows that it is a database: the mode is inferred, and check asks for it.
+    // Behind a cluster IP, no object says that it is a database: the mode is inferred, and check asks for it.
     let order = vec![own(&[("failover", "east:west")])];
     let cluster_ips = gateway_mirror("east", "10.96.0.1", true);
     let world = World::start(&rules(), [order, cluster_ips].concat());
