@@ -86,7 +86,8 @@
 //! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `model/kube_object.rs`,
 //! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
 //! `source/problem_log.rs` (the log of problems), `source/steady_clock.rs` and `table/timers.rs` (failovers),
-//! `table/own_settings.rs` (settings, also of a Service that is gone), `table/items.rs`, `table/headless.rs`,
+//! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
+//! `model/lease.rs` and `table/links.rs` (the states of links), `table/left.rs` (clusters that left), `table/items.rs`, `table/headless.rs`,
 //! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
 //! `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
 //! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
@@ -121,6 +122,7 @@
 //! | term | meaning |
 //! |---|---|
 //! | link | a Linkerd Link: the connection from this cluster to another cluster |
+//! | frozen, unlinked | states of a cluster of mirrors: its mirror controller has stopped; no Link names it any more (rule L2) |
 //! | mirror | a Service that Linkerd creates in this cluster for a Service of a linked cluster |
 //! | headless mirror | the mirror of a headless Service: `db-east` for `db` in cluster `east` |
 //! | endpoint mirror | the mirror of one pod of a headless Service, with a cluster IP of its own: `db-0-east` |

@@ -15,6 +15,7 @@ pub mod key;
 mod keys;
 mod kube_object;
 pub mod label;
+mod lease;
 mod line;
 mod linkerd;
 mod local;
@@ -37,6 +38,7 @@ pub use item::{ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost, OwnFo
 pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
+pub use lease::Lease;
 pub use line::{Line, is_deceptive, list_some};
 pub use object::Object;
 pub use object_name::ObjectName;

@@ -22,7 +22,7 @@ pub use failover::{FailoverReport, StepReport};
 pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
 use crate::model::{GatewayDown, Port, Problem, Protocol, ServiceKey};
-use crate::table::{Endpoint, Published, Service, Table};
+use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
@@ -149,6 +149,8 @@ pub enum EndpointState {
     /// The endpoint is alive, and is returned for the name of its cluster only, because another step of the failover order
     /// answers.
     Standby,
+    /// The endpoint is omitted because no Link names its cluster (rule L3).
+    Unlinked,
 }
 
 // === impl Report ===
@@ -412,17 +414,21 @@ impl PortReport {
 impl EndpointState {
     /// Returns all endpoints of a service with their states.
     pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self)> {
-        let includes_down = service.name_addresses.includes_down;
+        let included = service.name_addresses.included;
         let includes = service.gateway_down == GatewayDown::Include;
-        let state = move |endpoint: &Endpoint| match (endpoint.alive, includes_down) {
-            (true, _) if endpoint.is_standby => Self::Standby,
+        let state = move |endpoint: &Endpoint| match (endpoint.liveness, included.has(endpoint)) {
+            (EndpointLiveness::Alive, _) if endpoint.is_standby => Self::Standby,
+            (EndpointLiveness::Unlinked, is_included) if endpoint.is_standby || !is_included => {
+                Self::Unlinked
+            }
             // A standby that could not take over needs the same attention as any gateway that is down.
-            (false, _) if endpoint.is_standby => Self::GatewayDown,
+            _ if endpoint.is_standby => Self::GatewayDown,
             _ if !endpoint.is_selected => Self::OtherKind,
-            (true, _) => Self::Answered,
-            (false, true) if includes => Self::Answered,
-            (false, true) => Self::LastResort,
-            (false, false) => Self::GatewayDown,
+            (EndpointLiveness::Alive, _) => Self::Answered,
+            (EndpointLiveness::Unlinked, true) => Self::LastResort,
+            (_, true) if includes => Self::Answered,
+            (_, true) => Self::LastResort,
+            (_, false) => Self::GatewayDown,
         };
         let endpoints = service
             .endpoints
@@ -445,6 +451,7 @@ impl EndpointState {
             Self::NotReady => "not-ready",
             Self::OtherKind => "other-kind",
             Self::Standby => "standby",
+            Self::Unlinked => "unlinked",
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod feeds;
 pub mod file;
 mod guard;
 pub mod kube;
+mod link_feeds;
 mod problem_log;
 mod snapshot;
 mod steady_clock;
@@ -31,6 +32,7 @@ pub use events::Events;
 pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
+use link_feeds::LinkFeeds;
 pub use problem_log::log_problem;
 pub use snapshot::{SnapshotScope, Snapshots};
 use steady_clock::SteadyClock;
@@ -38,6 +40,7 @@ use steady_clock::SteadyClock;
 use crate::clock::unix_seconds;
 use crate::heartbeat;
 use crate::model::{Namespace, Object, ObjectKey, Watch};
+use crate::table::links::LeasePoll;
 use crate::table::publish::{Reader, expired_problem, stale_problem};
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
@@ -56,6 +59,8 @@ pub enum Update {
     },
     /// Complete lists that were read at the same time: each feed with all its objects.
     Reset(Vec<(Feed, Objects)>),
+    /// The Leases of mirror controllers (rule L1).
+    Leases(LeasePoll),
 }
 
 /// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
@@ -132,7 +137,9 @@ async fn run_update_loop(
         rules: &settings.rules,
         store: Store::default(),
         dirty: ServiceKeys::new(),
-        unlisted: feeds.all(),
+        unlisted: feeds.needed(),
+        links: LinkFeeds::new(feeds.links()),
+        has_news: false,
         guard: Guard::new(settings.shrink_guard, feeds.clone()),
         snapshot: settings.snapshot.as_mut(),
         max_stale: settings.max_stale,
@@ -155,6 +162,9 @@ struct UpdateLoop<'p> {
     dirty: ServiceKeys,
     /// Feeds that are not listed yet. The table is published when there are none.
     unlisted: BTreeSet<Feed>,
+    links: LinkFeeds,
+    /// Whether an update or a link changed something that is not published yet.
+    has_news: bool,
     guard: Guard,
     snapshot: Option<&'p mut Snapshots>,
     max_stale: Option<Duration>,
@@ -192,6 +202,7 @@ impl UpdateLoop<'_> {
             match update {
                 Update::Apply { watch, key, object } => self.apply(watch, key, object),
                 Update::Reset(lists) => self.reset(lists),
+                Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
             }
             applied += 1;
             // The limit keeps an endless stream of updates from delaying the table.
@@ -201,22 +212,42 @@ impl UpdateLoop<'_> {
                 None
             };
         }
-        if self.unlisted.is_empty() {
+        self.update_links();
+        if self.unlisted.is_empty() && self.has_news {
             self.publish();
         }
     }
 
     /// Publishes the services that change because a delay has ended.
     fn end_delays(&mut self) {
-        let is_due = self.next_wake() == Some(Duration::ZERO);
-        if is_due && self.unlisted.is_empty() {
+        if self.next_wake() == Some(Duration::ZERO) && self.unlisted.is_empty() {
+            self.update_links();
             self.publish();
+        }
+    }
+
+    /// Determines the states of links. If no Link has named a cluster for `--unlinked-after`, requests a list to confirm it.
+    fn update_links(&mut self) {
+        let Some(list) = self.links.take_list(self.feeds) else {
+            return;
+        };
+        let now = self.clock.now();
+        let links = &mut self.timers.links;
+        if let Some(services) = links.update(&self.store, list, self.rules, now) {
+            self.dirty.extend(services);
+            self.has_news = true;
+        }
+        if links.next_list(self.rules).is_some_and(|due| due <= now) {
+            self.links.request_list(self.feeds, now);
         }
     }
 
     /// Returns the time until the next delay ends.
     fn next_wake(&self) -> Option<Duration> {
-        let wake = self.timers.next_wake()?;
+        let links = &self.timers.links;
+        let list = links.next_list(self.rules);
+        let list = list.filter(|_| !self.links.is_list_requested());
+        let wake = self.timers.next_wake().into_iter().chain(list).min()?;
         Some(Duration::from_millis(
             wake.0.saturating_sub(self.clock.now().0),
         ))
@@ -282,6 +313,7 @@ impl UpdateLoop<'_> {
     }
 
     fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
+        self.has_news = true;
         self.dirty.extend(match object {
             Some(object) => self.store.apply(watch, key.clone(), object),
             None => self.store.delete(watch, key.clone()),
@@ -295,12 +327,14 @@ impl UpdateLoop<'_> {
         let old = self.store.skipped().clone();
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
+            self.links.note_listed(feed);
         }
         if self.unlisted.is_empty() {
             self.apply_relists(lists)
         } else {
             self.apply_first_lists(lists)
         }
+        self.has_news = true;
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
             log_problem(problem);
@@ -320,7 +354,7 @@ impl UpdateLoop<'_> {
         if !self.unlisted.is_empty() || self.reader.load().table.is_none() {
             return;
         }
-        let feeds: Vec<Feed> = self.feeds.all().into_iter().collect();
+        let feeds: Vec<Feed> = self.feeds.needed().into_iter().collect();
         let shrinkages = self.shrinkages(&self.dirty, &feeds);
         if self.guard.decide(&feeds, shrinkages) == Decision::Hold {
             self.unlisted = feeds.into_iter().collect();
@@ -365,6 +399,7 @@ impl UpdateLoop<'_> {
     }
 
     fn publish(&mut self) {
+        self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.clock.now();
         dirty.extend(self.timers.due());

@@ -29,8 +29,8 @@
 //! # Kinds of services
 //!
 //! M1 to M9 are the rules of headless services. Services of other kinds have cluster IPs. All decisions follow from the
-//! objects of this moment. A process remembers only the timers of failovers (K7), and for ten seconds the settings of a
-//! Service that is gone (K6).
+//! objects of this moment. A process remembers only the timers of failovers (K7), for ten seconds the settings of a
+//! Service that is gone (K6), since when a cluster has no Link (L2), and the clusters that left (L5).
 //!
 //! | kind | recognized by | endpoints | alive |
 //! |---|---|---|---|
@@ -67,6 +67,19 @@
 //! | K7 | Delays of orders in mode `auto`. A step that is down, with endpoints of which none is alive, answers for `--failover-delay` before it is left, except at the first table, and except with `exclude`, under which it has no address. A step without endpoints is left at once, and answers again at once if it has one within that time. An earlier step that was left answers again when it has been alive for `--failback-delay`; interruptions shorter than `--failover-delay` do not count, and there is no wait if the step that answers is not alive. An order that changes takes effect at once. The next timers are a pure function of the timers, the health of the steps, and the time. | `src/table/failover/tests.rs` |
 //! | K8 | Clusters that a service expects during its bootstrap: annotation `global-dns/expected-clusters` on the Service of this cluster, or `--expected-clusters`. For `--bootstrap-window` after that Service was created, or after the time of annotation `global-dns/expected-since`, questions for A, AAAA, SRV and ANY at the name fail unless each of these clusters has an endpoint here, alive or not. Zero: until the setting is removed. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. A name that cannot be read is a missing cluster. After the window, the setting has no effect: a note says so, or a warning if a cluster is missing. Without a Service of this cluster, the flag does nothing and warns. | `src/model/expected_clusters.rs`, `src/table/gate/tests.rs`, `src/zone/tests/failover.rs`, `tests/integration/members/expected_clusters.rs` |
 //!
+//! # Links
+//!
+//! Linkerd keeps the mirrors of a Link that was deleted, and a mirror controller that stopped leaves mirrors and liveness as they
+//! were. So what this server sees can be old while every watch is healthy.
+//!
+//! | rule | | tested in |
+//! |---|---|---|
+//! | L1 | In the namespaces of `--links-namespace`, this server watches Links (`spec.targetClusterName` only; their status is not trusted), and lists the Leases `service-mirror-write-LINK` of mirror controllers every ten seconds. Links elsewhere are ignored: everybody with rights in a namespace could make one there. Without the CRD or the right, nothing changes (L2, unknown), and `check` says what is missing. | `src/source/kube/tests.rs`, `src/model/lease.rs`, `tests/recordings/links.rs` |
+//! | L2 | A cluster of Linkerd's mirrors, as its label names it, has the state of the best of its Links. *linked*: a Link names it. *frozen*: its Lease has not changed for 45 seconds, as this process saw it, or is released for as long; no clocks are compared. A Link without a Lease is linked. *missing*: no Link names it. *unlinked*: for `--unlinked-after`, no Link has named it, and a new list has confirmed it, also if no Link is left. *unknown*: the API server does not define Links, or the namespaces have neither a Link nor a Lease of a mirror controller. | `src/table/links/tests.rs`, `tests/recordings/links.rs` |
+//! | L3 | An endpoint of an unlinked cluster is down (M4), and its candidates come after all others (K1). It is omitted even with `include`, unless nothing else is left. A federated address is down if all its clusters are unlinked. `--unlinked=ignore` turns this off. Pods of this cluster, ServiceImports and clusters without mirrors have no state. | `src/zone/tests/links.rs`, `tests/fuzz` |
+//! | L4 | A frozen cluster changes no answer. It is a problem. | `src/table/links/tests.rs` |
+//! | L5 | A cluster that leaves a service, or that is unlinked, is a problem of the service for an hour, with its last endpoints and the cause. | `src/table/left/tests.rs` |
+//!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
 pub mod build;
@@ -84,6 +97,8 @@ mod import;
 mod index;
 mod items;
 mod kind;
+pub mod left;
+pub mod links;
 mod lists;
 mod local;
 mod members;
@@ -105,14 +120,14 @@ pub mod timers;
 
 pub use build::{Built, build};
 pub use content::Table;
-pub use endpoint::{Address, Duplicate, Endpoint};
+pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
 pub use kind::{Profile, ServiceKind, list_clusters};
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::{Published, Publisher};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
-pub use service::{NameFailure, Service, has_cluster_ip};
+pub use service::{Included, NameFailure, Service, has_cluster_ip};
 pub use services::Services;
 pub use short_name::{NoOwner, ShortName};
 pub use store::Store;

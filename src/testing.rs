@@ -231,6 +231,14 @@ pub(crate) fn submariner_slice(
     slice
 }
 
+/// Returns a Link to a cluster.
+pub(crate) fn link(name: &str, cluster: &str) -> Value {
+    json!({
+        "metadata": {"namespace": "linkerd-multicluster", "name": name},
+        "spec": {"targetClusterName": cluster},
+    })
+}
+
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
     Rules {
@@ -256,7 +264,9 @@ pub(crate) fn kind_of(object: &Value) -> Kind {
     let is_import = object["spec"]["type"]
         .as_str()
         .is_some_and(|kind| kind != "ExternalName");
-    if !object["addressType"].is_null() {
+    if !object["spec"]["targetClusterName"].is_null() {
+        Kind::Link
+    } else if !object["addressType"].is_null() {
         Kind::EndpointSlice
     } else if is_import {
         Kind::ServiceImport

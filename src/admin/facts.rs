@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use crate::model::{Problem, ProblemKind};
 use crate::report::EndpointState;
+use crate::table::links::LinkState;
 use crate::table::{Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
@@ -38,6 +39,10 @@ pub(super) struct TableFacts {
     pub(super) services: BTreeMap<ServiceKind, u32>,
     /// The numbers of endpoints by cluster and state.
     pub(super) endpoints: BTreeMap<(String, &'static str), u32>,
+    /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
+    pub(super) clusters: BTreeMap<&'static str, u32>,
+    /// The numbers of clusters that left a service: those of services that are not watched, and those of watched ones.
+    pub(super) left: [u32; 2],
     /// The problems of objects and services.
     pub(super) problems: Groups,
 }
@@ -96,6 +101,14 @@ impl TableFacts {
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
         }
+        let mut clusters = BTreeMap::from(LinkState::NAMES.map(|name| (name, 0)));
+        for link in table.links().clusters.values() {
+            *clusters.entry(link.state.name()).or_default() += 1;
+        }
+        let mut left = [0; 2];
+        for service in table.services() {
+            left[usize::from(service.is_watched)] += service.left.len() as u32;
+        }
         let mut problems = Groups::default();
         table.problems().for_each(|problem| problems.add(&problem));
         let default_name = table.services().filter_map(Service::default_cluster_name);
@@ -104,6 +117,8 @@ impl TableFacts {
             hash: table.answers_hash(),
             services,
             endpoints: count_endpoints(table),
+            clusters,
+            left,
             problems,
         }
     }

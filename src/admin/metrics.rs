@@ -268,6 +268,14 @@ impl Page<'_, '_> {
             (labels, count(n))
         });
         self.gauges("endpoints", "Endpoints by cluster and state", endpoints)?;
+        let clusters = facts.clusters.iter();
+        let clusters = clusters.map(|(state, n)| ([("state", *state)], count(n)));
+        let help = "Clusters of mirrors by the state of their Links";
+        self.gauges("clusters", help, clusters)?;
+        let left = ["false", "true"].into_iter().zip(&facts.left);
+        let left = left.map(|(watch, n)| ([("watch", watch)], count(n)));
+        let help = "Clusters that left a service within the last hour, by annotation global-dns/watch of the service";
+        self.gauges("left_clusters", help, left)?;
         let value = |label, kind: ProblemKind| {
             let count = f64::from(problems.count(kind));
             ([(label, kind.name())], count)

@@ -29,7 +29,7 @@ struct TableSource {
 
 /// Runs a source until its first complete table.
 pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
-    let feeds = Feeds::new(&args.namespace, model.mcs());
+    let feeds = Feeds::new(&args.namespace, model.mcs()).with_links(model.links.namespaces());
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let source = SelectedSource::open(args, ONE_SHOT_TIMING, kube::KubeAccess::Auto).await?;

@@ -106,7 +106,7 @@ fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings 
             source: source.location(),
             cluster_name: args.model.cluster_name.clone(),
             namespaces: args.source.namespace.iter().cloned().collect(),
-            watches: Watch::enabled(args.model.mcs()).collect(),
+            watches: Watch::needed(args.model.mcs()).collect(),
         };
         Snapshots::new(path, args.snapshot_max_age, scope)
     };
@@ -199,7 +199,8 @@ impl Server {
             &args.model,
             &ns_addresses(&args.ns_address, &bound.addresses()),
         );
-        let feeds = Feeds::new(&args.source.namespace, args.model.mcs());
+        let feeds = Feeds::new(&args.source.namespace, args.model.mcs())
+            .with_links(args.model.links.namespaces());
         let publisher = Publisher::default();
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);

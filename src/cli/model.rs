@@ -8,6 +8,7 @@ use clap::Args;
 use super::failover::{
     ServiceSetting, by_service, parse_expected, parse_failover, parse_failover_mode,
 };
+use super::links::LinkArgs;
 use super::values::{
     GatewayDownArg, LocalMembersArg, ShortNamesArg, ZoneArg, parse_duration, parse_pair,
     parse_reverse_zone, parse_ttl, parse_zone,
@@ -140,6 +141,10 @@ pub struct ModelArgs {
     /// Time after the creation of the Service of this cluster in which its name waits for expected clusters; 0s: until the setting is removed
     #[arg(long, env = "GLOBAL_DNS_BOOTSTRAP_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub bootstrap_window: Duration,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
+    pub links: LinkArgs,
 }
 
 impl ModelArgs {
@@ -262,6 +267,7 @@ impl ModelArgs {
             failover_mode,
             expected_clusters,
             bootstrap_window,
+            links,
         } = self;
         let zones = self.zones();
         // The command line is checked before.
@@ -289,6 +295,8 @@ impl ModelArgs {
             failback_delay: default.failback_delay,
             expected_clusters: expected_clusters.iter().cloned().collect(),
             bootstrap_window: *bootstrap_window,
+            unlinked_after: links.unlinked_after,
+            unlinked: links.unlinked.into(),
             has_reverse_zones: !reverse_zone.is_empty(),
             has_cluster_sets: self.has_cluster_sets(),
             child_zones: self.child_zones(),

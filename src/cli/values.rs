@@ -10,6 +10,7 @@ use crate::explain::Subject;
 use crate::log::LogFormat;
 use crate::model::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
+use crate::table::links::UnlinkedRule;
 use crate::table::{LocalMembers, Profile, ShortNames};
 use crate::zone::reverse::range_of;
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
@@ -104,6 +105,13 @@ choice! {
         Matching = "matching" "Exported Services, and Services with an annotation of this server or a mirror of the same name" => LocalMembers::Matching,
         Exported = "exported" "Exported Services" => LocalMembers::Exported,
         Off = "off" "No Services" => LocalMembers::Off,
+    }
+}
+choice! {
+    /// `--unlinked`.
+    UnlinkedArg for UnlinkedRule {
+        Down = "down" "Down: omitted, unless the name would have no endpoint left" => UnlinkedRule::Down,
+        Ignore = "ignore" "Answered as if the cluster were linked" => UnlinkedRule::Ignore,
     }
 }
 choice! {

@@ -139,6 +139,15 @@ impl Item {
         }
     }
 
+    /// Returns the clusters of all links that made the item: of a mirror one, of a federated service several.
+    pub fn linked(&self) -> &[ClusterName] {
+        match &self.clusters {
+            Clusters::Linked(cluster) => std::slice::from_ref(cluster),
+            Clusters::Several(set) if self.kind == ItemKind::Federated => &set.names,
+            Clusters::Own | Clusters::Several(_) => &[],
+        }
+    }
+
     /// Returns what a Service of this cluster is.
     pub fn own(&self) -> Option<OwnService> {
         match self.kind {

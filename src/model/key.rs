@@ -43,22 +43,25 @@ pub const FAILOVER_MODE: &str = "global-dns/failover-mode";
 pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
 /// Annotation of this server on a Service of this cluster: the start of another bootstrap.
 pub const EXPECTED_SINCE: &str = "global-dns/expected-since";
+/// Annotation of this server on a Service of this cluster: whether a cluster that leaves it causes an alert.
+pub const WATCH: &str = "global-dns/watch";
 
 /// The prefix of the annotations of this server.
 pub const PREFIX: &str = "global-dns/";
 
 /// The annotations of this server.
-pub const SETTINGS: [&str; 6] = [
+pub const SETTINGS: [&str; 7] = [
     TTL,
     GATEWAY_DOWN,
     FAILOVER,
     FAILOVER_MODE,
     EXPECTED_CLUSTERS,
     EXPECTED_SINCE,
+    WATCH,
 ];
 
 /// All labels and annotations.
-pub const ALL: [&str; 21] = [
+pub const ALL: [&str; 22] = [
     MIRRORED_SERVICE,
     CLUSTER_NAME,
     HEADLESS_MIRROR,
@@ -80,4 +83,5 @@ pub const ALL: [&str; 21] = [
     FAILOVER_MODE,
     EXPECTED_CLUSTERS,
     EXPECTED_SINCE,
+    WATCH,
 ];

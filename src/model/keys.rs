@@ -18,6 +18,8 @@ pub enum Kind {
     EndpointSlice,
     /// `multicluster.x-k8s.io ServiceImport` (KEP-1645).
     ServiceImport,
+    /// `multicluster.linkerd.io Link`: the connection to another cluster.
+    Link,
 }
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
@@ -55,6 +57,7 @@ impl fmt::Display for Kind {
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
             Self::ServiceImport => "ServiceImport",
+            Self::Link => "Link",
         })
     }
 }

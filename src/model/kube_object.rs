@@ -161,6 +161,18 @@ pub struct ImportSpec<'j> {
     pub ports: Option<Vec<KubePort<'j>>>,
 }
 
+/// `spec` of a Lease.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSpec<'j> {
+    /// `holderIdentity`.
+    #[serde(borrow)]
+    pub holder_identity: Option<JsonText<'j>>,
+    /// `renewTime`.
+    #[serde(borrow)]
+    pub renew_time: Option<JsonText<'j>>,
+}
+
 /// `status` of a ServiceImport.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -369,6 +381,42 @@ impl<'j> KubeObject<'j> {
     /// Returns an error if the object does not match the schema of a ServiceImport.
     pub fn import_body(&self) -> Result<ImportBody<'j>, serde_json::Error> {
         serde_json::from_str(self.json)
+    }
+
+    /// Reads `spec.targetClusterName` of a Link.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the object does not match the schema of a Link.
+    pub fn link_cluster(&self) -> Result<Option<JsonText<'j>>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct LinkBody<'j> {
+            #[serde(borrow)]
+            spec: LinkSpec<'j>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct LinkSpec<'j> {
+            #[serde(borrow)]
+            target_cluster_name: Option<JsonText<'j>>,
+        }
+        let link: LinkBody<'j> = serde_json::from_str(self.json)?;
+        Ok(link.spec.target_cluster_name)
+    }
+
+    /// Reads `spec` of a Lease.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the object does not match the schema of a Lease.
+    pub fn lease_spec(&self) -> Result<LeaseSpec<'j>, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct LeaseBody<'j> {
+            #[serde(borrow)]
+            spec: Option<LeaseSpec<'j>>,
+        }
+        let lease: LeaseBody<'j> = serde_json::from_str(self.json)?;
+        Ok(lease.spec.unwrap_or_default())
     }
 
     fn metadata(&self) -> Option<&Metadata<'j>> {

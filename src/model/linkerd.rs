@@ -1,5 +1,5 @@
-//! Reads the objects that Linkerd mirrors from other clusters: kinds `headless`, `gateway`, `flat` and `federated` (rules
-//! M1, M2, M3, M7).
+//! Reads the objects of Linkerd: those that it mirrors from other clusters, of the kinds `headless`, `gateway`, `flat` and
+//! `federated` (rules M1, M2, M3, M7), and Links (rule L1).
 
 use std::collections::BTreeSet;
 
@@ -74,6 +74,12 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
         }
     }
     Ok(readiness(owner, &body))
+}
+
+/// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
+pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
+    let cluster = link.link_cluster().map_err(undecodable)?;
+    ClusterName::interned(cluster.as_deref().unwrap_or_default()).map_err(bad_name)
 }
 
 /// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::interned::Text;
 use super::item::Item;
 use super::keys::ServiceKey;
+use super::label::ClusterName;
 use super::problem::Problem;
 use super::slice::Slice;
 
@@ -22,6 +23,8 @@ pub enum Object {
     Slice(Slice),
     /// A Service of this cluster that only a flag could make matter (rules K6, K8): the time of its creation, in Unix seconds.
     Plain(Option<NonZeroU32>),
+    /// A Link: the cluster that it names.
+    Link(ClusterName),
     /// An object that cannot or must not be used (rule M9).
     Skipped(Arc<Problem>),
 }
@@ -33,7 +36,7 @@ impl Object {
     pub fn item(&self) -> Option<&Item> {
         match self {
             Self::Item(item) => Some(item),
-            Self::Slice(_) | Self::Plain(_) | Self::Skipped(_) => None,
+            Self::Slice(_) | Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -42,7 +45,7 @@ impl Object {
         match self {
             Self::Item(item) => Some(&item.service),
             Self::Slice(slice) => slice.import().map(|import| &import.service),
-            Self::Plain(_) | Self::Skipped(_) => None,
+            Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -56,7 +59,7 @@ impl Object {
     pub fn slice(&self) -> Option<&Slice> {
         match self {
             Self::Slice(slice) => Some(slice),
-            Self::Item(_) | Self::Plain(_) | Self::Skipped(_) => None,
+            Self::Item(_) | Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 }

@@ -44,6 +44,7 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
         Watch::ExportedSlices => local::read_ready_slice(object).map(Object::Slice),
         Watch::ServiceImports => mcs::read_import(object).map(Object::from),
         Watch::ImportSlices => mcs::read_slice(object).map(Object::Slice),
+        Watch::Links => linkerd::read_link(object).map(Object::Link),
     };
     parsed.unwrap_or_else(skipped)
 }

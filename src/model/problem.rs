@@ -132,6 +132,14 @@ pub enum ProblemKind {
     MissingHost,
     /// A headless Service of this cluster does not join the service of its name (rule M5).
     NotAMember,
+    /// No Link names a cluster of Linkerd's mirrors (rule L3).
+    Unlinked,
+    /// The mirror controller of a cluster has stopped (rule L4).
+    Frozen,
+    /// The last endpoint of a cluster left a service, or its cluster was unlinked (rule L5).
+    ClusterLeft,
+    /// Links or Leases cannot be read, or there are none (rule L2).
+    LinksUnknown,
     /// There is no complete table yet.
     NoTable,
     /// The process has received a signal to terminate.
@@ -181,7 +189,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 48] = {
+pub static ROWS: [ProblemRow; 52] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -283,6 +291,17 @@ pub static ROWS: [ProblemRow; 48] = {
             Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless Services of one name"),
         row(K::NotAMember, "not-a-member", State, Note, "Service of this cluster is not a member",
             "nothing, or export it: kubectl label service NAME mirror.linkerd.io/exported=true"),
+        row(K::Unlinked, "unlinked", State, Warning, "Cluster has no Link",
+            "if the cluster is retired, delete its mirrors: kubectl delete service -A -l mirror.linkerd.io/cluster-name=CLUSTER; \
+            otherwise, link it again"),
+        row(K::Frozen, "frozen", State, Warning, "Mirror controller has stopped",
+            "check the Deployment of the mirror controller of the Link in its namespace; until it works again, mirrors and their \
+            liveness stay as they were"),
+        row(K::ClusterLeft, "cluster-left", State, Warning, "Cluster left a service",
+            "nothing, if it was intended; global-dns explain NAME shows what is left"),
+        row(K::LinksUnknown, "links-unknown", Server, Warning, "State of links is unknown",
+            "set --links-namespace to the namespace of the Links, and permit list and watch on links and list on leases there; \
+            or set --links=off"),
         row(K::NoTable, "no-table", Server, Error, "No complete table yet",
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, "shutting-down", Server, Warning, "Server is shutting down",

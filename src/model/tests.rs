@@ -59,7 +59,12 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         [ProblemKind::ExcludedCluster, ProblemKind::Internal]
     );
     let key = ObjectKey::new("prod", "db-0-west");
-    let kinds = [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport];
+    let kinds = [
+        Kind::Service,
+        Kind::EndpointSlice,
+        Kind::ServiceImport,
+        Kind::Link,
+    ];
     let named = kinds.map(|kind| {
         ObjectRef {
             kind,
@@ -72,7 +77,8 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         [
             "Service/prod/db-0-west",
             "EndpointSlice/prod/db-0-west",
-            "ServiceImport/prod/db-0-west"
+            "ServiceImport/prod/db-0-west",
+            "Link/prod/db-0-west"
         ]
     );
     let watches = Watch::ALL.map(|watch| watch.to_string());
@@ -84,6 +90,7 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "EndpointSlices of exported Services",
         "ServiceImports",
         "EndpointSlices of ServiceImports",
+        "Links",
     ];
     assert_eq!(watches, expected);
 }

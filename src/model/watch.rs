@@ -29,6 +29,13 @@ pub const IMPORT_VERSIONS: [&str; 2] = [
     "multicluster.x-k8s.io/v1alpha1",
 ];
 
+/// The versions of Links that are read, the newest first. Their names and their clusters are the same.
+pub const LINK_VERSIONS: [&str; 3] = [
+    "multicluster.linkerd.io/v1alpha3",
+    "multicluster.linkerd.io/v1alpha2",
+    "multicluster.linkerd.io/v1alpha1",
+];
+
 /// A watch on the API server. Objects are kept for each watch: if the labels of a slice change, it leaves one watch and
 /// appears on another, in either order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -51,6 +58,19 @@ pub enum Watch {
     ServiceImports,
     /// Slices of ServiceImports (`--mcs`).
     ImportSlices,
+    /// Links, in the namespaces of `--links-namespace` (rule L1). A table does not need them.
+    Links,
+}
+
+/// The flag that opens a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpenedBy {
+    /// None: every server opens it.
+    Always,
+    /// `--mcs`.
+    Mcs,
+    /// `--links`.
+    Links,
 }
 
 /// Whether services of the Multi-Cluster Services API are read (`--mcs`).
@@ -72,8 +92,8 @@ struct WatchRow {
     kind: Kind,
     /// The terms of its label selector.
     labels: &'static [Requirement],
-    /// [`Mcs::On`]: only a server with `--mcs` opens the watch.
-    mcs: Mcs,
+    /// The flag that opens the watch.
+    opened_by: OpenedBy,
 }
 
 /// One term of a label selector.
@@ -87,13 +107,13 @@ enum Requirement {
 use Requirement::{Absent, Differs, Equals, Exists};
 
 /// The watches, in the order of their discriminants.
-static ROWS: [WatchRow; 7] = [
+static ROWS: [WatchRow; 8] = [
     WatchRow {
         watch: Watch::Services,
         name: "Services",
         kind: Kind::Service,
         labels: &[],
-        mcs: Mcs::Off,
+        opened_by: OpenedBy::Always,
     },
     WatchRow {
         watch: Watch::MirrorSlices,
@@ -103,7 +123,7 @@ static ROWS: [WatchRow; 7] = [
             Equals(key::MIRRORED_SERVICE, "true"),
             Absent(key::MCS_SERVICE),
         ],
-        mcs: Mcs::Off,
+        opened_by: OpenedBy::Always,
     },
     WatchRow {
         watch: Watch::LocalSlices,
@@ -116,7 +136,7 @@ static ROWS: [WatchRow; 7] = [
             Absent(key::SOURCE_CLUSTER),
             Differs(key::MANAGED_BY, controller::CILIUM_MESH),
         ],
-        mcs: Mcs::Off,
+        opened_by: OpenedBy::Always,
     },
     WatchRow {
         watch: Watch::ForeignSlices,
@@ -130,7 +150,7 @@ static ROWS: [WatchRow; 7] = [
             Differs(key::MANAGED_BY, controller::KUBERNETES),
             Differs(key::MANAGED_BY, controller::CILIUM_MESH),
         ],
-        mcs: Mcs::Off,
+        opened_by: OpenedBy::Always,
     },
     WatchRow {
         watch: Watch::ExportedSlices,
@@ -144,14 +164,14 @@ static ROWS: [WatchRow; 7] = [
             Absent(key::SOURCE_CLUSTER),
             Equals(key::MANAGED_BY, controller::KUBERNETES),
         ],
-        mcs: Mcs::Off,
+        opened_by: OpenedBy::Always,
     },
     WatchRow {
         watch: Watch::ServiceImports,
         name: "ServiceImports",
         kind: Kind::ServiceImport,
         labels: &[],
-        mcs: Mcs::On,
+        opened_by: OpenedBy::Mcs,
     },
     WatchRow {
         watch: Watch::ImportSlices,
@@ -159,7 +179,14 @@ static ROWS: [WatchRow; 7] = [
         kind: Kind::EndpointSlice,
         // Also with labels of Linkerd: an object with the labels of both belongs to this API.
         labels: &[Exists(key::MCS_SERVICE)],
-        mcs: Mcs::On,
+        opened_by: OpenedBy::Mcs,
+    },
+    WatchRow {
+        watch: Watch::Links,
+        name: "Links",
+        kind: Kind::Link,
+        labels: &[],
+        opened_by: OpenedBy::Links,
     },
 ];
 
@@ -182,15 +209,25 @@ impl Watch {
         &ROWS[self as usize]
     }
 
-    /// Returns the watches that a server opens.
-    pub fn enabled(mcs: Mcs) -> impl Iterator<Item = Self> + Clone {
+    /// Returns the watches that a table needs.
+    pub fn needed(mcs: Mcs) -> impl Iterator<Item = Self> + Clone {
         let all = Self::ALL.into_iter();
-        all.filter(move |watch| mcs == Mcs::On || !watch.needs_mcs())
+        all.filter(move |watch| match watch.row().opened_by {
+            OpenedBy::Always => true,
+            OpenedBy::Mcs => mcs == Mcs::On,
+            OpenedBy::Links => false,
+        })
+    }
+
+    /// Returns whether a table needs the objects of the watch. Without Links, the states of clusters are unknown, and answers
+    /// do not depend on them.
+    pub fn is_needed(self) -> bool {
+        self.row().opened_by != OpenedBy::Links
     }
 
     /// Returns whether only a server with `--mcs` opens the watch.
     pub fn needs_mcs(self) -> bool {
-        self.row().mcs == Mcs::On
+        self.row().opened_by == OpenedBy::Mcs
     }
 
     /// Returns the watch that selects `object`. At most one does.

@@ -138,6 +138,7 @@ fn schema_has_all_values_of_the_enumerations() {
         EndpointState::NotReady,
         EndpointState::OtherKind,
         EndpointState::Standby,
+        EndpointState::Unlinked,
     ];
     let field = |name: &str, field: &str| part(name)["properties"][field]["enum"].clone();
     for (listed, expected) in [

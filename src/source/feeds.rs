@@ -52,6 +52,7 @@ struct State {
 struct FeedState {
     last_activity: Option<Instant>,
     is_listed: bool,
+    definition: Definition,
     /// The problem of its watch or file.
     problem: Option<Line>,
     /// The reason why its last list failed. Activity on the watch does not clear it.
@@ -60,6 +61,18 @@ struct FeedState {
     logged: Vec<String>,
     /// The problem that its last list is held.
     held: Option<Problem>,
+}
+
+/// Whether a source defines a kind of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Definition {
+    /// It does. It may have no object of the kind.
+    #[default]
+    Defined,
+    /// The API server does not.
+    Undefined,
+    /// The files have no object of the kind.
+    NotGiven,
 }
 
 // === impl Feeds ===
@@ -77,7 +90,7 @@ impl Feeds {
                 namespace: namespace.clone(),
             })
         };
-        let feeds = Watch::enabled(mcs)
+        let feeds = Watch::needed(mcs)
             .flat_map(feed)
             .map(|feed| (feed, FeedState::default()));
         let state = State {
@@ -93,6 +106,18 @@ impl Feeds {
             events: Events::default(),
             heartbeat: Heartbeat::default(),
         }
+    }
+
+    /// Adds the watches of Links in `namespaces`. A table does not need them.
+    pub fn with_links(self, namespaces: &[Namespace]) -> Self {
+        let feed = |namespace: &Namespace| Feed {
+            watch: Watch::Links,
+            namespace: Some(namespace.clone()),
+        };
+        let links = namespaces.iter().map(feed);
+        let links = links.map(|feed| (feed, FeedState::default()));
+        self.state.lock().feeds.extend(links);
+        self
     }
 
     /// Returns the heartbeat of the update loop.
@@ -114,6 +139,35 @@ impl Feeds {
     /// Returns every feed.
     pub fn all(&self) -> BTreeSet<Feed> {
         self.state.lock().feeds.keys().cloned().collect()
+    }
+
+    /// Returns the feeds that a table needs.
+    pub fn needed(&self) -> BTreeSet<Feed> {
+        let mut feeds = self.all();
+        feeds.retain(|feed| feed.watch.is_needed());
+        feeds
+    }
+
+    /// Returns the feeds of Links.
+    pub fn links(&self) -> BTreeSet<Feed> {
+        let mut feeds = self.all();
+        feeds.retain(|feed| feed.watch == Watch::Links);
+        feeds
+    }
+
+    /// Notes whether the source defines the kind of a feed.
+    pub(super) fn note_definition(&self, feed: &Feed, definition: Definition) {
+        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
+            state.definition = definition;
+        }
+    }
+
+    /// Returns whether the source defines the kind of Links.
+    pub(super) fn definition_of_links(&self) -> Definition {
+        let state = self.state.lock();
+        let mut links = state.feeds.iter();
+        let link = links.find(|(feed, _)| feed.watch == Watch::Links);
+        link.map_or(Definition::default(), |(_, state)| state.definition)
     }
 
     /// Returns the watches of the feeds.
@@ -175,6 +229,11 @@ impl Feeds {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {
             state.held = Some(problem);
         }
+        self.request_relist(feed, due);
+    }
+
+    /// Requests another list of a feed at `due`.
+    pub(super) fn request_relist(&self, feed: &Feed, due: Instant) {
         self.relists
             .send_modify(|relists| _ = relists.insert(feed.clone(), due));
     }
@@ -257,15 +316,14 @@ impl Feeds {
         self.state.lock().failovers
     }
 
-    /// Returns the time since the last activity of the feed that has been inactive longest. A feed without activity
-    /// counts from the start.
+    /// Returns the time since the last activity of the feed that has been inactive longest, of those that a table needs. A feed
+    /// without activity counts from the start.
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
         let last = |feed: &FeedState| feed.last_activity.unwrap_or(state.started);
-        state
-            .feeds
-            .values()
-            .map(last)
+        let needed = state.feeds.iter().filter(|(feed, _)| feed.watch.is_needed());
+        needed
+            .map(|(_, feed)| last(feed))
             .min()
             .unwrap_or(state.started)
             .elapsed()
@@ -287,7 +345,7 @@ impl Feeds {
         self.state.lock().feeds.iter().flat_map(problems).collect()
     }
 
-    /// Returns a sentence for each current failure of a feed.
+    /// Returns a sentence for each current failure of a feed that a table needs.
     pub fn failures(&self) -> Vec<String> {
         let sentences = |(feed, state): (&Feed, &FeedState)| {
             let of_feed = |problem| format!("{feed}: {problem}");
@@ -297,13 +355,16 @@ impl Feeds {
                 .map(of_feed)
                 .collect::<Vec<_>>()
         };
-        self.state.lock().feeds.iter().flat_map(sentences).collect()
+        let state = self.state.lock();
+        let needed = state.feeds.iter().filter(|(feed, _)| feed.watch.is_needed());
+        needed.flat_map(sentences).collect()
     }
 
-    /// Returns each current failure once, without the names of its feeds.
+    /// Returns each current failure of these feeds once, without their names.
     pub fn distinct_failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        state.feeds.values().flat_map(FeedState::failures).collect()
+        let needed = state.feeds.iter().filter(|(feed, _)| feed.watch.is_needed());
+        needed.flat_map(|(_, feed)| feed.failures()).collect()
     }
 }
 

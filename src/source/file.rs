@@ -10,6 +10,7 @@
 mod objects;
 mod read;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +22,7 @@ pub use read::FileError;
 
 use read::read_text;
 
+use super::feeds::Definition;
 use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
 use crate::model::{Problem, ProblemKind, Watch};
@@ -200,6 +202,13 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
     if imports > 0 && !feeds.watches().contains(&Watch::ServiceImports) {
         warn!(imports, "Ignored ServiceImports; --mcs reads them");
     }
+    let links = lists.get(&Watch::Links).into_iter().flatten();
+    let namespaces: BTreeSet<_> = links.map(|(key, _)| key.namespace.clone()).collect();
+    let has_links = |feed: &Feed| {
+        let namespace = feed.namespace.as_ref();
+        namespace.is_some_and(|namespace| namespaces.contains(namespace.text()))
+    };
+    let has_links = feeds.links().iter().any(has_links);
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.watch).unwrap_or_default(),
@@ -210,6 +219,14 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
                     .collect()
             }
         };
+        if feed.watch == Watch::Links {
+            let definition = if has_links {
+                Definition::Defined
+            } else {
+                Definition::NotGiven
+            };
+            feeds.note_definition(&feed, definition);
+        }
         feeds.note_listed(&feed);
         (feed, objects)
     };

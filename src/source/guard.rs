@@ -29,7 +29,7 @@ use super::backoff::jittered;
 use super::{Feed, Feeds, log_problem};
 use crate::model::{Kind, Problem, ProblemKind, ServiceKey};
 use crate::table::change::{Change, ChangeKind};
-use crate::table::{Endpoint, Service, ServiceKind, Table};
+use crate::table::{Endpoint, EndpointLiveness, Service, ServiceKind, Table};
 
 /// The smallest number of services to which the share applies. Fewer services may lose any share, but not all.
 const MIN_GUARDED_SERVICES: usize = 11;
@@ -198,7 +198,7 @@ fn has_slice(endpoint: &Endpoint) -> bool {
     let origin = EndpointOrigin::of(endpoint);
     let needs_slice =
         endpoint.kind == ServiceKind::Gateway || origin == EndpointOrigin::LocalService;
-    needs_slice && (endpoint.alive || endpoint.is_gateway_down)
+    needs_slice && matches!(endpoint.liveness, EndpointLiveness::Alive | EndpointLiveness::GatewayDown)
 }
 
 // === impl Guard ===

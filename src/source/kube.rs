@@ -4,6 +4,7 @@ mod client;
 mod connect_error;
 mod credentials;
 mod failure;
+mod leases;
 mod limiter;
 mod lines;
 mod list;
@@ -150,7 +151,7 @@ impl Cluster {
     }
 }
 
-/// Watches every feed of an API server until the receiver of the updates is closed.
+/// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed.
 async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Updates) {
     let server = Arc::new(ApiServer::new(client));
     let watches = feeds.all().into_iter().map(|feed| {
@@ -159,7 +160,8 @@ async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Upd
         let watcher = Watcher::new(server, timing, feed, feeds, updates);
         watcher.run().instrument(span)
     });
-    futures::future::join_all(watches).await;
+    let leases = leases::poll_leases(server.clone(), feeds.clone(), updates.clone());
+    futures::future::join(futures::future::join_all(watches), leases).await;
 }
 
 /// Returns the file with the certificate authority of a context, if the kubeconfig names one.

@@ -27,7 +27,7 @@ use crate::model::{ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKi
 use crate::table::Store;
 
 /// The version of the file format. Files of other versions are ignored.
-const FORMAT: u32 = 9;
+const FORMAT: u32 = 10;
 /// The shortest time between two writes. A crash loses a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between writes is at least this many times the duration of a write, which is expensive for large
@@ -261,12 +261,13 @@ fn write(path: &Path, of: SnapshotScope, time: u64, store: &Store) -> io::Result
     let list = |watch| -> (Watch, Vec<(&ObjectKey, &Object)>) {
         (watch, store.objects(watch).iter().collect())
     };
+    let needed = Watch::ALL.into_iter().filter(|watch| watch.is_needed());
     let content = SnapshotContent {
         form: FORMAT,
         program: VERSION.to_owned(),
         of,
         time,
-        objects: Watch::ALL.into_iter().map(list).collect(),
+        objects: needed.map(list).collect(),
     };
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

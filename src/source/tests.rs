@@ -104,7 +104,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
             };
             (feed, own.map(|object| parsed(watch, object)).collect())
         };
-        Watch::ALL.map(list).to_vec()
+        Watch::needed(Mcs::On).map(list).collect()
     };
     // The source sends a list with the watched number of mirrors at each start. It panics when that number changes. The
     // third start panics at once.

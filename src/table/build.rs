@@ -43,7 +43,8 @@ pub fn build(
     if rules.has_cluster_sets {
         table.cluster_set.get_or_insert_default();
     }
-    let mut is_changed = table.skipped != last.skipped;
+    table.links = timers.links.states().clone();
+    let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut next_timers = Vec::new();
     for key in dirty {
         is_changed |= update_non_member(&mut table, key, store, rules);
@@ -52,7 +53,7 @@ pub fn build(
             store,
             rules,
             timers,
-            is_new: old.is_none(),
+            old,
         };
         let mut next = ServiceTimers::default();
         let new = build_service(Profile::Global, key, context, &mut next).map(Arc::new);

@@ -10,21 +10,21 @@ use crate::model::{ClusterName, Problem, ProblemKind};
 /// as a cluster of its own. So a newcomer adds its own cluster and takes none away.
 ///
 /// Candidates that are not selected keep the names of their cluster, except in zones with the profile `mcs`, and except a
-/// ServiceImport beside mirrors, which may list the same pods.
+/// ServiceImport beside mirrors, which may list the same pods, and mirrors of an unlinked cluster.
 pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
-    let mut best: BTreeMap<&ClusterName, Rank> = BTreeMap::new();
+    // Candidates of an unlinked cluster come after all others (rule L3).
+    let place = |draft: &Draft| (draft.is_unlinked(), draft.rank.place(profile));
+    let mut best = BTreeMap::new();
     for draft in drafts.iter().filter(|draft| draft.ready) {
         for cluster in clusters(draft) {
-            let best = best.entry(cluster).or_insert(draft.rank);
-            if draft.rank.place(profile) < best.place(profile) {
-                *best = draft.rank;
-            }
+            let best = best.entry(cluster).or_insert(place(draft));
+            *best = place(draft).min(*best);
         }
     }
     let is_best = |draft: &Draft| {
         let mut clusters = clusters(draft).peekable();
         let is_alone = clusters.peek().is_none();
-        is_alone || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == draft.rank))
+        is_alone || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
     };
     let selected: Vec<bool> = drafts.iter().map(is_best).collect();
     let linked: BTreeSet<ClusterName> = drafts
@@ -40,7 +40,8 @@ pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
         let has_name = cluster.is_some_and(|cluster| {
             profile == Profile::Global && (draft.rank != Rank::Import || !linked.contains(cluster))
         });
-        draft.endpoint.is_selected || has_name
+        // The pods that are selected instead may have the same hostnames.
+        draft.endpoint.is_selected || has_name && !draft.is_unlinked()
     });
     drafts
 }

@@ -17,8 +17,10 @@ use crate::model::{ClusterName, Hostname, Line, ServiceKey};
 pub enum ChangeKind {
     /// A cluster has a mirror, a member or an endpoint of a service, and had none.
     ClusterJoined,
-    /// The last mirror, member or endpoint of a cluster is gone, for whatever reason.
+    /// A cluster has no endpoint of a service any more, or no Link names it any more (rule L5).
     ClusterLeft,
+    /// The state of the Link of a cluster changed (rule L2).
+    LinkChanged,
     /// A service appeared.
     ServiceAdded,
     /// A service disappeared.
@@ -145,7 +147,11 @@ fn describe(
     };
     match kind {
         ChangeKind::ClusterJoined => format!("{count} clusters joined their first services."),
-        ChangeKind::ClusterLeft => format!("{count} clusters left their last services."),
+        ChangeKind::ClusterLeft => match cluster {
+            Some(cluster) => format!("Cluster {cluster} left {services}: {count} changes."),
+            None => format!("Clusters left {services}: {count} changes."),
+        },
+        ChangeKind::LinkChanged => format!("The states of {count} links changed."),
         ChangeKind::ServiceAdded => format!("{count} services were added."),
         ChangeKind::ServiceRemoved => format!("{count} services were removed."),
         ChangeKind::EndpointAdded => format!("{count} endpoints{of_cluster} joined {services}."),

@@ -6,7 +6,7 @@ use super::items::{Items, Mirror, shared_by};
 use super::kind::Rank;
 use super::rules::Rules;
 use super::store::Store;
-use super::{Endpoint, ServiceKind};
+use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
     ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, Problem, SliceContent,
 };
@@ -37,18 +37,23 @@ pub(super) fn mirror_draft(
     hostname: Option<Hostname>,
     store: &Store,
 ) -> Draft {
-    let (kind, alive) = if mirror.kind == ItemKind::FlatMirror {
+    let (kind, liveness) = if mirror.kind == ItemKind::FlatMirror {
         // The mesh finds the pods itself.
-        (ServiceKind::Flat, true)
+        (ServiceKind::Flat, EndpointLiveness::Alive)
     } else {
-        (ServiceKind::Gateway, has_ready_slice(store, object))
+        let liveness = match liveness(store, object) {
+            // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+            EndpointLiveness::NotReady if store.slices_of(object).next().is_some() => {
+                EndpointLiveness::GatewayDown
+            }
+            other => other,
+        };
+        (ServiceKind::Gateway, liveness)
     };
     let endpoint = Endpoint {
         cluster: Some(cluster),
         hostname,
-        alive,
-        // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-        is_gateway_down: !alive && store.slices_of(object).next().is_some(),
+        liveness,
         ..Endpoint::of_item(object, mirror, kind)
     };
     // A pod with a Service of its own is one of the pods.
@@ -77,19 +82,24 @@ pub(super) fn own_draft(own: &Item, store: &Store, rules: &Rules) -> Draft {
     let object = ObjectKey::of_service(&own.service);
     let endpoint = Endpoint {
         cluster: Some(rules.cluster_name.clone()),
-        alive: has_ready_slice(store, &object),
+        liveness: liveness(store, &object),
         ..Endpoint::of_item(&object, own, ServiceKind::Local)
     };
     Draft::ready(endpoint, Source::of(own), Rank::ClusterIp)
 }
 
-/// Returns whether a slice of a Service has a ready address.
-fn has_ready_slice(store: &Store, service: &ObjectKey) -> bool {
+/// Returns the liveness of a cluster IP: whether a slice of its Service has a ready address.
+fn liveness(store: &Store, service: &ObjectKey) -> EndpointLiveness {
     let mut slices = store.slices_of(service);
-    slices.any(|(_, slice)| match &slice.content {
+    let has_ready = slices.any(|(_, slice)| match &slice.content {
         SliceContent::Ready(ready) => *ready == Some(true),
         // A slice that Kubernetes does not manage, of a Service without a selector.
         SliceContent::Endpoints(listed) => listed.endpoints.iter().any(|endpoint| endpoint.ready),
         SliceContent::Hosts(_) | SliceContent::Import(_) => false,
-    })
+    });
+    if has_ready {
+        EndpointLiveness::Alive
+    } else {
+        EndpointLiveness::NotReady
+    }
 }

@@ -9,6 +9,7 @@ use rpds::RedBlackTreeSetSync;
 
 use super::index::{HostKey, Index};
 use super::kind::Profile;
+use super::links::LinkStates;
 use super::local::NonMember;
 use super::service::Service;
 use super::services::Services;
@@ -29,6 +30,8 @@ pub struct Table {
     /// Headless Services of this cluster that are not members. Their endpoints are not served.
     pub(super) non_members: SharedMap<ServiceKey, NonMember>,
     pub(super) skipped: Skipped,
+    /// The clusters of Linkerd's mirrors and the state of their Links.
+    pub(super) links: Arc<LinkStates>,
     /// Empty unless there is a reverse zone.
     pub(super) addresses: Index<IpAddr>,
     /// The services whose names wait for expected clusters (rule K8).
@@ -64,6 +67,11 @@ impl Table {
     /// Returns a service as zones with the names of this server answer it.
     pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
         self.global.service(namespace, service)
+    }
+
+    /// Returns the clusters of Linkerd's mirrors and the state of their Links.
+    pub fn links(&self) -> &LinkStates {
+        &self.links
     }
 
     /// Returns the service that owns a short name.

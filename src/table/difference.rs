@@ -10,6 +10,8 @@ use std::net::IpAddr;
 
 use super::change::{Change, ChangeKind, aggregate};
 use super::failover::{Failover, Transition};
+use super::left::LeftCluster;
+use super::links::{ClusterLink, LinkStates};
 use super::services::Services;
 use super::store::ServiceKeys;
 use super::{Endpoint, Profile, Service, ServiceKind, Table};
@@ -27,15 +29,8 @@ pub struct Difference<'t> {
     pub changes: Vec<Change>,
 }
 
-/// The clusters that changed services gained and lost, with these services.
-#[derive(Default)]
-struct ClusterChanges<'t> {
-    gained: ServicesOf<'t>,
-    lost: ServicesOf<'t>,
-}
-
-/// Services by cluster.
-type ServicesOf<'t> = BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>;
+/// The clusters that changed services gained, with these services.
+type GainedClusters<'t> = BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>;
 
 impl<'t> Difference<'t> {
     /// Compares two tables that differ in the [services that were built](super::Built::services). Without a `last` table,
@@ -49,20 +44,22 @@ impl<'t> Difference<'t> {
     ) -> Self {
         let mut difference = Self::default();
         difference.note_names(last, next);
+        difference.note_links(last, next);
         let Some(last) = last else {
             for key in services {
                 difference.note_problems(None, find(next.of(Profile::Global), key), 0);
             }
             return difference;
         };
-        let mut clusters = ClusterChanges::default();
+        let mut gained = GainedClusters::new();
         for key in services {
             let [old, new] = [last, next].map(|table| find(table.of(Profile::Global), key));
             let known_changes = difference.changes.len();
             // Both tables share a service that did not change.
             let is_changed = old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref);
             if is_changed {
-                clusters.note(key, old, new);
+                note_gained(&mut gained, key, old, new);
+                difference.note_left(old, new);
                 difference.note_changes(key, old, new);
             }
             difference.note_failovers(key, last, next);
@@ -70,8 +67,7 @@ impl<'t> Difference<'t> {
                 difference.note_problems(old, new, known_changes);
             }
         }
-        let of_clusters = clusters.changes(last, next, own);
-        difference.changes.splice(..0, of_clusters);
+        difference.changes.splice(..0, joined(gained, last, own));
         difference.changes = aggregate(difference.changes, MAX_CHANGES);
         difference
     }
@@ -85,6 +81,45 @@ impl<'t> Difference<'t> {
         let new = next.name_problems();
         let new = new.filter(|problem| !known.contains(problem));
         self.problems.extend(new.map(Cow::Borrowed));
+    }
+
+    /// Notes the links whose state changed, and the problems of links that are new.
+    fn note_links(&mut self, last: Option<&Table>, next: &'t Table) {
+        if last.is_some_and(|last| last.links() == next.links()) {
+            return;
+        }
+        let no_state = LinkStates::default();
+        let old = last.map_or(&no_state, Table::links);
+        let changes = next.links().clusters.iter();
+        let changes = changes.filter_map(|(link, new)| link_change(old.clusters.get(link), new));
+        self.changes.extend(changes);
+        let of = |problem: &Problem| (problem.kind, problem.cluster.clone());
+        let known: BTreeSet<_> = old.problems().iter().map(of).collect();
+        let new = next.links().problems().into_iter();
+        let new = new.filter(|problem| {
+            let mut changes = self.changes.iter();
+            !known.contains(&of(problem)) && !changes.any(|change| tells(change, problem))
+        });
+        let new: Vec<_> = new.map(Cow::Owned).collect();
+        self.problems.extend(new);
+    }
+
+    /// Notes the clusters that left a service.
+    fn note_left(&mut self, old: Option<&Service>, new: Option<&Service>) {
+        let known = old.map_or(&[][..], |old| &old.left);
+        let left = new.into_iter().flat_map(|new| new.left.iter().map(move |one| (new, one)));
+        let is_new = |one: &LeftCluster| !known.iter().any(|other| other.cluster == one.cluster);
+        let left = left.filter(|(_, one)| is_new(one));
+        self.changes.extend(left.map(|(service, one)| {
+            let (cluster, key) = (&one.cluster, &service.key);
+            let text = format!("Cluster {cluster} left {key}: {}.", one.describe());
+            let endpoints = Some(one.endpoints.clone()).filter(|hosts| !hosts.is_empty());
+            Change {
+                cluster: Some(cluster.clone()),
+                before: endpoints,
+                ..Change::of_service(ChangeKind::ClusterLeft, key, text)
+            }
+        }));
     }
 
     /// Notes the problems that are in the new service, but not in the old one. The changes of the service begin at
@@ -188,6 +223,27 @@ fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     })
 }
 
+/// Returns the change of a link, if its state got worse, or better again.
+fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
+    let (before, after) = (old.map(|old| old.state.name()), new.state.name());
+    let was_good = old.is_none_or(|old| old.problem().is_none());
+    let problem = new.problem();
+    if before == Some(after) || was_good && problem.is_none() {
+        return None;
+    }
+    let cluster = &new.cluster;
+    let text = match problem {
+        Some(problem) => format!("{problem}."),
+        None => format!("Cluster {cluster} is linked again."),
+    };
+    Some(Change {
+        cluster: Some(cluster.clone()),
+        before: before.map(Line::from),
+        after: Some(after.into()),
+        ..Change::new(ChangeKind::LinkChanged, text)
+    })
+}
+
 /// Returns whether a change of a service tells a problem of its state.
 fn tells(change: &Change, problem: &Problem) -> bool {
     match problem.kind {
@@ -196,6 +252,12 @@ fn tells(change: &Change, problem: &Problem) -> bool {
         }
         ProblemKind::PodNotReady => change.kind == ChangeKind::EndpointRemoved,
         ProblemKind::StandbyAnswers => change.kind == ChangeKind::Failover,
+        ProblemKind::ClusterLeft => {
+            change.kind == ChangeKind::ClusterLeft && change.cluster == problem.cluster
+        }
+        ProblemKind::Unlinked | ProblemKind::Frozen => {
+            change.kind == ChangeKind::LinkChanged && change.cluster == problem.cluster
+        }
         _ => false,
     }
 }
@@ -215,51 +277,37 @@ fn twin<'s>(service: &'s Service, endpoint: &Endpoint) -> Option<&'s Endpoint> {
 
 // === Clusters ===
 
-/// Returns the clusters that a service has mirrors, endpoints or members in. A cluster may occur several times.
-fn clusters_of(service: &Service) -> impl Iterator<Item = &ClusterName> {
-    let mirrors = service.mirrors.iter().map(|(cluster, _)| cluster);
-    mirrors.chain(service.clusters()).chain(&*service.federated)
-}
-
 fn has_cluster(table: &Table, cluster: &ClusterName) -> bool {
     let mut services = table.services();
-    services.any(|service| clusters_of(service).any(|other| other == cluster))
+    services.any(|service| service.all_clusters().any(|other| other == cluster))
 }
 
-impl<'t> ClusterChanges<'t> {
-    fn note(&mut self, key: &'t ServiceKey, old: Option<&'t Service>, new: Option<&'t Service>) {
-        let set = |service: Option<&'t Service>| -> BTreeSet<&'t ClusterName> {
-            service.into_iter().flat_map(clusters_of).collect()
-        };
-        let (old, new) = (set(old), set(new));
-        for cluster in &new - &old {
-            self.gained.entry(cluster).or_default().push(key);
-        }
-        for cluster in &old - &new {
-            self.lost.entry(cluster).or_default().push(key);
-        }
+/// Notes the clusters that a service gained.
+fn note_gained<'t>(
+    gained: &mut GainedClusters<'t>,
+    key: &'t ServiceKey,
+    old: Option<&'t Service>,
+    new: Option<&'t Service>,
+) {
+    let known: BTreeSet<_> = old.into_iter().flat_map(Service::all_clusters).collect();
+    let all: BTreeSet<_> = new.into_iter().flat_map(Service::all_clusters).collect();
+    for cluster in all.difference(&known) {
+        gained.entry(cluster).or_default().push(key);
     }
+}
 
-    /// Returns the clusters that one of the tables lacks. Objects do not tell whether a cluster was linked or unlinked: its
-    /// last mirror may also have been rewritten, or its last service is not exported any more.
-    fn changes(self, last: &Table, next: &Table, own: &ClusterName) -> Vec<Change> {
-        let mut changes = Vec::new();
-        let mut note = |clusters: ServicesOf<'_>, without: &Table, kind, verb: &str| {
-            for (cluster, services) in clusters {
-                if cluster != own && !has_cluster(without, cluster) {
-                    let text = format!("Cluster {cluster} {verb} {}.", list(&services));
-                    changes.push(Change {
-                        cluster: Some(cluster.clone()),
-                        ..Change::new(kind, text)
-                    });
-                }
-            }
-        };
-        let (joined, left) = (ChangeKind::ClusterJoined, ChangeKind::ClusterLeft);
-        note(self.gained, last, joined, "joined its first");
-        note(self.lost, next, left, "left its last");
-        changes
-    }
+/// Returns the clusters that the last table lacked.
+fn joined(gained: GainedClusters<'_>, last: &Table, own: &ClusterName) -> Vec<Change> {
+    let is_new = |cluster: &ClusterName| cluster != own && !has_cluster(last, cluster);
+    let gained = gained.into_iter().filter(|(cluster, _)| is_new(cluster));
+    let change = |(cluster, services): (&ClusterName, Vec<&ServiceKey>)| Change {
+        cluster: Some(cluster.clone()),
+        ..Change::new(
+            ChangeKind::ClusterJoined,
+            format!("Cluster {cluster} joined its first {}.", list(&services)),
+        )
+    };
+    gained.map(change).collect()
 }
 
 /// Returns the first of some services, and the number of the others.
@@ -329,8 +377,8 @@ fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Optio
             ..of_endpoint(ChangeKind::EndpointChanged, service, new, text)
         }
     });
-    let turned = (old.alive != new.alive).then(|| {
-        let (kind, before, after) = if new.alive {
+    let turned = (old.is_alive() != new.is_alive()).then(|| {
+        let (kind, before, after) = if new.is_alive() {
             (ChangeKind::GatewayUp, "down", "alive")
         } else {
             (ChangeKind::GatewayDown, "alive", "down")
@@ -347,7 +395,7 @@ fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Optio
 /// Returns the sentence for an endpoint with a gateway that went up or down.
 fn liveness(service: &Service, endpoint: &Endpoint) -> String {
     let (key, subject) = (&service.key, subject(endpoint));
-    match (endpoint.kind, endpoint.alive) {
+    match (endpoint.kind, endpoint.is_alive()) {
         (ServiceKind::Headless, true) => {
             format!("{subject} in {key} is up again: its gateway is ready.")
         }

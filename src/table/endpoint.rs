@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::ServiceKind;
 use super::kind::Rank;
+use super::links::Links;
 use crate::model::{
     ClusterName, Clusters, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
     Ports, Text,
@@ -24,11 +25,8 @@ pub struct Endpoint {
     pub addresses: SmallVec<[Address; 1]>,
     /// Its ports, sorted by number, name and protocol.
     pub ports: Ports,
-    /// Whether connections can succeed: a gateway is up (rule M3), or a cluster IP has a ready endpoint. Pods of this
-    /// cluster are always alive.
-    pub alive: bool,
-    /// Whether it is not alive because the gateway of its cluster is down. Otherwise, nothing is ready behind it.
-    pub is_gateway_down: bool,
+    /// Whether connections can succeed.
+    pub liveness: EndpointLiveness,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
     /// Whether it belongs to this cluster: a pod or a Service of it, or its part of a ServiceImport.
@@ -39,6 +37,19 @@ pub struct Endpoint {
     pub is_standby: bool,
     /// The source objects of the endpoint. They are in the namespace of its service.
     pub objects: SmallVec<[(Kind, ObjectName); 1]>,
+}
+
+/// Whether connections to an endpoint can succeed, the best state first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EndpointLiveness {
+    /// A gateway is up (rule M3), or a cluster IP has a ready endpoint. Pods of this cluster are always alive.
+    Alive,
+    /// The gateway of its cluster is down.
+    GatewayDown,
+    /// Nothing is ready behind the cluster IP.
+    NotReady,
+    /// No Link names its cluster, so that nobody maintains its mirror (rule L3).
+    Unlinked,
 }
 
 /// An address of an endpoint.
@@ -85,8 +96,8 @@ pub(super) enum Source {
     Link(ClusterName),
     /// A slice of a ServiceImport, with its cluster.
     Import(ClusterName),
-    /// All clusters of a federation or a cluster set.
-    Federation,
+    /// A federation or a cluster set: the clusters of links in it, if it has no others.
+    Federation(Box<[ClusterName]>),
 }
 
 /// Returns the distinct addresses of an endpoint, sorted.
@@ -114,14 +125,18 @@ impl Endpoint {
             hostname: None,
             addresses: distinct(item.addresses.iter().copied()),
             ports: item.ports.clone(),
-            alive: true,
-            is_gateway_down: false,
+            liveness: EndpointLiveness::Alive,
             kind,
             is_local: kind == ServiceKind::Local,
             is_selected: true,
             is_standby: false,
             objects: smallvec![(object_kind, object.name.clone())],
         }
+    }
+
+    /// Returns whether connections can succeed.
+    pub fn is_alive(&self) -> bool {
+        self.liveness == EndpointLiveness::Alive
     }
 
     /// Returns references to the source objects of an endpoint. `namespace` is that of its service.
@@ -174,6 +189,11 @@ impl Draft {
             ready: true,
         }
     }
+
+    /// Returns whether no Link names its cluster any more (rule L3).
+    pub(super) fn is_unlinked(&self) -> bool {
+        self.endpoint.liveness == EndpointLiveness::Unlinked
+    }
 }
 
 // === impl Source ===
@@ -184,7 +204,8 @@ impl Source {
         match &item.clusters {
             Clusters::Own => Self::Local,
             Clusters::Linked(link) => Self::Link(link.clone()),
-            Clusters::Several(_) => Self::Federation,
+            Clusters::Several(several) if several.has_own => Self::Federation(Box::default()),
+            Clusters::Several(_) => Self::Federation(item.linked().into()),
         }
     }
 
@@ -194,7 +215,18 @@ impl Source {
             Self::Local => "this cluster".to_owned(),
             Self::Link(link) => format!("link '{link}'"),
             Self::Import(cluster) => format!("source cluster '{cluster}' of a ServiceImport"),
-            Self::Federation => "all clusters".to_owned(),
+            Self::Federation(_) => "all clusters".to_owned(),
+        }
+    }
+
+    /// Returns whether no Link names its clusters any more (rule L3).
+    pub(super) fn is_unlinked(&self, links: &Links) -> bool {
+        match self {
+            Self::Link(link) => links.is_unlinked(link),
+            Self::Federation(names) => {
+                !names.is_empty() && names.iter().all(|name| links.is_unlinked(name))
+            }
+            Self::Local | Self::Import(_) => false,
         }
     }
 }

@@ -255,7 +255,7 @@ impl Failover {
         let mut health = vec![StepHealth::Empty; order.count()];
         for draft in drafts.iter().filter(|draft| draft.ready) {
             if let Some(step) = step(draft) {
-                health[step] = match (health[step], draft.endpoint.alive) {
+                health[step] = match (health[step], draft.endpoint.is_alive()) {
                     (StepHealth::Alive, _) | (_, true) => StepHealth::Alive,
                     (StepHealth::Dead | StepHealth::Empty, false) => StepHealth::Dead,
                 };

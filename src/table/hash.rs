@@ -110,7 +110,7 @@ fn hash_service(version: &str, service: &Service) -> u64 {
 /// without each port. Endpoints are numbered across all these names.
 fn omitted(service: &Service) -> Vec<u32> {
     let mut endpoints = service.endpoints.iter();
-    if endpoints.all(|endpoint| endpoint.alive && endpoint.is_selected) {
+    if endpoints.all(|endpoint| endpoint.is_alive() && endpoint.is_selected) {
         return Vec::new();
     }
     let clusters = service
@@ -126,9 +126,9 @@ fn omitted(service: &Service) -> Vec<u32> {
         for endpoints in by_port(endpoints).values() {
             let down = service.gateway_down;
             let covered = endpoints.iter().copied().filter(|one| is_covered(one));
-            let includes_down = down.includes_down(is_endpoint, covered);
+            let included = down.included(is_endpoint, covered);
             for endpoint in endpoints {
-                if !is_covered(endpoint) || (!endpoint.alive && !includes_down) {
+                if !is_covered(endpoint) || !included.has(endpoint) {
                     omitted.push(number);
                 }
                 number += 1;

@@ -7,7 +7,7 @@ use super::items::{Items, Mirror};
 use super::kind::Rank;
 use super::rules::Rules;
 use super::store::Store;
-use super::{Endpoint, MissingHost, ServiceKind, cluster_ip};
+use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind, cluster_ip};
 use crate::model::{
     ClusterName, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, Problem, ProblemKind,
     ServiceKey, SliceContent, Text,
@@ -81,24 +81,25 @@ fn draft_of_mirror(
     cluster: ClusterName,
     store: &Store,
 ) -> Draft {
-    let alive = is_alive(store, object);
     let endpoint = Endpoint {
         cluster: Some(cluster),
         hostname: Some(host.hostname.clone()),
-        alive,
-        is_gateway_down: !alive,
+        liveness: liveness(store, object),
         ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
     };
     Draft::ready(endpoint, Source::of(mirror), Rank::Headless)
 }
 
-/// Returns whether an endpoint mirror is alive (rule M3): one of its slices has a ready gateway address, or no slice
-/// has an endpoint.
-fn is_alive(store: &Store, mirror: &ObjectKey) -> bool {
+/// Returns the liveness of an endpoint mirror (rule M3). It is alive if one of its slices has a ready gateway address, or no
+/// slice has an endpoint.
+fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
     let slices = store.slices_of(mirror);
     let gateways = slices.filter_map(|(_, slice)| match slice.content {
         SliceContent::Ready(ready) => ready,
         _ => None,
     });
-    gateways.reduce(|one, other| one || other).unwrap_or(true)
+    match gateways.reduce(|one, other| one || other) {
+        Some(true) | None => EndpointLiveness::Alive,
+        Some(false) => EndpointLiveness::GatewayDown,
+    }
 }

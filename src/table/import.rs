@@ -8,7 +8,7 @@ use super::endpoint::{Draft, Source, distinct};
 use super::items::{Items, shared_by};
 use super::kind::Rank;
 use super::rules::Rules;
-use super::{Endpoint, ServiceKind};
+use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
     ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
     SliceEndpoint,
@@ -78,10 +78,12 @@ fn slice_drafts(
     }
     let draft = |entry: &SliceEndpoint| {
         // The cluster IP of a cluster exists whether it is ready or not, so that a failover order can use it.
-        let (hostname, alive, ready) = if is_headless {
-            (Some(entry.hostname.clone()), true, entry.ready)
+        let (hostname, liveness, ready) = if is_headless {
+            (Some(entry.hostname.clone()), EndpointLiveness::Alive, entry.ready)
+        } else if entry.ready {
+            (None, EndpointLiveness::Alive, true)
         } else {
-            (None, entry.ready, true)
+            (None, EndpointLiveness::NotReady, true)
         };
         Draft {
             endpoint: Endpoint {
@@ -90,8 +92,7 @@ fn slice_drafts(
                 hostname,
                 addresses: distinct([entry.address]),
                 ports: slice.listed.ports.clone(),
-                alive,
-                is_gateway_down: false,
+                liveness,
                 kind: ServiceKind::Import,
                 is_selected: true,
                 is_standby: false,

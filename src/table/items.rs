@@ -41,7 +41,7 @@ impl<'i> Items<'i> {
                     let import = slice.import().map(|import| (key, import));
                     items.import_slices.extend(import);
                 }
-                Object::Plain(_) | Object::Skipped(_) => {}
+                Object::Plain(_) | Object::Link(_) | Object::Skipped(_) => {}
             }
         }
         items

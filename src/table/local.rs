@@ -9,7 +9,7 @@ use super::items::Items;
 use super::kind::Rank;
 use super::rules::{LocalMembers, Rules};
 use super::store::Store;
-use super::{Endpoint, ServiceKind};
+use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
     ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
     ProblemKind, ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
@@ -112,8 +112,7 @@ fn draft_of_pod(
             hostname: Some(pod.hostname.clone()),
             addresses: distinct([pod.address]),
             ports: listed.ports.clone(),
-            alive: true,
-            is_gateway_down: false,
+            liveness: EndpointLiveness::Alive,
             kind: ServiceKind::Local,
             is_local: true,
             is_selected: true,

@@ -11,6 +11,7 @@ use super::headless;
 use super::import::import_drafts;
 use super::items::{Items, Mirror};
 use super::kind::{Profile, Rank};
+use super::left::{LeftCluster, Present};
 use super::local::{
     Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
 };
@@ -21,7 +22,7 @@ use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
-use super::{Endpoint, NameAddresses, NameFailure, Service, ServiceKind, SharedPort};
+use super::{Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort};
 use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, ObjectRef, OwnService, Problem, ProblemKind,
     ServiceKey, Settings,
@@ -34,8 +35,8 @@ pub(super) struct BuildContext<'b> {
     pub(super) rules: &'b Rules,
     /// What the last builds remember.
     pub(super) timers: &'b Timers,
-    /// Whether the last table lacks the service.
-    pub(super) is_new: bool,
+    /// The service in the last table.
+    pub(super) old: Option<&'b Service>,
 }
 
 /// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
@@ -86,10 +87,11 @@ pub(super) fn build_service(
     let is_set = own.is_some_and(|own| own.settings != Settings::default())
         || rules.service_failover.contains_key(key)
         || expected_of(key, own, rules).is_some();
-    if !is_known && problems.is_empty() && !is_set {
-        return None;
+    for draft in &mut drafts {
+        if draft.source.is_unlinked(&timers.links) {
+            draft.endpoint.liveness = EndpointLiveness::Unlinked;
+        }
     }
-
     drafts.retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut problems));
     let (ttl, gateway_down) = resolve(own, &copied_settings(&items, rules), rules, &mut problems);
     let has_pods = |order: &FailoverOrder| has_pods(order, &items, own, rules);
@@ -139,7 +141,7 @@ pub(super) fn build_service(
             has_pods: has_pods(&order.0),
             gateway_down,
             last: timers.of(key).and_then(|last| last.failover(profile)),
-            start: timers.start(context.is_new),
+            start: timers.start(context.old.is_none()),
             rules,
             now: timers.now,
         };
@@ -162,6 +164,21 @@ pub(super) fn build_service(
     }
     problems.sort();
     problems.dedup();
+    if profile == Profile::Global {
+        let present = Present {
+            endpoints: &merged.endpoints,
+            not_ready: &merged.not_ready,
+            federated: &shared,
+            mirrors: &mirrors,
+            member: member.map(|_| &rules.cluster_name),
+        };
+        let (known, old) = timers.left_before(key, context.old);
+        next.left = LeftCluster::after(old, known, &present, timers.now);
+        next.wake_at(next.left.iter().map(LeftCluster::end).min());
+    }
+    if !is_known && problems.is_empty() && !is_set && next.left.is_empty() {
+        return None;
+    }
     let gate = Gate::new(key, own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
     next.wake_at(gate.as_ref().and_then(|gate| gate.wake()));
     Some(Service {
@@ -184,6 +201,8 @@ pub(super) fn build_service(
         is_known,
         is_headless,
         mirrors: mirrors.into(),
+        left: next.left.clone().into(),
+        is_watched: own.is_some_and(|own| own.settings.watch == Some(true)),
         federated: shared.into_iter().collect(),
         missing: missing.into(),
         problems: problems.into(),

@@ -87,8 +87,7 @@ fn merge_into(one: &mut Endpoint, other: Endpoint) {
     let addresses = one.addresses.iter().chain(&other.addresses);
     one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
     one.ports = one.ports.union(&other.ports);
-    one.alive |= other.alive;
-    one.is_gateway_down = !one.alive && (one.is_gateway_down || other.is_gateway_down);
+    one.liveness = one.liveness.min(other.liveness);
     one.objects.extend(other.objects);
     one.objects.sort();
     one.objects.dedup();
@@ -104,22 +103,19 @@ fn without_ready(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoi
     not_ready
 }
 
-/// Marks addresses that an earlier endpoint also has. Endpoints that are alive come first.
+/// Marks addresses that an earlier endpoint also has. Endpoints that fewer rules omit come first.
 fn mark_duplicates(endpoints: &mut [Endpoint]) {
     let mut in_service: BTreeSet<IpAddr> = BTreeSet::new();
     let mut in_cluster: BTreeSet<(Option<ClusterName>, IpAddr)> = BTreeSet::new();
-    for alive in [true, false] {
-        for endpoint in endpoints
-            .iter_mut()
-            .filter(|endpoint| endpoint.alive == alive)
-        {
-            let is_selected = endpoint.is_selected;
-            for address in &mut endpoint.addresses {
-                address.duplicate = Duplicate {
-                    in_service: is_selected && !in_service.insert(address.ip),
-                    in_cluster: !in_cluster.insert((endpoint.cluster.clone(), address.ip)),
-                };
-            }
+    let mut in_order: Vec<&mut Endpoint> = endpoints.iter_mut().collect();
+    in_order.sort_by_key(|endpoint| endpoint.liveness);
+    for endpoint in in_order {
+        let is_selected = endpoint.is_selected;
+        for address in &mut endpoint.addresses {
+            address.duplicate = Duplicate {
+                in_service: is_selected && !in_service.insert(address.ip),
+                in_cluster: !in_cluster.insert((endpoint.cluster.clone(), address.ip)),
+            };
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Endpoint;
+use super::{Endpoint, Included};
 use crate::model::{GatewayDown, Port};
 
 /// The addresses of a service's own name, `S.N.Z`: each once, in the order of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameAddresses {
-    /// Whether endpoints with a gateway that is down are included (rule M4).
-    pub includes_down: bool,
+    /// The endpoints that are included (rule M4).
+    pub included: Included,
     /// IPv4.
     pub v4: Box<[Ipv4Addr]>,
     /// IPv6.
@@ -21,8 +21,8 @@ pub struct NameAddresses {
 /// however many clusters have the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedPort {
-    /// Index of the first endpoint that has the port. Endpoints that are alive come first, so that the omission of the others
-    /// never loses a port.
+    /// Index of the first endpoint that has the port. Endpoints that fewer rules omit come first, so that the omission of the
+    /// others never loses a port.
     pub endpoint: usize,
     /// The port.
     pub port: Port,
@@ -36,9 +36,9 @@ impl NameAddresses {
     /// Collects the addresses for the name of a service with these endpoints.
     pub(super) fn new(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
         let selected = endpoints.iter().filter(|endpoint| endpoint.is_selected);
-        let includes_down = gateway_down.includes_down(false, selected.clone());
-        let included = selected.filter(|e| e.alive || includes_down);
-        let addresses = included.flat_map(|endpoint| &endpoint.addresses);
+        let included = gateway_down.included(false, selected.clone());
+        let endpoints = selected.filter(|endpoint| included.has(endpoint));
+        let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for address in addresses.filter(|address| !address.duplicate.in_service) {
             match address.ip {
@@ -47,7 +47,7 @@ impl NameAddresses {
             }
         }
         Self {
-            includes_down,
+            included,
             v4: v4.into(),
             v6: v6.into(),
         }
@@ -61,14 +61,11 @@ impl SharedPort {
     /// number of different lists of ports: mirrors of one Service usually have the same one.
     pub(super) fn collect(endpoints: &[Endpoint]) -> Box<[Self]> {
         let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
-        let (alive, down): (Vec<_>, Vec<_>) = endpoints
-            .iter()
-            .enumerate()
-            .filter(is_shared)
-            .partition(|(_, endpoint)| endpoint.alive);
+        let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
+        in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
         let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut shared = Vec::new();
-        for (index, endpoint) in alive.into_iter().chain(down) {
+        for (index, endpoint) in in_order {
             if !lists.insert(endpoint.ports.as_ptr()) {
                 continue; // an endpoint before it has the same ports
             }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::content::Table;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{OrderOrigin, StepHealth};
 use super::gate::{Gate, Window};
 use super::kind::ServiceKind;
+use super::left::LeftCluster;
+use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason, UnlinkedRule};
 use super::local::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
@@ -32,7 +34,9 @@ impl Table {
     pub fn problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
         let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
         let of_names = self.name_problems().chain(skipped).map(Cow::Borrowed);
-        of_names.chain(self.services().flat_map(Service::problems))
+        let of_links = self.links.problems().into_iter().map(Cow::Owned);
+        let of_services = self.services().flat_map(Service::problems);
+        of_names.chain(of_links).chain(of_services)
     }
 
     /// Returns the stored problems: all skipped objects and conflicts, and ignored annotations.
@@ -40,6 +44,15 @@ impl Table {
         let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
         let of_services = self.services().flat_map(|service| &service.problems);
         self.name_problems().chain(skipped).chain(of_services)
+    }
+
+    /// Returns the problems of the links of a service's clusters.
+    pub fn link_problems(&self, service: &Service) -> impl Iterator<Item = Problem> {
+        let concerns = |problem: &Problem| {
+            let cluster = problem.cluster.as_ref();
+            cluster.is_some_and(|cluster| service.all_clusters().any(|own| own == cluster))
+        };
+        self.links.problems().into_iter().filter(concerns)
     }
 
     /// Returns the problems of every object that is not used, in no particular order.
@@ -99,6 +112,74 @@ impl Table {
     }
 }
 
+// === impl LinkStates ===
+
+impl LinkStates {
+    /// Returns the problems of links: one for each cluster that nobody maintains, and one if the states are unknown.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let of_clusters = self.clusters.values().filter_map(ClusterLink::problem);
+        let mut problems: Vec<Problem> = of_clusters.collect();
+        let mut states = self.clusters.values().map(|one| &one.state);
+        let unknown = states.find_map(|state| match state {
+            LinkState::Unknown(UnknownReason::Undefined) => {
+                Some("the API server does not define Links".to_owned())
+            }
+            LinkState::Unknown(UnknownReason::Nothing) => Some(
+                "the namespaces of --links-namespace have neither a Link nor a Lease of a mirror controller"
+                    .to_owned(),
+            ),
+            _ => None,
+        });
+        let refused = || {
+            let reason = self.leases_refused.as_ref()?;
+            let has_cluster = !self.clusters.is_empty();
+            has_cluster.then(|| format!("Leases cannot be read: {reason}"))
+        };
+        let detail = unknown.or_else(refused);
+        problems.extend(detail.map(|detail| Problem::new(ProblemKind::LinksUnknown, detail)));
+        problems
+    }
+}
+
+// === impl ClusterLink ===
+
+impl ClusterLink {
+    /// Returns the problem of the cluster, if nobody maintains its mirrors.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        let (kind, detail) = match &self.state {
+            LinkState::Unknown(_) | LinkState::Linked { .. } => return None,
+            LinkState::Frozen {
+                since,
+                lease,
+                is_released,
+            } => {
+                let released = if *is_released {
+                    ", and its controller released it"
+                } else {
+                    ""
+                };
+                let since = since.to_text();
+                let detail = format!("Lease {lease} was last renewed at {since}{released}");
+                (ProblemKind::Frozen, detail)
+            }
+            LinkState::Missing { since, end } => {
+                let (since, end) = (since.to_text(), end.to_text());
+                let detail = format!("since {since}; its endpoints count until {end}");
+                (ProblemKind::Unlinked, detail)
+            }
+            LinkState::Unlinked { since, rule } => {
+                let effect = match rule {
+                    UnlinkedRule::Down => "its endpoints are down",
+                    UnlinkedRule::Ignore => "--unlinked is ignore, so its endpoints count",
+                };
+                let detail = format!("since {}; {effect}", since.to_text());
+                (ProblemKind::Unlinked, detail)
+            }
+        };
+        Some(Problem::new(kind, detail).of_cluster(&self.cluster))
+    }
+}
+
 // === impl Service ===
 
 impl Service {
@@ -128,6 +209,12 @@ impl Service {
         if let Some(gate) = self.gate.as_deref() {
             problems.extend(self.problem_of_gate(gate));
         }
+        problems.extend(self.left.iter().map(|left| {
+            let LeftCluster { cluster, since, .. } = left;
+            let (since, why) = (since.to_text(), left.describe());
+            let detail = format!("cluster '{cluster}' since {since}: {why}");
+            self.problem(ProblemKind::ClusterLeft, detail).of_cluster(cluster)
+        }));
         problems
     }
 
@@ -202,11 +289,12 @@ impl Service {
     fn add_endpoints(&self, problems: &mut Vec<Problem>) {
         let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&Endpoint>> =
             BTreeMap::new();
-        for endpoint in self.endpoints.iter().filter(|endpoint| !endpoint.alive) {
-            let kind = if endpoint.is_gateway_down {
-                ProblemKind::GatewayDown
-            } else {
-                ProblemKind::ServiceNotReady
+        for endpoint in &self.endpoints {
+            let kind = match endpoint.liveness {
+                EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
+                EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
+                // The cluster has a problem of its own.
+                EndpointLiveness::Alive | EndpointLiveness::Unlinked => continue,
             };
             let cluster = endpoint.cluster.as_ref();
             down.entry((kind, cluster)).or_default().push(endpoint);
@@ -280,7 +368,7 @@ impl Service {
     fn add_emptied_name(&self, problems: &mut Vec<Problem>) {
         let mut selected = self.endpoints.iter().filter(|one| one.is_selected);
         let has_selected = selected.clone().next().is_some();
-        let is_emptied = has_selected && !selected.any(|endpoint| endpoint.alive);
+        let is_emptied = has_selected && !selected.any(|endpoint| endpoint.is_alive());
         if self.gateway_down == GatewayDown::Exclude && self.failover.is_none() && is_emptied {
             let detail = "every endpoint is down, and exclude omits them";
             problems.push(self.problem(ProblemKind::EmptiedName, detail));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::kind::Profile;
+use super::links::UnlinkedRule;
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Namespace, Problem,
     ProblemKind, ServiceKey, ServiceName,
@@ -50,6 +51,10 @@ pub struct Rules {
     pub expected_clusters: BTreeMap<ServiceKey, ExpectedClusters>,
     /// `--bootstrap-window`: how long names wait for expected clusters. Zero: until the setting is removed.
     pub bootstrap_window: Duration,
+    /// `--unlinked-after`: how long no Link must name a cluster until it counts as unlinked (rule L2).
+    pub unlinked_after: Duration,
+    /// `--unlinked`: what that means for its endpoints (rule L3).
+    pub unlinked: UnlinkedRule,
     /// Whether `--reverse-zone` is given. Reverse zones need an index of addresses.
     pub has_reverse_zones: bool,
     /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
@@ -118,6 +123,8 @@ impl Rules {
             failback_delay: Duration::from_secs(30),
             expected_clusters: BTreeMap::new(),
             bootstrap_window: Duration::from_secs(3600),
+            unlinked_after: Duration::from_secs(300),
+            unlinked: UnlinkedRule::Down,
             has_reverse_zones: false,
             has_cluster_sets: false,
             child_zones: Vec::new(),

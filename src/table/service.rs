@@ -1,9 +1,10 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{Failover, Order};
 use super::gate::Gate;
 use super::kind::ServiceKind;
+use super::left::LeftCluster;
 use super::missing::MissingHost;
 use super::own_name::{NameAddresses, SharedPort};
 use crate::model::{ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ServiceKey};
@@ -40,6 +41,10 @@ pub struct Service {
     pub mirrors: Box<[(ClusterName, ObjectRef)]>,
     /// The clusters of federated services, and of a ServiceImport with one address for all clusters, sorted.
     pub federated: Box<[ClusterName]>,
+    /// Clusters that left it within the last hour (rule L5).
+    pub left: Box<[LeftCluster]>,
+    /// Whether a cluster that leaves it causes an alert: annotation `global-dns/watch` of the Service of this cluster.
+    pub is_watched: bool,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
     /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has
@@ -51,6 +56,18 @@ pub struct Service {
     pub is_headless: bool,
     /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
     pub problems: Box<[Problem]>,
+}
+
+/// The endpoints of an owner name that answers include, by their liveness. It is decided once for each name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Included {
+    /// Those that are alive.
+    #[default]
+    Alive,
+    /// Those of clusters that are not unlinked.
+    Linked,
+    /// All: nothing better is left.
+    All,
 }
 
 /// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
@@ -77,18 +94,37 @@ impl NameFailure {
 // === impl GatewayDown ===
 
 impl GatewayDown {
-    /// Decides for an owner name whether endpoints with a gateway that is down are included (rule M4).
+    /// Decides for an owner name which endpoints answers include (rules M4, L3).
     ///
     /// `covered` are the endpoints that the name stands for. The name of one endpoint is never emptied.
-    pub fn includes_down<'e>(
+    pub fn included<'e>(
         self,
         is_endpoint: bool,
         mut covered: impl Iterator<Item = &'e Endpoint>,
-    ) -> bool {
+    ) -> Included {
+        let best = match self {
+            Self::Exclude if !is_endpoint => return Included::Alive,
+            Self::Exclude | Self::LastResort => Included::Alive,
+            Self::Include => Included::Linked,
+        };
+        if covered.any(|endpoint| best.has(endpoint)) {
+            best
+        } else {
+            Included::All
+        }
+    }
+}
+
+// === impl Included ===
+
+impl Included {
+    /// Returns whether answers include an endpoint of the name.
+    #[inline]
+    pub fn has(self, endpoint: &Endpoint) -> bool {
         match self {
-            Self::Include => true,
-            Self::Exclude if !is_endpoint => false,
-            Self::Exclude | Self::LastResort => !covered.any(|endpoint| endpoint.alive),
+            Self::Alive => endpoint.is_alive(),
+            Self::Linked => endpoint.liveness != EndpointLiveness::Unlinked,
+            Self::All => true,
         }
     }
 }
@@ -153,6 +189,12 @@ impl Service {
             [host, cluster] => !self.at_host(cluster, host).is_empty(),
             _ => false,
         }
+    }
+
+    /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.
+    pub fn all_clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        let mirrors = self.mirrors.iter().map(|(cluster, _)| cluster);
+        mirrors.chain(self.clusters()).chain(&*self.federated)
     }
 
     /// Returns the clusters that have endpoints, sorted.

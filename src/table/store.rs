@@ -5,13 +5,14 @@
 //! Each method that changes the store returns the affected services, so that [`build`](super::build::build) rebuilds only
 //! these.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::shared::SharedMap;
 use crate::model::{
-    Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice, Text, Watch,
+    ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice, Text, Watch,
 };
 
 /// A set of services: those that must be built, or those that were built.
@@ -45,6 +46,8 @@ pub struct Store {
     skipped: Skipped,
     /// Mirrors with an identity that changed: the old and the new identity (rule M8).
     identity_changes: BTreeMap<ObjectKey, (String, String)>,
+    /// The clusters of links that mirrors come from, with the number of these mirrors.
+    linked_clusters: BTreeMap<ClusterName, usize>,
 }
 
 /// The objects of one watch, with their indexes.
@@ -145,6 +148,14 @@ impl Store {
         let services = &mut replaced.services;
         services.extend(old.and_then(|old| self.affected_service(&key, old)));
         let old = self.watched[watch as usize].remove(&key);
+        for cluster in linked(old.as_ref()) {
+            if let Entry::Occupied(mut count) = self.linked_clusters.entry(cluster.clone()) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
+            }
+        }
         if let Some(Object::Skipped(_)) = old {
             self.skipped.remove(&(watch, key.clone()));
         }
@@ -152,6 +163,9 @@ impl Store {
             services.extend(self.affected_service(&key, &new));
             if let Object::Skipped(skip) = &new {
                 self.skipped.insert((watch, key.clone()), skip.clone());
+            }
+            for cluster in linked(Some(&new)) {
+                *self.linked_clusters.entry(cluster.clone()).or_default() += 1;
             }
             self.watched[watch as usize].insert(&key, new);
         }
@@ -187,7 +201,7 @@ impl Store {
     pub fn plain_service(&self, service: &ObjectKey) -> Option<Option<NonZeroU32>> {
         match self.objects(Watch::Services).get(service)? {
             Object::Plain(created) => Some(*created),
-            Object::Item(_) | Object::Slice(_) | Object::Skipped(_) => None,
+            Object::Item(_) | Object::Slice(_) | Object::Link(_) | Object::Skipped(_) => None,
         }
     }
 
@@ -224,6 +238,28 @@ impl Store {
             .filter_map(|(key, _)| self.identity_changes.get_key_value(key))
     }
 
+    /// Returns the Links, with the clusters that they name.
+    pub fn links(&self) -> impl Iterator<Item = (&ObjectKey, &ClusterName)> {
+        let links = self.objects(Watch::Links).iter();
+        links.filter_map(|(key, object)| match object {
+            Object::Link(cluster) => Some((key, cluster)),
+            _ => None,
+        })
+    }
+
+    /// Returns the clusters of links that mirrors come from, before aliases.
+    pub fn linked_clusters(&self) -> impl Iterator<Item = &ClusterName> {
+        self.linked_clusters.keys()
+    }
+
+    /// Returns the services with mirrors from some clusters. Reads every Service, because a cluster loses its Link rarely.
+    pub fn services_linked_to(&self, clusters: &BTreeSet<ClusterName>) -> ServiceKeys {
+        let is_linked = |item: &&Item| item.linked().iter().any(|one| clusters.contains(one));
+        let items = self.objects(Watch::Services).values();
+        let items = items.filter_map(Object::item).filter(is_linked);
+        items.map(|item| item.service.clone()).collect()
+    }
+
     /// Returns all objects of a watch.
     pub fn objects(&self, watch: Watch) -> &Objects {
         &self.watched[watch as usize].objects
@@ -233,6 +269,12 @@ impl Store {
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
+}
+
+/// Returns the clusters of the links that made an object.
+fn linked(object: Option<&Object>) -> &[ClusterName] {
+    let item = object.and_then(Object::item);
+    item.map_or(&[], Item::linked)
 }
 
 // === impl WatchState ===

@@ -108,15 +108,20 @@ proptest! {
         steps in prop::collection::vec(any_step(), 1..40),
         rules in any_rules(),
     ) {
-        let (mut store, mut last) = (Store::default(), Table::default());
+        let (mut store, mut last, mut timers) = (Store::default(), Table::default(), Timers::default());
         for Step { watch, object, is_deletion } in steps {
             let (key, object) = parsed(watch, &object);
             let dirty = if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
-            let Built { table, is_changed, .. } = build(&last, &store, &dirty, &rules, &Timers::default());
+            let built = build(&last, &store, &dirty, &rules, &timers);
+            let Built { table, is_changed, .. } = built;
+            // Clusters that left are remembered.
+            timers.apply(built.timers);
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
             prop_assert_eq!(has_changed, table.answers_hash() != last.answers_hash());
-            let full = build(&Table::default(), &store, &store.services(), &rules, &Timers::default()).table;
+            let mut all = store.services();
+            all.extend(table.services().map(|service| service.key.clone()));
+            let full = build(&Table::default(), &store, &all, &rules, &timers).table;
             prop_assert!(table == full, "{table:?} is not {full:?}");
             last = table;
         }

@@ -1,12 +1,16 @@
-//! What a process remembers of a service: the timers of its failover (rule K7), and for ten seconds the settings of the
-//! Service of this cluster after that Service is gone (rule K6). Everything else follows from the objects of this moment, so
+//! What a process remembers of a service: the timers of its failover (rule K7), for ten seconds the settings of the Service of
+//! this cluster after that Service is gone (rule K6), and for an hour the clusters that left it (rule L5); and since when
+//! clusters have no Link (rule L2). Everything else follows from the objects of this moment, so
 //! replicas and restarts agree as soon as the delays have ended.
 
 use std::collections::BTreeMap;
 
 use super::failover::{FailoverTimers, Start};
 use super::kind::Profile;
+use super::left::{LeftCluster, MAX_SERVICES};
+use super::links::Links;
 use super::own_settings::OwnSettings;
+use super::service::Service;
 use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
@@ -17,7 +21,11 @@ pub struct Timers {
     pub now: Timestamp,
     /// Whether a complete table exists, so that delays apply.
     pub is_started: bool,
+    /// Links and Leases.
+    pub links: Links,
     services: BTreeMap<ServiceKey, ServiceTimers>,
+    /// The number of services that clusters left.
+    left_count: usize,
 }
 
 /// The timers of one service.
@@ -29,6 +37,8 @@ pub struct ServiceTimers {
     pub(super) cluster_set: Option<FailoverTimers>,
     /// The settings of the Service of this cluster.
     pub(super) own: Option<OwnSettings>,
+    /// The clusters that left it.
+    pub(super) left: Vec<LeftCluster>,
     /// The time at which the service can change although no object does.
     pub(super) wake: Option<Timestamp>,
 }
@@ -39,6 +49,17 @@ impl Timers {
     /// Returns the timers of a service.
     pub(super) fn of(&self, service: &ServiceKey) -> Option<&ServiceTimers> {
         self.services.get(service)
+    }
+
+    /// Returns the clusters that left a service before `old` was built, and `old` if its clusters can be added.
+    pub(super) fn left_before<'t, 's>(
+        &'t self,
+        key: &ServiceKey,
+        old: Option<&'s Service>,
+    ) -> (&'t [LeftCluster], Option<&'s Service>) {
+        let known = self.of(key).map_or(&[][..], |timers| &timers.left);
+        let has_room = !known.is_empty() || self.left_count < MAX_SERVICES;
+        (known, old.filter(|_| has_room))
     }
 
     /// Returns how the failover of a service begins that had none.
@@ -53,12 +74,24 @@ impl Timers {
     /// Records the timers that a build returned.
     pub fn apply(&mut self, timers: Vec<(ServiceKey, ServiceTimers)>) {
         for (service, timers) in timers {
-            if timers == ServiceTimers::default() {
-                self.services.remove(&service);
+            self.left_count += usize::from(!timers.left.is_empty());
+            let last = if timers == ServiceTimers::default() {
+                self.services.remove(&service)
             } else {
-                self.services.insert(service, timers);
-            }
+                self.services.insert(service, timers)
+            };
+            self.left_count -= usize::from(last.is_some_and(|last| !last.left.is_empty()));
         }
+    }
+
+    /// Records the clusters that left a service, and nothing else about it.
+    #[cfg(test)]
+    pub(super) fn note_left(&mut self, service: &ServiceKey, left: Vec<LeftCluster>) {
+        let timers = ServiceTimers {
+            left,
+            ..ServiceTimers::default()
+        };
+        self.apply(vec![(service.clone(), timers)]);
     }
 
     /// Returns the next time at which a service can change although no object does.

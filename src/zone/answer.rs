@@ -228,8 +228,8 @@ impl<'t> View<'t> {
             port: &shared.port,
             is_new_number: shared.is_new_number,
         });
-        let includes_down = self.includes_down;
-        let shared = shared.filter(move |one| includes_down || one.endpoint.alive);
+        let included = self.included;
+        let shared = shared.filter(move |one| included.has(one.endpoint));
         let others = self.endpoints_of_any_port();
         let others = others.filter(|endpoint| !self.is_shared_target(endpoint));
         shared.chain(others.flat_map(|endpoint| {

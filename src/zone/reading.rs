@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::{Zone, ZoneName, Zones};
 use crate::model::{Port, ServiceKey};
 use crate::table::{
-    Endpoint, NameAddresses, NameFailure, Service, SharedPort, Table, has_cluster_ip,
+    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, Table, has_cluster_ip,
 };
 
 /// The meaning of a name.
@@ -45,8 +45,8 @@ pub struct View<'t> {
     pub port: Option<&'t Port>,
     /// The form of SRV targets.
     pub targets: Targets,
-    /// Whether endpoints with a gateway that is down are included. This is decided once for each owner name (rule M4).
-    pub includes_down: bool,
+    /// The endpoints that are included, by their liveness. This is decided once for each owner name (rule M4).
+    pub included: Included,
 }
 
 /// The form of SRV targets. A target is always a name of the service itself, with its addresses.
@@ -125,10 +125,10 @@ impl<'t> View<'t> {
             covered,
             port,
             targets,
-            includes_down: true,
+            included: Included::All,
         };
-        view.includes_down = match view.name_addresses() {
-            Some(own) => own.includes_down,
+        view.included = match view.name_addresses() {
+            Some(own) => own.included,
             None => {
                 let is_endpoint = match scope {
                     Scope::Service => false,
@@ -136,7 +136,7 @@ impl<'t> View<'t> {
                     Scope::Host => true,
                 };
                 let down = service.gateway_down;
-                down.includes_down(is_endpoint, view.endpoints())
+                down.included(is_endpoint, view.endpoints())
             }
         };
         view
@@ -156,11 +156,11 @@ impl<'t> View<'t> {
     pub(super) fn endpoints_of_any_port(
         &self,
     ) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
-        let includes_down = self.includes_down;
+        let included = self.included;
         let is_service = self.scope == Scope::Service;
         self.covered
             .iter()
-            .filter(move |e| (includes_down || e.alive) && (!is_service || e.is_selected))
+            .filter(move |e| included.has(e) && (!is_service || e.is_selected))
     }
 
     /// Returns whether the target of an endpoint is the name of the service, which other endpoints share.

@@ -10,9 +10,11 @@ mod edges;
 mod failover;
 mod imports;
 mod kinds;
+mod links;
 mod namespaces;
 mod nested;
 mod order;
+mod world;
 
 fn shop() -> Table {
     table(&[

@@ -148,6 +148,7 @@ impl World {
             Kind::Service => ("v1", "Service"),
             Kind::EndpointSlice => ("discovery.k8s.io/v1", "EndpointSlice"),
             Kind::ServiceImport => ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
+            Kind::Link => ("multicluster.linkerd.io/v1alpha3", "Link"),
         };
         object["apiVersion"] = json!(version);
         object["kind"] = json!(kind);

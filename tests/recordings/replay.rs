@@ -56,11 +56,12 @@ impl Recording {
 }
 
 impl Event {
-    fn read(recorded: &recordings::Event) -> Option<Self> {
+    pub fn read(recorded: &recordings::Event) -> Option<Self> {
         let kind = match recorded.kind() {
             "Service" => Kind::Service,
             "EndpointSlice" => Kind::EndpointSlice,
-            _ => return None, // the server does not watch Endpoints
+            "Link" => Kind::Link,
+            _ => return None, // the server watches neither Endpoints nor Leases
         };
         let exists = recorded.action != Action::Deleted;
         Some(Self {
@@ -251,14 +252,13 @@ impl Replay {
 
     /// Builds the whole table from the store.
     pub fn full_build(&self) -> Table {
-        build(
-            &Table::default(),
-            &self.store,
-            &self.store.services(),
-            &self.rules,
-            &self.timers,
-        )
-        .table
+        let mut services = self.store.services();
+        // Services that are gone are reported for a while (rule L5).
+        let now = self.reader.load();
+        let table = now.table.as_ref().unwrap();
+        services.extend(table.services().map(|service| service.key.clone()));
+        let empty = Table::default();
+        build(&empty, &self.store, &services, &self.rules, &self.timers).table
     }
 }
 
@@ -315,7 +315,7 @@ pub fn apply(store: &mut Store, event: &Event) -> ServiceKeys {
     dirty
 }
 
-fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {
+pub fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {
     let (name, rtype) = question.split_once(' ').unwrap();
     let name = Name::from_text(name).unwrap();
     let rtype = match rtype {

@@ -3,6 +3,7 @@
 /** Each state of an endpoint: its name on the page, and why it is or is not in the answer. The worst state is first. */
 const STATES = new Map([
   ["gateway-down", ["gateway down", "Its gateway is down."]],
+  ["unlinked", ["unlinked", "No Link names its cluster."]],
   ["awaited", ["awaited", "The service waits for an endpoint of this cluster."]],
   ["last-resort", ["last resort", "Returned although its gateway is down, because no gateway is up."]],
   ["not-ready", ["not ready", "The pod is not ready."]],
@@ -13,7 +14,7 @@ const STATES = new Map([
 /** States whose endpoints work, whether they are returned or not. */
 const ALIVE = new Set(["answered", "standby", "other-kind"]);
 /** States of a service that needs attention. */
-const TROUBLE = ["gateway-down", "awaited", "last-resort", "not-ready"];
+const TROUBLE = ["gateway-down", "unlinked", "awaited", "last-resort", "not-ready"];
 
 export const stateNames = [...STATES.keys()];
 export const isAlive = (state) => ALIVE.has(state);
@@ -28,6 +29,7 @@ export const worst = (states) => stateNames.find((state) => states.has(state)) ?
 const EVENTS = new Map([
   ["cluster-joined", ["plus", "good"]],
   ["cluster-left", ["minus", "bad"]],
+  ["link-changed", ["warning", "fair"]],
   ["service-added", ["plus", "good"]],
   ["service-removed", ["minus", "bad"]],
   ["endpoint-added", ["plus", "good"]],

@@ -197,6 +197,7 @@ fn set_not_ready<'o>(objects: impl Iterator<Item = &'o mut Value>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::table::Included;
     use super::*;
     use crate::table::Table;
     use crate::testing::table as table_of;
@@ -214,13 +215,13 @@ mod tests {
     fn summary(scene: &Scene) -> (String, String, bool) {
         let table = table(scene);
         let db = table.service("prod", "db").unwrap();
-        let includes_down = db.name_addresses.includes_down;
-        let returned = db.endpoints.iter().filter(|e| e.alive || includes_down);
+        let included = db.name_addresses.included;
+        let returned = db.endpoints.iter().filter(|e| included.has(e));
         let mut clusters: Vec<&str> = returned.map(|endpoint| endpoint.labels()[1]).collect();
         clusters.dedup();
         let pay = table.service("shop", "pay").unwrap();
         let failover = pay.failover.as_ref().unwrap();
-        let is_last_resort = includes_down && db.endpoints.iter().any(|e| !e.alive);
+        let is_last_resort = included == Included::All && db.endpoints.iter().any(|e| !e.is_alive());
         (
             clusters.join(" "),
             failover.answering_text(),

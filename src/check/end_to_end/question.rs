@@ -43,7 +43,7 @@ pub fn smallest(zones: &Zones, table: &Table) -> Option<Question> {
     let services = table.sorted_services().into_iter();
     let services = services.filter_map(|service| {
         let selected = service.endpoints.iter().filter(|e| e.is_selected);
-        let is_alive = selected.clone().any(|endpoint| endpoint.alive);
+        let is_alive = selected.clone().any(|endpoint| endpoint.is_alive());
         let rtype = match (
             &service.name_addresses.v4[..],
             &service.name_addresses.v6[..],

@@ -32,7 +32,7 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
 fn reason(object: &Object) -> Option<ProblemKind> {
     match object {
         Object::Skipped(skip) => Some(skip.kind),
-        Object::Item(_) | Object::Slice(_) | Object::Plain(_) => None,
+        Object::Item(_) | Object::Slice(_) | Object::Plain(_) | Object::Link(_) => None,
     }
 }
 

@@ -1,5 +1,5 @@
-//! The parser of YAML and JSON texts: it returns their `Service`s, `EndpointSlice`s and `ServiceImport`s, which may be in
-//! lists.
+//! The parser of YAML and JSON texts: it returns their `Service`s, `EndpointSlice`s, `ServiceImport`s and `Link`s, which may
+//! be in lists.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::read::{FileError, read_text};
-use crate::model::watch::IMPORT_VERSIONS;
+use crate::model::watch::{IMPORT_VERSIONS, LINK_VERSIONS};
 use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::store::Objects;
 
@@ -134,6 +134,7 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
             Some(Kind::ServiceImport)
         }
         (None, "ServiceImport") => Some(Kind::ServiceImport),
+        (Some(version), "Link") if LINK_VERSIONS.contains(&version) => Some(Kind::Link),
         _ => None,
     }
 }

@@ -524,7 +524,7 @@ async fn list_without_the_slices_of_endpoint_mirrors_is_applied() {
         let now = f.reader.load();
         let services = now.table.iter().flat_map(Table::services);
         let endpoints = services.flat_map(|service| service.endpoints.iter());
-        endpoints.filter(|endpoint| !endpoint.alive).count()
+        endpoints.filter(|endpoint| !endpoint.is_alive()).count()
     };
     running.wait("the table", |f| dead(f) == 20).await;
     running.list(Watch::MirrorSlices, &[]).await;
@@ -562,10 +562,11 @@ async fn services_that_lose_most_endpoints_count_as_removed() {
             | Watch::ForeignSlices
             | Watch::ExportedSlices
             | Watch::ServiceImports
-            | Watch::ImportSlices => vec![],
+            | Watch::ImportSlices
+            | Watch::Links => vec![],
         }
     };
-    for watch in Watch::ALL {
+    for watch in Watch::needed(Mcs::On) {
         running.list(watch, &list(watch, &hosts(50))).await;
     }
     let endpoints = |f: &TestLoop| {

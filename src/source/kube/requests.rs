@@ -33,7 +33,7 @@ use super::limiter::ListLimiter;
 use super::lines::{LineError, events_of, is_complete, read_line};
 use super::list::{ListError, ListReader, MAX_OBJECTS};
 use crate::log::error_chain;
-use crate::model::watch::IMPORT_VERSIONS;
+use crate::model::watch::{IMPORT_VERSIONS, LINK_VERSIONS};
 use crate::model::{Kind, KubeObject, parse};
 use crate::table::store::Objects;
 
@@ -53,7 +53,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// An API server. All feeds share it.
 pub(super) struct ApiServer {
-    client: Client,
+    pub(super) client: Client,
     pub(super) limiter: ListLimiter,
     /// Whether it supports streamed lists.
     supports_streamed_lists: AtomicBool,
@@ -63,8 +63,8 @@ pub(super) struct ApiServer {
 pub(super) struct Requests {
     pub(super) server: Arc<ApiServer>,
     feed: Feed,
-    /// The version of ServiceImports that the API server has, as an index of [`IMPORT_VERSIONS`].
-    import_version: AtomicUsize,
+    /// The version of the kind that the API server has, as an index of [`versions`].
+    version: AtomicUsize,
 }
 
 /// A complete list and its resource version. The version is empty if the API server does not define the kind.
@@ -91,7 +91,7 @@ impl Requests {
         Self {
             server,
             feed,
-            import_version: AtomicUsize::new(0),
+            version: AtomicUsize::new(0),
         }
     }
 
@@ -104,8 +104,8 @@ impl Requests {
         if !self.is_optional() {
             return self.list_version().await;
         }
-        for version in 0..IMPORT_VERSIONS.len() {
-            self.import_version.store(version, Ordering::Relaxed);
+        for version in 0..versions(self.feed.watch.kind()).len() {
+            self.version.store(version, Ordering::Relaxed);
             match self.list_version().await {
                 Err(Failure::Refused(404, _)) => {}
                 other => return other,
@@ -117,7 +117,7 @@ impl Requests {
     /// Returns whether an API server without the kind of the feed is complete: a CRD defines it.
     pub(super) fn is_optional(&self) -> bool {
         match self.feed.watch.kind() {
-            Kind::ServiceImport => true,
+            Kind::ServiceImport | Kind::Link => true,
             Kind::Service | Kind::EndpointSlice => false,
         }
     }
@@ -288,21 +288,32 @@ impl Requests {
 
     fn path(&self) -> Request {
         let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
-        let version = self.import_version.load(Ordering::Relaxed);
-        let version = IMPORT_VERSIONS.get(version).copied().unwrap_or_default();
-        Request::new(url_path(self.feed.watch.kind(), namespace, version))
+        let kind = self.feed.watch.kind();
+        let version = versions(kind).get(self.version.load(Ordering::Relaxed));
+        Request::new(url_path(kind, namespace, version.copied().unwrap_or_default()))
     }
 }
 
-/// Returns the path of all objects of a kind, in one namespace or in all.
-pub(super) fn url_path(kind: Kind, namespace: Option<&str>, import_version: &str) -> String {
-    match (kind, namespace) {
-        (Kind::Service, namespace) => Service::url_path(&(), namespace),
-        (Kind::EndpointSlice, namespace) => EndpointSlice::url_path(&(), namespace),
-        (Kind::ServiceImport, None) => format!("/apis/{import_version}/serviceimports"),
-        (Kind::ServiceImport, Some(namespace)) => {
-            format!("/apis/{import_version}/namespaces/{namespace}/serviceimports")
-        }
+/// Returns the versions of a kind that a CRD defines, the newest first.
+pub(super) fn versions(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Service | Kind::EndpointSlice => &[],
+        Kind::ServiceImport => &IMPORT_VERSIONS,
+        Kind::Link => &LINK_VERSIONS,
+    }
+}
+
+/// Returns the path of all objects of a kind, in one namespace or in all. `version` is that of a kind that a CRD defines.
+pub(super) fn url_path(kind: Kind, namespace: Option<&str>, version: &str) -> String {
+    let resource = match kind {
+        Kind::Service => return Service::url_path(&(), namespace),
+        Kind::EndpointSlice => return EndpointSlice::url_path(&(), namespace),
+        Kind::ServiceImport => "serviceimports",
+        Kind::Link => "links",
+    };
+    match namespace {
+        None => format!("/apis/{version}/{resource}"),
+        Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/{resource}"),
     }
 }
 

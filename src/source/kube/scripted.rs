@@ -53,6 +53,12 @@ pub(super) enum Behavior {
     SlicesDenied,
     /// Requests for ServiceImports get 404, except those of this version.
     ImportsUndefined(Option<&'static str>),
+    /// Requests for Links get 404.
+    LinksUndefined,
+    /// Requests for Links and Leases get 403.
+    LinksDenied,
+    /// Requests for Leases get 504.
+    LeasesFail,
 }
 
 /// The support of streamed lists.
@@ -227,6 +233,15 @@ impl ScriptedServer {
                     return refuse(404, "the server could not find the requested resource");
                 }
             }
+            Behavior::LinksUndefined if uri.path().ends_with("/links") => {
+                return refuse(404, "the server could not find the requested resource");
+            }
+            Behavior::LinksDenied if uri.path().contains("/linkerd-multicluster/") => {
+                return refuse(403, "forbidden");
+            }
+            Behavior::LeasesFail if uri.path().ends_with("/leases") => {
+                return refuse(504, "the server is overloaded");
+            }
             Behavior::Normal
             | Behavior::ListsFail
             | Behavior::WatchesExpire
@@ -235,7 +250,10 @@ impl ScriptedServer {
             | Behavior::EndlessLine(_)
             | Behavior::ListsWait
             | Behavior::SlicesDenied
-            | Behavior::ImportsUndefined(_) => {}
+            | Behavior::ImportsUndefined(_)
+            | Behavior::LinksUndefined
+            | Behavior::LinksDenied
+            | Behavior::LeasesFail => {}
         }
         let items = self.state().items.get(&query.feed).cloned();
         let items = items.unwrap_or_default();

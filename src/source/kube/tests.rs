@@ -1,3 +1,5 @@
+mod links;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
@@ -21,12 +23,15 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Longer than every test.
 const NEVER: Duration = Duration::from_secs(1000 * 24 * 60 * 60);
 const SERVICES: &str = "services ";
+/// The watches of a server with `--mcs` and without `--links`.
+const WATCHES: usize = Watch::ALL.len() - 1;
 
 fn feed_of(watch: Watch) -> String {
     let resource = match watch.kind() {
         Kind::Service => "services",
         Kind::EndpointSlice => "endpointslices",
         Kind::ServiceImport => "serviceimports",
+        Kind::Link => "links",
     };
     feed_name(resource, &watch.label_selector())
 }
@@ -84,7 +89,7 @@ impl Replica {
     async fn wait_until_watched(&self) {
         let is_listed = || self.feeds.problems().is_empty();
         let start = Instant::now();
-        while !is_listed() || self.server.count(Verb::Watch, start) < Watch::ALL.len() {
+        while !is_listed() || self.server.count(Verb::Watch, start) < WATCHES {
             assert!(start.elapsed() < 13 * HOUR, "{:?}", self.feeds.problems());
             sleep(SECOND).await;
         }
@@ -131,7 +136,7 @@ impl Replica {
                             .collect();
                     }
                 }
-                Update::Apply { .. } => {}
+                Update::Apply { .. } | Update::Leases(_) => {}
             }
         }
     }
@@ -181,7 +186,7 @@ async fn watch_continues_while_lists_fail() {
     sleep(50 * SECOND - start.elapsed()).await;
     // Each watch lasts its full time before the next one is opened.
     let watches = server.count(Verb::Watch, start);
-    assert!(watches <= 2 * Watch::ALL.len(), "{watches} watches");
+    assert!(watches <= 2 * WATCHES, "{watches} watches");
     let lists = count_lists(&server.requests_since(start));
     assert!((1..=3).contains(&lists), "{lists} lists in 50 s of 504");
     assert!(replica.feeds.age() < 31 * SECOND);
@@ -260,7 +265,7 @@ async fn pauses_grow_to_minutes_for_every_failure() {
             problems.extend(replica.feeds.problems());
         }
         let requests = server.requests_since(start);
-        let most = 2 * 12 * Watch::ALL.len();
+        let most = 2 * 12 * WATCHES;
         assert!(
             requests.len() <= most,
             "{} requests in an hour of {behavior:?}",
@@ -268,7 +273,7 @@ async fn pauses_grow_to_minutes_for_every_failure() {
         );
         assert_eq!(
             problems.len(),
-            Watch::ALL.len(),
+            WATCHES,
             "{behavior:?}: {problems:?}"
         );
     }
@@ -290,12 +295,12 @@ async fn retry_after_is_observed_with_jitter() {
             pauses.push(request.at - last);
         }
     }
-    assert!(pauses.len() > Watch::ALL.len());
+    assert!(pauses.len() > WATCHES);
     assert!(pauses.iter().all(|pause| *pause >= wanted), "{pauses:?}");
     let mut times: Vec<Duration> = last.values().map(|at| *at - start).collect();
     times.sort_unstable();
     times.dedup();
-    assert_eq!(times.len(), Watch::ALL.len(), "at the same time: {times:?}");
+    assert_eq!(times.len(), WATCHES, "at the same time: {times:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,7 +313,7 @@ async fn pauses_grow_if_a_proxy_ends_watches_at_once() {
     sleep(10 * MINUTE).await;
     let requests = server.requests_since(start).len();
     // For each watch, one request and one version check in 15 s.
-    assert!(requests <= 2 * 40 * Watch::ALL.len(), "{requests} requests");
+    assert!(requests <= 2 * 40 * WATCHES, "{requests} requests");
 }
 
 #[tokio::test(start_paused = true)]
@@ -445,8 +450,8 @@ async fn watches_are_relisted_in_turn() {
         }
         let sum: usize = counts.values().sum();
         assert!((90..=110).contains(&sum), "{counts:?}");
-        assert_eq!(counts.len(), Watch::ALL.len());
-        let share = 100 / Watch::ALL.len();
+        assert_eq!(counts.len(), WATCHES);
+        let share = 100 / WATCHES;
         let range = share - share / 5..=share + share / 4 + 1;
         assert!(
             counts.values().all(|count| range.contains(count)),
@@ -561,7 +566,7 @@ async fn streamed_list_includes_events_before_its_end() {
     let mut replica = Replica::start_ready(&server, NEVER).await;
     assert_eq!(replica.received_names(), ["db-2-east", "db-3-east"]);
     let requests = server.requests_since(start);
-    assert_eq!(server.count(Verb::StreamedList, start), Watch::ALL.len());
+    assert_eq!(server.count(Verb::StreamedList, start), WATCHES);
     assert!(
         requests.iter().all(|request| request.verb != Verb::List),
         "{requests:?}"
@@ -628,7 +633,7 @@ async fn requests_of_one_replica_and_of_a_thousand() {
         let start = Instant::now();
         sleep(HOUR).await;
         print(&format!("a quiet hour, {how}"), &server, start);
-        assert!(server.count(Verb::Watch, start) <= 120 * Watch::ALL.len());
+        assert!(server.count(Verb::Watch, start) <= 120 * WATCHES);
         for (behavior, name) in [
             (Behavior::EverythingFails, "504 to everything"),
             (Behavior::ListsFail, "504 to lists"),
@@ -642,11 +647,11 @@ async fn requests_of_one_replica_and_of_a_thousand() {
             let requests = server.requests_since(start).len();
             // Fewer requests than in ten normal minutes, and few lists, except after 410.
             assert!(
-                requests <= 21 * Watch::ALL.len(),
+                requests <= 21 * WATCHES,
                 "{requests} requests: {name}"
             );
             let most = if behavior == Behavior::WatchesExpire {
-                6 * Watch::ALL.len()
+                6 * WATCHES
             } else {
                 6
             };

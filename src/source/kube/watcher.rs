@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, jittered};
+use super::super::feeds::Definition;
 use super::super::{Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
@@ -129,6 +130,13 @@ impl Watcher {
             match self.requests.server.limiter.list(list).await {
                 Ok((objects, version)) => {
                     self.feeds.note_listed(&self.feed);
+                    let is_undefined = version.is_empty();
+                    let definition = if is_undefined {
+                        Definition::Undefined
+                    } else {
+                        Definition::Defined
+                    };
+                    self.feeds.note_definition(&self.feed, definition);
                     let update = Update::Reset(vec![(self.feed.clone(), objects)]);
                     self.send(update).await.ok()?;
                     return Some(version);

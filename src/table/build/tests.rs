@@ -455,7 +455,7 @@ fn listed_hosts_do_not_change_liveness() {
     objects.push(listed);
     let table = table(&objects);
     let mut endpoints = table.service("prod", "db").unwrap().endpoints.iter();
-    assert!(endpoints.all(|endpoint| endpoint.alive));
+    assert!(endpoints.all(|endpoint| endpoint.is_alive()));
 }
 
 #[test]
@@ -559,12 +559,10 @@ fn only_exclude_lets_gateways_empty_a_name() {
         );
         let service = table.service("prod", "db").unwrap().clone();
         let count = |is_host, endpoints: &[Endpoint]| {
-            let includes_down = service
-                .gateway_down
-                .includes_down(is_host, endpoints.iter());
+            let included = service.gateway_down.included(is_host, endpoints.iter());
             endpoints
                 .iter()
-                .filter(|endpoint| includes_down || endpoint.alive)
+                .filter(|endpoint| included.has(endpoint))
                 .count()
         };
         [
@@ -596,7 +594,7 @@ fn slice_without_endpoints_does_not_change_liveness() {
             .unwrap()
             .endpoints
             .iter()
-            .all(|endpoint| endpoint.alive)
+            .all(|endpoint| endpoint.is_alive())
     );
 }
 
@@ -627,7 +625,7 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
         )
         .table;
         let service = table.service("prod", "db").unwrap();
-        let down = service.endpoints.iter().filter(|endpoint| !endpoint.alive);
+        let down = service.endpoints.iter().filter(|endpoint| !endpoint.is_alive());
         let objects = down.flat_map(|endpoint| &endpoint.objects);
         objects.map(|(_, name)| name.to_string()).collect()
     };
@@ -674,7 +672,7 @@ fn endpoint_is_alive_if_any_gateway_is_up() {
     let is_alive = |rules: &Rules, gateways: [Value; 2]| {
         let objects: Vec<Value> = shop().into_iter().chain(gateways).collect();
         let table = table_by(rules, &objects);
-        table.service("prod", "db").unwrap().at_host("east", "db-0")[0].alive
+        table.service("prod", "db").unwrap().at_host("east", "db-0")[0].is_alive()
     };
     for (one, other) in [(true, true), (true, false), (false, true), (false, false)] {
         let v4 = gateway("prod", "db-0-east", one);
@@ -850,7 +848,7 @@ fn host_with_a_service_of_its_own_follows_that_service() {
         .table;
         assert_eq!(table.service("prod", "db"), full.service("prod", "db"));
         let service = table.service("prod", "db").unwrap();
-        let alive = service.endpoints.iter().filter(|endpoint| endpoint.alive);
+        let alive = service.endpoints.iter().filter(|endpoint| endpoint.is_alive());
         states.push((
             service.endpoints.len(),
             alive.count(),

@@ -85,11 +85,11 @@ fn first_and_last_service_of_a_cluster_are_changes() {
         &both,
         &east,
         &[
-            "cluster-left - - west -: Cluster west left its last service: prod/db.",
+            "cluster-left prod db west -: Cluster west left prod/db: it does not export the service any more; its last endpoints: db-0.",
             "endpoint-removed prod db west db-0: Endpoint db-0 of cluster west left prod/db.",
         ],
     );
-    // Nothing says why the last mirror is gone. Here, it was rewritten to be one of another cluster.
+    // A mirror was rewritten to be one of another cluster. Those of west had no endpoint.
     let mut rewritten = mirror("prod", "cache", "north");
     rewritten["metadata"]["name"] = json!("cache-west");
     rewritten["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
@@ -108,7 +108,6 @@ fn first_and_last_service_of_a_cluster_are_changes() {
         &after,
         &[
             "cluster-joined - - north -: Cluster north joined its first service: prod/cache.",
-            "cluster-left - - west -: Cluster west left its last services: prod/cache and 1 more.",
             "service-removed prod web - -: Service prod/web was removed.",
         ],
     );
@@ -120,7 +119,7 @@ fn first_and_last_service_of_a_cluster_are_changes() {
     let kept = [&both[..], &other].concat();
     let left = [&east[..], &other].concat();
     let kinds: Vec<_> = changes(&kept, &left).iter().map(|c| c.kind).collect();
-    assert_eq!(kinds, [EndpointRemoved]);
+    assert_eq!(kinds, [ClusterLeft, EndpointRemoved]);
     // A mirror without endpoints is enough.
     let empty = [east.to_vec(), vec![mirror("prod", "db", "west")]].concat();
     let kinds: Vec<_> = changes(&east, &empty).iter().map(|c| c.kind).collect();
@@ -170,7 +169,10 @@ fn service_is_added_and_removed_with_its_endpoints_in_one_change() {
     check(
         &both,
         &east,
-        &["service-removed shop web - -: Service shop/web was removed."],
+        &[
+            "cluster-left shop web east -: Cluster east left shop/web: it does not export the service any more.",
+            "service-removed shop web - -: Service shop/web was removed.",
+        ],
     );
     let kinds: Vec<_> = changes(&east, &[]).iter().map(|c| c.kind).collect();
     assert_eq!(kinds, [ClusterLeft, ServiceRemoved]);
@@ -268,6 +270,7 @@ fn local_pod_that_is_not_ready_leaves() {
         &pods(true),
         &pods(false),
         &[
+            "cluster-left prod db hub -: Cluster hub left prod/db: none of its pods is ready; its last endpoints: db-0.",
             "endpoint-removed prod db hub db-0: Endpoint db-0 of cluster hub left prod/db because it is not ready.",
         ],
     );
@@ -276,7 +279,10 @@ fn local_pod_that_is_not_ready_leaves() {
     check(
         &pods(&[("db-0", "10.9.0.1", true), ("db-1", "10.9.0.2", false)]),
         &pods(&[("db-1", "10.9.0.2", false)]),
-        &["endpoint-removed prod db hub db-0: Endpoint db-0 of cluster hub left prod/db."],
+        &[
+            "cluster-left prod db hub -: Cluster hub left prod/db: none of its pods is ready; its last endpoints: db-0.",
+            "endpoint-removed prod db hub db-0: Endpoint db-0 of cluster hub left prod/db.",
+        ],
     );
 }
 

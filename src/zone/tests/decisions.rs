@@ -2,77 +2,14 @@
 //! another cluster once decided what a name returns.
 
 use super::*;
-use crate::model::{ProblemKind, ServiceKey, Timestamp};
-use crate::table::{Rules, Timers, build};
+use super::world::World;
+use crate::model::{ProblemKind, ServiceKey};
+use crate::table::Rules;
 use crate::testing::{
-    backends, exported, federated, gateway, import, import_slice, local, service_mirror, store,
+    backends, exported, federated, gateway, import, import_slice, local, service_mirror,
 };
 
 const DAY: u64 = 24 * 3600 * 1000;
-
-/// A server that sees the objects change, and asks for names meanwhile.
-struct World {
-    rules: Rules,
-    objects: Vec<Value>,
-    table: Table,
-    timers: Timers,
-}
-
-impl World {
-    /// Starts a server with these objects.
-    fn start(rules: &Rules, objects: Vec<Value>) -> Self {
-        let mut world = Self {
-            rules: rules.clone(),
-            objects,
-            table: Table::default(),
-            timers: Timers::default(),
-        };
-        world.build(0);
-        world
-    }
-
-    /// Starts a second server with the same objects.
-    fn replica(&self) -> Self {
-        Self::start(&self.rules, self.objects.clone())
-    }
-
-    fn build(&mut self, now: u64) {
-        self.timers.now = Timestamp(now);
-        let store = store(&self.objects);
-        let mut services = store.services();
-        services.extend(self.table.services().map(|service| service.key.clone()));
-        let built = build(&self.table, &store, &services, &self.rules, &self.timers);
-        self.timers.apply(built.timers);
-        self.timers.is_started = true;
-        self.table = built.table;
-    }
-
-    /// Lets the time pass, with all delays that end.
-    fn wait_until(&mut self, now: u64) -> &mut Self {
-        while let Some(wake) = self.timers.next_wake().filter(|wake| wake.0 <= now) {
-            self.build(wake.0);
-        }
-        self.build(now);
-        self
-    }
-
-    /// Changes the objects at a time.
-    fn change(&mut self, now: u64, change: impl FnOnce(&mut Vec<Value>)) -> &mut Self {
-        self.wait_until(now);
-        change(&mut self.objects);
-        self.build(now);
-        self
-    }
-
-    fn a(&self, name: &str) -> String {
-        let name = format!("{name}.global");
-        ask(&zones(&["global"]), &self.table, &name, RecordType::A)
-    }
-
-    fn has_problem(&self, kind: ProblemKind) -> bool {
-        self.table.problems().any(|problem| problem.kind == kind)
-    }
-}
 
 fn delete(name: &str) -> impl Fn(&mut Vec<Value>) {
     move |objects: &mut Vec<Value>| objects.retain(|object| object["metadata"]["name"] != name)

@@ -427,7 +427,7 @@ fn labels_of_linkerd_on_objects_of_the_mcs_api_change_no_answer() {
     );
     let gateways_are_down = |table: &Table| {
         let endpoints = &table.service("prod", "db").unwrap().endpoints;
-        endpoints.iter().any(|endpoint| !endpoint.alive)
+        endpoints.iter().any(|endpoint| !endpoint.is_alive())
     };
     let with = |forged: Vec<Value>| table(&[real.to_vec(), forged].concat());
     let after = with(forged.clone().map(derived).into());

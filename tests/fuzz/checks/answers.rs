@@ -167,11 +167,11 @@ fn check_own_name(now: &Published, service: &Service) {
     if name == "ns.dns.global" {
         return; // the name of the server itself
     }
-    let any_alive = service.endpoints.iter().any(|endpoint| endpoint.alive);
+    let any_alive = service.endpoints.iter().any(Endpoint::is_alive);
     let is_answered = |endpoint: &&Endpoint| match service.gateway_down {
         GatewayDown::Include => true,
-        GatewayDown::Exclude => endpoint.alive,
-        GatewayDown::LastResort => endpoint.alive || !any_alive,
+        GatewayDown::Exclude => endpoint.is_alive(),
+        GatewayDown::LastResort => endpoint.is_alive() || !any_alive,
     };
     let answered = service.endpoints.iter().filter(is_answered);
     let expected: BTreeSet<IpAddr> = answered.flat_map(|e| &e.addresses).map(|a| a.ip).collect();

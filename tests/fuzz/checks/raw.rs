@@ -99,6 +99,7 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
             (is_mirror || !is_foreign).then_some(Watch::Services)
         }
         Kind::ServiceImport => Some(Watch::ServiceImports),
+        Kind::Link => Some(Watch::Links),
         // Also with labels of Linkerd: an object of both worlds belongs to this one.
         Kind::EndpointSlice if is_of_import => Some(Watch::ImportSlices),
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),

@@ -6,7 +6,7 @@ use global_dns::model::key;
 use global_dns::model::{
     GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Problem, ProblemKind, Watch,
 };
-use global_dns::table::{Endpoint, Service, ServiceKind, Table, build};
+use global_dns::table::{Endpoint, Included, Service, ServiceKind, Table, build};
 use global_dns::wire::Transport;
 use serde_json::Value;
 
@@ -150,7 +150,7 @@ fn check_completeness(cluster: &Cluster) {
                     _ => continue,
                 },
                 Object::Skipped(_) => false,
-                Object::Slice(_) | Object::Plain(_) => continue,
+                Object::Slice(_) | Object::Plain(_) | Object::Link(_) => continue,
             };
             assert_eq!(
                 is_in_table,
@@ -213,11 +213,11 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
     let dead = service
         .endpoints
         .iter()
-        .filter(|endpoint| !endpoint.alive)
+        .filter(|endpoint| !endpoint.is_alive())
         .count();
     let is_last = dead > 0 && dead == service.endpoints.len();
     coverage.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
-    coverage.omitted += usize::from(dead > 0 && !service.name_addresses.includes_down);
+    coverage.omitted += usize::from(dead > 0 && service.name_addresses.included == Included::Alive);
 }
 
 /// Asserts that the name of a service has an endpoint for each cluster with endpoints, and that a headless one of another

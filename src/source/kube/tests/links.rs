@@ -1,0 +1,286 @@
+//! Links and Leases of a scripted API server, up to the published table (rules L1 to L3).
+
+use super::*;
+use crate::model::{ClusterName, ProblemKind};
+use crate::source::{self, ShrinkGuard, UpdateSettings};
+use crate::table::Publisher;
+use crate::table::publish::Reader;
+use crate::testing::{link, rules};
+
+const LINKS: &str = "links ";
+const LEASES: &str = "leases ";
+
+/// A server that watches a scripted API server with mirrors of `prod/db` from east and west.
+struct Server {
+    reader: Reader,
+    feeds: Feeds,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    fn start(api: &ScriptedServer) -> Self {
+        fastrand::seed(7);
+        let namespace = "linkerd-multicluster".parse().unwrap();
+        let feeds = Feeds::new(&[], Mcs::Off).with_links(&[namespace]);
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        let settings = UpdateSettings {
+            rules: rules(),
+            shrink_guard: ShrinkGuard::new(Some(50)),
+            snapshot: None,
+            max_stale: None,
+        };
+        let timing = WatchTiming {
+            watch_timeout: 30 * SECOND,
+            relist: NEVER,
+        };
+        let client = api.client();
+        let watch = async move |feeds: Feeds, updates: Updates| {
+            watch(client.clone(), timing, &feeds, &updates).await;
+        };
+        let task = tokio::spawn(source::run(watch, feeds.clone(), publisher, settings));
+        Self {
+            reader,
+            feeds,
+            task,
+        }
+    }
+
+    /// Returns the state of the link of a cluster.
+    fn state(&self, cluster: &str) -> Option<&'static str> {
+        let now = self.reader.load();
+        let links = &now.table.as_ref()?.links().clusters;
+        Some(links.get(&cluster.parse::<ClusterName>().unwrap())?.state.name())
+    }
+
+    /// Returns the number of addresses of `db.prod`.
+    fn answered(&self) -> usize {
+        let now = self.reader.load();
+        let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
+        service.name_addresses.v4.len()
+    }
+
+    fn has_problem(&self, kind: ProblemKind) -> bool {
+        let now = self.reader.load();
+        let mut problems = now.table.as_ref().unwrap().problems();
+        problems.any(|problem| problem.kind == kind)
+    }
+
+    /// Waits until a cluster has a state. Returns the time.
+    async fn wait_for(&self, cluster: &str, state: &str) -> Duration {
+        let start = Instant::now();
+        while self.state(cluster) != Some(state) {
+            assert!(start.elapsed() < HOUR, "{:?}", self.state(cluster));
+            sleep(SECOND / 10).await;
+        }
+        start.elapsed()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn api() -> ScriptedServer {
+    let api = ScriptedServer::new(Streaming::On);
+    let mirrors = ["east", "west"].map(|cluster| {
+        let address = format!("10.96.0.{}", cluster.len() + usize::from(cluster == "west"));
+        [
+            mirror("prod", "db", cluster),
+            endpoint("prod", "db", cluster, "db-0", &[&address]),
+        ]
+    });
+    api.set_items(SERVICES, mirrors.concat());
+    set_links(&api, &["east", "west"]);
+    api
+}
+
+fn set_links(api: &ScriptedServer, names: &[&str]) {
+    let links = names.iter().map(|name| link(name, name));
+    api.set_items(LINKS, links.collect());
+}
+
+/// Sets the Leases of some links, with the time of their renewal.
+fn renew(api: &ScriptedServer, names: &[&str], time: u64) {
+    let lease = |name: &&str| {
+        json!({
+            "metadata": {
+                "namespace": "linkerd-multicluster",
+                "name": format!("service-mirror-write-{name}"),
+            },
+            "spec": {"holderIdentity": "controller", "renewTime": format!("time {time}")},
+        })
+    };
+    api.set_items(LEASES, names.iter().map(lease).collect());
+}
+
+/// Renews Leases every two seconds.
+async fn renew_for(api: &ScriptedServer, names: &[&str], duration: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        renew(api, names, fastrand::u64(..));
+        sleep(2 * SECOND).await;
+    }
+}
+
+fn delete_link(api: &ScriptedServer, name: &str, rest: &[&str]) {
+    set_links(api, rest);
+    api.send_event(LINKS, "DELETED", &at(link(name, name), VERSION + 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleted_link_is_seen_at_once_and_unlinked_after_five_minutes_and_one_list() {
+    let api = api();
+    let server = Server::start(&api);
+    server.wait_for("east", "linked").await;
+    sleep(MINUTE).await;
+    let start = Instant::now();
+    delete_link(&api, "east", &["west"]);
+    assert!(server.wait_for("east", "missing").await < SECOND);
+    assert_eq!(server.answered(), 2);
+    server.wait_for("east", "unlinked").await;
+    let waited = start.elapsed();
+    assert!((5 * MINUTE..5 * MINUTE + 2 * SECOND).contains(&waited), "{waited:?}");
+    assert_eq!(server.answered(), 1);
+    let requests = api.requests_since(start).into_iter();
+    let lists = requests.filter(|one| one.feed == LINKS && one.verb != Verb::Watch);
+    assert_eq!(lists.count(), 1);
+    // The Link returns.
+    set_links(&api, &["east", "west"]);
+    api.send_event(LINKS, "ADDED", &at(link("east", "east"), VERSION + 9));
+    assert!(server.wait_for("east", "linked").await < SECOND);
+    assert_eq!(server.answered(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_link_that_goes_is_unlinked_too() {
+    let api = api();
+    // The controllers run on.
+    renew(&api, &["east", "west"], 0);
+    let server = Server::start(&api);
+    server.wait_for("west", "linked").await;
+    delete_link(&api, "east", &["west"]);
+    delete_link(&api, "west", &[]);
+    server.wait_for("west", "unlinked").await;
+    // Nothing else is left.
+    assert_eq!(server.answered(), 2);
+    assert!(server.has_problem(ProblemKind::Unlinked));
+}
+
+/// An event can be lost, or a watch can end: the list decides.
+#[tokio::test(start_paused = true)]
+async fn list_that_fails_or_contradicts_does_not_confirm() {
+    let api = api();
+    let server = Server::start(&api);
+    server.wait_for("east", "linked").await;
+    delete_link(&api, "east", &["west"]);
+    server.wait_for("east", "missing").await;
+    api.set_behavior(Behavior::ListsFail);
+    sleep(20 * MINUTE).await;
+    assert_eq!((server.state("east"), server.answered()), (Some("missing"), 2));
+    // The Link was created again, and its event was lost.
+    set_links(&api, &["east", "west"]);
+    api.set_behavior(Behavior::Normal);
+    server.wait_for("east", "linked").await;
+    assert_eq!(server.answered(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn controller_that_stops_is_frozen_and_changes_no_answer() {
+    let api = api();
+    let server = Server::start(&api);
+    server.wait_for("east", "linked").await;
+    renew_for(&api, &["east", "west"], 5 * MINUTE).await;
+    let start = Instant::now();
+    assert_eq!(server.state("east"), Some("linked"));
+    server.wait_for("east", "frozen").await;
+    let waited = start.elapsed();
+    assert!((43 * SECOND..58 * SECOND).contains(&waited), "{waited:?}");
+    assert_eq!(server.answered(), 2);
+    let generation = server.reader.load().generation;
+    sleep(5 * MINUTE).await;
+    // A poll without news makes no table.
+    assert_eq!(server.reader.load().generation, generation);
+    // Another controller takes over.
+    renew(&api, &["east"], 99_999);
+    assert!(server.wait_for("east", "linked").await < 13 * SECOND);
+    assert_eq!(server.state("west"), Some("linked"), "a Link without a Lease");
+}
+
+#[tokio::test(start_paused = true)]
+async fn polls_that_fail_freeze_nothing() {
+    let api = api();
+    let server = Server::start(&api);
+    renew_for(&api, &["east", "west"], MINUTE).await;
+    api.set_behavior(Behavior::LeasesFail);
+    renew_for(&api, &["east", "west"], HOUR).await;
+    assert_eq!(server.state("east"), Some("linked"));
+    api.set_behavior(Behavior::Normal);
+    renew_for(&api, &["east", "west"], 10 * MINUTE).await;
+    assert_eq!(server.state("east"), Some("linked"));
+}
+
+/// The table does not wait for Links, and answers as without them.
+#[tokio::test(start_paused = true)]
+async fn without_the_right_or_the_crd_nothing_changes() {
+    for behavior in [Behavior::LinksDenied, Behavior::LinksUndefined] {
+        let api = api();
+        api.set_behavior(behavior);
+        let server = Server::start(&api);
+        while server.reader.load().table.is_none() {
+            sleep(SECOND / 10).await;
+        }
+        sleep(HOUR).await;
+        assert_eq!(server.answered(), 2);
+        assert!(!server.has_problem(ProblemKind::Unlinked));
+        assert!(server.feeds.age() < MINUTE, "{:?}", server.feeds.age());
+        assert!(server.feeds.failures().is_empty());
+        let is_denied = behavior == Behavior::LinksDenied;
+        let mut problems = server.feeds.problems().into_iter();
+        assert_eq!(problems.any(|one| one.kind == ProblemKind::NotListed), is_denied);
+        assert_eq!(server.has_problem(ProblemKind::LinksUnknown), !is_denied);
+        // An administrator corrects it.
+        api.set_behavior(Behavior::Normal);
+        assert!(server.wait_for("east", "linked").await < 2 * MINUTE);
+        assert!(server.feeds.problems().is_empty(), "{:?}", server.feeds.problems());
+    }
+}
+
+/// GitOps deletes and creates all Links, while the server restarts.
+#[tokio::test(start_paused = true)]
+async fn restart_without_links_waits_again() {
+    let api = api();
+    set_links(&api, &[]);
+    renew(&api, &["east", "west"], 0);
+    let server = Server::start(&api);
+    server.wait_for("east", "missing").await;
+    sleep(4 * MINUTE).await;
+    drop(server);
+    let server = Server::start(&api);
+    server.wait_for("east", "missing").await;
+    sleep(4 * MINUTE).await;
+    assert_eq!(server.state("east"), Some("missing"));
+    renew(&api, &["east", "west"], 1);
+    for name in ["east", "west"] {
+        api.send_event(LINKS, "ADDED", &at(link(name, name), VERSION + 5));
+    }
+    server.wait_for("east", "linked").await;
+    assert_eq!(server.answered(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_list_of_leases_every_ten_seconds() {
+    let api = api();
+    let server = Server::start(&api);
+    server.wait_for("east", "linked").await;
+    let start = Instant::now();
+    sleep(HOUR).await;
+    let requests = api.requests_since(start).into_iter();
+    let leases = requests.filter(|one| one.feed == LEASES).count();
+    assert!((330..390).contains(&leases), "{leases} lists of Leases in an hour");
+    let requests = api.requests_since(start).into_iter();
+    let links = requests.filter(|one| one.feed == LINKS).count();
+    assert!(links <= 121, "{links} requests for Links in an hour");
+}

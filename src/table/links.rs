@@ -1,0 +1,329 @@
+//! Whether somebody still maintains the mirrors of each cluster (rules L1 to L4).
+//!
+//! Linkerd keeps the mirrors of a Link that was deleted, and stops its probe. A mirror controller that stopped leaves mirrors and
+//! their liveness as they were. Both look healthy on every watch. So this server compares the clusters of mirrors with the
+//! Links and with the Leases of the mirror controllers.
+//!
+//! [`Links::update`] is a pure function of the Links in the store, the Leases, the time, and what was remembered before. No
+//! clocks are compared: a Lease is stale if it stays as it was.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rules::Rules;
+use super::store::{ServiceKeys, Store};
+use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
+
+/// How long a Lease must stay as it was until its controller counts as stopped. The next controller takes over a Lease that
+/// was not released after 32 seconds.
+const STALE: Duration = Duration::from_secs(45);
+
+/// What a process remembers of Links and Leases.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    /// The states after the last update.
+    states: Arc<LinkStates>,
+    /// The clusters of mirrors that no Link names.
+    absences: BTreeMap<ClusterName, Absence>,
+    /// The Leases, by the key of their Link. `None`: they could not be read yet, or may not be read.
+    leases: Option<BTreeMap<ObjectKey, LeaseTimer>>,
+    /// Why they may not be read.
+    leases_refused: Option<Line>,
+}
+
+/// The states of the clusters of Linkerd's mirrors.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkStates {
+    /// The states by the name in the Link, before aliases.
+    pub clusters: BTreeMap<ClusterName, ClusterLink>,
+    /// Why the Leases may not be read, if they may not.
+    pub leases_refused: Option<Line>,
+}
+
+/// A cluster of Linkerd's mirrors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterLink {
+    /// Its name after aliases.
+    pub cluster: ClusterName,
+    /// The state of the best of its Links.
+    pub state: LinkState,
+}
+
+/// The state of a cluster of Linkerd's mirrors (rule L2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Not known.
+    Unknown(UnknownReason),
+    /// A Link names the cluster.
+    Linked {
+        /// Whether its mirror controller is known to work. Before Linkerd 2.14, there are no Leases.
+        is_verified: bool,
+    },
+    /// The mirror controller has stopped.
+    Frozen {
+        /// The last time at which this process saw that the Lease was renewed.
+        since: Timestamp,
+        /// The Lease, as `namespace/name`.
+        lease: Line,
+        /// Whether the controller released it, as it does when it is stopped on purpose.
+        is_released: bool,
+    },
+    /// No Link names the cluster. Its endpoints count until `end`.
+    Missing {
+        /// When this process first saw that.
+        since: Timestamp,
+        /// The end of `--unlinked-after`. After it, a new list of Links must confirm the state.
+        end: Timestamp,
+    },
+    /// No Link has named the cluster for `--unlinked-after`, and a new list has confirmed it.
+    Unlinked {
+        /// When this process first saw that no Link names it.
+        since: Timestamp,
+        /// What it means for its endpoints.
+        rule: UnlinkedRule,
+    },
+}
+
+/// The reason for which the state of a cluster is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownReason {
+    /// The API server does not define Links.
+    Undefined,
+    /// The files of `--file` have no Links.
+    NotGiven,
+    /// The namespaces of `--links-namespace` have neither a Link nor a Lease of a mirror controller.
+    Nothing,
+}
+
+/// What an unlinked cluster means for its endpoints (`--unlinked`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnlinkedRule {
+    /// They are down.
+    Down,
+    /// Nothing.
+    Ignore,
+}
+
+/// How the Links were listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkList {
+    /// There are none, for a reason.
+    None(UnknownReason),
+    /// They are listed.
+    Listed {
+        /// The time at which a list was requested that is complete now, if there was a request.
+        requested: Option<Timestamp>,
+    },
+}
+
+/// A poll of Leases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeasePoll {
+    /// They may not be read, with the reason.
+    Refused(Line),
+    /// The Leases, by the key of their Link.
+    Read(BTreeMap<ObjectKey, Lease>),
+}
+
+/// A cluster that no Link names.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    since: Timestamp,
+    is_confirmed: bool,
+}
+
+/// A Lease, with the times at which this process saw it.
+#[derive(Clone, Debug)]
+struct LeaseTimer {
+    lease: Lease,
+    /// The last time at which it was renewed.
+    renewed: Timestamp,
+    /// The time of the last poll. While polls fail, the age of a Lease is not known.
+    seen: Timestamp,
+}
+
+// === impl Links ===
+
+impl Links {
+    /// Returns the states after the last update.
+    pub fn states(&self) -> &Arc<LinkStates> {
+        &self.states
+    }
+
+    /// Returns whether the endpoints of a cluster are down because no Link names it.
+    pub(super) fn is_unlinked(&self, cluster: &ClusterName) -> bool {
+        self.states.is_unlinked(cluster)
+    }
+
+    /// Records a poll of the Leases.
+    pub fn note_leases(&mut self, poll: LeasePoll, now: Timestamp) {
+        let read = match poll {
+            LeasePoll::Refused(reason) => {
+                self.leases = None;
+                self.leases_refused = Some(reason);
+                return;
+            }
+            LeasePoll::Read(read) => read,
+        };
+        self.leases_refused = None;
+        let mut last = self.leases.take().unwrap_or_default();
+        let leases = read.into_iter().map(|(link, lease)| {
+            let unchanged = last.remove(&link);
+            // A released Lease that changes is not renewed.
+            let unchanged = unchanged.filter(|last| last.lease == lease || !lease.is_held);
+            let renewed = unchanged.map_or(now, |last| last.renewed);
+            let timer = LeaseTimer {
+                lease,
+                renewed,
+                seen: now,
+            };
+            (link, timer)
+        });
+        self.leases = Some(leases.collect());
+    }
+
+    /// Determines the states. Returns `None` if they are as before, or else the services with endpoints that are down because of
+    /// their cluster, or are not any more.
+    pub fn update(
+        &mut self,
+        store: &Store,
+        list: LinkList,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Option<ServiceKeys> {
+        let mut named: BTreeMap<&ClusterName, Vec<&ObjectKey>> = BTreeMap::new();
+        for (link, cluster) in store.links() {
+            named.entry(cluster).or_default().push(link);
+        }
+        let has_lease = self.leases.as_ref().is_some_and(|leases| !leases.is_empty());
+        let (unknown, requested) = match list {
+            LinkList::None(reason) => (Some(reason), None),
+            LinkList::Listed { .. } if named.is_empty() && !has_lease => {
+                (Some(UnknownReason::Nothing), None)
+            }
+            LinkList::Listed { requested } => (None, requested),
+        };
+        let mut absences = BTreeMap::new();
+        let mut clusters = BTreeMap::new();
+        for link in store.linked_clusters() {
+            let cluster = rules.name_of(link);
+            if rules.excluded_clusters.contains(&cluster) {
+                continue;
+            }
+            let state = match (unknown, named.get(link)) {
+                (Some(reason), _) => LinkState::Unknown(reason),
+                (None, Some(links)) => self.best_of(links),
+                (None, None) => {
+                    let known = self.absences.get(link).copied();
+                    let mut absence = known.unwrap_or(Absence {
+                        since: now,
+                        is_confirmed: false,
+                    });
+                    let end = absence.since.after(rules.unlinked_after);
+                    absence.is_confirmed |= requested.is_some_and(|requested| end <= requested);
+                    absences.insert(link.clone(), absence);
+                    absence.state(rules)
+                }
+            };
+            clusters.insert(link.clone(), ClusterLink { cluster, state });
+        }
+        self.absences = absences;
+        let next = LinkStates {
+            clusters,
+            leases_refused: self.leases_refused.clone(),
+        };
+        if *self.states == next {
+            return None;
+        }
+        let last = std::mem::replace(&mut self.states, Arc::new(next));
+        let all = last.clusters.keys().chain(self.states.clusters.keys());
+        let turned = all.filter(|cluster| last.is_unlinked(cluster) != self.is_unlinked(cluster));
+        Some(store.services_linked_to(&turned.cloned().collect()))
+    }
+
+    /// Returns the next time at which a list of Links must confirm that a cluster has none.
+    pub fn next_list(&self, rules: &Rules) -> Option<Timestamp> {
+        let open = self.absences.values().filter(|one| !one.is_confirmed);
+        open.map(|absence| absence.since.after(rules.unlinked_after))
+            .min()
+    }
+
+    /// Returns the state of a cluster with Links: that of the best one.
+    fn best_of(&self, links: &[&ObjectKey]) -> LinkState {
+        let states = links.iter().map(|link| self.state_of(link));
+        let rank = |state: &LinkState| match state {
+            LinkState::Linked { is_verified } => (u8::from(!is_verified), Reverse(Timestamp(0))),
+            LinkState::Frozen { since, .. } => (2, Reverse(*since)),
+            LinkState::Unknown(_) | LinkState::Missing { .. } | LinkState::Unlinked { .. } => {
+                (3, Reverse(Timestamp(0)))
+            }
+        };
+        let best = states.min_by_key(rank);
+        best.unwrap_or(LinkState::Linked { is_verified: false })
+    }
+
+    /// Returns the state of a Link that exists.
+    fn state_of(&self, link: &ObjectKey) -> LinkState {
+        let timer = self.leases.as_ref().and_then(|leases| leases.get(link));
+        match timer {
+            Some(timer) if timer.renewed.after(STALE) <= timer.seen => LinkState::Frozen {
+                since: timer.renewed,
+                lease: Lease::name_of(link).into(),
+                is_released: !timer.lease.is_held,
+            },
+            timer => LinkState::Linked {
+                is_verified: timer.is_some(),
+            },
+        }
+    }
+}
+
+// === impl LinkStates ===
+
+impl LinkStates {
+    /// Returns whether the endpoints of a cluster, as its Link names it, are down because no Link names it any more.
+    pub fn is_unlinked(&self, link: &ClusterName) -> bool {
+        let state = self.clusters.get(link).map(|one| &one.state);
+        let rule = UnlinkedRule::Down;
+        matches!(state, Some(LinkState::Unlinked { rule: own, .. }) if *own == rule)
+    }
+}
+
+// === impl LinkState ===
+
+impl LinkState {
+    /// The names of the states in metrics, reports and the manual.
+    pub const NAMES: [&str; 5] = ["linked", "frozen", "missing", "unlinked", "unknown"];
+
+    /// Returns the state's name.
+    pub fn name(&self) -> &'static str {
+        let [linked, frozen, missing, unlinked, unknown] = Self::NAMES;
+        match self {
+            Self::Linked { .. } => linked,
+            Self::Frozen { .. } => frozen,
+            Self::Missing { .. } => missing,
+            Self::Unlinked { .. } => unlinked,
+            Self::Unknown(_) => unknown,
+        }
+    }
+}
+
+// === impl Absence ===
+
+impl Absence {
+    fn state(self, rules: &Rules) -> LinkState {
+        let since = self.since;
+        if self.is_confirmed {
+            let rule = rules.unlinked;
+            LinkState::Unlinked { since, rule }
+        } else {
+            let end = since.after(rules.unlinked_after);
+            LinkState::Missing { since, end }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

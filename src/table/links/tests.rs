@@ -1,0 +1,166 @@
+use super::*;
+use crate::testing::{endpoint, link, mirror, rules, store};
+
+/// A process that polls Leases, and sees Links and mirrors.
+struct Process {
+    links: Links,
+    store: Store,
+    rules: Rules,
+}
+
+impl Process {
+    fn new(links: &[&str]) -> Self {
+        let mut objects: Vec<_> = links.iter().map(|name| link(name, "east")).collect();
+        objects.push(mirror("prod", "db", "east"));
+        objects.push(endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]));
+        Self {
+            links: Links::default(),
+            store: store(&objects),
+            rules: rules(),
+        }
+    }
+
+    /// Polls Leases: for each Link the time of its renewal; empty: it is released.
+    fn poll(&mut self, second: u64, leases: &[(&str, &str)]) -> LinkState {
+        let lease = |(name, renewal): &(&str, &str)| {
+            let lease = Lease {
+                is_held: !renewal.is_empty(),
+                renewal: (*renewal).to_owned(),
+            };
+            (ObjectKey::new("linkerd-multicluster", name), lease)
+        };
+        let poll = LeasePoll::Read(leases.iter().map(lease).collect());
+        self.links.note_leases(poll, Timestamp::from_seconds(second));
+        self.state(second)
+    }
+
+    fn state(&mut self, second: u64) -> LinkState {
+        let list = LinkList::Listed { requested: None };
+        let now = Timestamp::from_seconds(second);
+        self.links.update(&self.store, list, &self.rules, now);
+        let clusters = &self.links.states().clusters;
+        clusters[&"east".parse::<ClusterName>().unwrap()].state.clone()
+    }
+}
+
+fn frozen_since(second: u64, link: &str, is_released: bool) -> LinkState {
+    LinkState::Frozen {
+        since: Timestamp::from_seconds(second),
+        lease: format!("linkerd-multicluster/service-mirror-write-{link}").into(),
+        is_released,
+    }
+}
+
+const VERIFIED: LinkState = LinkState::Linked { is_verified: true };
+const UNVERIFIED: LinkState = LinkState::Linked { is_verified: false };
+
+#[test]
+fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
+    let mut process = Process::new(&["east"]);
+    assert_eq!(process.poll(0, &[("east", "a")]), VERIFIED);
+    assert_eq!(process.poll(10, &[("east", "b")]), VERIFIED);
+    assert_eq!(process.poll(54, &[("east", "b")]), VERIFIED);
+    assert_eq!(process.poll(55, &[("east", "b")]), frozen_since(10, "east", false));
+    assert_eq!(process.poll(99, &[("east", "b")]), frozen_since(10, "east", false));
+    assert_eq!(process.poll(100, &[("east", "c")]), VERIFIED);
+}
+
+/// The texts are not read as times: the clock of the controller may be wrong by any amount.
+#[test]
+fn no_clocks_are_compared() {
+    let mut process = Process::new(&["east"]);
+    for second in 0..20 {
+        let renewal = format!("1999-12-31T23:59:{second:02}Z");
+        assert_eq!(process.poll(second * 10, &[("east", &renewal)]), VERIFIED);
+    }
+    assert_eq!(process.poll(230, &[("east", "2999-01-01T00:00:00Z")]), VERIFIED);
+    assert_eq!(
+        process.poll(275, &[("east", "2999-01-01T00:00:00Z")]),
+        frozen_since(230, "east", false)
+    );
+}
+
+/// A controller that stops on purpose releases its Lease. The next one takes it within seconds, or never.
+#[test]
+fn released_lease_is_frozen_after_as_long() {
+    let mut process = Process::new(&["east"]);
+    process.poll(0, &[("east", "a")]);
+    assert_eq!(process.poll(10, &[("east", "")]), VERIFIED);
+    assert_eq!(process.poll(40, &[("east", "")]), VERIFIED);
+    assert_eq!(process.poll(45, &[("east", "")]), frozen_since(0, "east", true));
+    assert_eq!(process.poll(50, &[("east", "b")]), VERIFIED);
+}
+
+/// While polls fail, nobody knows whether the Lease is renewed.
+#[test]
+fn failed_polls_freeze_nothing() {
+    let mut process = Process::new(&["east"]);
+    process.poll(0, &[("east", "a")]);
+    assert_eq!(process.state(3600), VERIFIED);
+    assert_eq!(process.poll(3600, &[("east", "b")]), VERIFIED);
+    // It was the same at both polls.
+    assert_eq!(process.poll(7200, &[("east", "b")]), frozen_since(3600, "east", false));
+}
+
+#[test]
+fn link_without_a_lease_is_linked() {
+    let mut process = Process::new(&["east"]);
+    assert_eq!(process.state(0), UNVERIFIED);
+    assert_eq!(process.poll(10, &[]), UNVERIFIED);
+    assert_eq!(process.poll(600, &[("west", "a")]), UNVERIFIED);
+    assert_eq!(process.poll(610, &[("east", "a")]), VERIFIED);
+    let refused = LeasePoll::Refused("forbidden".into());
+    process.links.note_leases(refused, Timestamp::from_seconds(620));
+    assert_eq!(process.state(620), UNVERIFIED);
+    assert_eq!(process.links.states().leases_refused, Some("forbidden".into()));
+}
+
+#[test]
+fn cluster_has_the_state_of_its_best_link() {
+    let mut process = Process::new(&["east", "east-2"]);
+    let leases = |one: &'static str, other: &'static str| [("east", one), ("east-2", other)];
+    process.poll(0, &leases("a", "a"));
+    process.poll(20, &leases("a", "b"));
+    assert_eq!(process.poll(50, &leases("a", "b")), VERIFIED);
+    assert_eq!(process.poll(70, &leases("a", "b")), frozen_since(20, "east-2", false));
+    assert_eq!(process.poll(80, &leases("b", "b")), VERIFIED);
+    assert_eq!(process.poll(200, &[("east", "b")]), UNVERIFIED);
+}
+
+/// A deleted Link leaves its Lease, which the controller renews (recording 37).
+#[test]
+fn absence_is_confirmed_by_a_list_that_was_requested_after_it() {
+    let mut process = Process::new(&[]);
+    let east = "east".parse().unwrap();
+    let at = Timestamp::from_seconds;
+    let poll = |process: &mut Process, second, requested| {
+        process.poll(second, &[("east", "a")]);
+        let list = LinkList::Listed { requested };
+        let changed = process.links.update(&process.store, list, &process.rules, at(second));
+        (process.links.is_unlinked(&east), changed.map(|services| services.len()))
+    };
+    assert_eq!(poll(&mut process, 0, None), (false, None));
+    assert_eq!(process.links.next_list(&process.rules), Some(at(300)));
+    assert_eq!(poll(&mut process, 299, Some(at(299))), (false, None));
+    assert_eq!(poll(&mut process, 3000, None), (false, None));
+    assert_eq!(poll(&mut process, 3001, Some(at(300))), (true, Some(1)));
+    assert_eq!(process.links.next_list(&process.rules), None);
+    assert_eq!(poll(&mut process, 3002, None), (true, None));
+}
+
+/// Without the CRD, nothing is known, and a wait begins again.
+#[test]
+fn removed_definition_forgets_absences() {
+    let mut process = Process::new(&[]);
+    process.poll(0, &[("east", "a")]);
+    assert!(process.links.next_list(&process.rules).is_some());
+    let list = LinkList::None(UnknownReason::Undefined);
+    let now = Timestamp::from_seconds(10);
+    process.links.update(&process.store, list, &process.rules, now);
+    assert_eq!(process.links.next_list(&process.rules), None);
+    let expected = LinkState::Missing {
+        since: Timestamp::from_seconds(20),
+        end: Timestamp::from_seconds(320),
+    };
+    assert_eq!(process.poll(20, &[("east", "b")]), expected);
+}

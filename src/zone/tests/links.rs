@@ -1,0 +1,297 @@
+//! Answers that know whether somebody still maintains the mirrors (rules L2, L3, L5).
+
+use std::time::Duration;
+
+use super::world::World;
+use super::*;
+use crate::model::{ClusterName, GatewayDown, ProblemKind};
+use crate::table::Rules;
+use crate::table::links::{LinkState, UnlinkedRule};
+use crate::testing::{
+    backends, exported, federated, flat_mirror, gateway, import, import_slice, link, local,
+    service_mirror,
+};
+
+const MINUTE: u64 = 60_000;
+
+/// Returns a headless mirror of `prod/db` with one pod.
+fn headless(cluster: &str, address: &str) -> Vec<Value> {
+    vec![
+        mirror("prod", "db", cluster),
+        endpoint("prod", "db", cluster, "db-0", &[address]),
+    ]
+}
+
+/// Returns the mirrors of `prod/db` in two clusters, with their Links.
+fn east_and_west() -> Vec<Value> {
+    let links = vec![link("east", "east"), link("west", "west")];
+    [headless("east", "10.96.0.1"), headless("west", "10.96.0.2"), links].concat()
+}
+
+/// Deletes a Link.
+fn unlink(name: &str) -> impl Fn(&mut Vec<Value>) {
+    move |objects: &mut Vec<Value>| {
+        objects.retain(|object| {
+            let is_link = !object["spec"]["targetClusterName"].is_null();
+            !is_link || object["metadata"]["name"] != name
+        });
+    }
+}
+
+fn state(world: &World, cluster: &str) -> &'static str {
+    let clusters = &world.table.links().clusters;
+    clusters[&cluster.parse::<ClusterName>().unwrap()].state.name()
+}
+
+#[test]
+fn unlinked_cluster_leaves_the_name_after_five_minutes_and_returns_with_its_link() {
+    let mut world = World::with_links(&rules(), east_and_west());
+    let both = "A 10.96.0.1, A 10.96.0.2";
+    assert_eq!(world.a("db.prod"), both);
+    assert_eq!(state(&world, "east"), "linked");
+    world.change(MINUTE, unlink("east"));
+    assert_eq!(state(&world, "east"), "missing");
+    assert!(world.has_problem(ProblemKind::Unlinked));
+    world.wait_until(6 * MINUTE - 1);
+    assert_eq!(world.a("db.prod"), both);
+    world.wait_until(6 * MINUTE);
+    assert_eq!(state(&world, "east"), "unlinked");
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+    // Names of the cluster and of its endpoints still resolve.
+    assert_eq!(world.a("east.db.prod"), "A 10.96.0.1");
+    assert_eq!(world.a("db-0.east.db.prod"), "A 10.96.0.1");
+    assert!(world.has_problem(ProblemKind::ClusterLeft));
+    world.change(60 * MINUTE, |objects| objects.push(link("east", "east")));
+    assert_eq!(world.a("db.prod"), both);
+    assert!(!world.has_problem(ProblemKind::Unlinked));
+    assert!(!world.has_problem(ProblemKind::ClusterLeft));
+}
+
+/// GitOps may delete and create all Links, also while the server restarts.
+#[test]
+fn link_that_returns_within_five_minutes_changes_nothing() {
+    let mut world = World::with_links(&rules(), east_and_west());
+    let both = world.a("db.prod");
+    for start in [10 * MINUTE, 15 * MINUTE, 20 * MINUTE] {
+        world.change(start, unlink("east"));
+        world.wait_until(start + 5 * MINUTE - 1);
+        assert_eq!(world.a("db.prod"), both, "{start}");
+        world.change(start + 5 * MINUTE - 1, |objects| objects.push(link("east", "east")));
+    }
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), both);
+    // A server that starts without one of the Links waits for as long.
+    world.change(60 * MINUTE, unlink("west"));
+    let mut restarted = World::with_links(&rules(), world.objects.clone());
+    restarted.wait_until(5 * MINUTE - 1);
+    assert_eq!(restarted.a("db.prod"), both);
+    restarted.wait_until(5 * MINUTE);
+    assert_eq!(restarted.a("db.prod"), "A 10.96.0.1");
+}
+
+/// A wrong `--links-namespace` must not take every cluster out of every name.
+#[test]
+fn without_any_link_and_lease_the_state_is_unknown() {
+    let mirrors = [headless("east", "10.96.0.1"), headless("west", "10.96.0.2")].concat();
+    let mut world = World::with_links(&rules(), mirrors);
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
+    assert_eq!(state(&world, "east"), "unknown");
+    assert!(world.has_problem(ProblemKind::LinksUnknown));
+    assert!(!world.has_problem(ProblemKind::Unlinked));
+}
+
+/// The two Links may name the cluster, or there may be one.
+#[test]
+fn one_of_two_links_to_a_cluster_suffices() {
+    let mut objects = east_and_west();
+    objects.push(link("east-2", "east"));
+    let mut world = World::with_links(&rules(), objects);
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
+    world.change(60 * MINUTE, unlink("east-2"));
+    world.wait_until(65 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+}
+
+#[test]
+fn if_every_cluster_is_unlinked_all_are_answered() {
+    let mut world = World::with_links(&rules(), east_and_west());
+    world.change(MINUTE, unlink("east"));
+    // Another Link is left, so that the state of the clusters is known.
+    world.change(MINUTE, |objects| objects.push(link("north", "north")));
+    world.change(MINUTE, unlink("west"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(state(&world, "west"), "unlinked");
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
+}
+
+#[test]
+fn include_omits_unlinked_clusters_and_includes_gateways_that_are_down() {
+    let rules = Rules {
+        gateway_down: GatewayDown::Include,
+        ..rules()
+    };
+    let mut objects = east_and_west();
+    objects.push(gateway("prod", "db-0-west", false));
+    let mut world = World::with_links(&rules, objects);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+    world.change(60 * MINUTE, |objects| {
+        objects.retain(|object| {
+            let name = object["metadata"]["name"].as_str().unwrap();
+            !name.starts_with("db") || name.contains("east")
+        });
+    });
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
+}
+
+#[test]
+fn order_in_mode_auto_moves_on_and_hold_does_not() {
+    for (mode, expected) in [("auto", "A 10.96.0.2"), ("hold", "A 10.96.0.1")] {
+        let [mut own, _] = local("prod", "db", &[]);
+        own["metadata"]["annotations"]["global-dns/failover"] = json!("east:west");
+        own["metadata"]["annotations"]["global-dns/failover-mode"] = json!(mode);
+        let mut world = World::with_links(&rules(), [east_and_west(), vec![own]].concat());
+        assert_eq!(world.a("db.prod"), "A 10.96.0.1");
+        world.change(MINUTE, unlink("east"));
+        world.wait_until(60 * MINUTE);
+        assert_eq!(world.a("db.prod"), expected, "{mode}");
+    }
+}
+
+/// Only clusters of Linkerd's mirrors have Links.
+#[test]
+fn own_pods_and_imports_have_no_link() {
+    let [own, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
+    let import = [
+        import("prod", "web", "Headless", &[]),
+        import_slice("prod", "web", "east", &[("web-0", "10.6.0.1")]),
+    ];
+    let objects = [
+        vec![own, slice, exported("prod", "api", "10.96.7.7"), link("north", "north")],
+        vec![backends("prod", "api", false, true)],
+        import.to_vec(),
+        headless("west", "10.96.0.2"),
+    ];
+    let mut world = World::with_links(&rules(), objects.concat());
+    world.wait_until(60 * MINUTE);
+    let clusters: Vec<_> = world.table.links().clusters.keys().collect();
+    assert_eq!(clusters, [&"west".parse().unwrap()]);
+    assert_eq!(world.a("db.prod"), "A 10.0.0.1");
+    assert_eq!(world.a("web.prod"), "A 10.6.0.1");
+    assert_eq!(world.a("api.prod"), "A 10.96.7.7");
+}
+
+/// The mirrors of an unlinked cluster come after everything else that the cluster has (rule K1).
+#[test]
+fn import_of_an_unlinked_cluster_answers_instead_of_its_mirrors() {
+    let objects = [
+        headless("east", "10.96.0.1"),
+        vec![
+            import("prod", "db", "Headless", &[]),
+            import_slice("prod", "db", "east", &[("db-0", "10.6.0.1")]),
+            link("east", "east"),
+            link("north", "north"),
+        ],
+    ];
+    let mut world = World::with_links(&rules(), objects.concat());
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.6.0.1");
+    // The host of the same name is that of the import alone.
+    assert_eq!(world.a("db-0.east.db.prod"), "A 10.6.0.1");
+}
+
+#[test]
+fn every_kind_of_mirror_of_an_unlinked_cluster_is_down() {
+    let kinds = [
+        vec![
+            service_mirror("prod", "web", "east", "10.96.1.1"),
+            backends("prod", "web-east", true, true),
+        ],
+        vec![flat_mirror("prod", "web", "east", "10.96.1.1")],
+    ];
+    for mirrors in kinds {
+        let other = [
+            service_mirror("prod", "web", "west", "10.96.1.2"),
+            backends("prod", "web-west", true, true),
+            link("east", "east"),
+            link("west", "west"),
+        ];
+        let mut world = World::with_links(&rules(), [mirrors, other.to_vec()].concat());
+        assert_eq!(world.a("web.prod"), "A 10.96.1.1, A 10.96.1.2");
+        world.change(MINUTE, unlink("east"));
+        world.wait_until(60 * MINUTE);
+        assert_eq!(world.a("web.prod"), "A 10.96.1.2");
+    }
+}
+
+#[test]
+fn federated_address_is_down_if_all_its_clusters_are_unlinked() {
+    let objects = vec![
+        federated("prod", "web", "10.96.1.1", "web@east,web@west"),
+        service_mirror("prod", "web", "north", "10.96.1.2"),
+        backends("prod", "web-north", true, true),
+        link("east", "east"),
+        link("west", "west"),
+        link("north", "north"),
+    ];
+    let mut world = World::with_links(&rules(), objects);
+    let both = "A 10.96.1.1, A 10.96.1.2";
+    assert_eq!(world.a("web.prod"), both);
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("web.prod"), both);
+    world.change(60 * MINUTE, unlink("west"));
+    world.wait_until(120 * MINUTE);
+    assert_eq!(world.a("web.prod"), "A 10.96.1.2");
+}
+
+#[test]
+fn ignore_keeps_the_endpoints_and_reports_the_cluster() {
+    let rules = Rules {
+        unlinked: UnlinkedRule::Ignore,
+        unlinked_after: Duration::ZERO,
+        ..rules()
+    };
+    let mut world = World::with_links(&rules, east_and_west());
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
+    let state = &world.table.links().clusters[&"east".parse::<ClusterName>().unwrap()].state;
+    assert!(matches!(state, LinkState::Unlinked { .. }));
+    assert!(world.has_problem(ProblemKind::Unlinked));
+    assert!(!world.has_problem(ProblemKind::ClusterLeft));
+}
+
+/// The state follows the name in the Link, and is shown with the name after aliases.
+#[test]
+fn alias_does_not_change_the_state_of_a_link() {
+    let mut rules = rules();
+    let alias = ("east".parse().unwrap(), "eu".parse().unwrap());
+    rules.cluster_aliases = [alias].into();
+    let mut world = World::with_links(&rules, east_and_west());
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+    assert_eq!(world.a("eu.db.prod"), "A 10.96.0.1");
+    let mut problems = world.table.problems();
+    let problem = problems.find(|one| one.kind == ProblemKind::Unlinked).unwrap();
+    assert_eq!(problem.cluster, Some("eu".parse().unwrap()));
+}
+
+/// A tenant may create Links in his own namespace.
+#[test]
+fn name_of_a_cluster_that_is_not_a_label_is_skipped() {
+    let mut objects = east_and_west();
+    objects.push(link("odd", "Not A Label"));
+    let world = World::with_links(&rules(), objects);
+    let skipped: Vec<String> = world.table.skipped().map(ToString::to_string).collect();
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert!(skipped[0].contains("Link/linkerd-multicluster/odd"), "{skipped:?}");
+}
