@@ -356,7 +356,9 @@ fn problems(
     });
     let own = services.iter().flat_map(|service| service.problems());
     let of_names = table.name_problems().filter(concerns).cloned();
-    let of_links = services.iter().flat_map(|service| table.link_problems(service));
+    let of_links = services
+        .iter()
+        .flat_map(|service| table.link_problems(service));
     let skipped = table.skipped().filter(is_about).cloned();
     let all = own.map(Cow::into_owned).chain(of_names).chain(skipped);
     all.chain(of_links).chain(non_members).collect()

@@ -25,7 +25,9 @@ impl Lease {
         let link = object.name().strip_prefix(PREFIX)?;
         let spec = object.lease_spec().ok()?;
         let lease = Self {
-            is_held: spec.holder_identity.is_some_and(|holder| !holder.is_empty()),
+            is_held: spec
+                .holder_identity
+                .is_some_and(|holder| !holder.is_empty()),
             renewal: spec.renew_time.as_deref().unwrap_or_default().to_owned(),
         };
         Some((ObjectKey::new(object.namespace(), link), lease))
@@ -53,12 +55,25 @@ mod tests {
         let held = json!({"holderIdentity": "controller-east-7", "renewTime": "2026-11-24T06:30:00.000001Z"});
         let (link, lease) = read("service-mirror-write-east", held.clone()).unwrap();
         assert_eq!(link, ObjectKey::new("linkerd-multicluster", "east"));
-        assert_eq!(Lease::name_of(&link), "linkerd-multicluster/service-mirror-write-east");
+        assert_eq!(
+            Lease::name_of(&link),
+            "linkerd-multicluster/service-mirror-write-east"
+        );
         assert!(lease.is_held);
         assert_eq!(lease.renewal, "2026-11-24T06:30:00.000001Z");
         let released = json!({"holderIdentity": "", "renewTime": "2026-11-24T06:30:00.000001Z"});
-        assert!(!read("service-mirror-write-east", released).unwrap().1.is_held);
-        assert!(!read("service-mirror-write-east", json!({})).unwrap().1.is_held);
+        assert!(
+            !read("service-mirror-write-east", released)
+                .unwrap()
+                .1
+                .is_held
+        );
+        assert!(
+            !read("service-mirror-write-east", json!({}))
+                .unwrap()
+                .1
+                .is_held
+        );
         assert_eq!(read("local-service-mirror-write", held.clone()), None);
         assert_eq!(read("kube-scheduler", held), None);
     }

@@ -321,7 +321,10 @@ impl Feeds {
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
         let last = |feed: &FeedState| feed.last_activity.unwrap_or(state.started);
-        let needed = state.feeds.iter().filter(|(feed, _)| feed.watch.is_needed());
+        let needed = state
+            .feeds
+            .iter()
+            .filter(|(feed, _)| feed.watch.is_needed());
         needed
             .map(|(_, feed)| last(feed))
             .min()
@@ -356,14 +359,20 @@ impl Feeds {
                 .collect::<Vec<_>>()
         };
         let state = self.state.lock();
-        let needed = state.feeds.iter().filter(|(feed, _)| feed.watch.is_needed());
+        let needed = state
+            .feeds
+            .iter()
+            .filter(|(feed, _)| feed.watch.is_needed());
         needed.flat_map(sentences).collect()
     }
 
     /// Returns each current failure of these feeds once, without their names.
     pub fn distinct_failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        let needed = state.feeds.iter().filter(|(feed, _)| feed.watch.is_needed());
+        let needed = state
+            .feeds
+            .iter()
+            .filter(|(feed, _)| feed.watch.is_needed());
         needed.flat_map(|(_, feed)| feed.failures()).collect()
     }
 }

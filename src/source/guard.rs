@@ -198,7 +198,11 @@ fn has_slice(endpoint: &Endpoint) -> bool {
     let origin = EndpointOrigin::of(endpoint);
     let needs_slice =
         endpoint.kind == ServiceKind::Gateway || origin == EndpointOrigin::LocalService;
-    needs_slice && matches!(endpoint.liveness, EndpointLiveness::Alive | EndpointLiveness::GatewayDown)
+    needs_slice
+        && matches!(
+            endpoint.liveness,
+            EndpointLiveness::Alive | EndpointLiveness::GatewayDown
+        )
 }
 
 // === impl Guard ===

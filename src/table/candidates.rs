@@ -24,7 +24,8 @@ pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
     let is_best = |draft: &Draft| {
         let mut clusters = clusters(draft).peekable();
         let is_alone = clusters.peek().is_none();
-        is_alone || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
+        is_alone
+            || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
     };
     let selected: Vec<bool> = drafts.iter().map(is_best).collect();
     let linked: BTreeSet<ClusterName> = drafts

@@ -107,7 +107,9 @@ impl<'t> Difference<'t> {
     /// Notes the clusters that left a service.
     fn note_left(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let known = old.map_or(&[][..], |old| &old.left);
-        let left = new.into_iter().flat_map(|new| new.left.iter().map(move |one| (new, one)));
+        let left = new
+            .into_iter()
+            .flat_map(|new| new.left.iter().map(move |one| (new, one)));
         let is_new = |one: &LeftCluster| !known.iter().any(|other| other.cluster == one.cluster);
         let left = left.filter(|(_, one)| is_new(one));
         self.changes.extend(left.map(|(service, one)| {

@@ -79,7 +79,11 @@ fn slice_drafts(
     let draft = |entry: &SliceEndpoint| {
         // The cluster IP of a cluster exists whether it is ready or not, so that a failover order can use it.
         let (hostname, liveness, ready) = if is_headless {
-            (Some(entry.hostname.clone()), EndpointLiveness::Alive, entry.ready)
+            (
+                Some(entry.hostname.clone()),
+                EndpointLiveness::Alive,
+                entry.ready,
+            )
         } else if entry.ready {
             (None, EndpointLiveness::Alive, true)
         } else {

@@ -197,7 +197,10 @@ impl Links {
         for (link, cluster) in store.links() {
             named.entry(cluster).or_default().push(link);
         }
-        let has_lease = self.leases.as_ref().is_some_and(|leases| !leases.is_empty());
+        let has_lease = self
+            .leases
+            .as_ref()
+            .is_some_and(|leases| !leases.is_empty());
         let (unknown, requested) = match list {
             LinkList::None(reason) => (Some(reason), None),
             LinkList::Listed { .. } if named.is_empty() && !has_lease => {

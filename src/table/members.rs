@@ -22,7 +22,9 @@ use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
-use super::{Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort};
+use super::{
+    Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort,
+};
 use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, ObjectRef, OwnService, Problem, ProblemKind,
     ServiceKey, Settings,

@@ -213,7 +213,8 @@ impl Service {
             let LeftCluster { cluster, since, .. } = left;
             let (since, why) = (since.to_text(), left.describe());
             let detail = format!("cluster '{cluster}' since {since}: {why}");
-            self.problem(ProblemKind::ClusterLeft, detail).of_cluster(cluster)
+            self.problem(ProblemKind::ClusterLeft, detail)
+                .of_cluster(cluster)
         }));
         problems
     }

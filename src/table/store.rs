@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::shared::SharedMap;
 use crate::model::{
-    ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice, Text, Watch,
+    ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice,
+    Text, Watch,
 };
 
 /// A set of services: those that must be built, or those that were built.

@@ -154,20 +154,23 @@ fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec
     history
 }
 
-/// Returns the content of a table without identity conflicts. They depend on history: while a mirror exists, the table
-/// remembers its former identity.
+/// Returns the content of a table without what depends on history: while a mirror exists, the table remembers its former
+/// identity, and for an hour the clusters that left a service.
 fn state(table: &Table) -> (Vec<Service>, Vec<Problem>) {
-    let is_history = |problem: &Problem| problem.kind == ProblemKind::Identity;
+    let kinds = [ProblemKind::Identity, ProblemKind::ClusterLeft];
+    let is_history = |problem: &Problem| kinds.contains(&problem.kind);
     let services = table.sorted_services().into_iter().cloned();
     let without_history = services.map(|mut service| {
         let problems = service.problems.into_iter();
         service.problems = problems.filter(|one| !is_history(one)).collect();
-        service
+        let is_kept = service.left.is_empty() || service.is_known || !service.problems.is_empty();
+        service.left = Box::default();
+        is_kept.then_some(service)
     });
     let problems = table.problems().map(Cow::into_owned);
     let mut problems: Vec<Problem> = problems.filter(|problem| !is_history(problem)).collect();
     problems.sort();
-    (without_history.collect(), problems)
+    (without_history.flatten().collect(), problems)
 }
 
 proptest! {

@@ -197,8 +197,8 @@ fn set_not_ready<'o>(objects: impl Iterator<Item = &'o mut Value>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::table::Included;
     use super::*;
+    use crate::table::Included;
     use crate::table::Table;
     use crate::testing::table as table_of;
 
@@ -221,7 +221,8 @@ mod tests {
         clusters.dedup();
         let pay = table.service("shop", "pay").unwrap();
         let failover = pay.failover.as_ref().unwrap();
-        let is_last_resort = included == Included::All && db.endpoints.iter().any(|e| !e.is_alive());
+        let is_last_resort =
+            included == Included::All && db.endpoints.iter().any(|e| !e.is_alive());
         (
             clusters.join(" "),
             failover.answering_text(),

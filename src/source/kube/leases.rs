@@ -70,7 +70,8 @@ async fn read(server: &ApiServer, namespaces: &[Namespace]) -> Result<LeasePoll,
         match list.unwrap_or(Err(Failure::Silent(TIMEOUT))) {
             Ok(read) => leases.extend(read),
             Err(Failure::Refused(code @ (403 | 404), reason)) => {
-                let reason = format!("namespace {namespace}: the API server returned {code}: {reason}");
+                let reason =
+                    format!("namespace {namespace}: the API server returned {code}: {reason}");
                 return Ok(LeasePoll::Refused(reason.into()));
             }
             Err(failure) => return Err(failure),

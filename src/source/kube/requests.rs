@@ -290,7 +290,11 @@ impl Requests {
         let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
         let kind = self.feed.watch.kind();
         let version = versions(kind).get(self.version.load(Ordering::Relaxed));
-        Request::new(url_path(kind, namespace, version.copied().unwrap_or_default()))
+        Request::new(url_path(
+            kind,
+            namespace,
+            version.copied().unwrap_or_default(),
+        ))
     }
 }
 

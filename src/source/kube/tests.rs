@@ -271,11 +271,7 @@ async fn pauses_grow_to_minutes_for_every_failure() {
             "{} requests in an hour of {behavior:?}",
             requests.len()
         );
-        assert_eq!(
-            problems.len(),
-            WATCHES,
-            "{behavior:?}: {problems:?}"
-        );
+        assert_eq!(problems.len(), WATCHES, "{behavior:?}: {problems:?}");
     }
 }
 
@@ -646,10 +642,7 @@ async fn requests_of_one_replica_and_of_a_thousand() {
             print(&format!("10 minutes of {name}, {how}"), &server, start);
             let requests = server.requests_since(start).len();
             // Fewer requests than in ten normal minutes, and few lists, except after 410.
-            assert!(
-                requests <= 21 * WATCHES,
-                "{requests} requests: {name}"
-            );
+            assert!(requests <= 21 * WATCHES, "{requests} requests: {name}");
             let most = if behavior == Behavior::WatchesExpire {
                 6 * WATCHES
             } else {

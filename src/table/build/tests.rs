@@ -625,7 +625,10 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
         )
         .table;
         let service = table.service("prod", "db").unwrap();
-        let down = service.endpoints.iter().filter(|endpoint| !endpoint.is_alive());
+        let down = service
+            .endpoints
+            .iter()
+            .filter(|endpoint| !endpoint.is_alive());
         let objects = down.flat_map(|endpoint| &endpoint.objects);
         objects.map(|(_, name)| name.to_string()).collect()
     };
@@ -848,7 +851,10 @@ fn host_with_a_service_of_its_own_follows_that_service() {
         .table;
         assert_eq!(table.service("prod", "db"), full.service("prod", "db"));
         let service = table.service("prod", "db").unwrap();
-        let alive = service.endpoints.iter().filter(|endpoint| endpoint.is_alive());
+        let alive = service
+            .endpoints
+            .iter()
+            .filter(|endpoint| endpoint.is_alive());
         states.push((
             service.endpoints.len(),
             alive.count(),

@@ -41,9 +41,12 @@ impl Server {
 fn db(cluster: &str, hosts: &[&str]) -> Vec<Value> {
     let mut objects = vec![mirror("prod", "db", cluster)];
     let address = |index: usize| format!("10.96.0.{}", index + cluster.len());
-    objects.extend(hosts.iter().enumerate().map(|(index, host)| {
-        endpoint("prod", "db", cluster, host, &[&address(index)])
-    }));
+    objects.extend(
+        hosts
+            .iter()
+            .enumerate()
+            .map(|(index, host)| endpoint("prod", "db", cluster, host, &[&address(index)])),
+    );
     objects
 }
 
@@ -55,13 +58,29 @@ fn left(cluster: &str, why: &str) -> Vec<String> {
 #[test]
 fn cluster_that_left_is_reported_for_an_hour_with_its_cause() {
     let both = [db("east", &["db-0", "db-1"]), db("west", &["db-0"])].concat();
-    let unexported = left("east", "it does not export the service any more; its last endpoints: db-0, db-1");
-    let empty = left("east", "it has no pod, or none of them is ready; its last endpoints: db-0, db-1");
+    let unexported = left(
+        "east",
+        "it does not export the service any more; its last endpoints: db-0, db-1",
+    );
+    let empty = left(
+        "east",
+        "it has no pod, or none of them is ready; its last endpoints: db-0, db-1",
+    );
     for (without, expected) in [
         (db("west", &["db-0"]), &unexported),
         ([db("east", &[]), db("west", &["db-0"])].concat(), &empty),
         // The service is gone, too.
-        (Vec::new(), &[unexported.clone(), left("west", "it does not export the service any more; its last endpoints: db-0")].concat()),
+        (
+            Vec::new(),
+            &[
+                unexported.clone(),
+                left(
+                    "west",
+                    "it does not export the service any more; its last endpoints: db-0",
+                ),
+            ]
+            .concat(),
+        ),
     ] {
         let mut server = Server::new(&both);
         assert_eq!(server.see(10, &without), *expected);
@@ -131,9 +150,19 @@ fn number_of_remembered_services_is_bounded() {
         assert!(timers.left_before(&service(number), Some(old)).1.is_some());
         timers.note_left(&service(number), vec![gone.clone()]);
     }
-    assert!(timers.left_before(&service(MAX_SERVICES), Some(old)).1.is_none());
+    assert!(
+        timers
+            .left_before(&service(MAX_SERVICES), Some(old))
+            .1
+            .is_none()
+    );
     // One that is known can lose another cluster.
     assert!(timers.left_before(&service(0), Some(old)).1.is_some());
     timers.note_left(&service(0), Vec::new());
-    assert!(timers.left_before(&service(MAX_SERVICES), Some(old)).1.is_some());
+    assert!(
+        timers
+            .left_before(&service(MAX_SERVICES), Some(old))
+            .1
+            .is_some()
+    );
 }

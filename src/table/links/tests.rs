@@ -30,7 +30,8 @@ impl Process {
             (ObjectKey::new("linkerd-multicluster", name), lease)
         };
         let poll = LeasePoll::Read(leases.iter().map(lease).collect());
-        self.links.note_leases(poll, Timestamp::from_seconds(second));
+        self.links
+            .note_leases(poll, Timestamp::from_seconds(second));
         self.state(second)
     }
 
@@ -39,7 +40,9 @@ impl Process {
         let now = Timestamp::from_seconds(second);
         self.links.update(&self.store, list, &self.rules, now);
         let clusters = &self.links.states().clusters;
-        clusters[&"east".parse::<ClusterName>().unwrap()].state.clone()
+        clusters[&"east".parse::<ClusterName>().unwrap()]
+            .state
+            .clone()
     }
 }
 
@@ -60,8 +63,14 @@ fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
     assert_eq!(process.poll(0, &[("east", "a")]), VERIFIED);
     assert_eq!(process.poll(10, &[("east", "b")]), VERIFIED);
     assert_eq!(process.poll(54, &[("east", "b")]), VERIFIED);
-    assert_eq!(process.poll(55, &[("east", "b")]), frozen_since(10, "east", false));
-    assert_eq!(process.poll(99, &[("east", "b")]), frozen_since(10, "east", false));
+    assert_eq!(
+        process.poll(55, &[("east", "b")]),
+        frozen_since(10, "east", false)
+    );
+    assert_eq!(
+        process.poll(99, &[("east", "b")]),
+        frozen_since(10, "east", false)
+    );
     assert_eq!(process.poll(100, &[("east", "c")]), VERIFIED);
 }
 
@@ -73,7 +82,10 @@ fn no_clocks_are_compared() {
         let renewal = format!("1999-12-31T23:59:{second:02}Z");
         assert_eq!(process.poll(second * 10, &[("east", &renewal)]), VERIFIED);
     }
-    assert_eq!(process.poll(230, &[("east", "2999-01-01T00:00:00Z")]), VERIFIED);
+    assert_eq!(
+        process.poll(230, &[("east", "2999-01-01T00:00:00Z")]),
+        VERIFIED
+    );
     assert_eq!(
         process.poll(275, &[("east", "2999-01-01T00:00:00Z")]),
         frozen_since(230, "east", false)
@@ -87,7 +99,10 @@ fn released_lease_is_frozen_after_as_long() {
     process.poll(0, &[("east", "a")]);
     assert_eq!(process.poll(10, &[("east", "")]), VERIFIED);
     assert_eq!(process.poll(40, &[("east", "")]), VERIFIED);
-    assert_eq!(process.poll(45, &[("east", "")]), frozen_since(0, "east", true));
+    assert_eq!(
+        process.poll(45, &[("east", "")]),
+        frozen_since(0, "east", true)
+    );
     assert_eq!(process.poll(50, &[("east", "b")]), VERIFIED);
 }
 
@@ -99,7 +114,10 @@ fn failed_polls_freeze_nothing() {
     assert_eq!(process.state(3600), VERIFIED);
     assert_eq!(process.poll(3600, &[("east", "b")]), VERIFIED);
     // It was the same at both polls.
-    assert_eq!(process.poll(7200, &[("east", "b")]), frozen_since(3600, "east", false));
+    assert_eq!(
+        process.poll(7200, &[("east", "b")]),
+        frozen_since(3600, "east", false)
+    );
 }
 
 #[test]
@@ -110,9 +128,14 @@ fn link_without_a_lease_is_linked() {
     assert_eq!(process.poll(600, &[("west", "a")]), UNVERIFIED);
     assert_eq!(process.poll(610, &[("east", "a")]), VERIFIED);
     let refused = LeasePoll::Refused("forbidden".into());
-    process.links.note_leases(refused, Timestamp::from_seconds(620));
+    process
+        .links
+        .note_leases(refused, Timestamp::from_seconds(620));
     assert_eq!(process.state(620), UNVERIFIED);
-    assert_eq!(process.links.states().leases_refused, Some("forbidden".into()));
+    assert_eq!(
+        process.links.states().leases_refused,
+        Some("forbidden".into())
+    );
 }
 
 #[test]
@@ -122,7 +145,10 @@ fn cluster_has_the_state_of_its_best_link() {
     process.poll(0, &leases("a", "a"));
     process.poll(20, &leases("a", "b"));
     assert_eq!(process.poll(50, &leases("a", "b")), VERIFIED);
-    assert_eq!(process.poll(70, &leases("a", "b")), frozen_since(20, "east-2", false));
+    assert_eq!(
+        process.poll(70, &leases("a", "b")),
+        frozen_since(20, "east-2", false)
+    );
     assert_eq!(process.poll(80, &leases("b", "b")), VERIFIED);
     assert_eq!(process.poll(200, &[("east", "b")]), UNVERIFIED);
 }
@@ -136,8 +162,13 @@ fn absence_is_confirmed_by_a_list_that_was_requested_after_it() {
     let poll = |process: &mut Process, second, requested| {
         process.poll(second, &[("east", "a")]);
         let list = LinkList::Listed { requested };
-        let changed = process.links.update(&process.store, list, &process.rules, at(second));
-        (process.links.is_unlinked(&east), changed.map(|services| services.len()))
+        let changed = process
+            .links
+            .update(&process.store, list, &process.rules, at(second));
+        (
+            process.links.is_unlinked(&east),
+            changed.map(|services| services.len()),
+        )
     };
     assert_eq!(poll(&mut process, 0, None), (false, None));
     assert_eq!(process.links.next_list(&process.rules), Some(at(300)));
@@ -156,7 +187,9 @@ fn removed_definition_forgets_absences() {
     assert!(process.links.next_list(&process.rules).is_some());
     let list = LinkList::None(UnknownReason::Undefined);
     let now = Timestamp::from_seconds(10);
-    process.links.update(&process.store, list, &process.rules, now);
+    process
+        .links
+        .update(&process.store, list, &process.rules, now);
     assert_eq!(process.links.next_list(&process.rules), None);
     let expected = LinkState::Missing {
         since: Timestamp::from_seconds(20),

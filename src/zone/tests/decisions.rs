@@ -1,8 +1,8 @@
 //! Decisions from the objects of this moment (rules K1, K5 to K8): one test for each way in which a history, a typing error or
 //! another cluster once decided what a name returns.
 
-use super::*;
 use super::world::World;
+use super::*;
 use crate::model::{ProblemKind, ServiceKey};
 use crate::table::Rules;
 use crate::testing::{

@@ -25,7 +25,12 @@ fn headless(cluster: &str, address: &str) -> Vec<Value> {
 /// Returns the mirrors of `prod/db` in two clusters, with their Links.
 fn east_and_west() -> Vec<Value> {
     let links = vec![link("east", "east"), link("west", "west")];
-    [headless("east", "10.96.0.1"), headless("west", "10.96.0.2"), links].concat()
+    [
+        headless("east", "10.96.0.1"),
+        headless("west", "10.96.0.2"),
+        links,
+    ]
+    .concat()
 }
 
 /// Deletes a Link.
@@ -40,7 +45,9 @@ fn unlink(name: &str) -> impl Fn(&mut Vec<Value>) {
 
 fn state(world: &World, cluster: &str) -> &'static str {
     let clusters = &world.table.links().clusters;
-    clusters[&cluster.parse::<ClusterName>().unwrap()].state.name()
+    clusters[&cluster.parse::<ClusterName>().unwrap()]
+        .state
+        .name()
 }
 
 #[test]
@@ -76,7 +83,9 @@ fn link_that_returns_within_five_minutes_changes_nothing() {
         world.change(start, unlink("east"));
         world.wait_until(start + 5 * MINUTE - 1);
         assert_eq!(world.a("db.prod"), both, "{start}");
-        world.change(start + 5 * MINUTE - 1, |objects| objects.push(link("east", "east")));
+        world.change(start + 5 * MINUTE - 1, |objects| {
+            objects.push(link("east", "east"))
+        });
     }
     world.wait_until(60 * MINUTE);
     assert_eq!(world.a("db.prod"), both);
@@ -172,7 +181,12 @@ fn own_pods_and_imports_have_no_link() {
         import_slice("prod", "web", "east", &[("web-0", "10.6.0.1")]),
     ];
     let objects = [
-        vec![own, slice, exported("prod", "api", "10.96.7.7"), link("north", "north")],
+        vec![
+            own,
+            slice,
+            exported("prod", "api", "10.96.7.7"),
+            link("north", "north"),
+        ],
         vec![backends("prod", "api", false, true)],
         import.to_vec(),
         headless("west", "10.96.0.2"),
@@ -281,7 +295,9 @@ fn alias_does_not_change_the_state_of_a_link() {
     assert_eq!(world.a("db.prod"), "A 10.96.0.2");
     assert_eq!(world.a("eu.db.prod"), "A 10.96.0.1");
     let mut problems = world.table.problems();
-    let problem = problems.find(|one| one.kind == ProblemKind::Unlinked).unwrap();
+    let problem = problems
+        .find(|one| one.kind == ProblemKind::Unlinked)
+        .unwrap();
     assert_eq!(problem.cluster, Some("eu".parse().unwrap()));
 }
 
@@ -293,5 +309,8 @@ fn name_of_a_cluster_that_is_not_a_label_is_skipped() {
     let world = World::with_links(&rules(), objects);
     let skipped: Vec<String> = world.table.skipped().map(ToString::to_string).collect();
     assert_eq!(skipped.len(), 1, "{skipped:?}");
-    assert!(skipped[0].contains("Link/linkerd-multicluster/odd"), "{skipped:?}");
+    assert!(
+        skipped[0].contains("Link/linkerd-multicluster/odd"),
+        "{skipped:?}"
+    );
 }

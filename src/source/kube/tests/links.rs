@@ -50,7 +50,12 @@ impl Server {
     fn state(&self, cluster: &str) -> Option<&'static str> {
         let now = self.reader.load();
         let links = &now.table.as_ref()?.links().clusters;
-        Some(links.get(&cluster.parse::<ClusterName>().unwrap())?.state.name())
+        Some(
+            links
+                .get(&cluster.parse::<ClusterName>().unwrap())?
+                .state
+                .name(),
+        )
     }
 
     /// Returns the number of addresses of `db.prod`.
@@ -142,7 +147,10 @@ async fn deleted_link_is_seen_at_once_and_unlinked_after_five_minutes_and_one_li
     assert_eq!(server.answered(), 2);
     server.wait_for("east", "unlinked").await;
     let waited = start.elapsed();
-    assert!((5 * MINUTE..5 * MINUTE + 2 * SECOND).contains(&waited), "{waited:?}");
+    assert!(
+        (5 * MINUTE..5 * MINUTE + 2 * SECOND).contains(&waited),
+        "{waited:?}"
+    );
     assert_eq!(server.answered(), 1);
     let requests = api.requests_since(start).into_iter();
     let lists = requests.filter(|one| one.feed == LINKS && one.verb != Verb::Watch);
@@ -179,7 +187,10 @@ async fn list_that_fails_or_contradicts_does_not_confirm() {
     server.wait_for("east", "missing").await;
     api.set_behavior(Behavior::ListsFail);
     sleep(20 * MINUTE).await;
-    assert_eq!((server.state("east"), server.answered()), (Some("missing"), 2));
+    assert_eq!(
+        (server.state("east"), server.answered()),
+        (Some("missing"), 2)
+    );
     // The Link was created again, and its event was lost.
     set_links(&api, &["east", "west"]);
     api.set_behavior(Behavior::Normal);
@@ -206,7 +217,11 @@ async fn controller_that_stops_is_frozen_and_changes_no_answer() {
     // Another controller takes over.
     renew(&api, &["east"], 99_999);
     assert!(server.wait_for("east", "linked").await < 13 * SECOND);
-    assert_eq!(server.state("west"), Some("linked"), "a Link without a Lease");
+    assert_eq!(
+        server.state("west"),
+        Some("linked"),
+        "a Link without a Lease"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,12 +254,19 @@ async fn without_the_right_or_the_crd_nothing_changes() {
         assert!(server.feeds.failures().is_empty());
         let is_denied = behavior == Behavior::LinksDenied;
         let mut problems = server.feeds.problems().into_iter();
-        assert_eq!(problems.any(|one| one.kind == ProblemKind::NotListed), is_denied);
+        assert_eq!(
+            problems.any(|one| one.kind == ProblemKind::NotListed),
+            is_denied
+        );
         assert_eq!(server.has_problem(ProblemKind::LinksUnknown), !is_denied);
         // An administrator corrects it.
         api.set_behavior(Behavior::Normal);
         assert!(server.wait_for("east", "linked").await < 2 * MINUTE);
-        assert!(server.feeds.problems().is_empty(), "{:?}", server.feeds.problems());
+        assert!(
+            server.feeds.problems().is_empty(),
+            "{:?}",
+            server.feeds.problems()
+        );
     }
 }
 
@@ -279,7 +301,10 @@ async fn one_list_of_leases_every_ten_seconds() {
     sleep(HOUR).await;
     let requests = api.requests_since(start).into_iter();
     let leases = requests.filter(|one| one.feed == LEASES).count();
-    assert!((330..390).contains(&leases), "{leases} lists of Leases in an hour");
+    assert!(
+        (330..390).contains(&leases),
+        "{leases} lists of Leases in an hour"
+    );
     let requests = api.requests_since(start).into_iter();
     let links = requests.filter(|one| one.feed == LINKS).count();
     assert!(links <= 121, "{links} requests for Links in an hour");
