@@ -27,7 +27,7 @@ pub mod resolv_conf;
 mod root;
 mod versions;
 
-pub use facts::Facts;
+pub use facts::{Facts, ServerProblem};
 pub use finding::{Basis, Category, Check, CheckRow, Diagnosis, Fact, Finding, Health, NotChecked};
 pub use report::Colors;
 

@@ -421,7 +421,7 @@ impl UpdateLoop<'_> {
         let publish = |built| self.publisher.publish(built, unix_seconds());
         let events = self.feeds.events();
         let failovers = self.log.publish(&last, built, self.rules, events, publish);
-        self.feeds.note_published(failovers);
+        self.feeds.note_published(failovers, self.links.is_listed());
     }
 }
 

@@ -126,7 +126,7 @@ pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::{Published, Publisher};
-pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
+pub use rules::{ChildZone, LocalMembers, Rules, ShortNames, UnlinkedRule};
 pub use service::{Included, NameFailure, Service, has_cluster_ip};
 pub use services::Services;
 pub use short_name::{NoOwner, ShortName};

@@ -4,6 +4,7 @@ use crate::table::Timers;
 use serde_json::{Value, json};
 
 use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use crate::table::links::LinkList;
 use crate::table::{Published, Publisher, Rules, Store, Table, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
@@ -293,6 +294,15 @@ pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
         &Timers::default(),
     )
     .table
+}
+
+/// Builds a table of objects and Links.
+pub(crate) fn table_with_links(rules: &Rules, objects: &[Value]) -> Table {
+    let store = store(objects);
+    let mut timers = Timers::default();
+    let list = LinkList::Listed { requested: None };
+    timers.links.update(&store, list, rules, timers.now);
+    build(&Table::default(), &store, &store.services(), rules, &timers).table
 }
 
 /// Builds a table.

@@ -11,14 +11,16 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use serde::Deserialize;
 
 use super::flags::{log_to_stderr, zones};
 use super::inspect::fetch;
 use super::output::{json, print, print_to_stderr};
-use crate::check::{Colors, Diagnosis, Fact, Facts, NotChecked, check as run_checks};
+use crate::check::{
+    Colors, Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks,
+};
 use crate::cli::{CheckArgs, CheckOutput};
 use crate::log::error_chain;
-use crate::report::{ConflictList, ConflictReport};
 use api_server::query_api_server;
 use files::read_files;
 use name_servers::query_name_servers;
@@ -79,8 +81,8 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         zones: &zones,
         table: facts.table.as_ref().map_err(NotChecked::clone),
     };
-    let (server_conflicts, dns, end_to_end) = tokio::join!(
-        conflicts_of(running.as_ref()),
+    let (server_problems, dns, end_to_end) = tokio::join!(
+        problems_of(running.as_ref()),
         query_name_servers(server, &resolver, model, facts.table.as_ref().ok()),
         request.query(),
     );
@@ -95,7 +97,7 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         namespaces: facts.namespaces,
         mirror_ports: facts.mirror_ports,
         unwatched_objects: facts.unwatched_objects,
-        server_conflicts,
+        server_problems,
         linkerd_versions: facts.linkerd_versions,
         dns,
         end_to_end,
@@ -124,19 +126,28 @@ fn colors() -> Colors {
 
 // === A running server ===
 
-/// Requests the conflicts of a running server.
-async fn conflicts_of(running: Option<&http::Uri>) -> Fact<Vec<ConflictReport>> {
+/// Requests the problems of a running server. Kinds that this program does not know are left out.
+async fn problems_of(running: Option<&http::Uri>) -> Fact<Vec<ServerProblem>> {
     const HINT: &str = "set --api to the API address of a running server, such as http://127.0.0.1:9154 with kubectl \
                         port-forward";
     let Some(running) = running else {
         let why = "only a running server detects them, and --api is not set";
         return Err(NotChecked::new(why, HINT));
     };
-    let response = fetch(running, "/api/v1/conflicts").await;
-    let conflicts = response.and_then(|text| {
-        let list: ConflictList = serde_json::from_str(&text)
+    let response = fetch(running, "/api/v1/status").await;
+    let problems = response.and_then(|text| {
+        let status: ServerStatus = serde_json::from_str(&text)
             .with_context(|| format!("cannot parse the response of {running}"))?;
-        Ok(list.conflicts)
+        let rows = status.problem_rows.into_iter();
+        let known = rows.filter_map(|row| serde_json::from_value(row).ok());
+        Ok(known.collect())
     });
-    conflicts.map_err(|error| NotChecked::new(error_chain(error.as_ref()), HINT))
+    problems.map_err(|error| NotChecked::new(error_chain(error.as_ref()), HINT))
+}
+
+/// What is used of `/api/v1/status`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerStatus {
+    problem_rows: Vec<serde_json::Value>,
 }

@@ -1,14 +1,24 @@
 //! The facts that the checks need.
 
+use serde::Deserialize;
+
 use super::dns::DnsFacts;
 use super::end_to_end::EndToEnd;
 use super::finding::Fact;
 use super::objects::{Link, MirrorPorts, MirrorSlice};
 use super::permissions::ApiServerStatus;
-use crate::model::{Mcs, Namespace};
-use crate::report::ConflictReport;
+use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::table::{Rules, Table};
 use crate::zone::Zones;
+
+/// A problem of a running server, or several of one kind.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ServerProblem {
+    /// The kind.
+    pub kind: ProblemKind,
+    /// One of them as a sentence, and the number of the others.
+    pub text: String,
+}
 
 /// The facts that the checks need.
 #[derive(Debug)]
@@ -34,7 +44,7 @@ pub struct Facts {
     /// Objects that no watch selects because of the value of a label.
     pub unwatched_objects: Fact<Vec<String>>,
     /// The conflicts that a running server reports.
-    pub server_conflicts: Fact<Vec<ConflictReport>>,
+    pub server_problems: Fact<Vec<ServerProblem>>,
     /// The versions of Linkerd that created the gateways' probe Services.
     pub linkerd_versions: Fact<Vec<String>>,
     /// Replies of name servers, by zone.

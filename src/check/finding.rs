@@ -75,6 +75,8 @@ pub enum Check {
     HeadlessMirroring,
     /// The cluster of each mirror has a Link.
     OrphanedMirrors,
+    /// The mirror controllers work.
+    MirrorControllers,
     /// No Link reports that mirroring fails.
     LinkStatus,
     /// The namespaces that Links and flags name exist.
@@ -138,7 +140,7 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 29] = {
+pub(super) static CHECKS: [CheckRow; 30] = {
     use Category::{ApiServer, Dns, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, name: &'static str, heading: &'static str) -> CheckRow {
@@ -151,6 +153,7 @@ pub(super) static CHECKS: [CheckRow; 29] = {
         row(C::Mirrors, Mirrors, "mirrors", "Mirrors"),
         row(C::HeadlessMirroring, Mirrors, "headless-mirroring", "Headless mirroring"),
         row(C::OrphanedMirrors, Mirrors, "orphaned-mirrors", "Orphaned mirrors"),
+        row(C::MirrorControllers, Mirrors, "mirror-controllers", "Mirror controllers"),
         row(C::LinkStatus, Mirrors, "link-status", "Link status"),
         row(C::Namespaces, Mirrors, "namespaces", "Missing namespaces"),
         row(C::EndpointMirrors, Mirrors, "endpoint-mirrors", "Missing endpoint mirrors"),

@@ -1,15 +1,15 @@
 //! Checks of the mirrors that Linkerd creates, and of their gateways.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::facts::Facts;
-use super::finding::{Check, Finding, count, list_some};
+use super::finding::{Check, Finding, NotChecked, count, list_some};
 use super::imports::count_imports;
 use super::links;
-use super::objects::{Link, MirrorPorts, MirrorSlice};
+use super::objects::{MirrorPorts, MirrorSlice};
 use crate::model::{ClusterName, ObjectRef, ProblemKind, Text};
-use crate::report::ConflictReport;
-use crate::table::{Endpoint, Rules, ServiceKind, Table};
+use crate::table::links::{LinkState, UnknownReason};
+use crate::table::{Endpoint, ServiceKind, Table};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     [
@@ -29,17 +29,50 @@ fn check_mirroring(facts: &Facts) -> Vec<Finding> {
         namespaces,
         ..
     } = facts;
-    vec![
+    let first = vec![
         Check::Mirrors.check("mirrors", table, mirrors),
         Check::HeadlessMirroring.check("headless mirroring", table, headless_mirroring),
-        Check::OrphanedMirrors.check_both("orphaned mirrors", table, links, |table, links| {
-            orphaned_mirrors(table, links, rules)
-        }),
+    ];
+    let others = vec![
+        // It takes longer than this command to see that a Lease is not renewed.
+        Check::MirrorControllers.of_server(
+            ProblemKind::Frozen,
+            &facts.server_problems,
+            "stopped mirror controllers",
+            "the server has seen no mirror controller stop",
+        ),
         Check::LinkStatus.check_both("link status", table, links, |table, links| {
             links::status(table, links, rules)
         }),
         links::namespaces(links, namespaces),
-    ]
+    ];
+    [first, orphaned_mirrors(facts), others].concat()
+}
+
+/// Prints the clusters of mirrors that no Link names. If a Link is deleted, its mirrors stay.
+fn orphaned_mirrors(facts: &Facts) -> Vec<Finding> {
+    let not_checked = |reason| vec![Check::OrphanedMirrors.not_checked("orphaned mirrors", reason)];
+    let table = match &facts.table {
+        Ok(table) => table,
+        Err(reason) => return not_checked(reason),
+    };
+    let none = LinkState::Unknown(UnknownReason::NotGiven);
+    let has_states = table
+        .links()
+        .clusters
+        .values()
+        .any(|link| link.state != none);
+    let is_linked = mirror_endpoints(table).any(|endpoint| endpoint.cluster.is_some());
+    match &facts.links {
+        Err(reason) if !has_states => not_checked(reason),
+        Ok(_) if is_linked && !has_states => not_checked(&NotChecked::new(
+            "Links are not read",
+            "set --links=on, and permit list and watch on links in each namespace of --links-namespace",
+        )),
+        Ok(_) | Err(_) => {
+            Check::OrphanedMirrors.problems(table, "every mirror's cluster has a Link")
+        }
+    }
 }
 
 /// Prints the gateways that are down, and Services without a ready endpoint.
@@ -70,10 +103,11 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
         Check::ClobberedMirrors.check_both(overwritten, table, slices, |table, slices| {
             overwritten_mirrors(table, slices)
         }),
-        Check::Identity.check(
+        Check::Identity.of_server(
+            ProblemKind::Identity,
+            &facts.server_problems,
             "mirrors written by two Links",
-            &facts.server_conflicts,
-            |conflicts| identity(conflicts),
+            "the server has seen no mirror change its service",
         ),
         Check::MirrorLabels.check("mirror labels", &facts.unwatched_objects, |objects| {
             mirror_labels(objects)
@@ -160,35 +194,6 @@ fn has_local_headless(table: &Table) -> bool {
     })
 }
 
-/// Checks mirrors without a Link. If a Link is deleted, its mirrors stay, and their gateways are no longer checked.
-fn orphaned_mirrors(table: &Table, links: &[Link], rules: &Rules) -> Finding {
-    let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
-    let linked: BTreeSet<ClusterName> = linked.map(|link| rules.name_of(&link)).collect();
-    let mut orphans: BTreeMap<ClusterName, usize> = BTreeMap::new();
-    for cluster in clusters_of_mirrors(table) {
-        if !linked.contains(&cluster) {
-            *orphans.entry(cluster).or_default() += 1;
-        }
-    }
-    if orphans.is_empty() {
-        return Check::OrphanedMirrors.green("every mirror's cluster has a Link");
-    }
-    let describe =
-        |(cluster, mirrors)| format!("cluster '{cluster}' has {}", count(mirrors, "mirror"));
-    Check::OrphanedMirrors.yellow(
-        format!("mirrors without a Link: {}", list_some(orphans.into_iter().map(describe))),
-        "their addresses are still answered, and their gateways are no longer checked: delete the Services with this \
-         cluster in label mirror.linkerd.io/cluster-name, or omit it with --exclude-cluster",
-    )
-}
-
-/// Returns the cluster of each mirror, after aliases.
-fn clusters_of_mirrors(table: &Table) -> impl Iterator<Item = ClusterName> {
-    let headless = headless_mirrors(table).map(|(cluster, _)| cluster.clone());
-    let endpoints = mirror_endpoints(table).filter_map(|endpoint| endpoint.cluster.clone());
-    headless.chain(endpoints)
-}
-
 /// Returns the namespaces and names of the headless mirrors that are used.
 fn headless_names(table: &Table) -> BTreeSet<(&str, Text)> {
     let headless = headless_mirrors(table);
@@ -219,20 +224,6 @@ fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
             "the answers of global-dns are correct, but the mirror's own name is wrong until pods in the other cluster \
              change, or for ten minutes",
         )
-    }
-}
-
-/// Checks mirrors that two Links write, because the names of both give the same mirror name. Only a running server
-/// detects this.
-fn identity(conflicts: &[ConflictReport]) -> Finding {
-    let identity = conflicts.iter().filter(|c| c.kind == ProblemKind::Identity);
-    let changed: BTreeSet<String> = identity
-        .map(|c| format!("{}: {}", c.name, c.detail))
-        .collect();
-    if changed.is_empty() {
-        Check::Identity.green("the server has seen no mirror change its service")
-    } else {
-        Check::Identity.of_kind(ProblemKind::Identity, changed)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::finding::{Check, Fact, Finding, Health, NotChecked, list_some};
+use super::objects::LINKS_GROUP;
 use crate::model::{Mcs, Namespace};
 
 /// The API server.
@@ -46,6 +47,7 @@ pub struct Review {
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
 const MCS_GROUP: &str = "multicluster.x-k8s.io";
+const LEASES_GROUP: &str = "coordination.k8s.io";
 
 /// Verbs, groups and resources that `serve` needs.
 const NEEDED: [(&str, &str, &str); 4] = [
@@ -79,11 +81,23 @@ const NEEDED_FOR_MCS: [(&str, &str, &str); 2] = [
     ("watch", MCS_GROUP, "serviceimports"),
 ];
 
-/// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none.
-pub fn needed(namespaces: &[Namespace], mcs: Mcs) -> Vec<Permission> {
+/// Verbs, groups and resources that `serve` needs for the states of links, in the namespaces of Links. Without them, it answers
+/// as if every cluster were linked.
+const NEEDED_FOR_LINKS: [(&str, &str, &str); 3] = [
+    ("list", LINKS_GROUP, "links"),
+    ("watch", LINKS_GROUP, "links"),
+    ("list", LEASES_GROUP, "leases"),
+];
+
+/// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none; and in each of `links`, the
+/// namespaces of Links.
+pub fn needed(namespaces: &[Namespace], mcs: Mcs, links: &[Namespace]) -> Vec<Permission> {
     let mut needed = permissions(&NEEDED, namespaces);
     if mcs == Mcs::On {
         needed.extend(permissions(&NEEDED_FOR_MCS, namespaces));
+    }
+    if !links.is_empty() {
+        needed.extend(permissions(&NEEDED_FOR_LINKS, links));
     }
     needed
 }
@@ -174,6 +188,18 @@ fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
         );
         others.insert(0, missing);
     }
+    let for_links = NEEDED_FOR_LINKS.iter().filter(is_reviewed);
+    others.extend(for_links.map(|permission| {
+        let finding = check_needed(*permission, reviews);
+        match finding.health {
+            Health::Red => Check::Permissions.yellow(
+                finding.sentence,
+                "bind the role of the chart for Links: list and watch on links and list on leases, in each namespace of \
+                 --links-namespace; or set --links=off",
+            ),
+            Health::Yellow | Health::Green => finding,
+        }
+    }));
     others
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::facts::Facts;
+use super::facts::{Facts, ServerProblem};
 use super::finding::{Check, Fact, Finding, list_some};
 use super::objects::Link;
 use crate::model::{Family, Level, Problem, ProblemKind};
@@ -20,6 +20,7 @@ impl Check {
                 is_setting || kind.row().family == Family::Conflict && !has_own_check
             }
             Self::SkippedObjects => kind.row().family == Family::Skipped,
+            Self::OrphanedMirrors => matches!(kind, K::Unlinked | K::LinksUnknown),
             Self::EndpointMirrors => matches!(kind, K::NoEndpointMirror | K::MissingHost),
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
@@ -54,6 +55,25 @@ impl Check {
         }
     }
 
+    /// Prints the problems of one kind that a running server has, or `none` if it has none.
+    pub(super) fn of_server(
+        self,
+        kind: ProblemKind,
+        problems: &Fact<Vec<ServerProblem>>,
+        what: &str,
+        none: &str,
+    ) -> Finding {
+        self.check(what, problems, |problems| {
+            match problems.iter().find(|problem| problem.kind == kind) {
+                None => self.green(none),
+                Some(problem) => Finding {
+                    problem: Some(kind),
+                    ..self.yellow(problem.text.as_str(), kind.row().hint)
+                },
+            }
+        })
+    }
+
     /// Prints the selected problems of the check, or `none` if there is none.
     fn selected(
         self,
@@ -68,7 +88,10 @@ impl Check {
         let problems: Vec<_> = sorted.into_iter().collect();
         let kinds = problems.chunk_by(|one, next| one.kind == next.kind);
         let findings = kinds.map(|problems| {
-            let text = |one: &Problem| format!("{}: {}", one.subject(), one.detail);
+            let text = |one: &Problem| match one.subject() {
+                subject if subject.is_empty() => one.detail.to_string(),
+                subject => format!("{subject}: {}", one.detail),
+            };
             self.of_kind(problems[0].kind, problems.iter().map(|one| text(one)))
         });
         let findings: Vec<Finding> = findings.collect();

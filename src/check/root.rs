@@ -41,5 +41,6 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
 
 /// Returns whether a check needs the API server. The others need only flags and name servers.
 fn reads_objects(check: Check) -> bool {
-    check != Check::Identity && check.row().category != Category::Dns
+    !matches!(check, Check::Identity | Check::MirrorControllers)
+        && check.row().category != Category::Dns
 }

@@ -14,10 +14,10 @@ use super::objects::{Link, LinkFailure, LinkedService, MirrorPorts, MirrorSlice}
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
-use crate::report::ConflictReport;
 use crate::table::Rules;
 use crate::testing::{
-    backends, endpoint, gateway, listing, local, mirror, rules, service_mirror, table_by, zones,
+    backends, endpoint, gateway, link, listing, local, mirror, rules, service_mirror, table_by,
+    table_with_links, zones,
 };
 use crate::wire::Rcode;
 use crate::zone::RecordType;
@@ -58,7 +58,7 @@ fn reviews(
 fn api(namespaces: &[Namespace]) -> ApiServerStatus {
     ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(namespaces, Mcs::Off), |_| Ok(true)),
+        needed: reviews(needed(namespaces, Mcs::Off, &[]), |_| Ok(true)),
         not_needed: reviews(not_needed(namespaces), |_| Ok(false)),
     }
 }
@@ -68,18 +68,24 @@ pub(super) fn facts(objects: &[Value]) -> Facts {
 }
 
 fn facts_by(rules: Rules, objects: &[Value]) -> Facts {
+    facts_with_links(rules, objects, &["east", "west"])
+}
+
+fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts {
+    let links = clusters.iter().map(|cluster| link(cluster, cluster));
+    let objects = [objects, &Vec::from_iter(links)].concat();
     Facts {
         api: Ok(api(&[])),
-        table: Ok(table_by(&rules, objects)),
+        table: Ok(table_with_links(&rules, &objects)),
         mcs: Mcs::Off,
         zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
         mirror_slices: Ok(Vec::new()),
-        links: Ok(links(&["east", "west"])),
+        links: Ok(self::links(&["east", "west"])),
         namespaces: Ok(Vec::new()),
         mirror_ports: Ok(Vec::new()),
         unwatched_objects: Ok(Vec::new()),
-        server_conflicts: Ok(Vec::new()),
+        server_problems: Ok(Vec::new()),
         linkerd_versions: Ok(vec!["linkerd/helm edge-26.8.3".to_owned()]),
         dns: DnsFacts {
             server: None,
@@ -167,7 +173,7 @@ fn only_findings_that_are_not_green_have_a_hint() {
     missing.namespaces = Err(nothing());
     missing.mirror_ports = Err(nothing());
     missing.unwatched_objects = Err(nothing());
-    missing.server_conflicts = Err(nothing());
+    missing.server_problems = Err(nothing());
     missing.linkerd_versions = Err(nothing());
     let mut unreachable = facts(&[]);
     unreachable.api = Ok(ApiServerStatus::Unreachable("refused".to_owned()));
@@ -219,7 +225,7 @@ fn each_missing_permission_is_red() {
         let mut facts = facts(&healthy());
         facts.api = Ok(ApiServerStatus::Reached {
             version: "v1.33.4".to_owned(),
-            needed: reviews(needed(&[], Mcs::Off), |permission| {
+            needed: reviews(needed(&[], Mcs::Off, &[]), |permission| {
                 Ok((permission.verb, permission.resource) != (verb, resource))
             }),
             not_needed: Vec::new(),
@@ -241,7 +247,7 @@ fn permissions_are_needed_in_each_watched_namespace() {
     assert_eq!(all[0].1, "can list services in namespaces prod, shop");
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&namespaces, Mcs::Off), |permission| {
+        needed: reviews(needed(&namespaces, Mcs::Off, &[]), |permission| {
             let is_shop = permission
                 .namespace
                 .as_ref()
@@ -271,7 +277,7 @@ fn permissions_beyond_the_needed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[], Mcs::Off), |_| Ok(true)),
+        needed: reviews(needed(&[], Mcs::Off, &[]), |_| Ok(true)),
         not_needed: reviews(not_needed(&[]), |permission| {
             Ok(permission.verb == "delete" || permission.resource == "secrets")
         }),
@@ -287,7 +293,7 @@ fn permissions_that_are_not_reviewed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[], Mcs::Off), |_| Err("403".to_owned())),
+        needed: reviews(needed(&[], Mcs::Off, &[]), |_| Err("403".to_owned())),
         not_needed: reviews(not_needed(&[]), |_| Err("403".to_owned())),
     });
     let found = findings(&facts, Check::Permissions);
@@ -364,18 +370,38 @@ fn name_with_endpoints_of_several_kinds_is_normal() {
     );
 }
 
+/// The sentence of a cluster without a Link at the start of a process.
+fn without_link(cluster: &str) -> String {
+    let times = "since 1970-01-01T00:00:00Z; its endpoints count until 1970-01-01T00:05:00Z";
+    format!("Cluster has no Link: {cluster}: {times}")
+}
+
 #[test]
 fn mirrors_without_a_link_are_yellow() {
     let mut objects = healthy();
-    objects.push(other_mirror("prod", "web", "north"));
-    let mut facts = facts(&objects);
-    facts.links = Ok(links(&["east"]));
-    let sentence =
-        "mirrors without a Link: cluster 'north' has 1 mirror, cluster 'west' has 2 mirrors";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
-    facts.links = Ok(links(&["east", "west", "north", "south"]));
+    objects.push(service_mirror("prod", "web", "north", "10.96.3.1"));
+    let facts = facts_with_links(rules(), &objects, &["east", "west"]);
+    let sentence = without_link("north");
+    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(&sentence));
+    let facts = facts_with_links(rules(), &objects, &["east", "west", "north", "south"]);
     let sentence = "every mirror's cluster has a Link";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), green(sentence));
+}
+
+#[test]
+fn without_any_link_the_state_is_unknown() {
+    let facts = facts_with_links(rules(), &healthy(), &[]);
+    let sentence = "State of links is unknown: the namespaces of --links-namespace have neither a Link nor a Lease of a \
+                    mirror controller";
+    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
+}
+
+#[test]
+fn links_that_are_not_read_are_not_checked() {
+    let mut facts = facts(&healthy());
+    facts.table = Ok(table_by(&rules(), &healthy()));
+    let sentence = "orphaned mirrors: not checked, Links are not read";
+    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
 }
 
 #[test]
@@ -383,20 +409,19 @@ fn link_of_an_aliased_cluster_is_recognized() {
     let mut rules = rules();
     let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
     rules.cluster_aliases.extend([pair]);
-    let mut facts = facts_by(rules, &healthy());
+    let facts = facts_by(rules.clone(), &healthy());
     let sentence = "every mirror's cluster has a Link";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), green(sentence));
-    facts.links = Ok(links(&["east"]));
-    let sentence = "mirrors without a Link: cluster 'oregon' has 2 mirrors";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
+    let facts = facts_with_links(rules, &healthy(), &["east"]);
+    let sentence = without_link("oregon");
+    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(&sentence));
 }
 
 #[test]
 fn mirrors_of_excluded_clusters_are_not_orphaned() {
     let mut rules = rules();
     rules.excluded_clusters.insert("west".parse().unwrap());
-    let mut facts = facts_by(rules, &healthy());
-    facts.links = Ok(links(&["east"]));
+    let facts = facts_with_links(rules, &healthy(), &["east"]);
     let sentence = "every mirror's cluster has a Link";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), green(sentence));
 }
@@ -404,6 +429,7 @@ fn mirrors_of_excluded_clusters_are_not_orphaned() {
 #[test]
 fn links_without_permission_are_not_checked() {
     let mut facts = facts(&healthy());
+    facts.table = Ok(table_by(&rules(), &healthy()));
     facts.links = Err(NotChecked::new(
         "Links cannot be read: 403",
         "ask an administrator",
@@ -567,26 +593,35 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
 }
 
 #[test]
-fn identity_conflict_of_a_running_server_is_yellow() {
-    let conflict = |kind: ProblemKind, name: &str| ConflictReport {
+fn problems_that_only_a_running_server_sees_are_yellow() {
+    let problem = |kind: ProblemKind, text: &str| ServerProblem {
         kind,
-        name: name.into(),
-        detail: "was the mirror of one, is now the mirror of another; two Links may write it"
-            .into(),
+        text: text.to_owned(),
     };
+    let identity = "Mirror changed its service: Service/prod/db-us-east: was the mirror of one, is now the mirror of another";
+    let frozen =
+        "Mirror controller has stopped: east: Lease linkerd-multicluster/service-mirror-write-east";
     let mut facts = facts(&healthy());
-    let found = findings(&facts, Check::Identity);
-    let none = "the server has seen no mirror change its service";
-    assert_eq!(found, green(none));
-    facts.server_conflicts = Ok(vec![
-        conflict(ProblemKind::NotExported, "prod/db"),
-        conflict(ProblemKind::Identity, "Service/prod/db-us-east"),
+    let checks = [Check::Identity, Check::MirrorControllers];
+    let none = [
+        "the server has seen no mirror change its service",
+        "the server has seen no mirror controller stop",
+    ];
+    assert_eq!(checks.map(|check| findings(&facts, check)), none.map(green));
+    facts.server_problems = Ok(vec![
+        problem(ProblemKind::NotExported, "prod/db"),
+        problem(ProblemKind::Identity, identity),
+        problem(ProblemKind::Frozen, frozen),
     ]);
-    let sentence = "Mirror changed its service: Service/prod/db-us-east: was the mirror of one, is now the mirror of another; two Links may write it";
-    assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
-    facts.server_conflicts = Err(NotChecked::new("only a running server can know it", "ask"));
-    let sentence = "mirrors written by two Links: not checked, only a running server can know it";
-    assert_eq!(findings(&facts, Check::Identity), yellow(sentence));
+    let found = checks.map(|check| findings(&facts, check));
+    assert_eq!(found, [identity, frozen].map(yellow));
+    facts.server_problems = Err(NotChecked::new("only a running server can know it", "ask"));
+    let found = checks.map(|check| findings(&facts, check));
+    let expected = [
+        "mirrors written by two Links: not checked, only a running server can know it",
+        "stopped mirror controllers: not checked, only a running server can know it",
+    ];
+    assert_eq!(found, expected.map(yellow));
 }
 
 #[test]
@@ -890,7 +925,7 @@ fn missing_permission_is_the_only_red_line() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[], Mcs::Off), |_| Ok(false)),
+        needed: reviews(needed(&[], Mcs::Off, &[]), |_| Ok(false)),
         not_needed: reviews(not_needed(&[]), |_| Ok(false)),
     });
     facts.table = Err(NotChecked::new("403 Forbidden", "grant it"));
@@ -921,7 +956,7 @@ fn objects_that_cannot_be_read_are_one_red_line() {
     let short = diagnosis.to_short_text(Colors::Plain);
     assert_eq!(short.lines().count(), 2, "{short}");
     // Checks that need other facts than the objects are not consequences.
-    facts.server_conflicts = Err(NotChecked::new("--api is not set", "set it"));
+    facts.server_problems = Err(NotChecked::new("--api is not set", "set it"));
     let short = check(&facts).to_short_text(Colors::Plain);
     assert!(
         short.contains("‼ identity: mirrors written by two Links: not checked, --api is not set\n"),

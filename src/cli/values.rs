@@ -10,8 +10,7 @@ use crate::explain::Subject;
 use crate::log::LogFormat;
 use crate::model::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
-use crate::table::links::UnlinkedRule;
-use crate::table::{LocalMembers, Profile, ShortNames};
+use crate::table::{LocalMembers, Profile, ShortNames, UnlinkedRule};
 use crate::zone::reverse::range_of;
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 

@@ -46,6 +46,8 @@ struct State {
     failovers: u64,
     /// Whether a table was published, and its lines were logged.
     has_published: bool,
+    /// Whether that table had the states of links.
+    has_published_links: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -99,6 +101,7 @@ impl Feeds {
             panics: 0,
             failovers: 0,
             has_published: false,
+            has_published_links: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -299,16 +302,24 @@ impl Feeds {
         self.state.lock().panics
     }
 
-    /// Notes that a table was published, and its lines were logged, with a number of failovers.
-    pub(super) fn note_published(&self, failovers: usize) {
+    /// Notes that a table was published, and its lines were logged, with a number of failovers, and whether it has the states of
+    /// links.
+    pub(super) fn note_published(&self, failovers: usize, has_links: bool) {
         let mut state = self.state.lock();
         state.failovers += failovers as u64;
         state.has_published = true;
+        state.has_published_links = has_links;
     }
 
-    /// Returns whether a table was published, and its lines were logged.
+    /// Returns whether a table was published, and its lines were logged. It has the states of links, unless Links are not read
+    /// or cannot be listed.
     pub fn has_published(&self) -> bool {
-        self.state.lock().has_published
+        let state = self.state.lock();
+        let mut links = state.feeds.iter();
+        let is_awaited = |(feed, state): (&Feed, &FeedState)| {
+            feed.watch == Watch::Links && state.list_problem.is_none()
+        };
+        state.has_published && (state.has_published_links || !links.any(is_awaited))
     }
 
     /// Returns the number of failovers.

@@ -46,10 +46,15 @@ impl LinkFeeds {
         }
     }
 
+    /// Returns whether the first lists are complete.
+    pub(super) fn is_listed(&self) -> bool {
+        self.has_feeds && self.unlisted.is_empty()
+    }
+
     /// Returns how the Links are listed, and when the lists were requested that are complete now. Returns `None` before the first
     /// lists are complete.
     pub(super) fn take_list(&mut self, feeds: &Feeds) -> Option<LinkList> {
-        if !self.has_feeds || !self.unlisted.is_empty() {
+        if !self.is_listed() {
             return None;
         }
         let complete = self.confirmation.take_if(|one| one.missing.is_empty());

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::service::Service;
 use crate::model::{ClusterName, Line, ObjectRef, Timestamp, list_some};
 
 /// A cluster that left a service, and is not back.
@@ -33,6 +32,14 @@ pub enum LeaveCause {
     NotReady,
 }
 
+/// What a service had in the last table.
+#[derive(Clone, Copy)]
+pub(super) struct Before<'s> {
+    pub(super) endpoints: &'s [Endpoint],
+    /// The clusters of federated services.
+    pub(super) federated: &'s [ClusterName],
+}
+
 /// What a service has after a build.
 pub(super) struct Present<'s> {
     pub(super) endpoints: &'s [Endpoint],
@@ -58,7 +65,7 @@ const MAX_LISTED: usize = 5;
 impl LeftCluster {
     /// Returns the clusters that left a service: those of `known` that are not back, and those that the version before had.
     pub(super) fn after(
-        old: Option<&Service>,
+        old: Option<Before<'_>>,
         known: &[Self],
         new: &Present<'_>,
         now: Timestamp,
@@ -70,13 +77,12 @@ impl LeftCluster {
         let Some(old) = old else {
             return left;
         };
-        let before: BTreeSet<&ClusterName> =
-            clusters(&old.endpoints).chain(&*old.federated).collect();
+        let before: BTreeSet<&ClusterName> = clusters(old.endpoints).chain(old.federated).collect();
         let gone = before.difference(&present).map(|cluster| Self {
             cluster: (*cluster).clone(),
             since: now,
             cause: new.cause(cluster),
-            endpoints: hostnames(old.in_cluster(cluster.as_str())),
+            endpoints: old.hostnames(cluster),
         });
         left.extend(gone);
         left.sort_by(|one, other| one.cluster.cmp(&other.cluster));
@@ -110,10 +116,16 @@ fn clusters(endpoints: &[Endpoint]) -> impl Iterator<Item = &ClusterName> {
     linked.filter_map(|endpoint| endpoint.cluster.as_ref())
 }
 
-/// Lists hostnames. A cluster IP has none.
-fn hostnames(endpoints: &[Endpoint]) -> Line {
-    let hosts = endpoints.iter().filter_map(|one| one.hostname.as_ref());
-    list_some(hosts, MAX_LISTED).into()
+// === impl Before ===
+
+impl Before<'_> {
+    /// Lists the hostnames of a cluster. A cluster IP has none.
+    fn hostnames(&self, cluster: &ClusterName) -> Line {
+        let own = self.endpoints.iter();
+        let own = own.filter(|one| one.cluster.as_ref() == Some(cluster));
+        let hosts = own.filter_map(|one| one.hostname.as_ref());
+        list_some(hosts, MAX_LISTED).into()
+    }
 }
 
 // === impl Present ===

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rules::Rules;
+use super::rules::{Rules, UnlinkedRule};
 use super::store::{ServiceKeys, Store};
 use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
 
@@ -95,15 +95,6 @@ pub enum UnknownReason {
     NotGiven,
     /// The namespaces of `--links-namespace` have neither a Link nor a Lease of a mirror controller.
     Nothing,
-}
-
-/// What an unlinked cluster means for its endpoints (`--unlinked`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnlinkedRule {
-    /// They are down.
-    Down,
-    /// Nothing.
-    Ignore,
 }
 
 /// How the Links were listed.

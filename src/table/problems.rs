@@ -11,8 +11,9 @@ use super::failover::{OrderOrigin, StepHealth};
 use super::gate::{Gate, Window};
 use super::kind::ServiceKind;
 use super::left::LeftCluster;
-use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason, UnlinkedRule};
+use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
+use super::rules::UnlinkedRule;
 use super::service::{NameFailure, Service};
 use crate::model::{
     ClusterName, Export, FailoverMode, GatewayDown, ObjectKey, ObjectRef, Problem, ProblemKind,

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::kind::Profile;
-use super::links::UnlinkedRule;
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Namespace, Problem,
     ProblemKind, ServiceKey, ServiceName,
@@ -96,6 +95,15 @@ pub enum ShortNames {
     Pinned,
     /// None.
     Off,
+}
+
+/// What an unlinked cluster means for its endpoints (rule L3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnlinkedRule {
+    /// They are down.
+    Down,
+    /// Nothing.
+    Ignore,
 }
 
 // === impl Rules ===

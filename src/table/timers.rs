@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::failover::{FailoverTimers, Start};
 use super::kind::Profile;
-use super::left::{LeftCluster, MAX_SERVICES};
+use super::left::{Before, LeftCluster, MAX_SERVICES};
 use super::links::Links;
 use super::own_settings::OwnSettings;
 use super::service::Service;
@@ -51,15 +51,19 @@ impl Timers {
         self.services.get(service)
     }
 
-    /// Returns the clusters that left a service before `old` was built, and `old` if its clusters can be added.
+    /// Returns the clusters that left a service before `old` was built, and what `old` had, if its clusters can be added.
     pub(super) fn left_before<'t, 's>(
         &'t self,
         key: &ServiceKey,
         old: Option<&'s Service>,
-    ) -> (&'t [LeftCluster], Option<&'s Service>) {
+    ) -> (&'t [LeftCluster], Option<Before<'s>>) {
         let known = self.of(key).map_or(&[][..], |timers| &timers.left);
         let has_room = !known.is_empty() || self.left_count < MAX_SERVICES;
-        (known, old.filter(|_| has_room))
+        let before = |old: &'s Service| Before {
+            endpoints: &old.endpoints,
+            federated: &old.federated,
+        };
+        (known, old.filter(|_| has_room).map(before))
     }
 
     /// Returns how the failover of a service begins that had none.

@@ -12,6 +12,7 @@
 //! - `start_up`: the time from process start to readiness
 //! - `gateways_down`: all gateways are down; the last-resort rule
 //! - `failover_orders`: an annotation moves a name between clusters, and gateways go down behind a failover order
+//! - `links`: a Link is deleted, a mirror controller stops, and a tenant has Links of his own
 //! - `outage`: the API server is killed or stops responding, and recovers, under queries
 //! - `shutdown`: SIGTERM, without a lost query
 //! - `outage`, second part: etcd is restored from a backup
@@ -56,6 +57,7 @@ mod find;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
+mod links;
 mod local_members;
 mod mcs;
 mod misbehaving_api_server;
@@ -103,6 +105,7 @@ fn real_api_server() {
         start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
         failover_orders::run(&mut steps, &cluster);
+        links::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);
         shutdown::run(&mut steps, &cluster);
         outage::run_last(&mut steps, &mut cluster);

@@ -48,7 +48,10 @@ async fn gather(
     let namespaces = &source.namespace;
     let select = async |kind, selector| cluster.select(kind, selector, namespaces).await;
     let (needed, not_needed, table, slices, links, probes, mirrors, unwatched, named) = tokio::join!(
-        review(cluster, needed(namespaces, model.mcs())),
+        review(
+            cluster,
+            needed(namespaces, model.mcs(), model.links.namespaces())
+        ),
         review(cluster, not_needed(namespaces)),
         read_table(source, model),
         select(Kind::EndpointSlice, SERVICE_MIRRORS),

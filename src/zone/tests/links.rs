@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::world::World;
 use super::*;
 use crate::model::{ClusterName, GatewayDown, ProblemKind};
-use crate::table::Rules;
-use crate::table::links::{LinkState, UnlinkedRule};
+use crate::table::links::LinkState;
+use crate::table::{Rules, UnlinkedRule};
 use crate::testing::{
     backends, exported, federated, flat_mirror, gateway, import, import_slice, link, local,
     service_mirror,

@@ -15,11 +15,12 @@ pub fn needed_rules() -> Vec<Value> {
     ]
 }
 
-/// Grants the user exactly these rules in all namespaces, and permission to list Links if `reads_links` is set.
+/// Grants the user exactly these rules in all namespaces, and permission to read Links and Leases if `reads_links` is set.
 pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
     let mut rules = rules.to_vec();
     if reads_links {
-        rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list"]}));
+        rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}));
+        rules.push(json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}));
     }
     cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
     cluster.put(&binding())?;
@@ -30,24 +31,35 @@ pub fn binding() -> Value {
     cluster_role_binding("doctor", USER)
 }
 
-/// Returns a minimal definition of the kind Link.
+/// Returns a definition of the kind Link with the versions, the status and the used fields of Linkerd's.
 pub fn link_definition() -> Value {
+    let text = json!({"type": "string"});
+    let version = |name: &str| {
+        json!({
+            "name": name, "served": true, "storage": name == "v1alpha3",
+            "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+                    "targetClusterName": text, "targetClusterDomain": text, "gatewayAddress": text,
+                }},
+                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+            }}},
+        })
+    };
+    let versions = ["v1alpha1", "v1alpha2", "v1alpha3"].map(version);
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "links.multicluster.linkerd.io"},
         "spec": {
             "group": "multicluster.linkerd.io", "scope": "Namespaced",
             "names": {"plural": "links", "singular": "link", "kind": "Link"},
-            "versions": [{
-                "name": "v1alpha3", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
+            "versions": versions,
         },
     })
 }
 
 pub fn link(cluster: &str) -> Value {
-    objects::link("default", cluster, cluster)
+    objects::link("linkerd-multicluster", cluster, cluster)
 }
 
 /// Returns the Link of west with three failed Services. One of them is headless, which Linkerd always reports as

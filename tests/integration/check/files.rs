@@ -190,7 +190,7 @@ fn each_problem_is_found_in_files() {
         (
             orphaned.into(),
             "orphaned-mirrors",
-            "yellow: mirrors without a Link: cluster 'north' has 2 mirrors",
+            "yellow: Cluster has no Link: north: ",
             0,
         ),
         (
@@ -213,7 +213,8 @@ fn each_problem_is_found_in_files() {
         ),
     ] {
         let (checkup, code) = check_of(healthy().with(part), &["--cluster-name=hub"]);
-        assert_eq!(finding(&checkup, check), expected);
+        let found = finding(&checkup, check);
+        assert!(found.starts_with(expected), "{found}");
         assert_eq!(code, Some(exit), "{check}");
     }
 }
@@ -425,11 +426,8 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
     let state = state_after("23-all-gateways-down-and-up.jsonl");
     let (checkup, _) = check_of(state.with(link("east")).with(link("west")), &[]);
     let found = finding(&checkup, "orphaned-mirrors");
-    let start = "yellow: mirrors without a Link: cluster 'north' has ";
-    assert!(
-        found.starts_with(start) && found.ends_with(" mirrors"),
-        "{found}"
-    );
+    let start = "yellow: Cluster has no Link: north: since ";
+    assert!(found.starts_with(start), "{found}");
 }
 
 #[test]
