@@ -1,13 +1,14 @@
 //! Every sequence of events of one service in three clusters, up to a length: with two kinds in each cluster, orders and modes
 //! (rules K1, K5, K5a), and with pauses around the delays of failovers (rule K7), which have a model of their own here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use global_dns::model::{
-    FailoverMode, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, key, parse,
+    FailoverMode, Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, key, parse,
 };
+use global_dns::table::links::{LinkList, Links};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Profile, Rules, Store, Table, Timers, build};
 use serde_json::{Value, json};
@@ -126,11 +127,12 @@ impl Configuration {
         for object in objects {
             let text = object.to_string();
             let read = KubeObject::read(&text);
-            let kinds = Watch::ALL.into_iter().filter(|watch| {
-                let is_service = object["kind"] == "Service";
-                is_service == (*watch == Watch::Services) && watch.selects(&read)
-            });
-            let watch = kinds.min().unwrap();
+            let kind = match object["kind"].as_str() {
+                Some("Service") => Kind::Service,
+                Some("Link") => Kind::Link,
+                _ => Kind::EndpointSlice,
+            };
+            let watch = Watch::for_object(kind, &read).unwrap();
             let key = read.key().unwrap();
             let list = lists.entry(watch).or_default();
             list.insert(key.clone(), parse::parse_object(watch, &read));
@@ -196,6 +198,9 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
         .iter()
         .map(|parts| (*parts, configuration(*parts)))
         .collect();
+    let unlinked = [&[][..], &["east"], &["west"], &["east", "west"]];
+    let unlinked = unlinked.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+    let unlinked: [BTreeSet<String>; 4] = unlinked;
     let mut tables = 0;
     for (order, mode) in [
         (None, None),
@@ -206,14 +211,17 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
     ] {
         let (rules, flags) = (rules(order, mode), Flags::of_db(order, mode));
         for (parts, configuration) in &configurations {
+            // Each configuration is tried with some of the sets of clusters without a Link.
+            let unlinked = &unlinked[(tables + parts[4]) % unlinked.len()];
             let mut timers = Timers::default();
+            timers.links = links(unlinked, &rules);
             let first = step(&Table::default(), configuration, &rules, &mut timers, 0);
-            let scene = scene(configuration, &rules);
+            let scene = scene(configuration, &rules, unlinked);
             let present = expected(&scene, flags, &Memory::default(), 0);
             assert_eq!(
                 returned(&first, NAME),
                 present.settled(),
-                "{parts:?} {order:?} {mode:?} {present:?}"
+                "{parts:?} {order:?} {mode:?} {unlinked:?} {present:?}"
             );
             tables += 1;
             // Each order is tried with some of the changes, so that all changes are tried with some orders.
@@ -221,12 +229,13 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
                 let mut next = *parts;
                 next[part] = (parts[part] + 1 + tables % (states - 1)) % states;
                 let configuration = &configurations[&next];
-                let scene = self::scene(configuration, &rules);
+                let scene = self::scene(configuration, &rules, unlinked);
                 let present = expected(&scene, flags, &Memory::default(), 700);
                 let mut timers = timers.clone();
                 let table = step(&first, configuration, &rules, &mut timers, 700);
                 let answer = returned(&table, NAME);
-                let place = || format!("{parts:?} -> {next:?} {order:?} {mode:?} {present:?}");
+                let place =
+                    || format!("{parts:?} -> {next:?} {order:?} {mode:?} {unlinked:?} {present:?}");
                 assert!(present.allows(&answer), "{answer:?}: {}", place());
                 let settled = settle(table, configuration, &rules, &mut timers);
                 assert_eq!(returned(&settled, NAME), present.settled(), "{}", place());
@@ -238,13 +247,39 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
     assert!(tables > 20_000, "{tables}");
 }
 
-fn scene<'c>(configuration: &'c Configuration, rules: &'c Rules) -> Scene<'c> {
+/// Returns what a server knows of links, five minutes after it has seen that these clusters have none.
+fn links(unlinked: &BTreeSet<String>, rules: &Rules) -> Links {
+    let mut objects = [gateway("east", 1, 1), gateway("west", 1, 2)].concat();
+    let linked = ["east", "west", "north"].into_iter();
+    let linked = linked.filter(|name| !unlinked.contains(*name));
+    objects.extend(linked.map(|name| {
+        json!({
+            "kind": "Link",
+            "metadata": {"namespace": "linkerd-multicluster", "name": name},
+            "spec": {"targetClusterName": name},
+        })
+    }));
+    let store = Configuration::new(objects).store;
+    let mut links = Links::default();
+    for now in [Timestamp(0), Timestamp(300_000)] {
+        let requested = Some(now);
+        links.update(&store, LinkList::Listed { requested }, rules, now);
+    }
+    links
+}
+
+fn scene<'c>(
+    configuration: &'c Configuration,
+    rules: &'c Rules,
+    unlinked: &'c BTreeSet<String>,
+) -> Scene<'c> {
     Scene {
         objects: &configuration.objects,
         rules,
         namespace: "prod",
         service: "db",
         profile: Profile::Global,
+        unlinked,
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Scene<'w> {
     pub namespace: &'w str,
     pub service: &'w str,
     pub profile: Profile,
+    /// The clusters without a Link, before aliases (rule L3).
+    pub unlinked: &'w BTreeSet<String>,
 }
 
 /// What a kind offers, in the order of rule K1.
@@ -40,6 +42,8 @@ pub struct Candidate {
     pub host: Option<String>,
     pub addresses: BTreeSet<IpAddr>,
     pub is_alive: bool,
+    /// Whether no Link names its cluster (rule L3).
+    pub is_unlinked: bool,
     /// Whether the mesh finds the pods itself.
     pub is_flat: bool,
 }
@@ -234,6 +238,14 @@ impl<'w> Scene<'w> {
         members.chain(own).collect()
     }
 
+    /// Returns whether no Link names a cluster of a federation.
+    fn is_federation_unlinked(&self, federated: &Value) -> bool {
+        let list = annotation(federated, key::REMOTE_DISCOVERY).unwrap_or_default();
+        let mut clusters = list.split(',').filter_map(|member| member.split_once('@'));
+        let has_other = clusters.any(|(_, cluster)| !self.unlinked.contains(cluster));
+        !has_other && !list.is_empty() && annotation(federated, key::LOCAL_DISCOVERY).is_none()
+    }
+
     /// Returns the ServiceImport of the service.
     pub fn import(&self) -> Option<&'w Value> {
         let key = ObjectKey::new(self.namespace, self.service);
@@ -293,7 +305,16 @@ impl<'w> Scene<'w> {
             host: None,
             addresses: BTreeSet::new(),
             is_alive: true,
+            is_unlinked: false,
             is_flat: false,
+        }
+    }
+
+    /// Makes what a mirror of one link offers.
+    fn of_link(&self, link: &str, rank: Rank) -> Candidate {
+        Candidate {
+            is_unlinked: self.unlinked.contains(link),
+            ..self.one_cluster(link, rank)
         }
     }
 
@@ -313,6 +334,7 @@ impl<'w> Scene<'w> {
                 MirrorKind::Headless => None,
                 MirrorKind::Federated => Some(Candidate {
                     clusters: self.members(object),
+                    is_unlinked: self.is_federation_unlinked(object),
                     is_shared: true,
                     addresses,
                     ..self.one_cluster("", Rank::Federated)
@@ -321,12 +343,15 @@ impl<'w> Scene<'w> {
                     addresses,
                     is_alive: self.is_alive(&name, kind),
                     is_flat: kind == MirrorKind::Flat,
-                    ..self.one_cluster(link, Rank::ClusterIp)
+                    ..self.of_link(link, Rank::ClusterIp)
                 }),
             });
         }
         candidates.extend(self.own_candidates());
         candidates.extend(self.import_candidates());
+        for candidate in &mut candidates {
+            candidate.is_alive &= !candidate.is_unlinked;
+        }
         candidates
     }
 
@@ -342,7 +367,7 @@ impl<'w> Scene<'w> {
                 host: Some(host.clone()),
                 addresses: addresses(&object["spec"]["clusterIPs"]),
                 is_alive: gateways.is_empty() || gateways.into_iter().any(is_ready),
-                ..self.one_cluster(link, Rank::Pods)
+                ..self.of_link(link, Rank::Pods)
             }
         });
         let mut candidates: Vec<Candidate> = own_mirrors.collect();
@@ -379,6 +404,7 @@ impl<'w> Scene<'w> {
             addresses: addresses(&object["spec"]["clusterIPs"]),
             is_alive: self.is_alive(&name, kind),
             is_flat: kind == MirrorKind::Flat,
+            is_unlinked: self.unlinked.contains(from),
             ..self.one_cluster(link, Rank::Pods)
         })
     }
@@ -472,24 +498,26 @@ impl<'w> Scene<'w> {
     /// Returns the candidates that answer the name of the service without an order (rule K1): for each cluster the best. One
     /// that names no cluster counts as a cluster of its own.
     pub fn choose(&self, candidates: &[Candidate]) -> Vec<Candidate> {
-        let place = |rank: Rank| match rank {
+        let of_rank = |rank: Rank| match rank {
             Rank::Import if self.profile == Profile::ClusterSet => 0,
             Rank::Pods => 1,
             Rank::Federated => 2,
             Rank::ClusterIp => 3,
             Rank::Import => 4,
         };
+        // Mirrors of an unlinked cluster come after everything else (rule L3).
+        let place = |one: &Candidate| of_rank(one.rank) + 10 * u8::from(one.is_unlinked);
         let mut best: BTreeMap<&str, u8> = BTreeMap::new();
         for candidate in candidates {
             for cluster in &candidate.clusters {
                 let best = best.entry(cluster).or_insert(u8::MAX);
-                *best = (*best).min(place(candidate.rank));
+                *best = (*best).min(place(candidate));
             }
         }
         let is_chosen = |candidate: &&Candidate| {
             let mut clusters = candidate.clusters.iter();
             candidate.clusters.is_empty()
-                || clusters.any(|cluster| best[&**cluster] == place(candidate.rank))
+                || clusters.any(|cluster| best[&**cluster] == place(candidate))
         };
         candidates.iter().filter(is_chosen).cloned().collect()
     }
@@ -500,23 +528,24 @@ impl<'w> Scene<'w> {
 /// Returns the addresses of candidates with the treatment of those that are down (rule M4). Those of one cluster and one
 /// hostname are one endpoint, which is alive if one of them is (rule M6).
 pub fn answer(candidates: &[Candidate], gateway_down: &str) -> BTreeSet<IpAddr> {
-    let mut merged: BTreeMap<_, (bool, BTreeSet<IpAddr>)> = BTreeMap::new();
+    let mut merged: BTreeMap<_, (bool, bool, BTreeSet<IpAddr>)> = BTreeMap::new();
     for candidate in candidates {
         let cluster = candidate.clusters.iter().filter(|_| !candidate.is_shared);
         let name = (cluster.collect::<Vec<_>>(), &candidate.host);
         let endpoint = merged.entry(name).or_default();
         endpoint.0 |= candidate.is_alive;
-        endpoint.1.extend(&candidate.addresses);
+        endpoint.1 |= !candidate.is_unlinked;
+        endpoint.2.extend(&candidate.addresses);
     }
-    let is_any_alive = merged.values().any(|(is_alive, _)| *is_alive);
-    let includes_down = match gateway_down {
-        "include" => true,
-        "exclude" => false,
-        _ => !is_any_alive,
+    let is_good = |(is_alive, is_linked, _): &(bool, bool, _)| match gateway_down {
+        "include" => *is_linked,
+        _ => *is_alive,
     };
-    let endpoints = merged.into_values();
-    let answered = endpoints.filter(|(is_alive, _)| *is_alive || includes_down);
-    answered.flat_map(|(_, addresses)| addresses).collect()
+    let includes_all = gateway_down != "exclude" && !merged.values().any(is_good);
+    let answered = merged
+        .into_values()
+        .filter(|one| includes_all || is_good(one));
+    answered.flat_map(|(_, _, addresses)| addresses).collect()
 }
 
 /// Returns whether candidates are of several kinds, so that their SRV targets or their liveness differ (rule K1).

@@ -232,6 +232,7 @@ impl World {
                 namespace,
                 service,
                 profile: Profile::Global,
+                unlinked: &BTreeSet::new(),
             };
             memory.note(&scene, now);
             let own = format!("{service}.{namespace}");
