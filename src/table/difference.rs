@@ -14,7 +14,7 @@ use super::left::LeftCluster;
 use super::links::{ClusterLink, LinkStates};
 use super::services::Services;
 use super::store::ServiceKeys;
-use super::{Endpoint, Profile, Service, ServiceKind, Table};
+use super::{Endpoint, EndpointLiveness, Profile, Service, ServiceKind, Table};
 use crate::model::{ClusterName, Line, Problem, ProblemKind, ServiceKey, list_some};
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
@@ -379,7 +379,11 @@ fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Optio
             ..of_endpoint(ChangeKind::EndpointChanged, service, new, text)
         }
     });
-    let turned = (old.is_alive() != new.is_alive()).then(|| {
+    // The change of its link tells of an unlinked cluster.
+    let is_linked = ![old, new]
+        .map(|one| one.liveness)
+        .contains(&EndpointLiveness::Unlinked);
+    let turned = (is_linked && old.is_alive() != new.is_alive()).then(|| {
         let (kind, before, after) = if new.is_alive() {
             (ChangeKind::GatewayUp, "down", "alive")
         } else {

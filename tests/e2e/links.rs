@@ -18,7 +18,9 @@ use crate::check::link_definition;
 use crate::linked_clusters::{ANSWER_TIMEOUT, PAUSE};
 
 const NAMESPACE: &str = "links";
-const NAME: &str = "db.links.global";
+/// No other scenario has a service of this name, whose short name would be ambiguous.
+const SERVICE: &str = "linked";
+const NAME: &str = "linked.links.global";
 const EAST: &[&str] = &["10.96.71.1"];
 const WEST: &[&str] = &["10.96.72.1"];
 /// The namespace of the Links.
@@ -66,8 +68,8 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
     for name in [NAMESPACE, LINKS, "tenant", "nothing"] {
         cluster.put(&namespace(name))?;
     }
-    let east = mirror(NAMESPACE, "db", "east").endpoint("db-0", EAST);
-    let west = mirror(NAMESPACE, "db", "west").endpoint("db-0", WEST);
+    let east = mirror(NAMESPACE, SERVICE, "east").endpoint("linked-0", EAST);
+    let west = mirror(NAMESPACE, SERVICE, "west").endpoint("linked-0", WEST);
     for object in [east.writes(), west.writes()].concat() {
         cluster.put(&object)?;
     }
@@ -138,9 +140,9 @@ fn check_links_of_a_tenant(controllers: &Controllers<'_>) -> Result<()> {
         let both = Observation::addresses(&[EAST, WEST]);
         sleep(2 * UNLINKED_AFTER);
         observer.check_history(&[both])?;
-        controllers
-            .wait_for_problem(&server, "links-unknown")
-            .map(drop)
+        let status = server.try_api("/api/v1/status")?.to_string();
+        ensure!(status.contains("State of links is unknown"), "{status}");
+        Ok(())
     };
     server.with_log(check())
 }
@@ -166,16 +168,12 @@ impl Controllers<'_> {
     fn renew(&self) -> Result<()> {
         let number = self.renewals.get();
         self.renewals.set(number + 1);
-        let time = format!(
-            "2026-11-24T00:{:02}:{:02}.000000Z",
-            number / 60,
-            number % 60
-        );
+        let time = format!("2026-11-24T00:00:00.{number:06}Z");
         let renew = |name: &&str| self.cluster.put(&lease(LINKS, name, &time)).map(drop);
         self.working.get().iter().try_for_each(renew)
     }
 
-    /// Waits until this number of clusters has a state.
+    /// Waits until at least this number of clusters has a state. Other scenarios have left mirrors.
     fn wait_for_state(&self, server: &Server, state: &str, count: usize) -> Result<()> {
         let metric = format!("global_dns_clusters{{state=\"{state}\"}}");
         eventually(
@@ -184,21 +182,22 @@ impl Controllers<'_> {
             || {
                 self.renew()?;
                 let found = server.try_metric(&metric)?;
-                ensure!(found == count as f64, "{found} clusters are {state}");
+                ensure!(found >= count as f64, "{found} clusters are {state}");
                 Ok(())
             },
         )
     }
 
-    /// Waits until the status has a problem of a kind. Returns its sentence.
+    /// Waits until an explanation of the name has a problem of a kind. Returns its detail.
     fn wait_for_problem(&self, server: &Server, kind: &str) -> Result<String> {
         eventually(&format!("problem {kind}"), FROZEN_TIMEOUT, || {
             self.renew()?;
-            let status = server.try_api("/api/v1/status")?;
-            let rows = status["problemRows"].as_array().context("problemRows")?;
-            let row = rows.iter().find(|row| row["kind"] == kind);
-            let text = row.with_context(|| format!("{rows:?}"))?["text"].as_str();
-            text.map(str::to_owned).context("text")
+            let path = format!("/api/v1/explain?name={NAME}");
+            let explanation = server.try_api(&path)?;
+            let problems = explanation["problems"].as_array().context("problems")?;
+            let problem = problems.iter().find(|problem| problem["kind"] == kind);
+            let detail = problem.with_context(|| format!("{problems:?}"))?["detail"].as_str();
+            detail.map(str::to_owned).context("detail")
         })
     }
 }
