@@ -66,6 +66,22 @@ pub fn link(namespace: &str, name: &str, cluster: &str) -> Value {
     })
 }
 
+/// Returns a minimal definition of the kind Link.
+pub fn link_definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "links.multicluster.linkerd.io"},
+        "spec": {
+            "group": "multicluster.linkerd.io", "scope": "Namespaced",
+            "names": {"plural": "links", "singular": "link", "kind": "Link"},
+            "versions": [{
+                "name": "v1alpha3", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
 /// Returns a ClusterRole with these rules.
 pub fn cluster_role(name: &str, rules: &Value) -> Value {
     json!({

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 use support::cluster::Cluster;
+pub use support::objects::link_definition;
 use support::objects::{self, cluster_role, cluster_role_binding, local, mirror};
 
 use super::USER;
@@ -28,22 +29,6 @@ pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()
 
 pub fn binding() -> Value {
     cluster_role_binding("doctor", USER)
-}
-
-/// Returns a minimal definition of the kind Link.
-pub fn link_definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "links.multicluster.linkerd.io"},
-        "spec": {
-            "group": "multicluster.linkerd.io", "scope": "Namespaced",
-            "names": {"plural": "links", "singular": "link", "kind": "Link"},
-            "versions": [{
-                "name": "v1alpha3", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
 }
 
 pub fn link(cluster: &str) -> Value {
