@@ -265,6 +265,10 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
             "at '/prometheusRule/ignoredConflicts/0'",
         ),
         (
+            with(json!({"prometheusRule": {"clusterLeft": "all"}})),
+            "at '/prometheusRule/clusterLeft': got string, want boolean",
+        ),
+        (
             with(json!({"scrapeAnnotations": "yes"})),
             "at '/scrapeAnnotations': got string, want boolean",
         ),
