@@ -27,7 +27,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     });
 }
 
-/// Creates a namespace that enforces pod security, two namespaces for Roles, and the CRDs of the Prometheus Operator.
+/// Creates a namespace that enforces pod security, namespaces for Roles, and the CRDs of the Prometheus Operator.
 fn prepare(cluster: &Cluster) -> Result<()> {
     let labels = json!({
         "pod-security.kubernetes.io/enforce": "restricted",
@@ -36,7 +36,13 @@ fn prepare(cluster: &Cluster) -> Result<()> {
     let mut enforcing = namespace(NAMESPACE);
     enforcing["metadata"]["labels"] = labels;
     cluster.put(&enforcing)?;
-    for name in ["prod", "shop"] {
+    for name in [
+        "prod",
+        "shop",
+        "linkerd-multicluster",
+        "multicluster",
+        "links",
+    ] {
         cluster.put(&namespace(name))?;
     }
     for name in ["servicemonitors", "prometheusrules"] {

@@ -40,7 +40,7 @@ const fn case(
 }
 
 /// A case for each alert. The values are the limits of the expressions.
-const CASES: [Case; 23] = [
+const CASES: [Case; 26] = [
     case("GlobalDnsAbsent", &[], &[("table_ready", "1x200")]),
     case(
         "GlobalDnsNotReady",
@@ -143,6 +143,37 @@ const CASES: [Case; 23] = [
         )],
     ),
     case(
+        "GlobalDnsClusterFrozen",
+        &[
+            ("clusters{pod=\"a\",state=\"frozen\"}", "0x200"),
+            ("clusters{pod=\"b\",state=\"frozen\"}", "1x200"),
+        ],
+        &[
+            ("clusters{state=\"frozen\"}", "0x200"),
+            ("clusters{state=\"linked\"}", "1x200"),
+            ("clusters{state=\"unlinked\"}", "1x200"),
+            ("clusters{state=\"unknown\"}", "1x200"),
+        ],
+    ),
+    case(
+        "GlobalDnsClusterUnlinked",
+        &[("clusters{state=\"unlinked\"}", "1x200")],
+        &[
+            ("clusters{state=\"unlinked\"}", "0x200"),
+            ("clusters{state=\"linked\"}", "1x200"),
+            ("clusters{state=\"frozen\"}", "1x200"),
+            ("clusters{state=\"unknown\"}", "1x200"),
+        ],
+    ),
+    case(
+        "GlobalDnsClusterLeft",
+        &[("left_clusters{watch=\"true\"}", "1x200")],
+        &[
+            ("left_clusters{watch=\"true\"}", "0x200"),
+            ("left_clusters{watch=\"false\"}", "1x200"),
+        ],
+    ),
+    case(
         "GlobalDnsShortNameContested",
         &[("conflicts{kind=\"short-name\"}", "1x200")],
         &[("conflicts{kind=\"endpoint\"}", "1x200")],
@@ -183,17 +214,24 @@ const CASES: [Case; 23] = [
     ),
 ];
 
+/// A case for `prometheusRule.clusterLeft`.
+const LEFT_ANY_SERVICE: Case = case(
+    "GlobalDnsClusterLeft",
+    &[
+        ("left_clusters{pod=\"a\",watch=\"true\"}", "0x200"),
+        ("left_clusters{pod=\"a\",watch=\"false\"}", "1x200"),
+    ],
+    &[
+        ("left_clusters{pod=\"a\",watch=\"true\"}", "0x200"),
+        ("left_clusters{pod=\"a\",watch=\"false\"}", "0x200"),
+    ],
+);
+
 #[test]
 #[ignore = "needs Helm and Prometheus"]
 fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
-    let rendered = template(&with(json!({
-        "prometheusRule": {"enabled": true},
-        "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
-    })))?;
-    let mut groups = groups(&rendered)?;
-    let delays: BTreeMap<String, u64> = rules_mut(&mut groups)
-        .map(|rule| delay(rule))
-        .collect::<Result<_>>()?;
+    let mut groups = rendered_groups(json!({"enabled": true}))?;
+    let delays = delays(&mut groups)?;
     let tested: BTreeSet<&str> = CASES.iter().map(|case| case.alert).collect();
     let alerts: BTreeSet<&str> = delays.keys().map(String::as_str).collect();
     ensure!(
@@ -201,10 +239,38 @@ fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
         "alerts without a case, or cases without an alert: {:?}",
         &tested ^ &alerts
     );
+    let tests = evaluate(&groups, &CASES, &delays)?;
+    print_line(&format!("{} alerts in {tests} tests", alerts.len()));
+    Ok(())
+}
 
+#[test]
+#[ignore = "needs Helm and Prometheus"]
+fn a_cluster_that_leaves_any_service_fires_the_alert_if_the_value_is_set() -> Result<()> {
+    let mut groups = rendered_groups(json!({"enabled": true, "clusterLeft": true}))?;
+    let delays = delays(&mut groups)?;
+    evaluate(&groups, &[LEFT_ANY_SERVICE], &delays)?;
+    Ok(())
+}
+
+/// Renders the rules with these values of `prometheusRule`.
+fn rendered_groups(values: Value) -> Result<Vec<Value>> {
+    groups(&template(&with(json!({
+        "prometheusRule": values,
+        "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
+    })))?)
+}
+
+/// Returns the delays of all alerts in minutes.
+fn delays(groups: &mut [Value]) -> Result<BTreeMap<String, u64>> {
+    rules_mut(groups).map(|rule| delay(rule)).collect()
+}
+
+/// Evaluates the rules with the series of the cases. Returns the number of tests.
+fn evaluate(groups: &[Value], cases: &[Case], delays: &BTreeMap<String, u64>) -> Result<usize> {
     let folder = tempfile::tempdir()?;
-    write_rules(&folder, &groups)?;
-    let tests: Vec<Value> = CASES
+    write_rules(&folder, groups)?;
+    let tests: Vec<Value> = cases
         .iter()
         .flat_map(|case| case.tests(delays[case.alert]))
         .collect();
@@ -215,8 +281,7 @@ fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
         .args(["test", "rules"])
         .arg(&file));
     ensure!(ended.is_success(), "{}", ended.output());
-    print_line(&format!("{} alerts in {} tests", alerts.len(), tests.len()));
-    Ok(())
+    Ok(tests.len())
 }
 
 /// Returns the name of an alert and its delay in minutes.

@@ -118,6 +118,44 @@ fn defaults_are_those_of_serve() -> Result<()> {
     Ok(())
 }
 
+#[test]
+#[ignore = "needs Helm"]
+fn flags_of_links_follow_their_values() -> Result<()> {
+    for (links, expected) in [
+        (
+            json!({}),
+            &[
+                "--links=on",
+                "--links-namespace=linkerd-multicluster",
+                "--unlinked-after=5m",
+                "--unlinked=down",
+            ][..],
+        ),
+        (
+            json!({"namespace": ["multicluster", "links"], "unlinkedAfter": "1h", "unlinked": "ignore"}),
+            &[
+                "--links=on",
+                "--links-namespace=multicluster,links",
+                "--unlinked-after=1h",
+                "--unlinked=ignore",
+            ],
+        ),
+        (
+            json!({"enabled": false, "namespace": "links", "unlinked": "ignore"}),
+            &["--links=off"],
+        ),
+    ] {
+        let arguments = template(&with(json!({"links": links})))?.arguments()?;
+        let prefixes = ["--links", "--unlinked"];
+        let found: Vec<&String> = arguments
+            .iter()
+            .filter(|argument| prefixes.iter().any(|prefix| argument.starts_with(prefix)))
+            .collect();
+        ensure!(found == expected, "{links}: {found:?}");
+    }
+    Ok(())
+}
+
 /// A resolver that follows the zone's NS record must reach some replica, not only the one that answered.
 #[test]
 #[ignore = "needs Helm"]

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::certificates::{Identity, issue};
 use support::names;
-use support::objects::{Manifest, exported, gateway_mirror, local, mirror};
+use support::objects::{ClusterIp, Manifest, exported, gateway_mirror, local, mirror};
 use support::query::query;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
@@ -127,6 +127,7 @@ impl Incident {
             self.api_server.put(object);
         }
         self.wait_for("global_dns_snapshot_write_failures_total", 1)?;
+        self.lose_a_cluster()?;
         self.hold_lists()
     }
 
@@ -168,6 +169,14 @@ impl Incident {
         self.wait_for(displaced, CONNECTIONS - LIMIT)
     }
 
+    /// Deletes the only mirror of a watched service.
+    fn lose_a_cluster(&self) -> Result<()> {
+        for object in &Manifest::from(west_mail()).0 {
+            self.api_server.delete(object);
+        }
+        self.wait_for("global_dns_left_clusters{watch=\"true\"}", 1)
+    }
+
     /// Makes the API server return empty lists, then fail, so that no second list confirms or contradicts them.
     fn hold_lists(&self) -> Result<()> {
         self.api_server.set_behavior(Behavior::EmptyLists);
@@ -203,29 +212,43 @@ fn closed_port() -> Result<SocketAddr> {
 /// Address of the mirror of `prod/bank` in `east`.
 const EAST_BANK: &str = "10.96.70.1";
 
+/// Returns the mirror of `prod/mail` in `west`.
+fn west_mail() -> ClusterIp {
+    gateway_mirror("prod", "mail", "west", "10.96.73.1")
+}
+
+/// Returns an exported Service of this cluster in namespace `prod`, with settings.
+fn exported_with(name: &str, address: &str, annotations: Value) -> Manifest {
+    let mut manifest = Manifest::from(exported("prod", name, address));
+    let service: &mut Value = &mut manifest.0[0];
+    service["metadata"]["annotations"] = annotations;
+    manifest
+}
+
 /// Returns a headless Service of this cluster that only has settings.
 fn settings(name: &str, annotations: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "None"},
         "metadata": {"namespace": "prod", "name": name, "annotations": annotations}})
 }
 
-/// Returns the sample of all kinds, with conflicts, a skipped object, a service with a failover order, one that waits for an
-/// expected cluster, and one with an order that cannot be read, so that no step has an endpoint.
+/// Returns the sample of all kinds, with conflicts, a skipped object, a service with a failover order, one that is watched,
+/// one that waits for an expected cluster, and one with an order that cannot be read, so that no step has an endpoint.
 fn objects() -> Manifest {
     // Namespace `prod` has the service, too: nobody owns the short name.
     let contested = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.71.1"]);
     // A member that is not exported.
     let kept = local("prod", "slow").endpoint(Some("slow-9"), "192.0.2.90", true);
     let orphan = mirror("prod", "lost", "east").endpoint_mirror("lost-0", &["10.96.72.1"]);
-    let mut bank = Manifest::from(exported("prod", "bank", "10.96.70.3"));
-    let own: &mut Value = &mut bank.0[0];
-    own["metadata"]["annotations"] =
-        json!({"global-dns/failover": "east:west:*", "global-dns/failover-mode": "auto"});
+    let order = json!({"global-dns/failover": "east:west:*", "global-dns/failover-mode": "auto"});
+    let bank = exported_with("bank", "10.96.70.3", order);
+    let mail = exported_with("mail", "10.96.73.3", json!({"global-dns/watch": "true"}));
     names::sample()
         .with(contested)
         .with(kept)
         .with(orphan)
         .with(bank)
+        .with(mail)
+        .with(west_mail())
         .with(settings(
             "late",
             &json!({"global-dns/expected-clusters": "south"}),

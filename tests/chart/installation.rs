@@ -30,6 +30,9 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         "notes_of_a_daemonset_have_the_recommended_number_of_nodes",
         || check_notes_of_daemonset(cluster),
     );
+    steps.step("namespace_of_links_must_exist", || {
+        check_namespace_of_links(cluster)
+    });
 }
 
 /// Installs or upgrades the chart with these values, and returns the notes.
@@ -163,16 +166,36 @@ fn check_notes_of_daemonset(cluster: &Cluster) -> Result<()> {
     let has_warning = |notes: &str| {
         notes.contains("up to about 100 nodes") && notes.contains("NodeLocal DNSCache")
     };
-    let notes = install(cluster, &with(json!({"kind": "DaemonSet"})))?;
-    ensure!(
-        has_warning(&notes),
-        "the notes do not mention the number of nodes: {notes}"
-    );
+    let reads_links = |notes: &str| notes.contains("watches the Links in linkerd-multicluster");
+    for has_links in [true, false] {
+        let values = json!({"kind": "DaemonSet", "links": {"enabled": has_links}});
+        let notes = install(cluster, &with(values))?;
+        ensure!(
+            has_warning(&notes),
+            "the notes do not mention the number of nodes: {notes}"
+        );
+        ensure!(reads_links(&notes) == has_links, "{has_links}: {notes}");
+    }
     let notes = install(cluster, &minimum())?;
     ensure!(
         !has_warning(&notes),
         "the notes have an unnecessary warning: {notes}"
     );
+    uninstall(cluster)
+}
+
+/// Helm cannot create a Role in a namespace that does not exist.
+fn check_namespace_of_links(cluster: &Cluster) -> Result<()> {
+    let links =
+        |enabled: bool| with(json!({"links": {"enabled": enabled, "namespace": "nowhere"}}));
+    let refused = install(cluster, &links(true));
+    let error = refused
+        .err()
+        .context("Helm creates a Role in no namespace")?;
+    let error = format!("{error:#}");
+    ensure!(error.contains("\"nowhere\" not found"), "{error}");
+    uninstall(cluster)?;
+    install(cluster, &links(false))?;
     uninstall(cluster)
 }
 

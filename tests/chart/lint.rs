@@ -90,6 +90,30 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
             "at '/gatewayDown': value must be one of",
         ),
         (
+            with(json!({"links": {"enabled": "yes"}})),
+            "at '/links/enabled': got string, want boolean",
+        ),
+        (
+            with(json!({"links": {"namespace": "Linkerd"}})),
+            "at '/links/namespace': 'Linkerd'",
+        ),
+        (
+            with(json!({"links": {"namespace": []}})),
+            "at '/links/namespace': minItems",
+        ),
+        (
+            with(json!({"links": {"namespace": null}})),
+            "links.namespace is required with links.enabled",
+        ),
+        (
+            with(json!({"links": {"unlinkedAfter": "5"}})),
+            "at '/links/unlinkedAfter': '5'",
+        ),
+        (
+            with(json!({"links": {"unlinked": "dead"}})),
+            "at '/links/unlinked': value must be one of 'down', 'ignore'",
+        ),
+        (
             with(json!({"order": "random"})),
             "at '/order': value must be one of",
         ),
@@ -239,6 +263,10 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         (
             with(json!({"prometheusRule": {"ignoredConflicts": ["all"]}})),
             "at '/prometheusRule/ignoredConflicts/0'",
+        ),
+        (
+            with(json!({"prometheusRule": {"clusterLeft": "all"}})),
+            "at '/prometheusRule/clusterLeft': got string, want boolean",
         ),
         (
             with(json!({"scrapeAnnotations": "yes"})),

@@ -14,7 +14,15 @@ use crate::prometheus::{FLEET_CLUSTER, Prometheus};
 use crate::values::with;
 
 /// Alerts that the incident cannot cause, with the reason. `alerts` tests their expressions with written series.
-const CANNOT_FIRE: [(&str, &str); 3] = [
+const CANNOT_FIRE: [(&str, &str); 5] = [
+    (
+        "GlobalDnsClusterFrozen",
+        "the API server of the incident has no Leases",
+    ),
+    (
+        "GlobalDnsClusterUnlinked",
+        "the API server of the incident has no Links",
+    ),
     ("GlobalDnsPanics", "no query is known that causes a panic"),
     (
         "GlobalDnsSourcePanics",

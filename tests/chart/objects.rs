@@ -1,5 +1,7 @@
 //! Checks that no API server does: the mesh, security, selectors, permissions.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, template, template_of};
@@ -440,8 +442,56 @@ fn check_life_cycle(case: &str, rendered: &Rendered, pod: &Value) {
     }
 }
 
-/// Checks the roles: `list` and `watch` on two kinds for the pod's account, on three with `mcs.enabled`; none without
-/// watches of this API server.
+/// The only permissions are to list and watch Links, and to list Leases, in the namespaces of Linkerd's controllers.
+#[test]
+#[ignore = "needs Helm"]
+fn role_for_links_is_in_each_of_their_namespaces() {
+    for (values, expected) in [
+        (json!({}), &["linkerd-multicluster"][..]),
+        (json!({"links": {"namespace": "links"}}), &["links"]),
+        (
+            json!({"links": {"namespace": ["multicluster", "links"]}}),
+            &["links", "multicluster"],
+        ),
+        // With a Role for Services in one of them.
+        (
+            json!({"namespaces": ["links", "prod"], "links": {"namespace": ["links"]}}),
+            &["links"],
+        ),
+        (json!({"links": {"enabled": false}}), &[]),
+        (
+            json!({"namespaces": ["links"], "links": {"enabled": false, "namespace": "links"}}),
+            &[],
+        ),
+        (json!({"rbac": {"create": false}}), &[]),
+        (json!({"source": {"files": ["/objects.yaml"]}}), &[]),
+    ] {
+        let rendered = template(&with(values.clone())).unwrap();
+        let permitted = |resource: &str| -> Vec<(&Value, &str)> {
+            let rules = rendered.objects.iter().flat_map(|object| {
+                let rules = object["rules"].as_array().into_iter().flatten();
+                let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+                rules.map(move |rule| (rule, namespace))
+            });
+            let has = |rule: &Value| rule["resources"] == json!([resource]);
+            let found = rules.filter(|(rule, _)| has(rule));
+            let mut found: Vec<_> = found
+                .map(|(rule, namespace)| (&rule["verbs"], namespace))
+                .collect();
+            found.sort_by_key(|(_, namespace)| *namespace);
+            found
+        };
+        let verbs = json!(["list", "watch"]);
+        let links: Vec<_> = expected.iter().map(|name| (&verbs, *name)).collect();
+        assert_eq!(permitted("links"), links, "{values}");
+        let verbs = json!(["list"]);
+        let leases: Vec<_> = expected.iter().map(|name| (&verbs, *name)).collect();
+        assert_eq!(permitted("leases"), leases, "{values}");
+    }
+}
+
+/// Checks the roles of the pod's account: `list` and `watch` on two kinds, on three with `mcs.enabled`; and a Role for Links
+/// and Leases. There is none without watches of this API server.
 fn check_permissions(case: &str, rendered: &Rendered) {
     let mut rules = vec![
         json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
@@ -450,20 +500,27 @@ fn check_permissions(case: &str, rendered: &Rendered) {
     if rendered.arguments().unwrap().contains(&"--mcs".to_owned()) {
         rules.push(json!({"apiGroups": ["multicluster.x-k8s.io"], "resources": ["serviceimports"], "verbs": ["list", "watch"]}));
     }
-    let roles = rendered
-        .objects
-        .iter()
-        .filter(|object| kind(object).ends_with("Role"));
-    let roles: Vec<&Value> = roles.collect();
-    let bindings = rendered
-        .objects
-        .iter()
-        .filter(|object| kind(object).ends_with("RoleBinding"));
-    let bindings: Vec<&Value> = bindings.collect();
+    let links = vec![
+        json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}),
+        json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}),
+    ];
+    let all = |suffix: &str| -> Vec<&Value> {
+        let objects = rendered.objects.iter();
+        let mut found: Vec<&Value> = objects
+            .filter(|object| kind(object).ends_with(suffix))
+            .collect();
+        found.sort_by_key(|object| (object["metadata"]["namespace"].as_str(), name(object)));
+        found
+    };
+    let (roles, bindings) = (all("Role"), all("RoleBinding"));
     assert_eq!(roles.len(), bindings.len(), "{case}");
     let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
     for (role, binding) in roles.iter().zip(bindings) {
-        assert_eq!(role["rules"], Value::from(rules.clone()), "{case}");
+        let expected = match is_for_links(role) {
+            true => &links,
+            false => &rules,
+        };
+        assert_eq!(role["rules"], Value::from(expected.clone()), "{case}");
         assert_eq!(
             binding["metadata"]["namespace"], role["metadata"]["namespace"],
             "{case}"
@@ -477,24 +534,32 @@ fn check_permissions(case: &str, rendered: &Rendered) {
         assert_eq!(binding["subjects"], account, "{case}");
     }
     let arguments = arguments(&rendered.workload().unwrap()["spec"]["template"]).unwrap();
-    let of = |flag: &str| -> Vec<&str> {
-        arguments
-            .iter()
-            .filter_map(|a| a.strip_prefix(flag))
-            .collect()
+    let of = |flag: &str| -> BTreeSet<&str> {
+        let values = arguments.iter().filter_map(|a| a.strip_prefix(flag));
+        values.flat_map(|values| values.split(',')).collect()
     };
-    let namespaces: Vec<&str> = roles
-        .iter()
-        .filter_map(|role| role["metadata"]["namespace"].as_str())
-        .collect();
     let elsewhere = !of("--file=").is_empty() || !of("--kubeconfig=").is_empty();
     assert_eq!(pod["automountServiceAccountToken"], !elsewhere, "{case}");
     if elsewhere || case == "an existing service account" {
         assert!(roles.is_empty(), "{case}: {roles:?}");
-    } else {
-        assert_eq!(namespaces, of("--namespace="), "{case}");
-        assert_eq!(roles.len(), namespaces.len().max(1), "{case}");
+        return;
     }
+    let (links, others): (Vec<&Value>, Vec<&Value>) =
+        roles.iter().copied().partition(|role| is_for_links(role));
+    for (roles, flag, least) in [
+        (links, "--links-namespace=", 0),
+        (others, "--namespace=", 1),
+    ] {
+        let namespaces = roles.iter().map(|role| &role["metadata"]["namespace"]);
+        let namespaces: BTreeSet<&str> = namespaces.filter_map(Value::as_str).collect();
+        assert_eq!(namespaces, of(flag), "{case}");
+        assert_eq!(roles.len(), of(flag).len().max(least), "{case}");
+    }
+}
+
+/// Returns whether a role is the one in a namespace of Links.
+fn is_for_links(role: &Value) -> bool {
+    name(role).ends_with("-links")
 }
 
 /// Returns the port of an object with this value of a field, or null.

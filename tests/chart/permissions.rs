@@ -23,13 +23,18 @@ use crate::values::with;
 /// Time limit of a step on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
+/// The namespace of Links.
+const LINKS: &str = "linkerd-multicluster";
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
-    steps.prerequisite("two_namespaces_have_a_mirror", || {
+    steps.prerequisite("two_namespaces_have_a_mirror_of_a_linked_cluster", || {
         mirror(cluster, "prod", "10.96.0.70")?;
-        mirror(cluster, "shop", "10.96.0.71")
+        mirror(cluster, "shop", "10.96.0.71")?;
+        cluster.put(&objects::link_definition())?;
+        let link = objects::link(LINKS, "west", "west");
+        eventually("the kind Link", TIMEOUT, || cluster.put(&link).map(drop))
     });
-    steps.step("cluster_role_has_exactly_the_needed_permissions", || {
+    steps.step("roles_have_exactly_the_needed_permissions", || {
         let values = with(json!({}));
         install(cluster, &values)?;
         check_sufficient(cluster, audit, &values, &["10.96.0.70", "10.96.0.71"], "")
@@ -54,20 +59,38 @@ fn check_sufficient(
     addresses: &[&str],
     namespace: &str,
 ) -> Result<()> {
-    let verbs = [
-        ("list", "services"),
-        ("watch", "services"),
-        ("list", "endpointslices"),
-        ("watch", "endpointslices"),
+    let permissions = [
+        ("list", "services", namespace),
+        ("watch", "services", namespace),
+        ("list", "endpointslices", namespace),
+        ("watch", "endpointslices", namespace),
+        ("list", "links", LINKS),
+        ("watch", "links", LINKS),
+        ("list", "leases", LINKS),
     ];
-    for (verb, resource) in verbs {
+    for (verb, resource, namespace) in permissions {
         eventually("the permission", TIMEOUT, || {
             ensure!(
                 is_allowed(cluster, verb, resource, namespace)?,
-                "the account may not {verb} {resource}"
+                "the account may not {verb} {resource} in namespace '{namespace}'"
             );
             Ok(())
         })?;
+    }
+    for (verb, resource, namespace) in [
+        ("watch", "leases", LINKS),
+        ("get", "leases", LINKS),
+        ("update", "leases", LINKS),
+        ("get", "links", LINKS),
+        ("update", "links", LINKS),
+        ("list", "secrets", LINKS),
+        ("list", "links", ""),
+        ("list", "leases", ""),
+    ] {
+        ensure!(
+            !is_allowed(cluster, verb, resource, namespace)?,
+            "the account may {verb} {resource} in namespace '{namespace}'"
+        );
     }
     let before = audit.requests()?.len();
     let server = serve(cluster, values)?;
@@ -84,9 +107,10 @@ fn check_sufficient(
         seen == addresses.iter().copied().collect(),
         "the table has the addresses {seen:?}"
     );
-    let expected: BTreeSet<_> = verbs
-        .map(|(verb, resource)| (verb.to_owned(), resource.to_owned(), namespace.to_owned()))
-        .into();
+    let expected = permissions.map(|(verb, resource, namespace)| {
+        (verb.to_owned(), resource.to_owned(), namespace.to_owned())
+    });
+    let expected = BTreeSet::from(expected);
     eventually("every kind of request", TIMEOUT, || {
         let requests = audit.requests()?;
         for request in &requests[before..] {
@@ -107,7 +131,8 @@ fn check_sufficient(
     ensure!(!log.contains("forbidden: User"), "{log}");
     let asked = audit.requests()?.len() - before;
     print_line(&format!(
-        "{asked} requests of the server's account, none forbidden; list and watch of 2 resources, in namespace '{namespace}'"
+        "{asked} requests of the server's account, none forbidden; list and watch of 2 resources, in namespace '{namespace}'; \
+         Links and Leases in '{LINKS}'"
     ));
     Ok(())
 }
@@ -184,10 +209,11 @@ pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
 
 /// Returns whether the authorizer currently allows a request of the account.
 fn is_allowed(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
-    let group = if resource == "services" {
-        ""
-    } else {
-        "discovery.k8s.io"
+    let group = match resource {
+        "endpointslices" => "discovery.k8s.io",
+        "links" => "multicluster.linkerd.io",
+        "leases" => "coordination.k8s.io",
+        _ => "",
     };
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
         "user": ACCOUNT,

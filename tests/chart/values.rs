@@ -45,6 +45,8 @@ pub fn every_flag() -> Map<String, Value> {
     };
     let failover = json!({
         "mcs": {"enabled": true},
+        // Without Links, the other flags of Links are not passed.
+        "links": {"enabled": true, "namespace": ["multicluster", "links"], "unlinkedAfter": "10m", "unlinked": "ignore"},
         "failover": {"default": "local:*", "services": {"prod/db": "west:east"}, "defaultMode": "auto",
             "modes": {"prod/db": "hold"}, "delay": "5s", "failbackDelay": "1m"},
         "expectedClusters": {"prod/db": ["east", "west"]}, "bootstrapWindow": "30m",
@@ -200,6 +202,18 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
         (
             "some namespaces",
             with(json!({"namespaces": ["prod", "shop"]})),
+        ),
+        (
+            "Links in a watched namespace",
+            with(json!({"namespaces": ["prod", "links"], "links": {"namespace": "links"}})),
+        ),
+        (
+            "Links in several namespaces",
+            with(json!({"links": {"namespace": ["multicluster", "links"], "unlinkedAfter": "1h"}})),
+        ),
+        (
+            "no Links",
+            with(json!({"kind": "DaemonSet", "links": {"enabled": false}})),
         ),
         (
             "an existing service account",

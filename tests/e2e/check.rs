@@ -24,9 +24,9 @@ use support::wait::eventually;
 
 use crate::linked_clusters::state_after_recordings;
 use forwarder::{Forwarder, shipped, stanza};
-pub use objects::link_definition;
 use objects::{
-    binding, failing_link, grant, link, needed_rules, odd_service, plain_service, probe_service,
+    binding, failing_link, grant, link, link_definition, needed_rules, odd_service, plain_service,
+    probe_service,
 };
 
 /// Maximum time from a grant to the expected line, on a busy machine.

@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
-use support::objects::{self, mirror, namespace};
+use support::objects::{self, link_definition, mirror, namespace};
 use support::observer::{Observation, Observer};
 use support::output::print_line;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::check::link_definition;
 use crate::linked_clusters::{ANSWER_TIMEOUT, PAUSE};
 
 const NAMESPACE: &str = "links";

@@ -204,6 +204,16 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if $reads }}true{{ end -}}
 {{- end }}
 
+{{/* Namespaces of Linkerd's Links and mirror controllers, as a JSON list. Empty if the server does not read them. */}}
+{{- define "global-dns.linksNamespaces" -}}
+{{- $namespaces := list -}}
+{{- if .Values.links.enabled -}}
+{{- $given := required "links.namespace is required with links.enabled: set it to the namespace of Linkerd's Links" .Values.links.namespace -}}
+{{- $namespaces = kindIs "string" $given | ternary (list $given) $given -}}
+{{- end -}}
+{{ toJson $namespaces }}
+{{- end }}
+
 {{/* Flags that `serve` and `check` share: the source of objects, and the rules for names and members. */}}
 {{- define "global-dns.modelArgs" -}}
 {{- $v := .Values -}}
@@ -331,6 +341,12 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if include "global-dns.clientCASecret" $ }}
 - --tls-client-ca=/etc/global-dns/client-ca/ca.crt
 {{- end }}
+{{- end }}
+- --links={{ ternary "on" "off" $v.links.enabled }}
+{{- with include "global-dns.linksNamespaces" . | fromJsonArray }}
+- --links-namespace={{ join "," . }}
+- --unlinked-after={{ $v.links.unlinkedAfter }}
+- --unlinked={{ $v.links.unlinked }}
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}

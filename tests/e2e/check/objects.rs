@@ -3,6 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 use support::cluster::Cluster;
+pub use support::objects::link_definition;
 use support::objects::{self, cluster_role, cluster_role_binding, local, mirror};
 
 use super::USER;
@@ -29,33 +30,6 @@ pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()
 
 pub fn binding() -> Value {
     cluster_role_binding("doctor", USER)
-}
-
-/// Returns a definition of the kind Link with the versions, the status and the used fields of Linkerd's.
-pub fn link_definition() -> Value {
-    let text = json!({"type": "string"});
-    let version = |name: &str| {
-        json!({
-            "name": name, "served": true, "storage": name == "v1alpha3",
-            "subresources": {"status": {}},
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
-                    "targetClusterName": text, "targetClusterDomain": text, "gatewayAddress": text,
-                }},
-                "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            }}},
-        })
-    };
-    let versions = ["v1alpha1", "v1alpha2", "v1alpha3"].map(version);
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "links.multicluster.linkerd.io"},
-        "spec": {
-            "group": "multicluster.linkerd.io", "scope": "Namespaced",
-            "names": {"plural": "links", "singular": "link", "kind": "Link"},
-            "versions": versions,
-        },
-    })
 }
 
 pub fn link(cluster: &str) -> Value {
