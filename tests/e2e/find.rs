@@ -21,7 +21,12 @@ const NAMESPACE: &str = "default";
 /// A namespace of somebody else.
 const TENANT: &str = "tenant";
 /// A zone that is not the default, so that the origin of an output is visible.
-const FLAGS: [&str; 2] = ["--zone", "g.test"];
+const FLAGS: [&str; 3] = [
+    "--zone",
+    "g.test",
+    // The table does not change when the Links are known.
+    "--links=off",
+];
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step(
