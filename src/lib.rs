@@ -52,7 +52,8 @@
 //! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs`,
 //! `heartbeat.rs`, `clock.rs`, `table/publish.rs` (the current table), `zone/name.rs` (the name of the question),
 //! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/content.rs`,
-//! `table/services.rs`, `table/shared.rs` and `table/service.rs` (the search for the service), `zone/reading.rs` and `table/own_name.rs` (the addresses of its own name),
+//! `table/services.rs`, `table/shared.rs` and `table/service.rs` (the search for the service), `zone/reading.rs`, `table/own_name.rs`
+//! and `table/included.rs` (the addresses of its own name),
 //! `wire/write/message.rs`. An SRV query also needs `zone/records.rs`, `zone/record_name.rs`, `zone/order.rs` and `wire/write/record.rs`.
 //!
 //! **A query over TLS**

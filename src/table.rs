@@ -74,7 +74,7 @@
 //!
 //! | rule | | tested in |
 //! |---|---|---|
-//! | L1 | In the namespaces of `--links-namespace`, this server watches Links (`spec.targetClusterName` only; their status is not trusted), and lists the Leases `service-mirror-write-LINK` of mirror controllers every ten seconds. Links elsewhere are ignored: everybody with rights in a namespace could make one there. Without the CRD or the right, nothing changes (L2, unknown), and `check` says what is missing. | `src/source/kube/tests.rs`, `src/model/lease.rs`, `tests/recordings/links.rs` |
+//! | L1 | In the namespaces of `--links-namespace`, this server watches Links (`spec.targetClusterName` only; their status is not trusted), and lists the Leases `service-mirror-write-LINK` of mirror controllers every ten seconds. Links elsewhere are ignored: everybody with rights in a namespace could make one there. Without the CRD or the right, nothing changes (L2, unknown), and `check` says what is missing. | `src/source/kube/tests/links.rs`, `src/model/lease.rs`, `tests/recordings/links.rs`, `tests/e2e/links.rs` |
 //! | L2 | A cluster of Linkerd's mirrors, as its label names it, has the state of the best of its Links. *linked*: a Link names it. *frozen*: its Lease has not changed for 45 seconds, as this process saw it, or is released for as long; no clocks are compared. A Link without a Lease is linked. *missing*: no Link names it. *unlinked*: for `--unlinked-after`, no Link has named it, and a new list has confirmed it, also if no Link is left. *unknown*: the API server does not define Links, or the namespaces have neither a Link nor a Lease of a mirror controller. | `src/table/links/tests.rs`, `tests/recordings/links.rs` |
 //! | L3 | An endpoint of an unlinked cluster is down (M4), and its candidates come after all others (K1). It is omitted even with `include`, unless nothing else is left. A federated address is down if all its clusters are unlinked. `--unlinked=ignore` turns this off. Pods of this cluster, ServiceImports and clusters without mirrors have no state. | `src/zone/tests/links.rs`, `tests/fuzz` |
 //! | L4 | A frozen cluster changes no answer. It is a problem. | `src/table/links/tests.rs` |
@@ -94,6 +94,7 @@ pub mod gate;
 mod hash;
 mod headless;
 mod import;
+mod included;
 mod index;
 mod items;
 mod kind;
@@ -121,13 +122,14 @@ pub mod timers;
 pub use build::{Built, build};
 pub use content::Table;
 pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
+pub use included::Included;
 pub use kind::{Profile, ServiceKind, list_clusters};
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::{Published, Publisher};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames, UnlinkedRule};
-pub use service::{Included, NameFailure, Service, has_cluster_ip};
+pub use service::{NameFailure, Service, has_cluster_ip};
 pub use services::Services;
 pub use short_name::{NoOwner, ShortName};
 pub use store::Store;

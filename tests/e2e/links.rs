@@ -42,6 +42,13 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         write_objects(cluster)?;
         let started = start(cluster, LINKS);
         started.with_log(controllers.wait_for_state(&started, "linked", 2))?;
+        let lease = cluster
+            .get(&lease(LINKS, "east", ""))?
+            .context("no Lease")?;
+        let octets = serde_json::to_string(&lease)?.len();
+        print_line(&format!(
+            "a Lease in the list of every ten seconds has {octets} octets"
+        ));
         server = Some(started);
         Ok(())
     });

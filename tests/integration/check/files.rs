@@ -674,6 +674,7 @@ fn unreachable_api_server_is_one_red_line() {
         let lines: Vec<&str> = short.stdout.lines().collect();
         let starts = [
             "× api-server: cannot reach the API server: ",
+            "‼ mirror-controllers: stopped mirror controllers: not checked, ",
             "‼ identity: mirrors written by two Links: not checked, ",
             "‼ server: server of global.: not checked, --dns is not given",
             "‼ forwarding: forwarding of global.: not checked, --dns is not given",

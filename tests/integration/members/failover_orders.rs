@@ -223,6 +223,7 @@ fn order_that_cannot_be_read_is_reported_and_keeps_the_places_of_its_steps() {
             explained.as_array().unwrap().contains(problem),
             "{explained}"
         );
+        server.log.wait(0, "Published table"); // its lines come last
         let logged = server.log.problems(0);
         let expected = ["prod/db", "unreadable-setting", detail].map(str::to_owned);
         assert_eq!(

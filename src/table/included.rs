@@ -1,0 +1,54 @@
+//! Which endpoints of an owner name answers include, by their liveness (rules M4, L3).
+
+use super::endpoint::{Endpoint, EndpointLiveness};
+use crate::model::GatewayDown;
+
+/// The endpoints of an owner name that answers include, by their liveness. It is decided once for each name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Included {
+    /// Those that are alive.
+    #[default]
+    Alive,
+    /// Those of clusters that are not unlinked.
+    Linked,
+    /// All: nothing better is left.
+    All,
+}
+
+// === impl GatewayDown ===
+
+impl GatewayDown {
+    /// Decides for an owner name which endpoints answers include (rules M4, L3).
+    ///
+    /// `covered` are the endpoints that the name stands for. The name of one endpoint is never emptied.
+    pub fn included<'e>(
+        self,
+        is_endpoint: bool,
+        mut covered: impl Iterator<Item = &'e Endpoint>,
+    ) -> Included {
+        let best = match self {
+            Self::Exclude if !is_endpoint => return Included::Alive,
+            Self::Exclude | Self::LastResort => Included::Alive,
+            Self::Include => Included::Linked,
+        };
+        if covered.any(|endpoint| best.has(endpoint)) {
+            best
+        } else {
+            Included::All
+        }
+    }
+}
+
+// === impl Included ===
+
+impl Included {
+    /// Returns whether answers include an endpoint of the name.
+    #[inline]
+    pub fn has(self, endpoint: &Endpoint) -> bool {
+        match self {
+            Self::Alive => endpoint.is_alive(),
+            Self::Linked => endpoint.liveness != EndpointLiveness::Unlinked,
+            Self::All => true,
+        }
+    }
+}
