@@ -91,6 +91,8 @@ pub enum Check {
     LongNames,
     /// Ports of unknown protocol are marked opaque.
     OpaquePorts,
+    /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.
+    EndpointSlices,
     /// Gateways are up.
     Gateways,
     /// ServiceImports are read, if they are wanted.
@@ -138,7 +140,7 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 29] = {
+pub(super) static CHECKS: [CheckRow; 30] = {
     use Category::{ApiServer, Dns, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, name: &'static str, heading: &'static str) -> CheckRow {
@@ -159,6 +161,7 @@ pub(super) static CHECKS: [CheckRow; 29] = {
         row(C::MirrorLabels, Mirrors, "mirror-labels", "Mirror labels"),
         row(C::LongNames, Mirrors, "long-names", "Long names"),
         row(C::OpaquePorts, Mirrors, "opaque-ports", "Opaque ports"),
+        row(C::EndpointSlices, Mirrors, "endpoint-slices", "EndpointSlices of mirrors"),
         row(C::Gateways, Mirrors, "gateways", "Gateways"),
         row(C::ServiceImports, Mirrors, "service-imports", "ServiceImports"),
         row(C::ShortNames, Names, "short-names", "Short names"),

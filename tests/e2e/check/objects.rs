@@ -15,11 +15,12 @@ pub fn needed_rules() -> Vec<Value> {
     ]
 }
 
-/// Grants the user exactly these rules in all namespaces, and permission to list Links if `reads_links` is set.
-pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
+/// Grants the user exactly these rules in all namespaces, and permission to list Links and Endpoints if `reads_more` is set.
+pub fn grant(cluster: &Cluster, rules: &[Value], reads_more: bool) -> Result<()> {
     let mut rules = rules.to_vec();
-    if reads_links {
+    if reads_more {
         rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list"]}));
+        rules.push(json!({"apiGroups": [""], "resources": ["endpoints"], "verbs": ["list"]}));
     }
     cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
     cluster.put(&binding())?;
