@@ -27,7 +27,7 @@ use crate::model::{ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKi
 use crate::table::Store;
 
 /// The version of the file format. Files of other versions are ignored.
-const FORMAT: u32 = 9;
+const FORMAT: u32 = 10;
 /// The shortest time between two writes. A crash loses a few seconds of changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// The interval between writes is at least this many times the duration of a write, which is expensive for large
