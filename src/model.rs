@@ -34,7 +34,9 @@ pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::{FailoverOrder, InvalidSetting};
 pub use interned::{Text, intern};
-pub use item::{ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost, OwnForm, OwnService};
+pub use item::{
+    ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost, OwnForm, OwnService, SliceObjects,
+};
 pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};

@@ -93,6 +93,7 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         table: facts.table,
         zones,
         mirror_slices: facts.mirror_slices,
+        mirror_endpoints: facts.mirror_endpoints,
         links: facts.links,
         namespaces: facts.namespaces,
         mirror_ports: facts.mirror_ports,

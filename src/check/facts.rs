@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::dns::DnsFacts;
 use super::end_to_end::EndToEnd;
 use super::finding::Fact;
-use super::objects::{Link, MirrorPorts, MirrorSlice};
+use super::objects::{Link, MirrorEndpoints, MirrorPorts, MirrorSlice};
 use super::permissions::ApiServerStatus;
 use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::table::{Rules, Table};
@@ -35,6 +35,8 @@ pub struct Facts {
     pub zones: Zones,
     /// Slices of headless mirrors. The table is not built from them.
     pub mirror_slices: Fact<Vec<MirrorSlice>>,
+    /// Endpoints of mirrors, which Linkerd writes, and whether Kubernetes has copied them.
+    pub mirror_endpoints: Fact<Vec<MirrorEndpoints>>,
     /// The Links of this cluster.
     pub links: Fact<Vec<Link>>,
     /// The namespaces that flags name, and whether each exists.

@@ -93,6 +93,8 @@ pub enum Check {
     LongNames,
     /// Ports of unknown protocol are marked opaque.
     OpaquePorts,
+    /// Kubernetes copies the Endpoints of mirrors to EndpointSlices.
+    EndpointSlices,
     /// Gateways are up.
     Gateways,
     /// ServiceImports are read, if they are wanted.
@@ -140,7 +142,7 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 30] = {
+pub(super) static CHECKS: [CheckRow; 31] = {
     use Category::{ApiServer, Dns, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, name: &'static str, heading: &'static str) -> CheckRow {
@@ -162,6 +164,7 @@ pub(super) static CHECKS: [CheckRow; 30] = {
         row(C::MirrorLabels, Mirrors, "mirror-labels", "Mirror labels"),
         row(C::LongNames, Mirrors, "long-names", "Long names"),
         row(C::OpaquePorts, Mirrors, "opaque-ports", "Opaque ports"),
+        row(C::EndpointSlices, Mirrors, "endpoint-slices", "EndpointSlices of mirrors"),
         row(C::Gateways, Mirrors, "gateways", "Gateways"),
         row(C::ServiceImports, Mirrors, "service-imports", "ServiceImports"),
         row(C::ShortNames, Names, "short-names", "Short names"),

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::facts::Facts;
-use super::finding::{Check, Finding, NotChecked, count, list_some};
+use super::finding::{Check, Fact, Finding, NotChecked, count, list_some};
 use super::imports::count_imports;
 use super::links;
-use super::objects::{MirrorPorts, MirrorSlice};
-use crate::model::{ClusterName, ObjectRef, ProblemKind, Text};
+use super::objects::{MirrorEndpoints, MirrorPorts, MirrorSlice};
+use crate::model::{ClusterName, Kind, ObjectRef, ProblemKind, Text};
 use crate::table::links::{LinkState, UnknownReason};
 use crate::table::{Endpoint, ServiceKind, Table};
 
@@ -118,6 +118,7 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
         Check::OpaquePorts.check_both("opaque ports", table, ports, |table, ports| {
             opaque_ports(table, ports)
         }),
+        endpoint_slices(table, &facts.mirror_endpoints),
     ];
     [endpoint_mirrors, others].concat()
 }
@@ -202,6 +203,19 @@ fn headless_names(table: &Table) -> BTreeSet<(&str, Text)> {
         .collect()
 }
 
+/// Returns the namespaces and names of all mirrors that are used.
+fn mirror_names(table: &Table) -> BTreeSet<(&str, Text)> {
+    let others = table.services().flat_map(|service| {
+        let mirrored = service.endpoints.iter().filter(|e| e.kind.is_mirrored());
+        let objects = mirrored.flat_map(|endpoint| &endpoint.objects);
+        let services = objects.filter(|(kind, _)| *kind == Kind::Service);
+        services.map(move |(_, name)| (service.key.namespace.as_str(), name.text()))
+    });
+    let mut names = headless_names(table);
+    names.extend(others);
+    names
+}
+
 /// Checks headless mirrors that Linkerd has overwritten. An address without a hostname is a gateway address.
 fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
     let headless = headless_names(table);
@@ -264,5 +278,51 @@ fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
              config.linkerd.io/opaque-ports, and also the client's Pod or namespace, because endpoint mirrors do not get \
              this annotation; an annotation of any value ends this warning",
         )
+    }
+}
+
+/// Checks that Kubernetes copies the Endpoints of mirrors to slices. A cluster may turn off the controller that does this
+/// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.
+fn endpoint_slices(table: &Fact<Table>, endpoints: &Fact<Vec<MirrorEndpoints>>) -> Finding {
+    let subject = "EndpointSlices of mirrors";
+    Check::EndpointSlices.check(subject, table, |table| {
+        let mirrors = mirror_names(table);
+        if mirrors.is_empty() {
+            return Check::EndpointSlices.green("there are no mirrors");
+        }
+        Check::EndpointSlices.check(subject, endpoints, |endpoints| {
+            missing_slices(&mirrors, endpoints)
+        })
+    })
+}
+
+/// Reports the Endpoints of mirrors without a slice. Endpoints can outlive their mirror, and Kubernetes does not copy such
+/// Endpoints, so that only those of `mirrors` count.
+fn missing_slices(mirrors: &BTreeSet<(&str, Text)>, endpoints: &[MirrorEndpoints]) -> Finding {
+    let used = endpoints
+        .iter()
+        .filter(|one| mirrors.contains(&(one.namespace.as_str(), one.name.as_str().into())));
+    let (with, without): (Vec<_>, Vec<_>) = used.partition(|one| one.has_slice);
+    if without.is_empty() {
+        return Check::EndpointSlices.green("every mirror with Endpoints has an EndpointSlice");
+    }
+    let names: BTreeSet<String> = without
+        .iter()
+        .map(|one| format!("Endpoints/{}/{}", one.namespace, one.name))
+        .collect();
+    let sentence = format!(
+        "Endpoints of mirrors without an EndpointSlice ({} of {}): {}",
+        without.len(),
+        with.len() + without.len(),
+        list_some(names)
+    );
+    let hint = "nothing shows whether the gateways of these mirrors are down: turn on the controller \
+                endpointslice-mirroring-controller of kube-controller-manager (--controllers), or remove label \
+                endpointslice.kubernetes.io/skip-mirror from the exported Services";
+    // Without any slice, the controller is off. Otherwise, it works, and leaves out some.
+    if with.is_empty() {
+        Check::EndpointSlices.red(sentence, hint)
+    } else {
+        Check::EndpointSlices.yellow(sentence, hint)
     }
 }

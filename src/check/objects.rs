@@ -1,13 +1,17 @@
-//! Objects that only `check` reads: slices of headless mirrors, Links, and the probe Services of gateways. Only the
+//! Objects that only `check` reads: slices of headless mirrors, Endpoints, Links, and the probe Services of gateways. Only the
 //! fields that checks need are parsed. Invalid objects are ignored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::model::Kind;
 use crate::model::key;
 
+/// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
+/// labels of Endpoints to slices.
+pub const MIRRORS: &str = "mirror.linkerd.io/mirrored-service=true";
 /// Selects mirrors of whole Services, without endpoint mirrors, and their slices.
 pub const SERVICE_MIRRORS: &str =
     "mirror.linkerd.io/mirrored-service=true,!mirror.linkerd.io/headless-mirror-svc-name";
@@ -40,6 +44,22 @@ pub struct MirrorSlice {
     pub service: String,
     /// Addresses without a hostname. In a headless mirror, these are gateway addresses.
     pub without_hostname: Vec<String>,
+}
+
+/// The Endpoints of a mirror. Linkerd writes them, and the controller `endpointslice-mirroring-controller` of Kubernetes
+/// copies them to slices.
+///
+/// That controller writes no slice for Endpoints without an address, not even an empty one
+/// (`pkg/controller/endpointslicemirroring/reconciler.go`), so that only Endpoints with an address count here. Addresses that
+/// are not ready count: those are copied, too, and show that a gateway is down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MirrorEndpoints {
+    /// Their namespace.
+    pub namespace: String,
+    /// Their name, which is that of the mirror.
+    pub name: String,
+    /// Whether a slice of the mirror exists.
+    pub has_slice: bool,
 }
 
 /// A Link of this cluster to another cluster.
@@ -91,6 +111,7 @@ struct RawObject {
     spec: RawSpec,
     status: RawStatus,
     endpoints: Option<Vec<RawEndpoint>>,
+    subsets: Option<Vec<RawSubset>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -191,15 +212,36 @@ struct RawEndpoint {
     hostname: Option<String>,
 }
 
+/// An entry of `subsets` of Endpoints.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawSubset {
+    addresses: Option<Vec<IgnoredAny>>,
+    not_ready_addresses: Option<Vec<IgnoredAny>>,
+}
+
 fn parse(json: &str) -> Option<RawObject> {
     serde_json::from_str(json).ok()
 }
 
 impl RawMetadata {
+    /// Returns whether [`MIRRORS`] selects the object.
+    fn is_mirror(&self) -> bool {
+        self.labels.get(key::MIRRORED_SERVICE).map(String::as_str) == Some("true")
+    }
+
     /// Returns whether [`SERVICE_MIRRORS`] selects the object.
     fn is_service_mirror(&self) -> bool {
-        self.labels.get(key::MIRRORED_SERVICE).map(String::as_str) == Some("true")
-            && !self.labels.contains_key(key::HEADLESS_MIRROR)
+        self.is_mirror() && !self.labels.contains_key(key::HEADLESS_MIRROR)
+    }
+}
+
+impl RawSubset {
+    /// Returns whether it has an address, ready or not.
+    fn has_address(&self) -> bool {
+        [&self.addresses, &self.not_ready_addresses]
+            .into_iter()
+            .any(|list| list.as_ref().is_some_and(|list| !list.is_empty()))
     }
 }
 
@@ -216,6 +258,43 @@ pub fn mirror_slice(json: &str) -> Option<MirrorSlice> {
         without_hostname: without_hostname.flat_map(|e| e.addresses.clone()).collect(),
         namespace: slice.metadata.namespace,
     })
+}
+
+/// Parses the Endpoints of mirrors that have an address, and finds out whether each has a slice.
+pub fn mirror_endpoints<'j>(
+    endpoints: impl Iterator<Item = &'j str>,
+    slices: impl Iterator<Item = &'j str>,
+) -> Vec<MirrorEndpoints> {
+    let mirror = |json: &str| parse(json).filter(|object| object.metadata.is_mirror());
+    let copied: BTreeSet<(String, String)> = slices
+        .filter_map(|json| {
+            let RawMetadata {
+                namespace,
+                mut labels,
+                ..
+            } = mirror(json)?.metadata;
+            Some((namespace, labels.remove(key::SERVICE_NAME)?))
+        })
+        .collect();
+    let with_address = endpoints.filter_map(|json| {
+        let RawObject {
+            metadata, subsets, ..
+        } = mirror(json)?;
+        let mut subsets = subsets.iter().flatten();
+        let name = (metadata.namespace, metadata.name);
+        subsets.any(RawSubset::has_address).then_some(name)
+    });
+    with_address
+        .map(|name| {
+            let has_slice = copied.contains(&name);
+            let (namespace, name) = name;
+            MirrorEndpoints {
+                namespace,
+                name,
+                has_slice,
+            }
+        })
+        .collect()
 }
 
 /// Parses a Link.

@@ -10,7 +10,7 @@ use super::end_to_end::{
     ConnectionAttempt, EndToEnd, Question, QuestionOrigin, ResolverReply, Target,
 };
 use super::finding::CHECKS;
-use super::objects::{Link, LinkFailure, LinkedService, MirrorPorts, MirrorSlice};
+use super::objects::{Link, LinkFailure, LinkedService, MirrorEndpoints, MirrorPorts, MirrorSlice};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
@@ -81,6 +81,7 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
         zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
         mirror_slices: Ok(Vec::new()),
+        mirror_endpoints: Ok(Vec::new()),
         links: Ok(self::links(&["east", "west"])),
         namespaces: Ok(Vec::new()),
         mirror_ports: Ok(Vec::new()),
@@ -169,6 +170,7 @@ fn only_findings_that_are_not_green_have_a_hint() {
     missing.api = Err(nothing());
     missing.table = Err(nothing());
     missing.mirror_slices = Err(nothing());
+    missing.mirror_endpoints = Err(nothing());
     missing.links = Err(nothing());
     missing.namespaces = Err(nothing());
     missing.mirror_ports = Err(nothing());
@@ -195,7 +197,7 @@ fn missing_fact_is_yellow() {
         .0
         .iter()
         .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
-    assert_eq!(not_checked.count(), 15);
+    assert_eq!(not_checked.count(), 16);
     assert!(diagnosis.is_success());
 }
 
@@ -696,6 +698,69 @@ fn unmarked_ports_are_yellow() {
     assert_eq!(findings(&facts, Check::OpaquePorts), yellow(sentence));
 }
 
+/// Endpoints of mirrors, each with its name in namespace `prod` and whether it has a slice.
+fn mirror_endpoints(all: &[(&str, bool)]) -> Vec<MirrorEndpoints> {
+    let endpoints = |(name, has_slice): &(&str, bool)| MirrorEndpoints {
+        namespace: "prod".to_owned(),
+        name: (*name).to_owned(),
+        has_slice: *has_slice,
+    };
+    all.iter().map(endpoints).collect()
+}
+
+#[test]
+fn endpoints_of_mirrors_without_a_slice_are_yellow_and_red_if_none_has_one() {
+    let mut objects = healthy();
+    objects.push(service_mirror("prod", "pay", "east", "10.96.3.1"));
+    let mut facts = facts(&objects);
+    let complete = green("every mirror with Endpoints has an EndpointSlice");
+    assert_eq!(findings(&facts, Check::EndpointSlices), complete);
+    let names = ["db-east", "db-0-east", "pay-east"];
+    facts.mirror_endpoints = Ok(mirror_endpoints(&names.map(|name| (name, true))));
+    assert_eq!(findings(&facts, Check::EndpointSlices), complete);
+    // Each kind of mirror counts.
+    for missing in names {
+        let all = names.map(|name| (name, name != missing));
+        facts.mirror_endpoints = Ok(mirror_endpoints(&all));
+        let sentence = format!(
+            "Endpoints of mirrors without an EndpointSlice (1 of 3): Endpoints/prod/{missing}"
+        );
+        let found = findings(&facts, Check::EndpointSlices);
+        assert_eq!(found, yellow(&sentence));
+    }
+    facts.mirror_endpoints = Ok(mirror_endpoints(&names.map(|name| (name, false))));
+    let sentence = "Endpoints of mirrors without an EndpointSlice (3 of 3): Endpoints/prod/db-0-east, \
+                    Endpoints/prod/db-east, Endpoints/prod/pay-east";
+    assert_eq!(findings(&facts, Check::EndpointSlices), red(sentence));
+}
+
+#[test]
+fn endpoints_without_a_mirror_need_no_slice() {
+    let mut rules = rules();
+    rules.excluded_clusters.insert("west".parse().unwrap());
+    let mut facts = facts_by(rules, &healthy());
+    // Endpoints of a deleted Service, and those of an excluded cluster.
+    let all = [
+        ("db-0-east", true),
+        ("db-9-east", false),
+        ("db-0-west", false),
+    ];
+    facts.mirror_endpoints = Ok(mirror_endpoints(&all));
+    let complete = "every mirror with Endpoints has an EndpointSlice";
+    assert_eq!(findings(&facts, Check::EndpointSlices), green(complete));
+}
+
+#[test]
+fn endpoints_without_permission_are_not_checked_if_there_are_mirrors() {
+    let mut facts = facts(&healthy());
+    facts.mirror_endpoints = Err(NotChecked::new("cannot list Endpoints: 403", "ask"));
+    let sentence = "EndpointSlices of mirrors: not checked, cannot list Endpoints: 403";
+    assert_eq!(findings(&facts, Check::EndpointSlices), yellow(sentence));
+    facts.table = Ok(table_by(&facts.rules, &[]));
+    let found = findings(&facts, Check::EndpointSlices);
+    assert_eq!(found, green("there are no mirrors"));
+}
+
 #[test]
 fn gateways_that_are_down_are_yellow() {
     let mut objects = healthy();
@@ -915,8 +980,8 @@ fn consequences_share_a_line_without_hint() {
     );
     let short = "× api-server: cannot reach the API server: connection refused\n\
                  ‼ not checked: permissions, more-permissions, mirrors, headless-mirroring, orphaned-mirrors, link-status, \
-                 namespaces, endpoint-mirrors, clobbered-mirrors, long-names, opaque-ports, gateways, short-names, \
-                 conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters\n";
+                 namespaces, endpoint-mirrors, clobbered-mirrors, long-names, opaque-ports, endpoint-slices, gateways, \
+                 short-names, conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters\n";
     assert_eq!(diagnosis.to_short_text(Colors::Plain), short);
 }
 

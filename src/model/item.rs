@@ -52,10 +52,20 @@ pub enum ItemKind {
     /// A Service of this cluster (rule M5).
     Own(OwnService),
     /// A ServiceImport of type `Headless`: the endpoints are those of its slices.
-    HeadlessImport,
+    HeadlessImport(SliceObjects),
     /// A ServiceImport of type `ClusterSetIP`, with one address of each family for all clusters. Submariner sets none by
     /// default: its slices have the cluster IP of each cluster.
     ClusterSetImport,
+}
+
+/// What the status of a ServiceImport says about its slices in this cluster: `status.endpointSliceObjects`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SliceObjects {
+    /// Nothing, or `Present`: the implementation writes slices.
+    Expected,
+    /// `Absent`: the implementation writes none.
+    Absent,
 }
 
 /// The clusters that an item covers, before aliases.
@@ -165,6 +175,15 @@ impl Item {
             }
             None => format!("{service} in cluster '{cluster}'"),
         })
+    }
+}
+
+// === impl ItemKind ===
+
+impl ItemKind {
+    /// Returns whether it is a ServiceImport of type `Headless`.
+    pub fn is_headless_import(self) -> bool {
+        matches!(self, Self::HeadlessImport(_))
     }
 }
 

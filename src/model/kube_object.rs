@@ -175,10 +175,12 @@ pub struct LeaseSpec<'j> {
 
 /// `status` of a ServiceImport.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ImportStatus<'j> {
     #[serde(borrow)]
     clusters: Option<Vec<ImportCluster<'j>>>,
+    #[serde(borrow)]
+    endpoint_slice_objects: Option<JsonText<'j>>,
 }
 
 /// An entry of `status.clusters` of a ServiceImport.
@@ -223,6 +225,11 @@ impl ImportBody<'_> {
     pub fn clusters(&self) -> impl Iterator<Item = &str> {
         let clusters = self.status.iter().flat_map(|status| &status.clusters);
         clusters.flatten().map(|entry| &*entry.cluster)
+    }
+
+    /// Returns `status.endpointSliceObjects`.
+    pub fn slice_objects(&self) -> Option<&str> {
+        self.status.as_ref()?.endpoint_slice_objects.as_deref()
     }
 }
 

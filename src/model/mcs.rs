@@ -5,6 +5,10 @@
 //! `multicluster.kubernetes.io/source-cluster`. Versions v1alpha1 and v1beta1 have the same schema: `spec.type`,
 //! `spec.ips`, `spec.ports` and `status.clusters` (kubernetes-sigs/mcs-api, `pkg/apis/v1beta1/serviceimport.go`).
 //!
+//! Slices are optional. Since 2026, KEP-1645 has the field `status.endpointSliceObjects`, by which an implementation says
+//! whether they are `Present` or `Absent` in this cluster. Older implementations and definitions do not have it. It only
+//! explains why there are no slices: slices that exist are read, whatever it says.
+//!
 //! | | Cilium | Submariner |
 //! |---|---|---|
 //! | source | cilium/cilium, `pkg/clustermesh/mcsapi` and `endpointslicesync` | submariner-io/lighthouse, `pkg/agent/controller` |
@@ -23,7 +27,7 @@ use super::slice::endpoints;
 use super::watch::controller;
 use super::{
     ClusterName, ClusterSet, Clusters, ImportEndpoints, Item, ItemKind, KubeObject, Problem,
-    ProblemKind, Settings, Slice, SliceContent, key,
+    ProblemKind, Settings, Slice, SliceContent, SliceObjects, key,
 };
 
 /// Reads a ServiceImport: a service that at least one cluster exports.
@@ -33,7 +37,14 @@ pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Problem> {
     let spec = &body.spec;
     let ips = usable_addresses(spec.ips.as_deref().unwrap_or_default())?;
     let (kind, addresses) = match spec.kind.as_deref() {
-        Some("Headless") => (ItemKind::HeadlessImport, SmallVec::new()),
+        Some("Headless") => {
+            let slices = match body.slice_objects() {
+                Some("Absent") => SliceObjects::Absent,
+                // The specification may get further values.
+                Some(_) | None => SliceObjects::Expected,
+            };
+            (ItemKind::HeadlessImport(slices), SmallVec::new())
+        }
         Some("ClusterSetIP") => (ItemKind::ClusterSetImport, ips),
         other => {
             let detail = format!(

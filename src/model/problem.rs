@@ -216,7 +216,8 @@ pub static ROWS: [ProblemRow; 52] = {
         row(K::NoParent, "no-parent", Skipped, Warning, "Object without its parent",
             "if it stays for ten minutes, delete the object; its controller creates it again if it is needed"),
         row(K::NoSlice, "no-slice", Skipped, Warning, "ServiceImport without addresses",
-            "check that the exported Service has endpoints, and that the controller of the ServiceImport runs"),
+            "check that the exported Service has endpoints, and that the controller of the ServiceImport runs; if \
+            status.endpointSliceObjects is Absent, turn on EndpointSlices in the implementation of that API"),
         row(K::NamespaceMismatch, "namespace-mismatch", Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
         row(K::BadName, "bad-name", Skipped, Warning, "Name is not valid in DNS",

@@ -13,8 +13,7 @@ use super::items::Items;
 use super::own_settings::OwnSettings;
 use super::rules::Rules;
 use crate::model::{
-    ClusterName, Clusters, FailoverMode, FailoverOrder, GatewayDown, ItemKind, ServiceKey,
-    Timestamp,
+    ClusterName, Clusters, FailoverMode, FailoverOrder, GatewayDown, ServiceKey, Timestamp,
 };
 
 /// What a step has.
@@ -214,14 +213,16 @@ pub(super) fn has_pods(
 ) -> bool {
     let names = |link: &ClusterName| order.names(&rules.name_of(link), &rules.cluster_name);
     let is_named_import = || {
-        let mut imports = items.of_kind(ItemKind::HeadlessImport);
-        let listed = imports.any(|(_, import)| match &import.clusters {
+        let import = items.import().map(|(_, import)| import);
+        let Some(import) = import.filter(|import| import.kind.is_headless_import()) else {
+            return false;
+        };
+        let is_listed = match &import.clusters {
             Clusters::Several(set) => set.names.iter().any(names),
             Clusters::Own | Clusters::Linked(_) => false,
-        });
-        let is_headless = items.of_kind(ItemKind::HeadlessImport).next().is_some();
+        };
         let mut slices = items.import_slices.iter();
-        listed || is_headless && slices.any(|(_, slice)| slice.cluster.as_ref().is_some_and(names))
+        is_listed || slices.any(|(_, slice)| slice.cluster.as_ref().is_some_and(names))
     };
     own.is_some_and(|own| own.has_pods)
         || items.headless_mirrors().any(|mirror| names(mirror.link))

@@ -11,7 +11,7 @@ use super::rules::Rules;
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
     ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
-    SliceEndpoint,
+    SliceEndpoint, SliceObjects,
 };
 
 /// Collects the endpoints of the ServiceImport of a service. Skips slices without a ServiceImport, and a ServiceImport
@@ -41,16 +41,20 @@ pub(super) fn import_drafts(
         let draft = shared_by(import, rules).map(|shared_by| Draft { shared_by, ..draft });
         return draft.into_iter().collect();
     }
-    let is_headless = import.kind == ItemKind::HeadlessImport;
+    let is_headless = import.kind.is_headless_import();
     let used = slices.iter();
     let used: Vec<_> = used
         .filter(|(_, slice)| slice.is_from_submariner || is_headless)
         .collect();
     if used.is_empty() {
-        let detail = if is_headless {
-            "type Headless, but no EndpointSlice of it exists"
-        } else {
-            "type ClusterSetIP, but ips is empty and no EndpointSlice of Submariner exists"
+        let detail = match import.kind {
+            ItemKind::HeadlessImport(SliceObjects::Absent) => {
+                "type Headless, but its implementation writes no EndpointSlices here: status.endpointSliceObjects is Absent"
+            }
+            ItemKind::HeadlessImport(SliceObjects::Expected) => {
+                "type Headless, but no EndpointSlice of it exists"
+            }
+            _ => "type ClusterSetIP, but ips is empty and no EndpointSlice of Submariner exists",
         };
         let problem = Problem::new(ProblemKind::NoSlice, detail);
         problems.push(problem.of_object(ObjectRef::import(object)));

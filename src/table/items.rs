@@ -98,7 +98,7 @@ impl<'i> Items<'i> {
             | ItemKind::Federated => true,
             ItemKind::EndpointMirror
             | ItemKind::Own(_)
-            | ItemKind::HeadlessImport
+            | ItemKind::HeadlessImport(_)
             | ItemKind::ClusterSetImport => false,
         };
         self.items.iter().any(is_mirror)
@@ -109,7 +109,7 @@ impl<'i> Items<'i> {
         let is_import = |item: &Item| {
             matches!(
                 item.kind,
-                ItemKind::HeadlessImport | ItemKind::ClusterSetImport
+                ItemKind::HeadlessImport(_) | ItemKind::ClusterSetImport
             )
         };
         let mut items = self.items.iter().copied();

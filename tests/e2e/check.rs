@@ -47,11 +47,11 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         check_unknown_links(cluster)
     });
     steps.step(
-        "check_is_green_with_the_permissions_of_the_chart_and_links",
+        "check_is_green_with_the_permissions_of_the_chart_links_and_endpoints",
         || check_healthy_cluster(cluster),
     );
     steps.step(
-        "check_reports_failures_in_links_labels_and_host_lists",
+        "check_reports_failures_in_links_labels_host_lists_and_slices",
         || check_links_labels_and_lists(cluster),
     );
     steps.step("check_reports_each_missing_verb", || {
@@ -68,9 +68,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("check_reports_mirrors_of_a_removed_link", || {
         check_orphans(cluster)
     });
-    steps.step("check_skips_links_without_permission_to_read_them", || {
-        check_unreadable_links(cluster)
-    });
+    steps.step(
+        "check_skips_links_and_endpoints_without_permission_to_read_them",
+        || check_unreadable_objects(cluster),
+    );
     steps.step("check_reports_whether_coredns_forwards_the_zone", || {
         check_coredns_forwarding(cluster)
     });
@@ -142,6 +143,10 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
             "every headless mirror has endpoint mirrors",
         ),
         (
+            "endpoint-slices",
+            "every mirror with Endpoints has an EndpointSlice",
+        ),
+        (
             "versions",
             "Linkerd multicluster extension linkerd/helm edge-26.8.3",
         ),
@@ -182,6 +187,13 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
         lost.filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
     let lost = lost.next().context("recording 10 has changed")?;
     cluster.delete(&lost.object)?;
+    // Kubernetes deletes the slice of these Endpoints. The same happens to all if its controller is off (KEP-4974).
+    let mut written = state_after_recordings()?.into_iter();
+    let endpoints =
+        written.rfind(|event| event.kind() == "Endpoints" && event.name() == "nginx-set-1-east");
+    let mut endpoints = endpoints.context("recording 10 has changed")?.object;
+    endpoints["metadata"]["labels"]["endpointslice.kubernetes.io/skip-mirror"] = json!("true");
+    cluster.put(&endpoints)?;
     let run = CheckRun::run_until(
         cluster,
         &["--default-namespace=nowhere".to_owned()],
@@ -192,6 +204,10 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
                 "Hosts without endpoint mirror: Service/default/nginx-east: lists nginx-set-0";
             let found = run.sentences("yellow", "endpoint-mirrors");
             ensure!(found.iter().any(|one| one.starts_with(start)), "{found:?}");
+            let found = run.sentences("yellow", "endpoint-slices").join("");
+            let start = "Endpoints of mirrors without an EndpointSlice (1 of ";
+            let end = "): Endpoints/default/nginx-set-1-east";
+            ensure!(found.starts_with(start) && found.ends_with(end), "{found}");
             Ok(())
         },
     )?;
@@ -334,12 +350,15 @@ fn check_orphans(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn check_unreadable_links(cluster: &Cluster) -> Result<()> {
+fn check_unreadable_objects(cluster: &Cluster) -> Result<()> {
     grant(cluster, &needed_rules(), false)?;
     let run = CheckRun::run_until(cluster, &[], |run| {
         let found = run.sentences("yellow", "orphaned-mirrors").join("");
         let start =
             "orphaned mirrors: not checked, cannot list Links: the API server returned 403: ";
+        ensure!(found.starts_with(start), "{run:#?}");
+        let found = run.sentences("yellow", "endpoint-slices").join("");
+        let start = "EndpointSlices of mirrors: not checked, cannot list Endpoints: the API server returned 403: ";
         ensure!(found.starts_with(start), "{run:#?}");
         Ok(())
     })?;

@@ -1,5 +1,5 @@
-//! A simulated API server with configurable faults. It serves lists and watches of Services, EndpointSlices and
-//! ServiceImports, lists of Deployments, DaemonSets and Pods, and the port-forward of Pods.
+//! A simulated API server with configurable faults. It serves lists and watches of Services, Endpoints, EndpointSlices and
+//! ServiceImports, lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
 //! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. An object that a watch no longer
@@ -94,7 +94,7 @@ pub struct ApiRequest {
     pub streamed: bool,
     /// Whether it is limited to one object.
     pub probe: bool,
-    /// `services`, `endpointslices`, `serviceimports`, `deployments`, `daemonsets` or `pods`.
+    /// `services`, `endpoints`, `endpointslices`, `serviceimports`, `deployments`, `daemonsets` or `pods`.
     pub resource: String,
     /// The namespace. Empty: all.
     pub namespace: String,
@@ -366,6 +366,7 @@ impl ServerState {
             .collect();
         let (version, kind) = match request.resource.as_str() {
             "services" => ("v1", "ServiceList"),
+            "endpoints" => ("v1", "EndpointsList"),
             "pods" => ("v1", "PodList"),
             "serviceimports" => (IMPORTS, "ServiceImportList"),
             "deployments" => ("apps/v1", "DeploymentList"),

@@ -8,8 +8,8 @@ use super::facts::{SourceFacts, named_namespaces, retain_watched, table_of};
 use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
 use crate::app::source::access;
 use crate::check::objects::{
-    Link, PROBE_SERVICES, SERVICE_MIRRORS, UNWATCHED_OBJECTS, link, linkerd_version, mirror_ports,
-    mirror_slice, unwatched_object,
+    Link, MIRRORS, MirrorEndpoints, PROBE_SERVICES, SERVICE_MIRRORS, UNWATCHED_OBJECTS, link,
+    linkerd_version, mirror_endpoints, mirror_ports, mirror_slice, unwatched_object,
 };
 use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
@@ -47,7 +47,7 @@ async fn gather(
 ) -> SourceFacts {
     let namespaces = &source.namespace;
     let select = async |kind, selector| cluster.select(kind, selector, namespaces).await;
-    let (needed, not_needed, table, slices, links, probes, mirrors, unwatched, named) = tokio::join!(
+    let (needed, not_needed, table, slices, endpoints, links, probes, mirrors, unwatched, named) = tokio::join!(
         review(
             cluster,
             needed(namespaces, model.mcs(), model.links.namespaces())
@@ -55,6 +55,7 @@ async fn gather(
         review(cluster, not_needed(namespaces)),
         read_table(source, model),
         select(Kind::EndpointSlice, SERVICE_MIRRORS),
+        read_mirror_endpoints(cluster, namespaces),
         cluster.links(),
         select(Kind::Service, PROBE_SERVICES),
         select(Kind::Service, SERVICE_MIRRORS),
@@ -70,6 +71,7 @@ async fn gather(
         api: Ok(api),
         table,
         mirror_slices: parse_list(slices, mirror_slice),
+        mirror_endpoints: endpoints,
         links: parse_links(links).map(|links| retain_watched(links, source)),
         namespaces: named,
         mirror_ports: parse_list(mirrors, mirror_ports),
@@ -101,6 +103,29 @@ fn parse_list<T>(
 /// Returns the fact that objects could not be listed.
 fn not_listed(why: String) -> NotChecked {
     NotChecked::new(why, "see the permissions above")
+}
+
+/// Returns the Endpoints of mirrors. Their slices are listed later, so that Kubernetes has had the time to copy even the
+/// newest Endpoints.
+async fn read_mirror_endpoints(
+    cluster: &kube::Cluster,
+    namespaces: &[Namespace],
+) -> Fact<Vec<MirrorEndpoints>> {
+    let endpoints = cluster
+        .endpoints(MIRRORS, namespaces)
+        .await
+        .map_err(|why| {
+            NotChecked::new(
+                format!("cannot list Endpoints: {why}"),
+                "serve does not need this permission; run check as a user that may list endpoints",
+            )
+        })?;
+    let slices = cluster.select(Kind::EndpointSlice, MIRRORS, namespaces);
+    let slices = slices.await.map_err(not_listed)?;
+    Ok(mirror_endpoints(
+        endpoints.iter().map(String::as_str),
+        slices.iter().map(String::as_str),
+    ))
 }
 
 /// Returns the objects that no watch selects because of their labels.
@@ -162,6 +187,7 @@ fn unreachable(why: String) -> SourceFacts {
         api: Ok(ApiServerStatus::Unreachable(why)),
         table: Err(reason()),
         mirror_slices: Err(reason()),
+        mirror_endpoints: Err(reason()),
         links: Err(reason()),
         namespaces: Err(reason()),
         mirror_ports: Err(reason()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::objects::{Link, MirrorPorts, MirrorSlice};
+use crate::check::objects::{Link, MirrorEndpoints, MirrorPorts, MirrorSlice};
 use crate::check::permissions::ApiServerStatus;
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
@@ -15,6 +15,7 @@ pub(super) struct SourceFacts {
     pub(super) api: Fact<ApiServerStatus>,
     pub(super) table: Fact<Table>,
     pub(super) mirror_slices: Fact<Vec<MirrorSlice>>,
+    pub(super) mirror_endpoints: Fact<Vec<MirrorEndpoints>>,
     pub(super) links: Fact<Vec<Link>>,
     pub(super) namespaces: Fact<Vec<(Namespace, bool)>>,
     pub(super) mirror_ports: Fact<Vec<MirrorPorts>>,

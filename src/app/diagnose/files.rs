@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::facts::{SourceFacts, named_namespaces, retain_watched, table_of};
 use crate::app::first_table::first_table;
 use crate::check::objects::{
-    Link, link, linkerd_version, mirror_ports, mirror_slice, unwatched_object,
+    Link, MirrorEndpoints, link, linkerd_version, mirror_endpoints, mirror_ports, mirror_slice,
+    unwatched_object,
 };
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
@@ -29,6 +30,7 @@ pub(super) async fn read_files(
         )),
         table: table_of(&reader),
         mirror_slices: Ok(objects.read("EndpointSlice", mirror_slice)),
+        mirror_endpoints: objects.mirror_endpoints(),
         links: objects.links().map(|links| retain_watched(links, source)),
         namespaces: Ok(objects.find_namespaces(named_namespaces(source, model))),
         mirror_ports: Ok(objects.read("Service", mirror_ports)),
@@ -40,10 +42,27 @@ pub(super) async fn read_files(
 // === impl FileObjects ===
 
 impl FileObjects {
+    /// Returns the JSON of the objects of a kind.
+    fn of_kind(&self, kind: &str) -> impl Iterator<Item = &str> {
+        let own = self.0.iter().filter(move |(own, _)| own == kind);
+        own.map(|(_, json)| json.as_str())
+    }
+
     /// Parses the objects of a kind. Ignores those that `parse` returns nothing for.
     fn read<T>(&self, kind: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
-        let own = self.0.iter().filter(|(own, _)| own == kind);
-        own.filter_map(|(_, json)| parse(json)).collect()
+        self.of_kind(kind).filter_map(parse).collect()
+    }
+
+    /// Returns the Endpoints of mirrors. Fails if there are no Endpoints at all, because most files have none.
+    fn mirror_endpoints(&self) -> Fact<Vec<MirrorEndpoints>> {
+        if self.of_kind("Endpoints").next().is_none() {
+            return Err(NotChecked::new(
+                "the files contain no Endpoints",
+                "add them to the files: kubectl get services,endpoints,endpointslices -A -o yaml",
+            ));
+        }
+        let slices = self.of_kind("EndpointSlice");
+        Ok(mirror_endpoints(self.of_kind("Endpoints"), slices))
     }
 
     /// Parses the Links. Fails if there are none.

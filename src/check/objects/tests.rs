@@ -40,6 +40,73 @@ fn slices_of_endpoint_mirrors_and_local_services_are_ignored() {
 }
 
 #[test]
+fn endpoints_of_mirrors_with_an_address_are_compared_with_slices() {
+    let mirrored = |more: serde_json::Value| {
+        let mut labels = json!({"mirror.linkerd.io/mirrored-service": "true"});
+        for (key, value) in more.as_object().unwrap() {
+            labels[key] = value.clone();
+        }
+        labels
+    };
+    let endpoints = |name: &str, labels: serde_json::Value, subsets: serde_json::Value| {
+        let metadata = json!({"namespace": "prod", "name": name, "labels": labels});
+        json!({"metadata": metadata, "subsets": subsets}).to_string()
+    };
+    let of_endpoint_mirror =
+        mirrored(json!({"mirror.linkerd.io/headless-mirror-svc-name": "db-east"}));
+    let ready = json!([{"addresses": [{"ip": "198.51.100.10"}], "ports": [{"port": 4143}]}]);
+    let down = json!([{"notReadyAddresses": [{"ip": "198.51.100.10"}]}]);
+    let all = [
+        endpoints("db-east", mirrored(json!({})), ready.clone()),
+        endpoints("db-0-east", of_endpoint_mirror.clone(), ready.clone()),
+        endpoints("db-1-east", of_endpoint_mirror, down),
+        // Kubernetes writes no slices for these.
+        endpoints("idle-east", mirrored(json!({})), json!(null)),
+        endpoints("empty-east", mirrored(json!({})), json!([])),
+        endpoints(
+            "none-east",
+            mirrored(json!({})),
+            json!([{"addresses": null}]),
+        ),
+        // Not mirrors.
+        endpoints(
+            "probe-east",
+            json!({"mirror.linkerd.io/cluster-name": "east"}),
+            ready.clone(),
+        ),
+        endpoints(
+            "odd-east",
+            json!({"mirror.linkerd.io/mirrored-service": "True"}),
+            ready,
+        ),
+        "{}".to_owned(),
+        "no JSON".to_owned(),
+    ];
+    let other_namespace = slice(mirrored(json!({"kubernetes.io/service-name": "db-0-east"})));
+    let slices = [
+        slice(mirrored(json!({"kubernetes.io/service-name": "db-east"}))),
+        other_namespace.replace("\"prod\"", "\"shop\""),
+        // No watch selects it.
+        slice(json!({"kubernetes.io/service-name": "db-1-east"})),
+        slice(mirrored(json!({}))),
+    ];
+    let found = mirror_endpoints(
+        all.iter().map(String::as_str),
+        slices.iter().map(String::as_str),
+    );
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.namespace.as_str(), one.name.as_str(), one.has_slice))
+        .collect();
+    let expected = [
+        ("prod", "db-east", true),
+        ("prod", "db-0-east", false),
+        ("prod", "db-1-east", false),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn link_has_the_name_of_its_cluster() {
     let text = json!({"metadata": {"name": "a-link"}, "spec": {"targetClusterName": "east"}});
     let east = Link {

@@ -593,7 +593,10 @@ fn endpoints_that_are_down_have_their_cause() {
 
 #[test]
 fn name_of_the_multi_cluster_services_api_is_explained() {
+    let mut without_slices = import("prod", "plain", "Headless", &[]);
+    without_slices["status"]["endpointSliceObjects"] = json!("Absent");
     let objects = [
+        without_slices,
         import("prod", "db", "Headless", &[]),
         import_slice("prod", "db", "east", &[("db-0", "10.1.0.1")]),
         import("prod", "idle", "Headless", &[]),
@@ -653,6 +656,14 @@ fn name_of_the_multi_cluster_services_api_is_explained() {
         (
             "idle.prod.global",
             "type Headless, but no EndpointSlice of it exists",
+        ),
+        (
+            "plain.prod.svc.set",
+            "type Headless, but its implementation writes no EndpointSlices here: status.endpointSliceObjects is Absent",
+        ),
+        (
+            "plain.prod.global",
+            "type Headless, but its implementation writes no EndpointSlices here: status.endpointSliceObjects is Absent",
         ),
         (
             "lost.prod.svc.set",

@@ -6,7 +6,8 @@ use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
     ClusterSet, Clusters, Export, GatewayDown, Hostname, Item, ItemKind, ListedHost, MirroredHost,
-    Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints, intern, key,
+    Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints, SliceObjects,
+    intern, key,
 };
 use crate::testing;
 
@@ -424,6 +425,36 @@ fn federated_service_lists_its_members() {
         federated("-federated", remote("web@east")),
         Err(ProblemKind::BadName)
     );
+}
+
+/// KEP-1645: `Present` or `Absent`, and nothing before 2026.
+#[test]
+fn headless_import_may_say_that_it_has_no_slices() {
+    let kind = |form: &str, status: Value| {
+        let mut import = testing::import("prod", "db", form, &["10.0.0.1"]);
+        import["status"] = status;
+        item(object(Watch::ServiceImports, &import)).kind
+    };
+    let expected = ItemKind::HeadlessImport(SliceObjects::Expected);
+    for (status, kind_of_headless) in [
+        (Value::Null, expected),
+        (json!({}), expected),
+        (json!({"endpointSliceObjects": null}), expected),
+        (json!({"endpointSliceObjects": "Present"}), expected),
+        (json!({"endpointSliceObjects": "Later"}), expected),
+        (
+            json!({"endpointSliceObjects": "Absent", "clusters": [{"cluster": "east"}]}),
+            ItemKind::HeadlessImport(SliceObjects::Absent),
+        ),
+    ] {
+        assert_eq!(
+            kind("Headless", status.clone()),
+            kind_of_headless,
+            "{status}"
+        );
+        let of_set = kind("ClusterSetIP", status.clone());
+        assert_eq!(of_set, ItemKind::ClusterSetImport, "{status}");
+    }
 }
 
 /// Only the annotation makes it a federated service, and only the label a mirror of one cluster.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
+use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
 use kube::core::Request;
@@ -97,6 +97,31 @@ impl Cluster {
         namespaces: &[Namespace],
     ) -> Result<Vec<String>, String> {
         let path = |namespace: Option<&str>| url_path(kind, namespace, IMPORT_VERSIONS[0]);
+        self.select_at(path, selector, namespaces).await
+    }
+
+    /// Lists the Endpoints that a label selector selects, in each of `namespaces` or in all, each as JSON. Only `check`
+    /// reads this kind.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may not list them, or the request fails.
+    pub async fn endpoints(
+        &self,
+        selector: &str,
+        namespaces: &[Namespace],
+    ) -> Result<Vec<String>, String> {
+        let path = |namespace: Option<&str>| Endpoints::url_path(&(), namespace);
+        self.select_at(path, selector, namespaces).await
+    }
+
+    /// Lists the objects that a label selector selects, at the path of each of `namespaces` or of all.
+    async fn select_at(
+        &self,
+        path: impl Fn(Option<&str>) -> String,
+        selector: &str,
+        namespaces: &[Namespace],
+    ) -> Result<Vec<String>, String> {
         let paths = match namespaces {
             [] => vec![path(None)],
             some => some.iter().map(|one| path(Some(one.as_str()))).collect(),

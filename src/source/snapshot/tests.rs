@@ -10,7 +10,9 @@ use crate::source::{
 use crate::table::publish::Reader;
 use crate::table::store::Objects;
 use crate::table::{Publisher, Service, Table};
-use crate::testing::{endpoint, gateway, local, mirror, mirrors, parsed, rules, store, table};
+use crate::testing::{
+    endpoint, gateway, import, local, mirror, mirrors, parsed, rules, store, table,
+};
 
 fn scope() -> SnapshotScope {
     SnapshotScope {
@@ -40,6 +42,17 @@ fn objects() -> Vec<Value> {
     ]
 }
 
+/// Returns a ServiceImport of each form.
+fn imports() -> Vec<Value> {
+    let mut without_slices = import("prod", "plain", "Headless", &[]);
+    without_slices["status"]["endpointSliceObjects"] = "Absent".into();
+    vec![
+        without_slices,
+        import("prod", "idle", "Headless", &[]),
+        import("prod", "web", "ClusterSetIP", &["10.0.0.7"]),
+    ]
+}
+
 fn saved(path: &Path, objects: &[Value]) -> Snapshots {
     let snapshots = Snapshots::new(path.to_owned(), Duration::from_secs(3600), scope());
     let time = u64::from(unix_seconds());
@@ -51,8 +64,9 @@ fn saved(path: &Path, objects: &[Value]) -> Snapshots {
 fn snapshot_restores_the_written_inputs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.json");
-    let restored = saved(&path, &objects()).load().unwrap();
-    let store = store(&objects());
+    let objects = [objects(), imports()].concat();
+    let restored = saved(&path, &objects).load().unwrap();
+    let store = store(&objects);
     for watch in Watch::ALL {
         assert_eq!(restored.store.objects(watch), store.objects(watch));
     }
@@ -66,7 +80,7 @@ fn snapshot_restores_the_written_inputs() {
         );
         built.table
     };
-    assert_eq!(build(&restored.store), table(&objects()));
+    assert_eq!(build(&restored.store), table(&objects));
     assert!(restored.age < Duration::from_secs(60));
     // The temporary file is gone.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -103,6 +103,26 @@ fn headless_import_has_an_endpoint_for_each_entry_of_its_slices() {
     );
 }
 
+/// The status only explains why there are no slices.
+#[test]
+fn slices_are_read_although_the_status_denies_them() {
+    let mut objects = headless();
+    objects[0]["status"]["endpointSliceObjects"] = json!("Absent");
+    assert_answers(
+        &objects,
+        &[
+            ("db.prod.global A", "A 10.1.0.2, A 10.1.0.1, A 10.2.0.1"),
+            ("db-0.west.db.prod.svc.set A", "A 10.2.0.1"),
+        ],
+    );
+    assert_eq!(
+        table_by(&rules_with_cluster_sets(), &objects)
+            .skipped()
+            .count(),
+        0
+    );
+}
+
 #[test]
 fn names_of_a_cluster_set_are_listed() {
     let table = table_by(&rules_with_cluster_sets(), &headless());
@@ -469,11 +489,14 @@ fn unusable_imports_and_slices_are_skipped_with_a_sentence() {
     broker["metadata"]["annotations"] = json!({"multicluster.kubernetes.io/service-name": "db"});
     let mut kind = import("prod", "new", "Anycast", &[]);
     kind["metadata"]["name"] = json!("new");
+    let mut without_slices = import("prod", "plain", "Headless", &[]);
+    without_slices["status"]["endpointSliceObjects"] = json!("Absent");
     let objects = [
         import("prod", "db", "Headless", &[]),
         bad_cluster,
         import_slice("prod", "lost", "east", &[("lost-0", "10.1.0.9")]),
         import("prod", "idle", "Headless", &[]),
+        without_slices,
         import("prod", "api", "ClusterSetIP", &[]),
         import("prod", "web", "ClusterSetIP", &["127.0.0.1"]),
         foreign,
@@ -503,6 +526,8 @@ fn unusable_imports_and_slices_are_skipped_with_a_sentence() {
              exists",
             "ServiceImport/prod/idle no-slice: type Headless, but no EndpointSlice of it exists",
             "ServiceImport/prod/new undecodable: type is 'Anycast', neither ClusterSetIP nor Headless",
+            "ServiceImport/prod/plain no-slice: type Headless, but its implementation writes no EndpointSlices here: \
+             status.endpointSliceObjects is Absent",
             "ServiceImport/prod/web bad-address: '127.0.0.1' is a loopback address",
         ]
     );
@@ -511,6 +536,7 @@ fn unusable_imports_and_slices_are_skipped_with_a_sentence() {
         "db.prod",
         "lost.prod",
         "idle.prod",
+        "plain.prod",
         "api.prod",
         "web.prod",
         "db.evil",

@@ -16,12 +16,14 @@ pub fn needed_rules() -> Vec<Value> {
     ]
 }
 
-/// Grants the user exactly these rules in all namespaces, and permission to read Links and Leases if `reads_links` is set.
-pub fn grant(cluster: &Cluster, rules: &[Value], reads_links: bool) -> Result<()> {
+/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases and Endpoints if `reads_more` is
+/// set.
+pub fn grant(cluster: &Cluster, rules: &[Value], reads_more: bool) -> Result<()> {
     let mut rules = rules.to_vec();
-    if reads_links {
+    if reads_more {
         rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}));
         rules.push(json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}));
+        rules.push(json!({"apiGroups": [""], "resources": ["endpoints"], "verbs": ["list"]}));
     }
     cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
     cluster.put(&binding())?;

@@ -63,13 +63,11 @@ fn state_after(recording: &str) -> Manifest {
             None => {} // the marker between the initial state and the events
         }
     }
-    let own = state
-        .into_iter()
-        .filter(|(key, _)| !key.starts_with("\"endpoints\""));
-    let with_kind = own.map(|(key, mut object)| {
-        object["kind"] = match key.starts_with("\"services\"") {
-            true => json!("Service"),
-            false => json!("EndpointSlice"),
+    let with_kind = state.into_iter().map(|(key, mut object)| {
+        object["kind"] = match key.split(' ').next() {
+            Some("\"services\"") => json!("Service"),
+            Some("\"endpoints\"") => json!("Endpoints"),
+            _ => json!("EndpointSlice"),
         };
         object
     });
@@ -130,6 +128,10 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         (
             "opaque-ports",
             "green: no port of a headless mirror needs to be marked opaque",
+        ),
+        (
+            "endpoint-slices",
+            "yellow: EndpointSlices of mirrors: not checked, the files contain no Endpoints",
         ),
         ("gateways", "green: no gateway is down"),
         ("short-names", "green: no short name is ambiguous"),
@@ -428,6 +430,49 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
     let found = finding(&checkup, "orphaned-mirrors");
     let start = "yellow: Cluster has no Link: north: since ";
     assert!(found.starts_with(start), "{found}");
+}
+
+/// A cluster may turn off the controller that copies Endpoints to EndpointSlices (KEP-4974).
+#[test]
+fn endpoints_of_mirrors_without_slices_are_found_in_files() {
+    let is_slice = |object: &Value| object["kind"] == "EndpointSlice";
+    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    let complete = "green: every mirror with Endpoints has an EndpointSlice";
+    for recording in [
+        "05-gateway-down-west.jsonl",
+        "11-scale-to-zero-west.jsonl",
+        "13-headless-without-hostnames-east.jsonl",
+        "15-flat-federated-clusterip.jsonl",
+        "33-unexport-all-kinds-north.jsonl",
+    ] {
+        let state = state_after(recording);
+        let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
+        assert_eq!(
+            finding(&checkup, "endpoint-slices"),
+            complete,
+            "{recording}"
+        );
+        assert_eq!(code, Some(0), "{recording}");
+    }
+    // The label skip-mirror on one exported Service has this effect.
+    let mut state = state_after("05-gateway-down-west.jsonl");
+    state
+        .0
+        .retain(|object| !is_slice(object) || !name(object).starts_with("nginx-set-0-west-"));
+    let (checkup, code) = check_of(state.clone(), &["--cluster-name=hub"]);
+    let found = finding(&checkup, "endpoint-slices");
+    let start = "yellow: Endpoints of mirrors without an EndpointSlice (1 of ";
+    let end = "): Endpoints/default/nginx-set-0-west";
+    assert!(found.starts_with(start) && found.ends_with(end), "{found}");
+    assert_eq!(code, Some(0));
+    // The controller is off. The gateway of west is down, but nothing shows it.
+    state.0.retain(|object| !is_slice(object));
+    let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
+    let found = finding(&checkup, "endpoint-slices");
+    let start = "red: Endpoints of mirrors without an EndpointSlice (";
+    assert!(found.starts_with(start), "{found}");
+    assert_eq!(code, Some(1));
+    assert_eq!(finding(&checkup, "gateways"), "green: no gateway is down");
 }
 
 #[test]

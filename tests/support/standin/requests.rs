@@ -52,6 +52,9 @@ async fn answer(
     headers: &HeaderMap,
     query: &HashMap<String, String>,
 ) -> Response {
+    if uri.path() == "/version" {
+        return axum::Json(version_info()).into_response();
+    }
     let Some(request) = ApiRequest::read(uri.path(), query) else {
         return refuse(
             404,
@@ -160,6 +163,12 @@ async fn end_watch(shared: Shared, id: usize, after: Duration) {
     lock(&shared).watchers.retain(|watcher| watcher.id != id);
 }
 
+/// Returns the response of kube-apiserver 1.33 to a request for its version.
+fn version_info() -> Value {
+    json!({"major": "1", "minor": "33", "gitVersion": "v1.33.4", "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "2025-08-13T14:21:22Z", "goVersion": "go1.24.5", "compiler": "gc", "platform": "linux/amd64"})
+}
+
 /// Returns the response of kube-apiserver 1.33 to a future resource version.
 fn too_large_version(version: u64, current: u64) -> Response {
     let message = format!("Timeout: Too large resource version: {version}, current: {current}");
@@ -241,6 +250,7 @@ impl ApiRequest {
         };
         let is_known = [
             "services",
+            "endpoints",
             "pods",
             "deployments",
             "daemonsets",
@@ -272,6 +282,7 @@ impl ApiRequest {
     pub(super) fn selects(&self, object: &Value) -> bool {
         let kind = match self.resource.as_str() {
             "services" => "Service",
+            "endpoints" => "Endpoints",
             "pods" => "Pod",
             "serviceimports" => "ServiceImport",
             "deployments" => "Deployment",
