@@ -64,7 +64,7 @@ impl LinkReplay {
     fn pass(&mut self, now: Timestamp) {
         let rules = hub_rules();
         self.timers.now = now;
-        if now.0 % POLL == 0 {
+        if now.0.is_multiple_of(POLL) {
             let poll = LeasePoll::Read(self.leases.clone());
             self.timers.links.note_leases(poll, now);
         }
