@@ -230,13 +230,9 @@ impl Store {
             .filter_map(|(key, object)| Some((key, object.slice()?)))
     }
 
-    /// Returns the mirrors of a service with an identity that changed, with the old and the new identity.
-    pub fn identity_changes(
-        &self,
-        service: &ServiceKey,
-    ) -> impl Iterator<Item = (&ObjectKey, &(String, String))> {
-        self.objects_of(service)
-            .filter_map(|(key, _)| self.identity_changes.get_key_value(key))
+    /// Returns the old and the new identity of a mirror with an identity that changed.
+    pub fn identity_change(&self, mirror: &ObjectKey) -> Option<&(String, String)> {
+        self.identity_changes.get(mirror)
     }
 
     /// Returns the Links, with the clusters that they name.
