@@ -94,10 +94,12 @@ fn draft_of_mirror(
 /// slice has an endpoint.
 fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
     let slices = store.slices_of(mirror);
-    let gateways = slices.filter_map(|(_, slice)| match slice.content {
-        SliceContent::Ready(ready) => ready,
-        _ => None,
-    });
+    let gateways = slices
+        .into_iter()
+        .filter_map(|(_, slice)| match slice.content {
+            SliceContent::Ready(ready) => ready,
+            _ => None,
+        });
     match gateways.reduce(|one, other| one || other) {
         Some(true) | None => EndpointLiveness::Alive,
         Some(false) => EndpointLiveness::GatewayDown,
