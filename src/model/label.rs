@@ -3,12 +3,13 @@
 //! Five newtypes share one grammar, so that the compiler rejects a namespace where a cluster is expected.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Text, intern};
+use super::interned::{Text, compare, intern};
 
 /// The error for a string that is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +34,7 @@ fn is_label(text: &str) -> bool {
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String")]
         pub struct $name(Text);
 
@@ -59,6 +60,18 @@ macro_rules! label {
             /// Returns the label as a shared text.
             pub fn text(&self) -> &Text {
                 &self.0
+            }
+        }
+
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                compare(&self.0, &other.0)
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
             }
         }
 

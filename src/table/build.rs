@@ -47,9 +47,11 @@ pub fn build(
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut next_timers = Vec::new();
     for key in dirty {
-        is_changed |= update_non_member(&mut table, key, store, rules);
+        let items = Items::of(key, store);
+        is_changed |= update_non_member(&mut table, key, &items, rules);
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let context = BuildContext {
+            items: &items,
             store,
             rules,
             timers,
@@ -92,8 +94,13 @@ pub fn build(
 }
 
 /// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
-fn update_non_member(table: &mut Table, key: &ServiceKey, store: &Store, rules: &Rules) -> bool {
-    let new = non_member(&Items::of(key, store), rules);
+fn update_non_member(
+    table: &mut Table,
+    key: &ServiceKey,
+    items: &Items<'_>,
+    rules: &Rules,
+) -> bool {
+    let new = non_member(items, rules);
     if table.non_members.get(key) == new.as_ref() {
         return false; // the shared map is not copied
     }

@@ -27,22 +27,27 @@ pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
         is_alone
             || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
     };
-    let selected: Vec<bool> = drafts.iter().map(is_best).collect();
-    let linked: BTreeSet<ClusterName> = drafts
-        .iter()
-        .filter(|draft| draft.rank != Rank::Import)
-        .filter_map(|draft| draft.endpoint.cluster.clone())
+    let linked = drafts.iter().filter(|draft| draft.rank != Rank::Import);
+    let linked: BTreeSet<&ClusterName> = linked
+        .filter_map(|draft| draft.endpoint.cluster.as_ref())
         .collect();
-    for (draft, is_selected) in drafts.iter_mut().zip(selected) {
-        draft.endpoint.is_selected = is_selected;
-    }
-    drafts.retain(|draft| {
+    let verdict = |draft: &Draft| {
+        let is_selected = is_best(draft);
         let cluster = draft.endpoint.cluster.as_ref();
         let has_name = cluster.is_some_and(|cluster| {
             profile == Profile::Global && (draft.rank != Rank::Import || !linked.contains(cluster))
         });
         // The pods that are selected instead may have the same hostnames.
-        draft.endpoint.is_selected || has_name && !draft.is_unlinked()
+        let is_kept = is_selected || has_name && !draft.is_unlinked();
+        (is_selected, is_kept)
+    };
+    let verdicts: Vec<(bool, bool)> = drafts.iter().map(verdict).collect();
+    let mut verdicts = verdicts.into_iter();
+    drafts.retain_mut(|draft| {
+        verdicts.next().is_some_and(|(is_selected, is_kept)| {
+            draft.endpoint.is_selected = is_selected;
+            is_kept
+        })
     });
     drafts
 }
@@ -66,19 +71,24 @@ pub(super) fn kind_of(drafts: &[Draft], profile: Profile) -> Option<ServiceKind>
 
 /// Reports a name that returns endpoints of several kinds. Their SRV targets and their liveness differ.
 pub(super) fn mixed_kinds(drafts: &[Draft]) -> Option<Problem> {
-    let mut kinds: BTreeMap<&str, BTreeSet<&ClusterName>> = BTreeMap::new();
-    for draft in drafts.iter().filter(|d| d.ready && d.endpoint.is_selected) {
-        let kind = match draft.rank {
-            Rank::Headless => "pods",
-            Rank::Federated => "a federated service",
-            Rank::ClusterIp if draft.endpoint.kind == ServiceKind::Flat => "a flat network",
-            Rank::ClusterIp => "a cluster IP",
-            Rank::Import => "a ServiceImport",
-        };
-        kinds.entry(kind).or_default().extend(clusters(draft));
-    }
-    if kinds.len() < 2 {
+    let kind = |draft: &Draft| match draft.rank {
+        Rank::Headless => "pods",
+        Rank::Federated => "a federated service",
+        Rank::ClusterIp if draft.endpoint.kind == ServiceKind::Flat => "a flat network",
+        Rank::ClusterIp => "a cluster IP",
+        Rank::Import => "a ServiceImport",
+    };
+    let selected = drafts.iter().filter(|d| d.ready && d.endpoint.is_selected);
+    let first = selected.clone().next()?;
+    if selected.clone().all(|draft| kind(draft) == kind(first)) {
         return None;
+    }
+    let mut kinds: BTreeMap<&str, BTreeSet<&ClusterName>> = BTreeMap::new();
+    for draft in selected {
+        kinds
+            .entry(kind(draft))
+            .or_default()
+            .extend(clusters(draft));
     }
     let part = |(kind, clusters): (&str, BTreeSet<&ClusterName>)| {
         if clusters.is_empty() {

@@ -43,7 +43,7 @@ pub(super) fn mirror_draft(
     } else {
         let liveness = match liveness(store, object) {
             // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-            EndpointLiveness::NotReady if store.slices_of(object).next().is_some() => {
+            EndpointLiveness::NotReady if !store.slices_of(object).is_empty() => {
                 EndpointLiveness::GatewayDown
             }
             other => other,
@@ -90,8 +90,8 @@ pub(super) fn own_draft(own: &Item, store: &Store, rules: &Rules) -> Draft {
 
 /// Returns the liveness of a cluster IP: whether a slice of its Service has a ready address.
 fn liveness(store: &Store, service: &ObjectKey) -> EndpointLiveness {
-    let mut slices = store.slices_of(service);
-    let has_ready = slices.any(|(_, slice)| match &slice.content {
+    let slices = store.slices_of(service);
+    let has_ready = slices.iter().any(|(_, slice)| match &slice.content {
         SliceContent::Ready(ready) => *ready == Some(true),
         // A slice that Kubernetes does not manage, of a Service without a selector.
         SliceContent::Endpoints(listed) => listed.endpoints.iter().any(|endpoint| endpoint.ready),

@@ -5,6 +5,7 @@
 //! that cluster.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -181,21 +182,18 @@ impl<'t> Difference<'t> {
     }
 
     fn note_endpoints(&mut self, old: &Service, new: &Service) {
-        let gone = old
-            .endpoints
-            .iter()
-            .filter(|endpoint| twin(new, endpoint).is_none());
-        self.changes
-            .extend(gone.map(|endpoint| endpoint_removed(new, endpoint)));
-        for endpoint in &new.endpoints {
-            match twin(old, endpoint) {
-                None => self.changes.push(endpoint_added(new, endpoint)),
-                Some(before) => {
-                    let changes = endpoint_changes(new, before, endpoint);
-                    self.changes.extend(changes.into_iter().flatten());
+        let mut others = Vec::new();
+        for pair in pairs(&old.endpoints, &new.endpoints) {
+            match pair {
+                (Some(gone), None) => self.changes.push(endpoint_removed(new, gone)),
+                (None, Some(added)) => others.push(endpoint_added(new, added)),
+                (Some(before), Some(after)) => {
+                    others.extend(endpoint_changes(new, before, after).into_iter().flatten());
                 }
+                (None, None) => {}
             }
         }
+        self.changes.append(&mut others);
     }
 
     /// Notes that another step of a failover order answers. Zones of both profiles mostly have the same step.
@@ -268,13 +266,24 @@ fn find<'t>(services: &'t Services, key: &ServiceKey) -> Option<&'t Service> {
     services.service(key.namespace.as_str(), key.service.as_str())
 }
 
-/// Returns the endpoint of a service with the same cluster and hostname as another.
-fn twin<'s>(service: &'s Service, endpoint: &Endpoint) -> Option<&'s Endpoint> {
-    let place = service.endpoints.binary_search_by(|other| {
-        let cluster = other.cluster.cmp(&endpoint.cluster);
-        cluster.then_with(|| other.hostname.cmp(&endpoint.hostname))
-    });
-    place.ok().map(|place| &service.endpoints[place])
+/// An endpoint of the old version of a service, and that of the new version with the same cluster and hostname.
+type Pair<'s> = (Option<&'s Endpoint>, Option<&'s Endpoint>);
+
+/// Pairs the endpoints of two versions of a service, which are sorted.
+fn pairs<'s>(mut old: &'s [Endpoint], mut new: &'s [Endpoint]) -> impl Iterator<Item = Pair<'s>> {
+    std::iter::from_fn(move || {
+        let order = match (old.first(), new.first()) {
+            (Some(old), Some(new)) => old.name().cmp(&new.name()),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        Some(match order {
+            Ordering::Less => (old.split_off_first(), None),
+            Ordering::Equal => (old.split_off_first(), new.split_off_first()),
+            Ordering::Greater => (None, new.split_off_first()),
+        })
+    })
 }
 
 // === Clusters ===

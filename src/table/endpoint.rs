@@ -102,13 +102,16 @@ pub(super) enum Source {
 
 /// Returns the distinct addresses of an endpoint, sorted.
 pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
-    let ips: BTreeSet<IpAddr> = ips.into_iter().collect();
-    ips.into_iter()
+    let ips = ips.into_iter();
+    let mut addresses: SmallVec<[Address; 1]> = ips
         .map(|ip| Address {
             ip,
             duplicate: Duplicate::default(),
         })
-        .collect()
+        .collect();
+    addresses.sort_unstable_by_key(|address| address.ip);
+    addresses.dedup_by_key(|address| address.ip);
+    addresses
 }
 
 // === impl Endpoint ===
@@ -132,6 +135,11 @@ impl Endpoint {
             is_standby: false,
             objects: smallvec![(object_kind, object.name.clone())],
         }
+    }
+
+    /// Returns its name within its service: its cluster and hostname.
+    pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>) {
+        (&self.cluster, &self.hostname)
     }
 
     /// Returns whether connections can succeed.

@@ -1,6 +1,6 @@
 //! Endpoints of headless mirrors (kind `headless`, rules M1 to M3).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror};
@@ -21,26 +21,35 @@ pub(super) fn mirror_drafts(
     rules: &Rules,
     problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
-    let mut drafts = Vec::new();
     // Collected once, because a service may have thousands of endpoint mirrors, and the parent of each is looked up.
     let parents: BTreeSet<(Text, &ClusterName)> = items
         .headless_mirrors()
         .map(|parent| (parent.object.name.text(), parent.link))
         .collect();
-    for (Mirror { object, item, link }, host) in items.endpoint_mirrors() {
-        let cluster = rules.name_of(link);
-        let problem = if let Some(problem) = rules.exclusion(&cluster) {
-            problem
-        } else if !parents.contains(&(host.parent.clone(), link)) {
-            let parent = &host.parent;
-            let detail =
-                format!("headless mirror '{parent}' of {key} in cluster '{link}' does not exist");
-            Problem::new(ProblemKind::NoParent, detail).of_cluster(link)
-        } else {
-            drafts.push(draft_of_mirror(object, item, host, cluster, store));
-            continue;
-        };
-        problems.push(problem.of_object(ObjectRef::service(object)));
+    // The mirrors of a cluster are in the order of its hosts, with few exceptions.
+    let mut clusters: BTreeMap<ClusterName, Vec<(Mirror<'_>, &MirroredHost)>> = BTreeMap::new();
+    for (mirror, host) in items.endpoint_mirrors() {
+        let cluster = rules.name_of(mirror.link);
+        clusters.entry(cluster).or_default().push((mirror, host));
+    }
+    let mut drafts = Vec::with_capacity(clusters.values().map(Vec::len).sum());
+    for (cluster, mirrors) in clusters {
+        let exclusion = rules.exclusion(&cluster);
+        for (Mirror { object, item, link }, host) in mirrors {
+            let problem = if let Some(problem) = &exclusion {
+                problem.clone()
+            } else if !parents.contains(&(host.parent.clone(), link)) {
+                let parent = &host.parent;
+                let detail = format!(
+                    "headless mirror '{parent}' of {key} in cluster '{link}' does not exist"
+                );
+                Problem::new(ProblemKind::NoParent, detail).of_cluster(link)
+            } else {
+                drafts.push(draft_of_mirror(object, item, host, cluster.clone(), store));
+                continue;
+            };
+            problems.push(problem.of_object(ObjectRef::service(object)));
+        }
     }
     drafts
 }
@@ -94,10 +103,12 @@ fn draft_of_mirror(
 /// slice has an endpoint.
 fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
     let slices = store.slices_of(mirror);
-    let gateways = slices.filter_map(|(_, slice)| match slice.content {
-        SliceContent::Ready(ready) => ready,
-        _ => None,
-    });
+    let gateways = slices
+        .into_iter()
+        .filter_map(|(_, slice)| match slice.content {
+            SliceContent::Ready(ready) => ready,
+            _ => None,
+        });
     match gateways.reduce(|one, other| one || other) {
         Some(true) | None => EndpointLiveness::Alive,
         Some(false) => EndpointLiveness::GatewayDown,

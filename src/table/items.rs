@@ -75,7 +75,7 @@ impl<'i> Items<'i> {
     }
 
     /// Returns the mirrors of one cluster each.
-    fn mirrors(&self) -> impl Iterator<Item = Mirror<'i>> {
+    pub(super) fn mirrors(&self) -> impl Iterator<Item = Mirror<'i>> {
         self.items.iter().filter_map(|&(object, item)| {
             let link = item.link()?;
             Some(Mirror { object, item, link })

@@ -30,9 +30,11 @@ use crate::model::{
     ServiceKey, Settings,
 };
 
-/// What a build needs besides the service and the store.
+/// What a build needs besides the key of the service.
 #[derive(Clone, Copy)]
 pub(super) struct BuildContext<'b> {
+    /// The objects of the service.
+    pub(super) items: &'b Items<'b>,
     pub(super) store: &'b Store,
     pub(super) rules: &'b Rules,
     /// What the last builds remember.
@@ -50,33 +52,33 @@ pub(super) fn build_service(
     next: &mut ServiceTimers,
 ) -> Option<Service> {
     let BuildContext {
+        items,
         store,
         rules,
         timers,
         ..
     } = context;
-    let items = Items::of(key, store);
     let last = timers.of(key).and_then(|last| last.own.as_ref());
-    let own = OwnSettings::of(key, &items, store, last, timers.now);
+    let own = OwnSettings::of(key, items, store, last, timers.now);
     next.own = own.as_ref().and_then(|own| own.to_keep(key, rules));
     next.wake_at(next.own.as_ref().and_then(OwnSettings::end));
     let own = own.as_ref();
     let mut problems = Vec::new();
-    let mirrors = headless_mirrors(&items, rules, &mut problems);
-    let member = headless_member(&items, rules);
-    let mut missing = missing_hosts(key, &items, store, rules);
-    let mut drafts = headless::mirror_drafts(&items, key, store, rules, &mut problems);
+    let mirrors = headless_mirrors(items, rules, &mut problems);
+    let member = headless_member(items, rules);
+    let mut missing = missing_hosts(key, items, store, rules);
+    let mut drafts = headless::mirror_drafts(items, key, store, rules, &mut problems);
     drafts.extend(headless::adopt_hosts(&mut missing, store, rules));
-    drafts.extend(cluster_ip::federated_drafts(&items, rules));
+    drafts.extend(cluster_ip::federated_drafts(items, rules));
     drafts.extend(cluster_ip::mirror_drafts(
-        &items,
+        items,
         store,
         rules,
         &mut problems,
     ));
-    let own_ip = cluster_ip_member(&items, rules);
+    let own_ip = cluster_ip_member(items, rules);
     drafts.extend(own_ip.map(|own| cluster_ip::own_draft(own, store, rules)));
-    drafts.extend(import_drafts(key, &items, rules, &mut problems));
+    drafts.extend(import_drafts(key, items, rules, &mut problems));
     let is_headless = !mirrors.is_empty() || member.is_some();
     let has_import = items.import().is_some();
     // With or without endpoints.
@@ -95,8 +97,8 @@ pub(super) fn build_service(
         }
     }
     drafts.retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut problems));
-    let (ttl, gateway_down) = resolve(own, &copied_settings(&items, rules), rules, &mut problems);
-    let has_pods = |order: &FailoverOrder| has_pods(order, &items, own, rules);
+    let (ttl, gateway_down) = resolve(own, &copied_settings(items, rules), rules, &mut problems);
+    let has_pods = |order: &FailoverOrder| has_pods(order, items, own, rules);
     let order = order_of(key, own, rules, |order| is_known && !has_pods(order));
     let of_cluster = |draft: &Draft| draft.endpoint.cluster.is_some();
     let mut ready = drafts.iter().filter(|draft| draft.ready);
@@ -126,7 +128,7 @@ pub(super) fn build_service(
         None if has_import && member.is_none() => ServiceKind::Import,
         None => ServiceKind::Local,
     };
-    problems.extend(identity_conflicts(key, store));
+    problems.extend(identity_conflicts(items, store));
     problems.extend(cluster_conflicts(&drafts));
     problems.extend(mixed_kinds(&drafts));
     // A Service without pods contributes nothing. It may exist for its annotations only.
@@ -160,7 +162,7 @@ pub(super) fn build_service(
         Box::new(failover)
     });
     let merged = merge_drafts(key, drafts, &mut problems);
-    problems.extend(ignored_annotations(&items));
+    problems.extend(ignored_annotations(items));
     for problem in &mut problems {
         problem.service = Some(key.clone());
     }
@@ -301,10 +303,11 @@ fn has_valid_length(
 }
 
 /// Reports mirrors with an identity that changed (rule M8).
-fn identity_conflicts(key: &ServiceKey, store: &Store) -> impl Iterator<Item = Problem> {
-    store.identity_changes(key).map(|(object, (old, new))| {
+fn identity_conflicts(items: &Items<'_>, store: &Store) -> impl Iterator<Item = Problem> {
+    items.mirrors().filter_map(|Mirror { object, .. }| {
+        let (old, new) = store.identity_change(object)?;
         let detail =
             format!("was the mirror of {old}, is now the mirror of {new}; two Links may write it");
-        Problem::new(ProblemKind::Identity, detail).of_object(ObjectRef::service(object))
+        Some(Problem::new(ProblemKind::Identity, detail).of_object(ObjectRef::service(object)))
     })
 }

@@ -1,11 +1,12 @@
 //! Merges the endpoints of one service, so that each cluster and hostname occurs once.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use foldhash::fast::RandomState;
 
 use super::endpoint::{Draft, Source, distinct};
 use super::{Address, Duplicate, Endpoint};
-use crate::model::{ClusterName, Hostname, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The merged endpoints of a service.
 pub(super) struct MergedEndpoints {
@@ -18,11 +19,11 @@ pub(super) struct MergedEndpoints {
 /// Merges the drafts of a service. Reports drafts of one name that are not one dual-stack pod.
 pub(super) fn merge_drafts(
     key: &ServiceKey,
-    drafts: Vec<Draft>,
+    mut drafts: Vec<Draft>,
     problems: &mut Vec<Problem>,
 ) -> MergedEndpoints {
-    let (ready, not_ready): (Vec<Draft>, Vec<Draft>) = drafts.into_iter().partition(|d| d.ready);
-    let mut endpoints = merge_by_name(key, ready, problems);
+    let not_ready: Vec<Draft> = drafts.extract_if(.., |draft| !draft.ready).collect();
+    let mut endpoints = merge_by_name(key, drafts, problems);
     let not_ready = merge_by_name(key, not_ready, &mut Vec::new());
     let not_ready = without_ready(not_ready, &endpoints);
     mark_duplicates(&mut endpoints);
@@ -35,25 +36,22 @@ pub(super) fn merge_drafts(
 /// Merges drafts of one cluster and hostname. Reports those that are not one dual-stack pod.
 fn merge_by_name(
     key: &ServiceKey,
-    drafts: Vec<Draft>,
+    mut drafts: Vec<Draft>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Endpoint> {
-    let mut merged: BTreeMap<(Option<ClusterName>, Option<Hostname>), Draft> = BTreeMap::new();
-    for draft in drafts {
-        let Endpoint {
-            cluster, hostname, ..
-        } = &draft.endpoint;
-        let name = (cluster.clone(), hostname.clone());
-        let Some(first) = merged.get_mut(&name) else {
-            merged.insert(name, draft);
-            continue;
-        };
-        if !is_one_pod(first, &draft) {
-            problems.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
+    // Drafts of one name keep their order. Most drafts are sorted already, which takes one comparison each.
+    drafts.sort_by(|one, other| one.endpoint.name().cmp(&other.endpoint.name()));
+    drafts.dedup_by(|draft, first| {
+        let is_same = draft.endpoint.name() == first.endpoint.name();
+        if is_same {
+            if !is_one_pod(first, draft) {
+                problems.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
+            }
+            merge_into(&mut first.endpoint, &mut draft.endpoint);
         }
-        merge_into(&mut first.endpoint, draft.endpoint);
-    }
-    merged.into_values().map(|draft| draft.endpoint).collect()
+        is_same
+    });
+    drafts.into_iter().map(|draft| draft.endpoint).collect()
 }
 
 /// Returns whether two drafts represent one pod. A dual-stack pod is in a slice of each address family.
@@ -83,12 +81,12 @@ fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Pr
 
 /// Merges an endpoint into another endpoint of the same name. Both are of one cluster, so both are selected or standby, or
 /// neither is.
-fn merge_into(one: &mut Endpoint, other: Endpoint) {
+fn merge_into(one: &mut Endpoint, other: &mut Endpoint) {
     let addresses = one.addresses.iter().chain(&other.addresses);
     one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
     one.ports = one.ports.union(&other.ports);
     one.liveness = one.liveness.min(other.liveness);
-    one.objects.extend(other.objects);
+    one.objects.append(&mut other.objects);
     one.objects.sort();
     one.objects.dedup();
 }
@@ -96,8 +94,7 @@ fn merge_into(one: &mut Endpoint, other: Endpoint) {
 /// Removes the endpoints that are ready in another slice. `ready` is sorted.
 fn without_ready(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoint> {
     not_ready.retain(|e| {
-        let name = (&e.cluster, &e.hostname);
-        let same = ready.binary_search_by(|r| (&r.cluster, &r.hostname).cmp(&name));
+        let same = ready.binary_search_by(|r| r.name().cmp(&e.name()));
         same.map_or(true, |index| ready[index].addresses != e.addresses)
     });
     not_ready
@@ -105,16 +102,17 @@ fn without_ready(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoi
 
 /// Marks addresses that an earlier endpoint also has. Endpoints that fewer rules omit come first.
 fn mark_duplicates(endpoints: &mut [Endpoint]) {
-    let mut in_service: BTreeSet<IpAddr> = BTreeSet::new();
-    let mut in_cluster: BTreeSet<(Option<ClusterName>, IpAddr)> = BTreeSet::new();
+    let count = endpoints.len();
+    let mut in_service = HashSet::with_capacity_and_hasher(count, RandomState::default());
+    let mut in_cluster = HashSet::with_capacity_and_hasher(count, RandomState::default());
     let mut in_order: Vec<&mut Endpoint> = endpoints.iter_mut().collect();
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {
-        let is_selected = endpoint.is_selected;
+        let cluster = &endpoint.cluster;
         for address in &mut endpoint.addresses {
             address.duplicate = Duplicate {
-                in_service: is_selected && !in_service.insert(address.ip),
-                in_cluster: !in_cluster.insert((endpoint.cluster.clone(), address.ip)),
+                in_service: endpoint.is_selected && !in_service.insert(address.ip),
+                in_cluster: !in_cluster.insert((cluster, address.ip)),
             };
         }
     }
@@ -123,10 +121,13 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
 /// Reports two sources of one cluster name (rule M6).
 pub(super) fn cluster_conflicts(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
-    for Draft {
-        endpoint, source, ..
-    } in drafts
-    {
+    let is_alike = |one: &Draft, other: &Draft| {
+        one.endpoint.cluster == other.endpoint.cluster && one.source == other.source
+    };
+    for alike in drafts.chunk_by(is_alike) {
+        let Draft {
+            endpoint, source, ..
+        } = &alike[0];
         if let Some(cluster) = &endpoint.cluster {
             sources.entry(cluster).or_default().insert(source);
         }

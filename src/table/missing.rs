@@ -81,8 +81,10 @@ fn listed_hosts<'i>(
     mirror: &ObjectKey,
 ) -> impl Iterator<Item = &'i ListedHost> + use<'i> {
     let slices = store.slices_of(mirror);
-    slices.flat_map(|(_, slice)| match &slice.content {
-        SliceContent::Hosts(hosts) => &hosts[..],
-        _ => &[],
-    })
+    slices
+        .into_iter()
+        .flat_map(|(_, slice)| match &slice.content {
+            SliceContent::Hosts(hosts) => &hosts[..],
+            _ => &[],
+        })
 }

@@ -52,9 +52,9 @@ impl OwnSettings {
             Some(Timestamp::from_seconds(seconds))
         };
         if let Some((item, own)) = items.own() {
-            let slices = || store.slices_of(&object);
             let has_endpoint = || {
-                slices().any(|(_, slice)| match &slice.content {
+                let slices = store.slices_of(&object);
+                slices.iter().any(|(_, slice)| match &slice.content {
                     SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
                     _ => false,
                 })

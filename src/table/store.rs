@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::shared::SharedMap;
 use crate::model::{
     ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice,
@@ -24,6 +26,9 @@ pub type Skipped = SharedMap<(Watch, ObjectKey), Arc<Problem>>;
 
 /// The objects of one watch.
 pub type Objects = BTreeMap<ObjectKey, Object>;
+
+/// The slices of a Service. Most Services have one.
+pub type ServiceSlices<'s> = SmallVec<[(&'s ObjectKey, &'s Slice); 1]>;
 
 /// What a complete list changed.
 #[derive(Debug, Default)]
@@ -218,25 +223,23 @@ impl Store {
     }
 
     /// Returns the slices that belong to a Service.
-    pub fn slices_of<'s>(
-        &'s self,
-        service: &ObjectKey,
-    ) -> impl Iterator<Item = (&'s ObjectKey, &'s Slice)> + use<'s> {
-        let service = service.clone();
-        let watches = Watch::ALL.into_iter();
-        let watches = watches.filter(|watch| watch.kind() == Kind::EndpointSlice);
-        watches
-            .flat_map(move |watch| self.watched[watch as usize].slices_of(service.clone()))
-            .filter_map(|(key, object)| Some((key, object.slice()?)))
+    pub fn slices_of(&self, service: &ObjectKey) -> ServiceSlices<'_> {
+        let first_slice = ObjectKey {
+            namespace: service.namespace.clone(),
+            name: ObjectName::first_of(service.name.text()),
+        };
+        let mut slices = ServiceSlices::new();
+        for watch in Watch::ALL {
+            if watch.kind() == Kind::EndpointSlice {
+                self.watched[watch as usize].add_slices_of(service, &first_slice, &mut slices);
+            }
+        }
+        slices
     }
 
-    /// Returns the mirrors of a service with an identity that changed, with the old and the new identity.
-    pub fn identity_changes(
-        &self,
-        service: &ServiceKey,
-    ) -> impl Iterator<Item = (&ObjectKey, &(String, String))> {
-        self.objects_of(service)
-            .filter_map(|(key, _)| self.identity_changes.get_key_value(key))
+    /// Returns the old and the new identity of a mirror with an identity that changed.
+    pub fn identity_change(&self, mirror: &ObjectKey) -> Option<&(String, String)> {
+        self.identity_changes.get(mirror)
     }
 
     /// Returns the Links, with the clusters that they name.
@@ -333,30 +336,32 @@ impl WatchState {
         keys.filter_map(|key| self.objects.get_key_value(&key))
     }
 
-    /// Returns the slices of a Service: those with a name that starts with its name, and all others.
-    fn slices_of(&self, service: ObjectKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
-        let name = service.name.text();
-        let namespace = service.namespace.clone();
-        let first = ObjectKey {
-            namespace: namespace.clone(),
-            name: ObjectName::first_of(name.clone()),
-        };
-        let stem = name.clone();
-        let named = self
-            .objects
-            .range(first..)
-            .take_while(move |(key, _)| key.namespace == namespace && *key.name.stem() == stem)
-            .filter(move |(_, object)| object.owner() == Some(&name));
+    /// Adds the slices of a Service: those with a name that starts with its name, the first of which `first_slice` would be,
+    /// and all others.
+    fn add_slices_of<'s>(
+        &'s self,
+        service: &ObjectKey,
+        first_slice: &ObjectKey,
+        slices: &mut ServiceSlices<'s>,
+    ) {
+        let name = first_slice.name.stem();
+        let is_named =
+            |key: &ObjectKey| key.name.stem() == name && key.namespace == first_slice.namespace;
+        let named = self.objects.range(first_slice..);
+        let named = named.take_while(|(key, _)| is_named(key));
+        let named = named.filter(|(_, object)| object.owner() == Some(name));
+        slices.extend(named.filter_map(|(key, object)| Some((key, object.slice()?))));
+        if self.unprefixed_slices.is_empty() {
+            return;
+        }
         let first = (service.clone(), ObjectName::first_of(Text::new()));
-        let unprefixed = self
-            .unprefixed_slices
-            .range(first..)
-            .take_while(move |(owner, _)| *owner == service)
-            .filter_map(|(service, name)| {
-                let namespace = service.namespace.clone();
-                let name = name.clone();
-                self.objects.get_key_value(&ObjectKey { namespace, name })
-            });
-        named.chain(unprefixed)
+        let others = self.unprefixed_slices.range(first..);
+        let others = others.take_while(|(owner, _)| owner == service);
+        slices.extend(others.filter_map(|(_, name)| {
+            let (namespace, name) = (service.namespace.clone(), name.clone());
+            let slice = ObjectKey { namespace, name };
+            let (key, object) = self.objects.get_key_value(&slice)?;
+            Some((key, object.slice()?))
+        }));
     }
 }

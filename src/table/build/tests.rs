@@ -654,14 +654,9 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
     let listed: Objects = names.map(|name| slice(name, mirrors[1])).into();
     store.reset(Watch::MirrorSlices, None, listed);
     assert_eq!(down(&store), [mirrors[1]]);
-    assert_eq!(
-        store.slices_of(&ObjectKey::new("prod", mirrors[1])).count(),
-        names.len()
-    );
-    assert_eq!(
-        store.slices_of(&ObjectKey::new("prod", mirrors[0])).count(),
-        0
-    );
+    let count = |mirror| store.slices_of(&ObjectKey::new("prod", mirror)).len();
+    assert_eq!(count(mirrors[1]), names.len());
+    assert_eq!(count(mirrors[0]), 0);
 }
 
 /// An endpoint may have one slice for each address family, and one mirror for each link.
