@@ -144,14 +144,7 @@ impl World {
             true => objects::object(choices),
             false => kinds::object(choices),
         };
-        let (version, kind) = match kind {
-            Kind::Service => ("v1", "Service"),
-            Kind::EndpointSlice => ("discovery.k8s.io/v1", "EndpointSlice"),
-            Kind::ServiceImport => ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
-        };
-        object["apiVersion"] = json!(version);
-        object["kind"] = json!(kind);
-        if kind == "Service" && self.random.u8(..3) == 0 {
+        if kind == Kind::Service && self.random.u8(..3) == 0 {
             self.add_policy(&mut object);
         }
         is_storable(&object).then_some(object)

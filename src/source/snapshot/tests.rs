@@ -10,7 +10,9 @@ use crate::source::{
 use crate::table::publish::Reader;
 use crate::table::store::Objects;
 use crate::table::{Publisher, Table};
-use crate::testing::{endpoint, gateway, local, mirror, mirrors, parsed, rules, store, table};
+use crate::testing::{
+    endpoint, gateway, local, mirror, mirrors, parsed, rules, service_mirror, store, table,
+};
 
 fn scope() -> SnapshotScope {
     SnapshotScope {
@@ -27,8 +29,6 @@ fn objects() -> Vec<Value> {
     service["metadata"]["annotations"] =
         json!({"global-dns/ttl": "7", "global-dns/gateway-down": "include"});
     service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
-    let mut flat = mirror("prod", "flat", "west");
-    flat["spec"]["clusterIP"] = "10.0.0.9".into();
     vec![
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.0.0.1", "2001:db8::1"]),
@@ -36,7 +36,7 @@ fn objects() -> Vec<Value> {
         gateway("prod", "db-0-east", false),
         service,
         slice,
-        flat,
+        service_mirror("prod", "flat", "west", "10.0.0.9"),
     ]
 }
 

@@ -92,8 +92,6 @@ fn first_and_last_service_of_a_cluster_are_changes() {
     // Nothing says why the last mirror is gone. Here, it was rewritten to be one of another cluster.
     let mut rewritten = mirror("prod", "cache", "north");
     rewritten["metadata"]["name"] = json!("cache-west");
-    rewritten["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
-        json!("cache.prod.svc.cluster.local");
     let before = [
         &east[..],
         &[
