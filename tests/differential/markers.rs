@@ -88,9 +88,12 @@ pub struct Visible(Vec<&'static Marker>);
 /// Returns the objects of all markers after a step.
 pub fn manifest(step: u32) -> Manifest {
     let is_even = step.is_multiple_of(2);
-    let ready_if_even = |service: support::objects::ClusterIp| match is_even {
-        true => service,
-        false => service.without_ready_endpoint(),
+    let ready_if_even = |service: support::objects::ClusterIp| {
+        if is_even {
+            service
+        } else {
+            service.without_ready_endpoint()
+        }
     };
     let host = format!("h-{}", step % 2);
     let of_step = |number: u8| address(number, step);
@@ -145,9 +148,10 @@ fn address(marker: u8, step: u32) -> String {
 }
 
 fn one_or_both(always: &str, even: &str, step: u32) -> String {
-    match step.is_multiple_of(2) {
-        true => format!("{always} {even}"),
-        false => always.to_owned(),
+    if step.is_multiple_of(2) {
+        format!("{always} {even}")
+    } else {
+        always.to_owned()
     }
 }
 

@@ -140,9 +140,10 @@ impl World {
             .take(64)
             .collect();
         let choices = &mut Choices::new(&octets);
-        let (kind, mut object) = match self.is_hostile && self.random.u8(..3) == 0 {
-            true => objects::object(choices),
-            false => kinds::object(choices),
+        let (kind, mut object) = if self.is_hostile && self.random.u8(..3) == 0 {
+            objects::object(choices)
+        } else {
+            kinds::object(choices)
         };
         if kind == Kind::Service && self.random.u8(..3) == 0 {
             self.add_policy(&mut object);

@@ -58,9 +58,10 @@ impl Group {
         let root = Path::new("/sys/fs/cgroup");
         let name = format!("global-dns-chaos-{}", id());
         let is_second = root.join("cgroup.controllers").exists();
-        let folder = match is_second {
-            true => root.join(name),
-            false => root.join("memory").join(name),
+        let folder = if is_second {
+            root.join(name)
+        } else {
+            root.join("memory").join(name)
         };
         fs::create_dir(&folder).unwrap();
         let write = |file: &str, text: &str| fs::write(folder.join(file), text).unwrap();

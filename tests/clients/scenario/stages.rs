@@ -115,9 +115,10 @@ impl<'c> Scenario<'c> {
         for (index, seconds) in seen {
             let mut before = before[index].iter();
             let is_still_valid = before.any(|before| self.is_expected(&views[index], before));
-            let reaction = match is_still_valid {
-                true => Reaction::Unaffected,
-                false => Reaction::Seen(seconds),
+            let reaction = if is_still_valid {
+                Reaction::Unaffected
+            } else {
+                Reaction::Seen(seconds)
             };
             self.report(
                 views[index].name,

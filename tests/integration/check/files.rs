@@ -67,9 +67,10 @@ fn state_after(recording: &str) -> Manifest {
         .into_iter()
         .filter(|(key, _)| !key.starts_with("\"endpoints\""));
     let with_kind = own.map(|(key, mut object)| {
-        object["kind"] = match key.starts_with("\"services\"") {
-            true => json!("Service"),
-            false => json!("EndpointSlice"),
+        object["kind"] = if key.starts_with("\"services\"") {
+            json!("Service")
+        } else {
+            json!("EndpointSlice")
         };
         object
     });

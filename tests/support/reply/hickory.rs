@@ -27,11 +27,12 @@ pub(super) fn check_same(octets: &[u8], ours: &Reply) -> Result<()> {
         are_same(&theirs.authorities, &ours.authority),
         are_same(&theirs.additionals, &ours.additional),
     ];
-    match same.contains(&false) {
-        false => Ok(()),
-        true => Err(format!(
+    if same.contains(&false) {
+        Err(format!(
             "hickory-proto parses {theirs:?} instead of {ours:?}"
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 
