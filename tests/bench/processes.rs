@@ -95,9 +95,9 @@ fn process_tree(process: &Process) -> Result<Vec<(u32, Stat)>> {
     let mut process_tree = Vec::new();
     let mut open = vec![process.id()];
     while let Some(id) = open.pop() {
-        let stat = all.remove(&id);
-        let stat =
-            stat.with_context(|| format!("the process has exited; {}", process.log_tail()))?;
+        let stat = all
+            .remove(&id)
+            .with_context(|| format!("the process has exited; {}", process.log_tail()))?;
         process_tree.push((id, stat));
         let children = all.iter().filter(|(_, stat)| stat.parent == id);
         open.extend(children.map(|(child, _)| child));

@@ -128,8 +128,8 @@ fn network_policy_allows_the_port_of_every_address() {
         (5854, "UDP"),
         (8080, "TCP"),
         (8081, "TCP"),
-    ];
-    let expected = expected.map(|(port, protocol)| (port, protocol.to_owned()));
+    ]
+    .map(|(port, protocol)| (port, protocol.to_owned()));
     assert_eq!(allowed_ports(&rendered.unwrap()), Some(expected.into()));
 }
 

@@ -220,10 +220,9 @@ fn check_dashboard(
     dashboard: &Value,
     used: &mut BTreeSet<String>,
 ) -> Result<usize> {
-    let variables = dashboard["templating"]["list"]
+    let variables: Vec<&str> = dashboard["templating"]["list"]
         .as_array()
-        .context("the dashboard has no variables")?;
-    let variables: Vec<&str> = variables
+        .context("the dashboard has no variables")?
         .iter()
         .filter_map(|variable| variable["name"].as_str())
         .collect();
@@ -255,8 +254,8 @@ fn check_dashboard(
             let metric = query
                 .trim_start_matches("label_values(")
                 .split(['{', ','])
-                .next();
-            let metric = metric.unwrap_or_default();
+                .next()
+                .unwrap_or_default();
             ensure!(
                 exported.0.contains_key(metric),
                 "{query}: the server exports no {metric}"

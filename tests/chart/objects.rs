@@ -283,10 +283,10 @@ fn external_services_do_not_expose_metrics() {
         let metrics = json!("metrics");
         let port = has_port(rendered.service().unwrap(), "name", &metrics);
         assert_eq!(port.is_null(), is_outside, "{service}");
-        let others = rendered
+        let others: Vec<&Value> = rendered
             .all("Service")
-            .filter(|other| name(other) != RELEASE);
-        let others: Vec<&Value> = others.collect();
+            .filter(|other| name(other) != RELEASE)
+            .collect();
         assert_eq!(others.len(), usize::from(is_outside), "{service}");
         for other in others {
             let spec = &other["spec"];
@@ -450,16 +450,16 @@ fn check_permissions(case: &str, rendered: &Rendered) {
     if rendered.arguments().unwrap().contains(&"--mcs".to_owned()) {
         rules.push(json!({"apiGroups": ["multicluster.x-k8s.io"], "resources": ["serviceimports"], "verbs": ["list", "watch"]}));
     }
-    let roles = rendered
+    let roles: Vec<&Value> = rendered
         .objects
         .iter()
-        .filter(|object| kind(object).ends_with("Role"));
-    let roles: Vec<&Value> = roles.collect();
-    let bindings = rendered
+        .filter(|object| kind(object).ends_with("Role"))
+        .collect();
+    let bindings: Vec<&Value> = rendered
         .objects
         .iter()
-        .filter(|object| kind(object).ends_with("RoleBinding"));
-    let bindings: Vec<&Value> = bindings.collect();
+        .filter(|object| kind(object).ends_with("RoleBinding"))
+        .collect();
     assert_eq!(roles.len(), bindings.len(), "{case}");
     let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
     for (role, binding) in roles.iter().zip(bindings) {

@@ -89,7 +89,7 @@ impl World {
 
     /// Chooses the next change, as one event or several.
     pub fn change(&mut self) -> Vec<Event> {
-        let events = match self.random.u8(..100) {
+        let events: Vec<Event> = match self.random.u8(..100) {
             0..65 => self.generate().into_iter().map(Event::Put).collect(),
             65..80 => self.existing().into_iter().map(Event::Delete).collect(),
             80..98 => self.relabeled().into_iter().map(Event::Put).collect(),
@@ -100,7 +100,6 @@ impl World {
                 self.generate().into_iter().map(Event::Miss).collect()
             }
         };
-        let events: Vec<Event> = events;
         let events: Vec<Event> = events
             .into_iter()
             .flat_map(|event| self.split(event))

@@ -175,8 +175,8 @@ fn r25_28_30_services_have_the_kind_of_their_objects() {
             ("nginx", "headless"),
             ("pay", "gateway"),
             ("web", "federated"),
-        ];
-        let expected = expected.map(|(service, kind)| (service.to_owned(), kind.to_owned()));
+        ]
+        .map(|(service, kind)| (service.to_owned(), kind.to_owned()));
         assert_eq!(kinds(&replay), expected, "recording {number}");
         let report = Report::new(&zones(), &replay.reader.load());
         assert_eq!(report.skipped.len(), 0, "{:?}", report.skipped);

@@ -44,8 +44,8 @@ fn lines(changes: &[Change]) -> Vec<String> {
             change.service.as_ref().map(|key| key.service.to_string()),
             change.cluster.as_ref().map(ToString::to_string),
             change.hostname.as_ref().map(ToString::to_string),
-        ];
-        let subject = subject.map(|part| part.unwrap_or_else(|| "-".to_owned()));
+        ]
+        .map(|part| part.unwrap_or_else(|| "-".to_owned()));
         format!(
             "{} {}: {}",
             <&str>::from(change.kind),

@@ -216,10 +216,10 @@ fn floods_of_slow_readers_do_not_exceed_the_memory_limit() {
         let done = AtomicBool::new(false);
         let (opened, peak, tallies) = thread::scope(|scope| {
             let ways = Way::of(Listeners::Encrypted);
-            let asked = ways
+            let asked: Vec<_> = ways
                 .iter()
-                .map(|way| (way, scope.spawn(|| ask_until(&done, &server, *way))));
-            let asked: Vec<_> = asked.collect();
+                .map(|way| (way, scope.spawn(|| ask_until(&done, &server, *way))))
+                .collect();
             let peak = scope.spawn(|| {
                 let mut peak = vec![0; before.len()];
                 while !done.load(Relaxed) {

@@ -51,8 +51,8 @@ impl<'c> Scenario<'c> {
     pub fn start(client: &'c dyn Client) -> Result<Self> {
         let profile = client.profile();
         let service = profile.service;
-        let members = [(WEST, 0), (WEST, 1), (NORTH, 0)];
-        let members = members.map(|(cluster, ordinal)| service.member(cluster, ordinal));
+        let members = [(WEST, 0), (WEST, 1), (NORTH, 0)]
+            .map(|(cluster, ordinal)| service.member(cluster, ordinal));
         let clusters = Clusters::start(&members, &[EAST])?;
         let recorder = Recorder::start(&clusters, profile.server)?;
         let start_server = |cluster| {

@@ -86,8 +86,8 @@ fn cases() -> Vec<Case> {
         ("27017", "db-1.east"),
         ("27017", "db-0.hub"),
         ("27018", "db-0.west"),
-    ];
-    let targets = targets.map(|(port, target)| format!("0 10 {port} {target}.db.prod.global."));
+    ]
+    .map(|(port, target)| format!("0 10 {port} {target}.db.prod.global."));
     let app = (1..=APP).map(|n| format!("10.97.0.{n}")).collect();
     vec![
         case("db.prod.global.", "A", "NOERROR", db.into()),

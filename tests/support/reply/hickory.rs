@@ -37,8 +37,7 @@ pub(super) fn check_same(octets: &[u8], ours: &Reply) -> Result<()> {
 }
 
 fn opt(edns: &Edns) -> Opt {
-    let options = edns.options().options.iter();
-    let options = options.map(|(code, option)| {
+    let options = edns.options().options.iter().map(|(code, option)| {
         let value = Vec::try_from(option).unwrap();
         (u16::from(*code), value)
     });
