@@ -1,26 +1,20 @@
-//! Builders of objects and rules for unit tests. If a field is added, only this file changes.
+//! Rules, stores and tables for unit tests, and single objects of the builders in `tests/support`.
 
-use crate::table::Timers;
 use serde_json::{Value, json};
+use support::objects::{self, nameless_port, numbered_mirror, port};
+pub(crate) use support::objects::{import_slice, submariner_slice};
 
 use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
 use crate::table::links::LinkList;
-use crate::table::{Published, Publisher, Rules, Store, Table, build};
+use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::{Zone, ZoneKind, Zones};
+
+/// Cluster IP of a Service of which only the slice is used.
+const ANY_IP: &str = "10.96.0.1";
 
 /// Returns a headless mirror.
 pub(crate) fn mirror(namespace: &str, service: &str, cluster: &str) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{service}-{cluster}"),
-            "labels": {
-                "mirror.linkerd.io/mirrored-service": "true",
-                "mirror.linkerd.io/cluster-name": cluster,
-            },
-        },
-        "spec": {"clusterIP": "None"},
-    })
+    objects::mirror(namespace, service, cluster).service()
 }
 
 /// Returns an endpoint mirror with the ports sql 26257, dns 53/UDP, dns-tcp 53 and 7000 without a name.
@@ -31,205 +25,74 @@ pub(crate) fn endpoint(
     host: &str,
     ips: &[&str],
 ) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{host}-{cluster}"),
-            "labels": {
-                "mirror.linkerd.io/mirrored-service": "true",
-                "mirror.linkerd.io/cluster-name": cluster,
-                "mirror.linkerd.io/headless-mirror-svc-name": format!("{service}-{cluster}"),
-            },
-            "annotations": {
-                "mirror.linkerd.io/remote-svc-fq-name":
-                    format!("{host}.{service}.{namespace}.svc.cluster.local"),
-            },
-        },
-        "spec": {"clusterIP": ips[0], "clusterIPs": ips, "ports": [
-            {"name": "sql", "port": 26257},
-            {"name": "dns", "port": 53, "protocol": "UDP"},
-            {"name": "dns-tcp", "port": 53},
-            {"port": 7000},
-        ]},
-    })
+    let ports = vec![
+        port("sql", "TCP", 26257),
+        port("dns", "UDP", 53),
+        port("dns-tcp", "TCP", 53),
+        nameless_port("TCP", 7000),
+    ];
+    objects::mirror(namespace, service, cluster)
+        .all_ports(ports)
+        .endpoint_mirror(host, ips)
 }
 
 /// Returns the slice of an endpoint mirror, with the readiness of its gateway.
-pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, ready: bool) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{endpoint_mirror}-7xk2p"),
-            "labels": {
-                "kubernetes.io/service-name": endpoint_mirror,
-                "mirror.linkerd.io/mirrored-service": "true",
-                "mirror.linkerd.io/headless-mirror-svc-name": "parent",
-            },
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}],
-    })
+pub(crate) fn gateway(namespace: &str, endpoint_mirror: &str, is_ready: bool) -> Value {
+    let (host, cluster) = endpoint_mirror.rsplit_once('-').unwrap();
+    objects::mirror(namespace, "db", cluster).slice(host, is_ready)
 }
 
 /// Returns the slice of a headless mirror, with the hosts that Linkerd lists.
 pub(crate) fn listing(namespace: &str, headless_mirror: &str, hosts: &[(&str, &str)]) -> Value {
-    let host = |(host, ip): &(&str, &str)| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": true}});
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{headless_mirror}-slice"),
-            "labels": {
-                "kubernetes.io/service-name": headless_mirror,
-                "mirror.linkerd.io/mirrored-service": "true",
-            },
-        },
-        "addressType": "IPv4",
-        "endpoints": hosts.iter().map(host).collect::<Vec<_>>(),
-    })
+    let (service, cluster) = headless_mirror.rsplit_once('-').unwrap();
+    objects::mirror(namespace, service, cluster).listing(hosts)
 }
 
-/// Returns a headless Service of this cluster and its slice, with one pod for each host.
-pub(crate) fn local(namespace: &str, service: &str, pods: &[(&str, &str, bool)]) -> [Value; 2] {
-    let endpoint = |(host, ip, ready): &(&str, &str, bool)| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": ready}});
-    [
-        json!({
-            "metadata": {"namespace": namespace, "name": service, "labels": {}},
-            "spec": {"clusterIP": "None"},
-        }),
-        json!({
-            "metadata": {
-                "namespace": namespace,
-                "name": format!("{service}-slice"),
-                "labels": {
-                    "kubernetes.io/service-name": service,
-                    "service.kubernetes.io/headless": "",
-                },
-            },
-            "addressType": "IPv4",
-            "ports": [{"name": "sql", "port": 26257}],
-            "endpoints": pods.iter().map(endpoint).collect::<Vec<_>>(),
-        }),
-    ]
-}
-
-/// Returns the `spec` of a Service with a cluster IP and port http 80.
-fn cluster_ip(ip: &str) -> Value {
-    json!({"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]})
+/// Returns a headless Service of this cluster and its slice, with one endpoint for each host.
+pub(crate) fn local(namespace: &str, service: &str, hosts: &[(&str, &str, bool)]) -> [Value; 2] {
+    let endpoint =
+        |(host, ip, is_ready): &(&str, &str, bool)| objects::endpoint(Some(host), ip, *is_ready);
+    let endpoints: Vec<Value> = hosts.iter().map(endpoint).collect();
+    let local = objects::local(namespace, service);
+    [local.service(), local.slice("slice", "IPv4", &endpoints)]
 }
 
 /// Returns a mirror with a cluster IP, through the gateway of its cluster.
 pub(crate) fn service_mirror(namespace: &str, service: &str, cluster: &str, ip: &str) -> Value {
-    let mut mirror = mirror(namespace, service, cluster);
-    mirror["spec"] = cluster_ip(ip);
-    mirror
+    objects::gateway_mirror(namespace, service, cluster, ip).service()
 }
 
 /// Returns a mirror with a cluster IP in a flat network.
 pub(crate) fn flat_mirror(namespace: &str, service: &str, cluster: &str, ip: &str) -> Value {
-    let mut mirror = service_mirror(namespace, service, cluster, ip);
-    let labels = &mut mirror["metadata"]["labels"];
-    labels["multicluster.linkerd.io/remote-discovery"] = json!(cluster);
-    labels["multicluster.linkerd.io/remote-service"] = json!(service);
-    mirror
+    objects::flat_mirror(namespace, service, cluster, ip).service()
 }
 
 /// Returns a federated service with members such as `web@east,web@west`.
 pub(crate) fn federated(namespace: &str, service: &str, ip: &str, members: &str) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{service}-federated"),
-            "labels": {"mirror.linkerd.io/mirrored-service": "true"},
-            "annotations": {"multicluster.linkerd.io/remote-discovery": members},
-        },
-        "spec": cluster_ip(ip),
-    })
+    objects::federated(namespace, service, ip, members).service()
 }
 
 /// Returns an exported Service of this cluster with a cluster IP.
 pub(crate) fn exported(namespace: &str, service: &str, ip: &str) -> Value {
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": service,
-            "labels": {"mirror.linkerd.io/exported": "true"},
-        },
-        "spec": cluster_ip(ip),
-    })
+    objects::exported(namespace, service, ip).service()
 }
 
-/// Returns the slice of a Service with a cluster IP: of a mirror, with its gateway, or of an exported Service.
-pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, ready: bool) -> Value {
-    let labels = if is_mirror {
-        json!({"mirror.linkerd.io/mirrored-service": "true"})
+/// Returns the slice of a Service with a cluster ANY_IP: of a mirror, with its gateway, or of an exported Service.
+pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, is_ready: bool) -> Value {
+    let service = if is_mirror {
+        let (service, cluster) = service.rsplit_once('-').unwrap();
+        objects::gateway_mirror(namespace, service, cluster, ANY_IP)
     } else {
-        json!({
-            "mirror.linkerd.io/exported": "true",
-            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-        })
+        objects::exported(namespace, service, ANY_IP)
     };
-    let mut slice = json!({
-        "metadata": {"namespace": namespace, "name": format!("{service}-b4cke"), "labels": labels},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}],
-    });
-    slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!(service);
-    slice
+    service.slice(is_ready)
 }
 
 /// Returns a ServiceImport with port http 80, exported by clusters `east` and `west`.
 pub(crate) fn import(namespace: &str, service: &str, form: &str, ips: &[&str]) -> Value {
-    json!({
-        "metadata": {"namespace": namespace, "name": service},
-        "spec": {"type": form, "ips": ips, "ports": [{"name": "http", "port": 80}]},
-        "status": {"clusters": [{"cluster": "west"}, {"cluster": "east"}]},
-    })
-}
-
-/// Returns a slice of a ServiceImport with port sql 26257. An endpoint with an empty hostname has none.
-pub(crate) fn import_slice(
-    namespace: &str,
-    service: &str,
-    cluster: &str,
-    endpoints: &[(&str, &str)],
-) -> Value {
-    let endpoint = |(host, ip): &(&str, &str)| {
-        let mut endpoint = json!({"addresses": [ip], "conditions": {"ready": true}});
-        if !host.is_empty() {
-            endpoint["hostname"] = json!(host);
-        }
-        endpoint
-    };
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("derived-{service}-{cluster}-7xk2p"),
-            "labels": {
-                "kubernetes.io/service-name": format!("derived-{service}"),
-                "multicluster.kubernetes.io/service-name": service,
-                "multicluster.kubernetes.io/source-cluster": cluster,
-            },
-        },
-        "addressType": "IPv4",
-        "ports": [{"name": "sql", "port": 26257}],
-        "endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>(),
-    })
-}
-
-/// Returns the slice of Submariner for a Service with a cluster IP in another cluster.
-pub(crate) fn submariner_slice(
-    namespace: &str,
-    service: &str,
-    cluster: &str,
-    ip: &str,
-    ready: bool,
-) -> Value {
-    let mut slice = import_slice(namespace, service, cluster, &[("", ip)]);
-    let labels = &mut slice["metadata"]["labels"];
-    labels["endpointslice.kubernetes.io/managed-by"] = json!("lighthouse-agent.submariner.io");
-    labels["lighthouse.submariner.io/sourceNamespace"] = json!(namespace);
-    slice["endpoints"][0]["conditions"]["ready"] = json!(ready);
-    slice
+    let mut import = objects::import(namespace, service, form, ips);
+    import["status"] = json!({"clusters": [{"cluster": "west"}, {"cluster": "east"}]});
+    import
 }
 
 /// Returns a Link to a cluster.
@@ -313,7 +176,7 @@ pub(crate) fn table(objects: &[Value]) -> Table {
 /// Returns a published table.
 pub(crate) fn published(table: Table) -> Published {
     let publisher = Publisher::default();
-    let built = crate::table::Built {
+    let built = Built {
         table: table.clone(),
         is_changed: true,
         services: Default::default(),
@@ -348,14 +211,5 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
 
 /// Returns mirrored services with one endpoint each.
 pub(crate) fn mirrors(count: usize) -> Vec<Value> {
-    let service = |number| {
-        let name = format!("db{number}");
-        let host = format!("{name}-0");
-        let address = format!("10.0.0.{number}");
-        [
-            mirror("prod", &name, "east"),
-            endpoint("prod", &name, "east", &host, &[&address]),
-        ]
-    };
-    (1..=count).flat_map(service).collect()
+    (1..=count).flat_map(numbered_mirror).collect()
 }

@@ -314,9 +314,7 @@ fn permissions_that_are_not_reviewed_are_yellow() {
 
 /// A mirror with a cluster IP, as Linkerd creates it without headless mirroring.
 fn other_mirror(namespace: &str, service: &str, cluster: &str) -> Value {
-    let mut mirror = mirror(namespace, service, cluster);
-    mirror["spec"]["clusterIP"] = json!("10.96.3.1");
-    mirror
+    service_mirror(namespace, service, cluster, "10.96.3.1")
 }
 
 #[test]

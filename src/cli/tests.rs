@@ -98,8 +98,8 @@ fn topics_of_help_are_the_commands_and_flags() {
     let cli = Cli::command();
     let mut expected: Vec<&str> = cli.get_subcommands().map(|one| one.get_name()).collect();
     expected.push("flags");
-    let topics = Topic::value_variants().iter();
-    let topics: Vec<String> = topics
+    let topics: Vec<String> = Topic::value_variants()
+        .iter()
         .filter_map(|topic| topic.to_possible_value())
         .map(|value| value.get_name().to_owned())
         .collect();

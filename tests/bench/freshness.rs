@@ -160,11 +160,11 @@ fn measure_many(
         let mut times = vec![];
         let mut done = 0;
         // Each thread has separate endpoints, so that no other thread changes the awaited answer.
-        let own = endpoints
+        let own: Vec<_> = endpoints
             .iter()
             .skip(writer as usize)
-            .step_by(WRITERS as usize);
-        let own: Vec<_> = own.collect();
+            .step_by(WRITERS as usize)
+            .collect();
         for (number, (mirror, slice)) in (0_u32..).zip(own.iter().cycle()) {
             let due = Duration::from_secs(1) * WRITERS * number / MANY;
             if due > length {

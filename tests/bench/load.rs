@@ -108,10 +108,10 @@ pub(crate) fn run(server: &Server, questions: &Path, seconds: u32, way: Way) -> 
 pub(crate) fn measure(server: &Server, mut loads: Vec<Command>) -> Result<Round> {
     let before = cpu_time(&server.process)?;
     let texts: Vec<Result<String>> = thread::scope(|scope| {
-        let loads = loads
+        let loads: Vec<_> = loads
             .iter_mut()
-            .map(|load| scope.spawn(|| run_checked(load)));
-        let loads: Vec<_> = loads.collect();
+            .map(|load| scope.spawn(|| run_checked(load)))
+            .collect();
         let ended = loads.into_iter().map(|load| load.join());
         let text = |ended: thread::Result<_>| ended.unwrap_or_else(|panic| resume_unwind(panic));
         ended.map(text).collect()

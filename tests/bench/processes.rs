@@ -29,9 +29,10 @@ const TICK: Duration = Duration::from_millis(10);
 /// If a program is not installed.
 pub(crate) fn command(program: impl AsRef<OsStr>, cores: &str) -> Result<Command> {
     let program = program.as_ref();
-    let program = match Path::new(program).is_absolute() {
-        true => PathBuf::from(program),
-        false => tool(&program.to_string_lossy())?,
+    let program = if Path::new(program).is_absolute() {
+        PathBuf::from(program)
+    } else {
+        tool(&program.to_string_lossy())?
     };
     let mut command = commands::command(tool("setpriv")?);
     command.args(["--pdeathsig", "TERM", "--"]);
@@ -94,9 +95,9 @@ fn process_tree(process: &Process) -> Result<Vec<(u32, Stat)>> {
     let mut process_tree = Vec::new();
     let mut open = vec![process.id()];
     while let Some(id) = open.pop() {
-        let stat = all.remove(&id);
-        let stat =
-            stat.with_context(|| format!("the process has exited; {}", process.log_tail()))?;
+        let stat = all
+            .remove(&id)
+            .with_context(|| format!("the process has exited; {}", process.log_tail()))?;
         process_tree.push((id, stat));
         let children = all.iter().filter(|(_, stat)| stat.parent == id);
         open.extend(children.map(|(child, _)| child));
@@ -134,18 +135,18 @@ impl Quota {
         let controllers = fs::read_to_string(root.join("cgroup.controllers"));
         let is_second = controllers.is_ok_and(|names| names.split_whitespace().any(|n| n == "cpu"));
         let name = format!("global-dns-bench-{}-{server}", std::process::id());
-        let group = match is_second {
-            true => root.join(name),
-            false => root.join("cpu").join(name),
+        let group = if is_second {
+            root.join(name)
+        } else {
+            root.join("cpu").join(name)
         };
         fs::create_dir(&group).with_context(|| format!("creating {}", group.display()))?;
         let quota = Self { group };
-        match is_second {
-            true => quota.set("cpu.max", &format!("{share}000 100000"))?,
-            false => {
-                quota.set("cpu.cfs_period_us", "100000")?;
-                quota.set("cpu.cfs_quota_us", &format!("{share}000"))?;
-            }
+        if is_second {
+            quota.set("cpu.max", &format!("{share}000 100000"))?;
+        } else {
+            quota.set("cpu.cfs_period_us", "100000")?;
+            quota.set("cpu.cfs_quota_us", &format!("{share}000"))?;
         }
         Ok(quota)
     }

@@ -358,9 +358,10 @@ impl Table {
             let values: Vec<f64> = rounds
                 .filter_map(|round| Some(quantile(round.latency.as_ref()?)))
                 .collect();
-            match values.is_empty() {
-                true => "–".to_owned(),
-                false => Spread::of(values).scaled(1.0, 0),
+            if values.is_empty() {
+                "–".to_owned()
+            } else {
+                Spread::of(values).scaled(1.0, 0)
             }
         };
         [

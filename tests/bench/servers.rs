@@ -285,8 +285,8 @@ impl Server {
         let address = free_address();
         let here = folder.join(recipe.program);
         fs::create_dir(&here)?;
-        let text = (recipe.configuration)(address, share.workers);
-        let text = text.replace("HERE", &here.to_string_lossy());
+        let text =
+            (recipe.configuration)(address, share.workers).replace("HERE", &here.to_string_lossy());
         let file = here.join("configuration");
         fs::write(&file, text.replace("ZONE", &zone.to_string_lossy()))?;
         let mut command = command(recipe.program, share.cores)?;

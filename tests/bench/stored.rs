@@ -60,8 +60,8 @@ fn claims(service: &Value) -> Result<Vec<(String, Value)>> {
     let addresses = service["spec"]["clusterIPs"]
         .as_array()
         .into_iter()
-        .flatten();
-    let addresses = addresses.filter_map(Value::as_str);
+        .flatten()
+        .filter_map(Value::as_str);
     let claim = |address: &str| {
         let labels = json!({
             "ipaddress.kubernetes.io/ip-family": "IPv4",

@@ -28,11 +28,11 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
         ("pipelined", Way::Pipelined),
         ("one query each", Way::Connections),
     ];
-    let asked = served
+    let asked: Vec<_> = served
         .kinds
         .iter()
-        .filter(|kind| matches!(kind.name, "A9" | "mixed"));
-    let asked: Vec<_> = asked.collect();
+        .filter(|kind| matches!(kind.name, "A9" | "mixed"))
+        .collect();
     for round in 1..=effort.rounds {
         for (way_name, way) in ways {
             for kind in &asked {

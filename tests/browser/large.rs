@@ -81,8 +81,8 @@ fn ten_thousand_services_scroll_and_filter_with_few_changes_of_the_page() {
     chromium.wait_for_text("#count", "10,000");
     let rows = "document.querySelectorAll('#map tbody tr').length";
     for (what, action) in [("scroll", SCROLL), ("filter", FILTER)] {
-        let figures = chromium.evaluate(&MEASURE.replace("ACTION", action));
-        let figures: Vec<f64> = figures
+        let figures: Vec<f64> = chromium
+            .evaluate(&MEASURE.replace("ACTION", action))
             .as_array()
             .unwrap()
             .iter()

@@ -182,8 +182,8 @@ fn failover_step_and_awaited_clusters_are_shown_if_there_are_any() {
     let services = table["services"].as_array_mut().unwrap();
     let db = services
         .iter_mut()
-        .find(|service| service["service"] == "db");
-    let db = db.unwrap();
+        .find(|service| service["service"] == "db")
+        .unwrap();
     db["awaited"] = json!(["north"]);
     db["failover"] = json!({"order": "east:*", "origin": "annotation", "mode": "auto", "step": 1,
         "steps": [{"clusters": "east", "state": "alive"}, {"clusters": "*", "state": "dead"}]});

@@ -114,8 +114,8 @@ fn objects() -> Vec<Value> {
             &format!("team-{namespace}"),
             &format!("db{service}"),
             "east",
-        );
-        let mirror = mirror.ports(&[("sql", "TCP", 5432)]);
+        )
+        .ports(&[("sql", "TCP", 5432)]);
         objects.push(mirror.service());
         for host in 0..ENDPOINTS {
             let place = number * ENDPOINTS + host;
@@ -172,8 +172,8 @@ fn measure(
         done.store(true, Relaxed);
         let delays = measured
             .into_iter()
-            .map(|(what, thread)| (what, thread.join().unwrap()));
-        let delays = delays.collect();
+            .map(|(what, thread)| (what, thread.join().unwrap()))
+            .collect();
         load.join().unwrap();
         Measured { delays, memory }
     })

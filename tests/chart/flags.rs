@@ -251,9 +251,10 @@ fn helm_test_pod_has_the_flags_of_the_server() -> Result<()> {
         let model: Vec<String> = flags("table")?.into_keys().collect();
         for (flag, value) in parse_flags(&server) {
             let is_model = model.iter().any(|known| known == flag) && !flag.starts_with("log-");
-            let argument = match value.is_empty() {
-                true => format!("--{flag}"),
-                false => format!("--{flag}={value}"),
+            let argument = if value.is_empty() {
+                format!("--{flag}")
+            } else {
+                format!("--{flag}={value}")
             };
             let is_same = check.contains(&argument);
             ensure!(!is_model || is_same, "{name}: check lacks {argument}");

@@ -236,8 +236,8 @@ fn check_upgrades_of_listeners(cluster: &Cluster) -> Result<()> {
         values
     };
     upgrade(cluster, &values(&tls), &[])?;
-    let done = upgrade(cluster, &values(&all), &[]);
-    let done = done.and_then(|_| check_ports(cluster, &values(&all)));
+    let done =
+        upgrade(cluster, &values(&all), &[]).and_then(|_| check_ports(cluster, &values(&all)));
     ensure!(done.is_err(), "the upgrade succeeds without --force");
     uninstall(cluster)
 }

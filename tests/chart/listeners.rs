@@ -95,9 +95,10 @@ fn each_encrypted_listener_adds_only_its_ports_and_flags() {
             values.collect()
         };
         for (index, listener) in listeners.iter().enumerate() {
-            let expected: &[&str] = match is_on(&index) {
-                true => &[listener.address],
-                false => &[],
+            let expected: &[&str] = if is_on(&index) {
+                &[listener.address]
+            } else {
+                &[]
             };
             assert_eq!(given(listener.flag), expected, "{encrypted}");
         }
@@ -127,8 +128,8 @@ fn network_policy_allows_the_port_of_every_address() {
         (5854, "UDP"),
         (8080, "TCP"),
         (8081, "TCP"),
-    ];
-    let expected = expected.map(|(port, protocol)| (port, protocol.to_owned()));
+    ]
+    .map(|(port, protocol)| (port, protocol.to_owned()));
     assert_eq!(allowed_ports(&rendered.unwrap()), Some(expected.into()));
 }
 
@@ -183,9 +184,10 @@ pub fn check(case: &str, rendered: &Rendered) {
         let ports: Vec<u64> = given
             .map(|a| a.rsplit(':').next().unwrap().parse().unwrap())
             .collect();
-        match ports.is_empty() {
-            true => Vec::from_iter(default),
-            false => ports,
+        if ports.is_empty() {
+            Vec::from_iter(default)
+        } else {
+            ports
         }
     };
     // Name, port of the Service, protocol, and ports in the pod.

@@ -233,12 +233,12 @@ fn check_external_label(prometheus: &Prometheus) -> Result<()> {
     let mut remote = BTreeSet::new();
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         let label = format!("cluster=\"{FLEET_CLUSTER}\"");
-        let labels = line
+        let labels: Vec<&str> = line
             .split(['{', '}'])
             .nth(1)
             .context("no labels")?
-            .split(',');
-        let labels: Vec<&str> = labels.collect();
+            .split(',')
+            .collect();
         ensure!(labels.contains(&label.as_str()), "{line}");
         remote.extend(
             labels

@@ -91,9 +91,10 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
                 .chars()
                 .take_while(|c| c.is_alphanumeric() || *c == '_')
                 .collect();
-            let is_kept = match expression.contains(" by (") {
-                true => expression.contains(&format!(" by ({label})")),
-                false => SCRAPE_LABELS.contains(&label.as_str()),
+            let is_kept = if expression.contains(" by (") {
+                expression.contains(&format!(" by ({label})"))
+            } else {
+                SCRAPE_LABELS.contains(&label.as_str())
             };
             ensure!(is_kept, "{name}: the result has no label {label}");
         }
@@ -219,10 +220,9 @@ fn check_dashboard(
     dashboard: &Value,
     used: &mut BTreeSet<String>,
 ) -> Result<usize> {
-    let variables = dashboard["templating"]["list"]
+    let variables: Vec<&str> = dashboard["templating"]["list"]
         .as_array()
-        .context("the dashboard has no variables")?;
-    let variables: Vec<&str> = variables
+        .context("the dashboard has no variables")?
         .iter()
         .filter_map(|variable| variable["name"].as_str())
         .collect();
@@ -254,8 +254,8 @@ fn check_dashboard(
             let metric = query
                 .trim_start_matches("label_values(")
                 .split(['{', ','])
-                .next();
-            let metric = metric.unwrap_or_default();
+                .next()
+                .unwrap_or_default();
             ensure!(
                 exported.0.contains_key(metric),
                 "{query}: the server exports no {metric}"
@@ -398,9 +398,10 @@ impl Exported {
                 let values = known
                     .get(label)
                     .with_context(|| format!("{metric} has no label {label}"))?;
-                let asked = match operator.contains('~') {
-                    true => value.split('|').collect(),
-                    false => vec![value.as_str()],
+                let asked = if operator.contains('~') {
+                    value.split('|').collect()
+                } else {
+                    vec![value.as_str()]
                 };
                 for value in asked.into_iter().filter(|value| !value.is_empty()) {
                     ensure!(

@@ -285,10 +285,10 @@ fn external_services_do_not_expose_metrics() {
         let metrics = json!("metrics");
         let port = has_port(rendered.service().unwrap(), "name", &metrics);
         assert_eq!(port.is_null(), is_outside, "{service}");
-        let others = rendered
+        let others: Vec<&Value> = rendered
             .all("Service")
-            .filter(|other| name(other) != RELEASE);
-        let others: Vec<&Value> = others.collect();
+            .filter(|other| name(other) != RELEASE)
+            .collect();
         assert_eq!(others.len(), usize::from(is_outside), "{service}");
         for other in others {
             let spec = &other["spec"];

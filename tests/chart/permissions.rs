@@ -118,10 +118,10 @@ fn check_sufficient(
             let is_not_offered = request.verb == "watch" && request.code == 422;
             ensure!(request.code < 400 || is_not_offered, "{request:?}");
         }
-        let kinds = requests[before..]
+        let kinds: BTreeSet<_> = requests[before..]
             .iter()
-            .map(|r| (r.verb.clone(), r.resource.clone(), r.namespace.clone()));
-        let kinds: BTreeSet<_> = kinds.collect();
+            .map(|r| (r.verb.clone(), r.resource.clone(), r.namespace.clone()))
+            .collect();
         ensure!(kinds == expected, "{kinds:?}");
         Ok(())
     })?;

@@ -218,9 +218,10 @@ impl<'d> Scenario<'d> {
         let reaction = match event {
             Event::FirstCluster => {
                 self.link(WEST)?;
-                match self.profile.starts_with_two {
-                    true => self.wait_for(&[EAST, WEST], began)?,
-                    false => self.check_waiting()?,
+                if self.profile.starts_with_two {
+                    self.wait_for(&[EAST, WEST], began)?
+                } else {
+                    self.check_waiting()?
                 }
             }
             Event::SecondCluster => {
@@ -239,16 +240,15 @@ impl<'d> Scenario<'d> {
                 }
                 let new = self.clusters.addresses(EAST, self.service(), &[WEST]);
                 let new = new.first().context("no address")?;
-                match is_affected {
-                    true => self.wait_until(began, |scenario| {
+                if is_affected {
+                    self.wait_until(began, |scenario| {
                         ensure!(scenario.has_connection(new)?, "no connection to {new}");
                         scenario.check_members(&ALL)
-                    })?,
+                    })?
+                } else {
                     // The other member has opened the connection, by an address that did not change.
-                    false => {
-                        self.check_unaffected()?;
-                        Reaction::Blind("the other member has opened the connection".to_owned())
-                    }
+                    self.check_unaffected()?;
+                    Reaction::Blind("the other member has opened the connection".to_owned())
                 }
             }
             Event::GatewayDown => {

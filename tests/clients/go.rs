@@ -81,9 +81,10 @@ impl Running for Lookup {
         let targets = self.look_up(pod, &[format!("srv:http/tcp:{name}")])?;
         let targets = targets.iter().filter_map(|target| target.split(' ').next());
         let targets: Vec<String> = targets.map(|target| format!("host::{target}")).collect();
-        match targets.is_empty() {
-            true => Ok(BTreeSet::new()),
-            false => self.look_up(pod, &targets),
+        if targets.is_empty() {
+            Ok(BTreeSet::new())
+        } else {
+            self.look_up(pod, &targets)
         }
     }
 

@@ -87,7 +87,7 @@ fn old_loader() -> PathBuf {
 
 /// The library of the next release of Debian, which `tests/run clients` unpacks.
 fn new_loader() -> Result<PathBuf> {
-    let folder = env::var_os("GLOBAL_DNS_TEST_MUSL");
-    let folder = folder.context("GLOBAL_DNS_TEST_MUSL is not set; use tests/run clients")?;
+    let folder = env::var_os("GLOBAL_DNS_TEST_MUSL")
+        .context("GLOBAL_DNS_TEST_MUSL is not set; use tests/run clients")?;
     Ok(PathBuf::from(folder).join(LOADER))
 }

@@ -99,9 +99,10 @@ impl Database for Postgresql {
         let is_up = |member: &&Value| {
             let state = member["state"].as_str().unwrap_or_default();
             // A replica that only runs does not follow the primary.
-            let expected = match member["role"] == "leader" {
-                true => "running",
-                false => "streaming",
+            let expected = if member["role"] == "leader" {
+                "running"
+            } else {
+                "streaming"
             };
             state == expected
         };

@@ -263,9 +263,10 @@ fn types(view: &ViewOutcome) -> String {
         return String::new();
     };
     let types: Vec<&str> = habits.types.iter().map(String::as_str).collect();
-    match habits.asks_both_families {
-        true => types.join(" and ") + " together",
-        false => types.join(", "),
+    if habits.asks_both_families {
+        types.join(" and ") + " together"
+    } else {
+        types.join(", ")
     }
 }
 

@@ -260,8 +260,7 @@ pub fn check_with_edns_and_without(server: &Server, questions: &[(&str, Expectat
 
 /// Decodes a reply. Fails if a decoder fails, or if the decoders disagree.
 pub fn decode(octets: &[u8]) -> Reply {
-    let reply = Reply::read(octets);
-    let reply = reply.unwrap_or_else(|error| panic!("{error}\n{}", hex(octets)));
+    let reply = Reply::read(octets).unwrap_or_else(|error| panic!("{error}\n{}", hex(octets)));
     second_decoder::assert_same_decoding(octets, &reply);
     reply
 }

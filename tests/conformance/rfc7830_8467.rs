@@ -190,9 +190,10 @@ fn r7830_s4_padding_is_limited_to_the_maximum_message_size() {
                 }
                 _ => limited += 1,
             }
-            match least <= LONGEST {
-                true => assert_eq!(answer, plain, "{count} over {over}"),
-                false => assert!(plain.starts_with(&answer), "{count} over {over}"),
+            if least <= LONGEST {
+                assert_eq!(answer, plain, "{count} over {over}");
+            } else {
+                assert!(plain.starts_with(&answer), "{count} over {over}");
             }
         }
     }

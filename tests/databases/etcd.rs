@@ -140,10 +140,9 @@ impl Etcd {
                 };
                 run(["endpoint", "health"])?;
                 let hashes = run(["endpoint", "hashkv"])?;
-                let hashes = hashes
-                    .as_array()
-                    .context("etcdctl returned no list of hashes")?;
                 let hashes: BTreeSet<_> = hashes
+                    .as_array()
+                    .context("etcdctl returned no list of hashes")?
                     .iter()
                     .map(|each| each["HashKV"]["hash"].to_string())
                     .collect();

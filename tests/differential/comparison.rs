@@ -345,10 +345,10 @@ fn ask_all(server: SocketAddr, questions: &[String]) -> Result<Vec<Vec<u8>>> {
     socket.connect(server)?;
     socket.set_read_timeout(Some(RESEND))?;
     let mut replies = vec![Vec::new(); questions.len()];
-    let packets = questions
+    let packets: Vec<_> = questions
         .iter()
-        .map(|question| query(&format!("{question} +edns")));
-    let packets: Vec<_> = packets.collect();
+        .map(|question| query(&format!("{question} +edns")))
+        .collect();
     for start in (0..packets.len()).step_by(WINDOW) {
         let end = packets.len().min(start + WINDOW);
         let mut waiting: BTreeSet<usize> = (start..end).collect();

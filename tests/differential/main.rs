@@ -53,8 +53,8 @@ fn variable(name: &str) -> Option<String> {
 #[test]
 #[ignore = "needs the binary of another revision"]
 fn answers_equal_those_of_another_revision() {
-    let reference = variable("GLOBAL_DNS_TEST_REFERENCE");
-    let reference = reference.expect("tests/differential/run sets GLOBAL_DNS_TEST_REFERENCE");
+    let reference = variable("GLOBAL_DNS_TEST_REFERENCE")
+        .expect("tests/differential/run sets GLOBAL_DNS_TEST_REFERENCE");
     let number = |name: &str, default: u64| {
         variable(name).map_or(default, |value| value.parse().expect("a number"))
     };

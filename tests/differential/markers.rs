@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use global_dns::model::key;
 use serde_json::{Value, json};
-use support::objects::{Manifest, exported, gateway_mirror, local, mirror, objects};
+use support::objects::{
+    Manifest, exported, gateway_mirror, import, import_slice, local, mirror, objects,
+};
 use support::wire::resolve;
 
 /// The namespace of all markers. No other object is in it.
@@ -86,9 +88,12 @@ pub struct Visible(Vec<&'static Marker>);
 /// Returns the objects of all markers after a step.
 pub fn manifest(step: u32) -> Manifest {
     let is_even = step.is_multiple_of(2);
-    let ready_if_even = |service: support::objects::ClusterIp| match is_even {
-        true => service,
-        false => service.without_ready_endpoint(),
+    let ready_if_even = |service: support::objects::ClusterIp| {
+        if is_even {
+            service
+        } else {
+            service.without_ready_endpoint()
+        }
     };
     let host = format!("h-{}", step % 2);
     let of_step = |number: u8| address(number, step);
@@ -128,9 +133,14 @@ pub fn manifest(step: u32) -> Manifest {
         .with(gateway_mirror(NAMESPACE, "p", "east", "10.209.5.0"))
         .with(gateway_mirror(NAMESPACE, "p", "west", "10.209.5.1"))
         .with(policy(is_even))
-        .with(import("i", "ClusterSetIP", &[of_step(4)]))
-        .with(import("j", "Headless", &[]))
-        .with(import_slice("j", &of_step(5)))
+        .with(import(NAMESPACE, "i", "ClusterSetIP", &[&of_step(4)]))
+        .with(import(NAMESPACE, "j", "Headless", &[]))
+        .with(import_slice(
+            NAMESPACE,
+            "j",
+            "east",
+            &[("j-0", &of_step(5))],
+        ))
 }
 
 fn address(marker: u8, step: u32) -> String {
@@ -138,9 +148,10 @@ fn address(marker: u8, step: u32) -> String {
 }
 
 fn one_or_both(always: &str, even: &str, step: u32) -> String {
-    match step.is_multiple_of(2) {
-        true => format!("{always} {even}"),
-        false => always.to_owned(),
+    if step.is_multiple_of(2) {
+        format!("{always} {even}")
+    } else {
+        always.to_owned()
     }
 }
 
@@ -151,39 +162,10 @@ fn policy(prefers_east: bool) -> Value {
     } else {
         "west:east"
     };
-    json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {
-            "namespace": NAMESPACE, "name": "p", "labels": {key::EXPORTED: "skip"},
-            "annotations": {key::FAILOVER: order},
-        },
-        "spec": {"clusterIP": "10.209.5.9", "clusterIPs": ["10.209.5.9"], "ports": [{"port": 80}]},
-    })
-}
-
-fn import(name: &str, form: &str, ips: &[String]) -> Value {
-    json!({
-        "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport",
-        "metadata": {"namespace": NAMESPACE, "name": name},
-        "spec": {"type": form, "ips": ips, "ports": [{"name": "http", "port": 80}]},
-        "status": {"clusters": [{"cluster": "east"}]},
-    })
-}
-
-fn import_slice(name: &str, address: &str) -> Value {
-    json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": NAMESPACE, "name": format!("{name}-east-7xk2p"),
-            "labels": {
-                key::MCS_SERVICE: name, key::SOURCE_CLUSTER: "east",
-                key::MANAGED_BY: "somebody-else",
-            },
-        },
-        "addressType": "IPv4",
-        "ports": [{"name": "http", "port": 80}],
-        "endpoints": [{"addresses": [address], "hostname": "j-0", "conditions": {"ready": true}}],
-    })
+    let mut service = exported(NAMESPACE, "p", "10.209.5.9").service();
+    service["metadata"]["labels"][key::EXPORTED] = json!("skip");
+    service["metadata"]["annotations"][key::FAILOVER] = json!(order);
+    service
 }
 
 // === impl Marker ===

@@ -89,7 +89,7 @@ impl World {
 
     /// Chooses the next change, as one event or several.
     pub fn change(&mut self) -> Vec<Event> {
-        let events = match self.random.u8(..100) {
+        let events: Vec<Event> = match self.random.u8(..100) {
             0..65 => self.generate().into_iter().map(Event::Put).collect(),
             65..80 => self.existing().into_iter().map(Event::Delete).collect(),
             80..98 => self.relabeled().into_iter().map(Event::Put).collect(),
@@ -100,7 +100,6 @@ impl World {
                 self.generate().into_iter().map(Event::Miss).collect()
             }
         };
-        let events: Vec<Event> = events;
         let events: Vec<Event> = events
             .into_iter()
             .flat_map(|event| self.split(event))
@@ -140,19 +139,12 @@ impl World {
             .take(64)
             .collect();
         let choices = &mut Choices::new(&octets);
-        let (kind, mut object) = match self.is_hostile && self.random.u8(..3) == 0 {
-            true => objects::object(choices),
-            false => kinds::object(choices),
+        let (kind, mut object) = if self.is_hostile && self.random.u8(..3) == 0 {
+            objects::object(choices)
+        } else {
+            kinds::object(choices)
         };
-        let (version, kind) = match kind {
-            Kind::Service => ("v1", "Service"),
-            Kind::EndpointSlice => ("discovery.k8s.io/v1", "EndpointSlice"),
-            Kind::ServiceImport => ("multicluster.x-k8s.io/v1alpha1", "ServiceImport"),
-            Kind::Link => ("multicluster.linkerd.io/v1alpha3", "Link"),
-        };
-        object["apiVersion"] = json!(version);
-        object["kind"] = json!(kind);
-        if kind == "Service" && self.random.u8(..3) == 0 {
+        if kind == Kind::Service && self.random.u8(..3) == 0 {
             self.add_policy(&mut object);
         }
         is_storable(&object).then_some(object)

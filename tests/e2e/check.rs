@@ -182,9 +182,9 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     cluster.put(&plain_service())?;
     cluster.put(&odd_service())?;
     // The mirror is deleted, but its host stays in Linkerd's list.
-    let lost = state_after_recordings()?.into_iter();
-    let mut lost =
-        lost.filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
+    let mut lost = state_after_recordings()?
+        .into_iter()
+        .filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
     let lost = lost.next().context("recording 10 has changed")?;
     cluster.delete(&lost.object)?;
     // Kubernetes deletes the slice of these Endpoints. The same happens to all if its controller is off (KEP-4974).

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use support::dig::check_nxdomain;
 use support::http::Page;
-use support::objects;
+use support::objects::numbered_mirror;
 use support::observer::{Observation, Observer, addresses_of};
 use support::output::print_line;
 use support::server::Server;
@@ -48,7 +48,7 @@ fn check_good_list_replaces_held_list() -> Result<()> {
         standin.lose_history();
         wait_for_held_list(&server, SERVICES)?;
         // Events are applied while the list is held.
-        mirror(SERVICES + 1)
+        numbered_mirror(SERVICES + 1)
             .iter()
             .for_each(|object| standin.put(object));
         eventually("an answer after an event", ANSWER_TIMEOUT, || {
@@ -82,7 +82,7 @@ fn check_few_services() -> Result<()> {
         standin.lose_history();
         wait_for_held_list(&server, FEW)?;
         // A list that removes one of the few services is not held.
-        mirror(FEW)
+        numbered_mirror(FEW)
             .iter()
             .for_each(|object| standin.delete_without_event(object));
         standin.set_behavior(Behavior::Normal);
@@ -211,15 +211,7 @@ fn check_address(server: &Server, number: usize) -> Result<()> {
 
 /// Returns Services of another cluster, with one endpoint each.
 fn mirrors(services: usize) -> Vec<Value> {
-    (1..=services).flat_map(mirror).collect()
-}
-
-/// Returns a headless mirror and its only endpoint mirror.
-fn mirror(number: usize) -> [Value; 2] {
-    let mirror = objects::mirror("prod", &format!("db{number}"), "east");
-    let host = format!("db{number}-0");
-    let endpoint = mirror.endpoint_mirror(&host, &[&address(number)]);
-    [mirror.service(), endpoint]
+    (1..=services).flat_map(numbered_mirror).collect()
 }
 
 fn name(number: usize) -> String {
@@ -227,5 +219,5 @@ fn name(number: usize) -> String {
 }
 
 fn address(number: usize) -> String {
-    format!("10.96.7.{number}")
+    format!("10.0.0.{number}")
 }

@@ -160,8 +160,8 @@ impl Replicas<'_> {
 
     fn lose_one_api_server(&mut self) -> Result<()> {
         // The second replica connects to the cluster IP of the API server, which the test blocks.
-        let kubeconfig = fs::read_to_string(&self.cluster.kubeconfig)?;
-        let kubeconfig = kubeconfig.replace(&self.cluster.address()?, "10.96.0.1:443");
+        let kubeconfig = fs::read_to_string(&self.cluster.kubeconfig)?
+            .replace(&self.cluster.address()?, "10.96.0.1:443");
         let by_cluster_ip = self.node.directory().join("kubeconfig-by-cluster-ip");
         fs::write(&by_cluster_ip, kubeconfig)?;
         self.pods[1] = None;

@@ -326,8 +326,8 @@ fn checks_detect_errors() {
 #[test]
 fn fuzz_targets_use_the_library_versions_of_the_server() {
     let packages = |path: &str| -> BTreeSet<(String, String)> {
-        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
-        let text = text.unwrap();
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
         let value = |line: Option<&str>| {
             let quoted = line.and_then(|line| line.split('"').nth(1));
             quoted.unwrap_or_default().to_owned()

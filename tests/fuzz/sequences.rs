@@ -6,12 +6,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use global_dns::model::{
-    FailoverMode, Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, key, parse,
+    FailoverMode, Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, parse,
 };
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Profile, Rules, Store, Table, Timers, build};
 use serde_json::{Value, json};
+use support::objects::{Manifest, exported, gateway_mirror, local, mirror};
 
 use crate::checks::cluster::WatchedObjects;
 use crate::checks::orders::{Flags, Memory, expected};
@@ -37,57 +38,22 @@ fn service() -> ServiceKey {
     }
 }
 
-fn mirror(name: &str, cluster: &str, ip: &str) -> Value {
-    json!({
-        "kind": "Service",
-        "metadata": {
-            "namespace": "prod",
-            "name": format!("{name}-{cluster}"),
-            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: cluster},
-            "annotations": {key::REMOTE_FQ_NAME: "db.prod.svc.cluster.local"},
-        },
-        "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "sql", "port": 5432}]},
-    })
-}
-
-fn slice(owner: &str, label: &str, ready: bool) -> Value {
-    json!({
-        "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": "prod",
-            "name": format!("{owner}-7xk2p"),
-            "labels": {key::SERVICE_NAME: owner, label: "true", key::MANAGED_BY: "endpointslice-controller.k8s.io"},
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}],
-    })
-}
-
 /// Returns the mirror with a cluster IP: none (0), one that is dead (1), or one that is alive (2).
 fn gateway(cluster: &str, state: usize, number: u8) -> Vec<Value> {
-    let ip = format!("10.0.{number}.1");
-    let objects = [
-        mirror("db", cluster, &ip),
-        slice(&format!("db-{cluster}"), key::MIRRORED_SERVICE, state == 2),
-    ];
+    let mirror = gateway_mirror("prod", "db", cluster, &format!("10.0.{number}.1"));
+    let objects = [mirror.service(), mirror.slice(state == 2)];
     objects.into_iter().filter(|_| state > 0).collect()
 }
 
 /// Returns the headless mirror: none (0), one without pods (1), one with a pod behind a dead gateway (2), or with a pod that is
 /// alive (3).
 fn headless(cluster: &str, state: usize, number: u8) -> Vec<Value> {
-    let mut parent = mirror("db", cluster, "None");
     // A mirror with a cluster IP may exist beside it, under another name (a Link of the same cluster).
-    parent["metadata"]["name"] = json!(format!("db-headless-{cluster}"));
-    let mut pod = mirror("db-0", cluster, &format!("10.1.{number}.1"));
-    let pod_name = format!("db-0-{cluster}");
-    let metadata = &mut pod["metadata"];
-    metadata["labels"][key::HEADLESS_MIRROR] = parent["metadata"]["name"].clone();
-    metadata["annotations"][key::REMOTE_FQ_NAME] = json!("db-0.db.prod.svc.cluster.local");
+    let mirror = mirror("prod", "db", cluster).named(&format!("db-headless-{cluster}"));
     let objects = [
-        parent,
-        pod,
-        slice(&pod_name, key::MIRRORED_SERVICE, state == 3),
+        mirror.service(),
+        mirror.endpoint_mirror("db-0", &[&format!("10.1.{number}.1")]),
+        mirror.slice("db-0", state == 3),
     ];
     let count = [0, 1, 3, 3][state];
     objects.into_iter().take(count).collect()
@@ -96,26 +62,22 @@ fn headless(cluster: &str, state: usize, number: u8) -> Vec<Value> {
 /// Returns the Service of this cluster: none (0), one that is not exported (1), an exported one that is not ready (2) or ready
 /// (3), or a headless one with a pod (4).
 fn own(state: usize) -> Vec<Value> {
-    let mut service = json!({
-        "kind": "Service",
-        "metadata": {"namespace": "prod", "name": "db", "labels": {}},
-        "spec": {"clusterIP": "10.2.0.1", "clusterIPs": ["10.2.0.1"], "ports": [{"name": "sql", "port": 5432}]},
-    });
-    if state > 1 {
-        service["metadata"]["labels"][key::EXPORTED] = json!("true");
+    let service = exported("prod", "db", "10.2.0.1");
+    match state {
+        0 => Vec::new(),
+        1 => {
+            let mut plain = service.service();
+            plain["metadata"]["labels"] = json!({});
+            vec![plain]
+        }
+        2 | 3 => vec![service.service(), service.slice(state == 3)],
+        _ => {
+            let local = local("prod", "db").exported();
+            let mut objects = Manifest::from(local.endpoint(None, "192.0.2.1", true)).0;
+            objects[0]["spec"]["selector"] = json!({"app": "db"});
+            objects
+        }
     }
-    let label = if state == 4 {
-        key::HEADLESS
-    } else {
-        key::EXPORTED
-    };
-    let mut slice = slice("db", label, state > 2);
-    if state == 4 {
-        service["spec"] = json!({"clusterIP": "None", "selector": {"app": "db"}});
-        slice["endpoints"][0]["addresses"] = json!(["192.0.2.1"]);
-    }
-    let count = [0, 1, 2, 2, 2][state];
-    [service, slice].into_iter().take(count).collect()
 }
 
 // === impl Configuration ===

@@ -28,8 +28,8 @@ fn validate(document: &str, text: &str) -> Value {
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{document}: {error}: {text}"));
     let options = jsonschema::draft202012::options().should_validate_formats(true);
     let validator: Validator = options.build(&schema(document)).unwrap();
-    let problems = validator.iter_errors(&value);
-    let problems: Vec<String> = problems
+    let problems: Vec<String> = validator
+        .iter_errors(&value)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(problems.is_empty(), "{document}: {problems:#?}");

@@ -96,9 +96,10 @@ fn check_zone(origin: &str, text: &str) {
     // `full` would query the system resolver for the address of the name server of a nested zone.
     let apex = format!("{origin}.\t");
     let is_of_child = |line: &str| line.contains("\tNS\t") && !line.starts_with(&apex);
-    let integrity = match text.lines().any(is_of_child) {
-        true => "local",
-        false => "full",
+    let integrity = if text.lines().any(is_of_child) {
+        "local"
+    } else {
+        "full"
     };
     let named_flags = [
         "-i", integrity, "-k", "fail", "-m", "fail", "-n", "fail", "-r", "fail", "-W", "warn",
@@ -296,9 +297,10 @@ fn questions(zone: &str) -> Vec<String> {
 /// Returns the parts of a reply that must agree: response code, AA, answer records, and the SOA record of a negative
 /// answer.
 fn compared_parts(reply: &Reply) -> (u16, bool, BTreeSet<String>, Vec<String>) {
-    let authority = match reply.answers.is_empty() {
-        true => sorted_texts(&reply.authority),
-        false => Vec::new(),
+    let authority = if reply.answers.is_empty() {
+        sorted_texts(&reply.authority)
+    } else {
+        Vec::new()
     };
     let answers = BTreeSet::from_iter(sorted_texts(&reply.answers));
     assert_eq!(answers.len(), reply.answers.len(), "{reply:?}");

@@ -59,10 +59,9 @@ fn summary_lists_each_chapter_once() {
     let mut listed = targets(&read(&format!("{CHAPTERS}/SUMMARY.md")));
     listed.sort();
     let files = tracked_files();
-    let chapters = files
+    let chapters: BTreeSet<&str> = files
         .iter()
-        .filter_map(|path| path.strip_prefix(CHAPTERS)?.strip_prefix('/'));
-    let chapters: BTreeSet<&str> = chapters
+        .filter_map(|path| path.strip_prefix(CHAPTERS)?.strip_prefix('/'))
         .filter(|name| name.ends_with(".md") && *name != "SUMMARY.md")
         .collect();
     assert_eq!(listed, chapters.into_iter().collect::<Vec<_>>());
@@ -115,8 +114,8 @@ fn read(path: &str) -> String {
     let line = |line: &str| {
         let included = line
             .strip_prefix("{{#include ")
-            .and_then(|rest| rest.strip_suffix("}}"));
-        let included = included.map(|file| file.split_once(':').map_or(file, |(file, _)| file));
+            .and_then(|rest| rest.strip_suffix("}}"))
+            .map(|file| file.split_once(':').map_or(file, |(file, _)| file));
         included.map_or_else(
             || format!("{line}\n"),
             |file| read(&joined(folder, file).expect("an included file of this repository")),

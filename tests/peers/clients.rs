@@ -72,9 +72,10 @@ fn every_srv_target_resolves_and_is_in_the_queried_domain() {
     let table = server.api("/api/v1/table");
     // Services whose short names belong to other services. All their targets are canonical names.
     let hidden = table["conflicts"].as_array().unwrap().iter();
-    let hidden = hidden.filter(|conflict| conflict["kind"] == "shadowed");
-    let hidden = hidden.filter_map(|conflict| conflict["name"].as_str()?.rsplit('.').next());
-    let hidden: BTreeSet<&str> = hidden.collect();
+    let hidden: BTreeSet<&str> = hidden
+        .filter(|conflict| conflict["kind"] == "shadowed")
+        .filter_map(|conflict| conflict["name"].as_str()?.rsplit('.').next())
+        .collect();
     let owners = zone.lines().filter(|line| line.contains("\tSRV\t"));
     let owners: BTreeSet<&str> = owners.filter_map(|line| line.split('\t').next()).collect();
     let mut addresses: BTreeMap<String, usize> = BTreeMap::new();

@@ -364,11 +364,11 @@ impl Zone {
             return false;
         };
         let key = |record: &Record| (record.owner.clone(), record.rtype);
-        let all = self
+        let all: BTreeSet<&Record> = self
             .records
             .iter()
-            .filter(|record| key(record) == key(first));
-        let all: BTreeSet<&Record> = all.collect();
+            .filter(|record| key(record) == key(first))
+            .collect();
         all == records.iter().copied().collect() && all.len() == records.len()
     }
 }

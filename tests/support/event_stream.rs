@@ -102,7 +102,7 @@ impl EventStream {
 
 /// Returns the kind and the subject of a change: namespace, service, cluster and hostname, as far as they apply.
 pub fn summary(change: &Value) -> String {
-    let fields = ["kind", "namespace", "service", "cluster", "hostname"];
-    let fields = fields.map(|field| change[field].as_str().unwrap_or("-"));
+    let fields = ["kind", "namespace", "service", "cluster", "hostname"]
+        .map(|field| change[field].as_str().unwrap_or("-"));
     fields.join(" ")
 }

@@ -89,9 +89,10 @@ impl Expectations {
             } else if line == "END" {
                 is_end = true;
             } else {
-                let cases = current_origins.iter();
-                let cases = cases.map(|origin| Case::read(&line, origin));
-                let cases = cases.map(|case| with_addresses(case, &defined));
+                let cases = current_origins
+                    .iter()
+                    .map(|origin| Case::read(&line, origin))
+                    .map(|case| with_addresses(case, &defined));
                 match expectations.checkpoints.last_mut() {
                     _ if is_end => expectations.end.extend(cases),
                     Some(checkpoint) => checkpoint.cases.extend(cases),

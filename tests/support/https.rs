@@ -186,9 +186,10 @@ impl Http1 {
     /// Reads the next status and headers, also of an interim response.
     pub fn receive_head(&mut self) -> io::Result<(u16, HeaderMap)> {
         let status = self.line()?;
-        let code = status.strip_prefix("HTTP/1.1 ");
-        let code = code.and_then(|rest| rest.get(..3)?.parse().ok());
-        let code = code.ok_or_else(|| io::Error::other(format!("no status: {status:?}")))?;
+        let code = status
+            .strip_prefix("HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3)?.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("no status: {status:?}")))?;
         let mut headers = HeaderMap::new();
         loop {
             let line = self.line()?;

@@ -90,8 +90,8 @@ async fn serve(
 /// Accepts a websocket and connects it with a port of loopback.
 pub(crate) fn forward(headers: &HeaderMap, upgrade: OnUpgrade, port: &str) -> Response {
     let key = headers.get("sec-websocket-key");
-    let protocols = headers.get("sec-websocket-protocol");
-    let protocols = protocols
+    let protocols = headers
+        .get("sec-websocket-protocol")
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let is_supported = protocols.split(", ").any(|one| one == PROTOCOL);

@@ -4,14 +4,16 @@
 //! service, and also returns single objects.
 
 mod cluster_ip;
+mod import;
 mod local;
 mod mirror;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub use cluster_ip::{ClusterIp, exported, federated, flat_mirror, gateway_mirror};
+pub use import::{import, import_slice, submariner_slice};
 pub use local::{Local, local, members};
-pub use mirror::{Gateway, Mirror, mirror};
+pub use mirror::{Gateway, Mirror, mirror, numbered_mirror};
 
 /// The objects of a file.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +26,17 @@ pub struct Port {
     protocol: String,
     number: u16,
 }
+
+const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
+const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
+const FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
+const EXPORTED: &str = "mirror.linkerd.io/exported";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+/// Manages the slices of Services of this cluster.
+const CONTROLLER: &str = "endpointslice-controller.k8s.io";
+/// Default address of a gateway, also in slices of other Services with a cluster IP. It must never be in an answer.
+const GATEWAY: &str = "198.51.100.10";
 
 /// Returns an empty manifest.
 pub fn objects() -> Manifest {
@@ -167,8 +180,8 @@ pub fn pod_status(address: &str, is_ready: bool) -> Value {
 
 fn service(
     (namespace, name): (&str, &str),
-    labels: Value,
-    annotations: &Map<String, Value>,
+    labels: &Value,
+    annotations: &Value,
     addresses: &[&str],
     ports: &[Port],
 ) -> Value {
@@ -190,16 +203,25 @@ fn service(
 
 fn slice(
     (namespace, name): (&str, &str),
-    labels: Value,
+    labels: &Value,
     family: &str,
     ports: &[Port],
-    endpoints: Vec<Value>,
+    endpoints: &[Value],
 ) -> Value {
     json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"namespace": namespace, "name": name, "labels": labels},
         "addressType": family, "ports": all(ports), "endpoints": endpoints,
     })
+}
+
+/// Returns an endpoint of a slice.
+pub fn endpoint(host: Option<&str>, address: &str, is_ready: bool) -> Value {
+    let mut endpoint = json!({"addresses": [address], "conditions": {"ready": is_ready}});
+    if let Some(host) = host {
+        endpoint["hostname"] = json!(host);
+    }
+    endpoint
 }
 
 fn all(ports: &[Port]) -> Value {

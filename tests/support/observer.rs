@@ -171,12 +171,13 @@ fn read_addresses(reply: &Reply) -> Observation {
     let answers = reply.answers.iter();
     let addresses = answers.filter(|record| record.rtype == rtype::A);
     let addresses: BTreeSet<Ipv4Addr> = addresses.map(|a| a.data.parse().unwrap()).collect();
-    match addresses.len() == reply.answers.len() {
-        true => Observation::Addresses(addresses),
-        false => Observation::Other(format!(
+    if addresses.len() == reply.answers.len() {
+        Observation::Addresses(addresses)
+    } else {
+        Observation::Other(format!(
             "repeated or unexpected records: {:?}",
             reply.answers
-        )),
+        ))
     }
 }
 

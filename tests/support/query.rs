@@ -54,10 +54,10 @@ pub struct Edns {
 
 /// Builds a query from a text.
 pub fn query(text: &str) -> Packet {
-    let words = text
+    let words: Vec<&str> = text
         .split(' ')
-        .filter(|word| !word.is_empty() && !word.starts_with('+'));
-    let words: Vec<&str> = words.collect();
+        .filter(|word| !word.is_empty() && !word.starts_with('+'))
+        .collect();
     let (name, class, rtype) = match words[..] {
         [name, rtype] => (name, 1, rtype),
         [name, class, rtype] => (name, class_number(class), rtype),

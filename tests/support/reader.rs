@@ -126,9 +126,10 @@ impl<'o> Reader<'o> {
             }
             _ => hex(self.take(length)?),
         };
-        match self.at == end {
-            true => Ok(data),
-            false => Err(format!("RDATA of type {rtype} does not end at {end}")),
+        if self.at == end {
+            Ok(data)
+        } else {
+            Err(format!("RDATA of type {rtype} does not end at {end}"))
         }
     }
 
@@ -141,9 +142,10 @@ impl<'o> Reader<'o> {
             let (code, length) = (self.number()?, self.number()?);
             options.push((code, self.take(usize::from(length))?.to_vec()));
         }
-        match self.at == end {
-            true => Ok(options),
-            false => Err(format!("options do not end at {end}")),
+        if self.at == end {
+            Ok(options)
+        } else {
+            Err(format!("options do not end at {end}"))
         }
     }
 }

@@ -15,8 +15,8 @@ pub fn tracked_files() -> Vec<String> {
     let output = Command::new("git")
         .args(["-c", "safe.directory=*", "ls-files", "-z"])
         .current_dir(repository(""))
-        .output();
-    let output = output.unwrap_or_else(|error| panic!("git: {error}; install git"));
+        .output()
+        .unwrap_or_else(|error| panic!("git: {error}; install git"));
     assert!(
         output.status.success(),
         "git ls-files: {}",

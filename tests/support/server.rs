@@ -310,8 +310,7 @@ impl Server {
     /// Returns the value of a metric, or an error if it is missing.
     pub fn try_metric(&self, name: &str) -> Result<f64> {
         let page = get(self.admin, "/metrics")?.body;
-        let value = metric(&page, name);
-        let value = value.with_context(|| format!("no {name} in:\n{page}"))?;
+        let value = metric(&page, name).with_context(|| format!("no {name} in:\n{page}"))?;
         Ok(value.parse()?)
     }
 

@@ -69,9 +69,10 @@ impl Steps {
     }
 
     fn note(&mut self, fact: &str, has_passed: bool) {
-        match has_passed {
-            true => self.passed += 1,
-            false => self.failures.push(fact.to_owned()),
+        if has_passed {
+            self.passed += 1;
+        } else {
+            self.failures.push(fact.to_owned());
         }
     }
 

@@ -120,9 +120,10 @@ impl Client {
     /// Creates a client that trusts only the issuer of the server's certificate.
     pub fn new(server: &Identity, offer: Offer<'_>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider);
-        let config = config.with_protocol_versions(offer.versions).unwrap();
-        let config = config.with_root_certificates(server.roots());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(offer.versions)
+            .unwrap()
+            .with_root_certificates(server.roots());
         let mut config = match offer.identity {
             None => config.with_no_client_auth(),
             Some(own) => config
@@ -143,8 +144,8 @@ impl Client {
 
     /// Does the TLS handshake over an open TCP connection.
     pub fn handshake(&self, mut stream: TcpStream) -> io::Result<Stream> {
-        let connection = ClientConnection::new(self.0.clone(), localhost());
-        let mut connection = connection.map_err(io::Error::other)?;
+        let mut connection =
+            ClientConnection::new(self.0.clone(), localhost()).map_err(io::Error::other)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         while connection.is_handshaking() {

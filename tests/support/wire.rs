@@ -31,9 +31,10 @@ pub fn ask(server: SocketAddr, question: &str, over: Transport) -> Reply {
 /// Queries like a resolver: over UDP, then over TCP if the reply is truncated.
 pub fn resolve(server: SocketAddr, question: &str) -> Reply {
     let reply = ask(server, question, Transport::Udp);
-    match reply.is_truncated() {
-        true => ask(server, question, Transport::Tcp),
-        false => reply,
+    if reply.is_truncated() {
+        ask(server, question, Transport::Tcp)
+    } else {
+        reply
     }
 }
 
@@ -46,9 +47,10 @@ pub fn try_ask(
 ) -> io::Result<Reply> {
     let octets = exchange(server, &packet.0, over, patience)?;
     let reply = Reply::read(&octets).map_err(io::Error::other)?;
-    match reply.id == packet.id() {
-        true => Ok(reply),
-        false => Err(io::Error::other("the reply has another ID")),
+    if reply.id == packet.id() {
+        Ok(reply)
+    } else {
+        Err(io::Error::other("the reply has another ID"))
     }
 }
 

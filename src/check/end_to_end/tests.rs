@@ -97,9 +97,9 @@ fn wrong_answer_of_the_server_is_red_and_the_other_steps_are_its_consequences() 
         let way = EndToEnd { direct, ..way() };
         let found = findings(way.clone(), Check::DirectAnswer);
         assert_eq!(found, [format!("red: 10.96.0.53:53 {fault}")]);
-        let others = check(&Ok(way)).into_iter();
-        let others =
-            others.filter(|one| [Check::ClusterAnswer, Check::Resolver].contains(&one.check));
+        let others = check(&Ok(way))
+            .into_iter()
+            .filter(|one| [Check::ClusterAnswer, Check::Resolver].contains(&one.check));
         let bases: Vec<Basis> = others.map(|one| one.basis).collect();
         assert_eq!(bases, [Basis::Consequence; 2]);
     }

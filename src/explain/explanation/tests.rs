@@ -342,9 +342,7 @@ fn flag_that_excludes_a_local_service_is_in_a_note() {
 
 #[test]
 fn flat_mirror_has_its_own_note() {
-    let mut flat = mirror("prod", "db", "west");
-    flat["metadata"]["labels"]["multicluster.linkerd.io/remote-discovery"] = json!("west");
-    flat["spec"]["clusterIP"] = json!("10.96.3.3");
+    let flat = flat_mirror("prod", "db", "west", "10.96.3.3");
     let explained = explained(&[flat], "db.prod.global");
     let note = "flat: connections go directly to pods of the cluster (west); Linkerd finds the pods, so that these \
                 addresses are always alive here";
@@ -370,9 +368,7 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
     // Service for one pod.
     objects.push(mirror("prod", "cache", "east"));
     objects.push(endpoint("prod", "cache", "east", "db-4", &["10.96.0.9"]));
-    let mut own = mirror("prod", "db-5", "east");
-    own["spec"]["clusterIP"] = json!("10.96.0.11");
-    objects.push(own);
+    objects.push(service_mirror("prod", "db-5", "east", "10.96.0.11"));
     let gone = "missing-host Service/prod/db-east: lists db-2 (10.96.0.7), db-3 (10.96.0.8), db-4 (10.96.0.9), db-5 \
                 (10.96.0.10)";
     let other = "Service/prod/db-east lists db-4, but Service/prod/db-4-east is the endpoint mirror of a host of prod/cache";

@@ -55,8 +55,8 @@ fn no_object_is_selected_by_two_watches() {
             }
         }
         let address = ["None", "10.96.0.1"][bits & 1];
-        let object = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}});
-        let object = object.to_string();
+        let object =
+            json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}}).to_string();
         let object = KubeObject::read(&object);
         for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
             let selected = Watch::ALL

@@ -628,11 +628,7 @@ async fn files_are_held_until_a_second_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mirrors.json");
     let write = |objects: &[Value]| {
-        let objects = objects.iter().cloned().map(|mut object| {
-            object["kind"] = "Service".into();
-            object
-        });
-        let list = serde_json::json!({"kind": "List", "items": objects.collect::<Vec<_>>()});
+        let list = serde_json::json!({"kind": "List", "items": objects});
         std::fs::write(&path, list.to_string()).unwrap();
     };
     write(&mirrors(20));

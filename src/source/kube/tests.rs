@@ -519,8 +519,8 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
         assert_eq!(names.keys().collect::<Vec<_>>(), ["db-east"]);
         problems.extend(replica.feeds.problems());
     }
-    let requests = server.requests_since(start);
-    let requests: Vec<_> = requests
+    let requests: Vec<_> = server
+        .requests_since(start)
         .into_iter()
         .filter(|r| r.feed == SERVICES)
         .collect();

@@ -11,7 +11,7 @@ use crate::table::publish::Reader;
 use crate::table::store::Objects;
 use crate::table::{Publisher, Service, Table};
 use crate::testing::{
-    endpoint, gateway, import, local, mirror, mirrors, parsed, rules, store, table,
+    endpoint, gateway, import, local, mirror, mirrors, parsed, rules, service_mirror, store, table,
 };
 
 fn scope() -> SnapshotScope {
@@ -29,8 +29,6 @@ fn objects() -> Vec<Value> {
     service["metadata"]["annotations"] =
         json!({"global-dns/ttl": "7", "global-dns/gateway-down": "include"});
     service["metadata"]["labels"]["mirror.linkerd.io/exported"] = "true".into();
-    let mut flat = mirror("prod", "flat", "west");
-    flat["spec"]["clusterIP"] = "10.0.0.9".into();
     vec![
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.0.0.1", "2001:db8::1"]),
@@ -38,7 +36,7 @@ fn objects() -> Vec<Value> {
         gateway("prod", "db-0-east", false),
         service,
         slice,
-        flat,
+        service_mirror("prod", "flat", "west", "10.0.0.9"),
     ]
 }
 

@@ -365,11 +365,7 @@ fn mirrors_may_only_lower_the_ttl() {
 #[test]
 fn name_with_endpoints_of_several_kinds_is_noted() {
     let mut objects = shop();
-    objects.push(with(
-        mirror("prod", "db", "north"),
-        "/spec/clusterIP",
-        json!("10.96.7.7"),
-    ));
+    objects.push(service_mirror("prod", "db", "north", "10.96.7.7"));
     let expected = conflict(
         "kind",
         "prod/db",

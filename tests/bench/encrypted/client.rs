@@ -208,9 +208,10 @@ fn connector(load: &Load) -> Result<TlsConnector> {
     provider.kx_groups = vec![ring::kx_group::X25519];
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&load.certificate)?)?;
-    let config = ClientConfig::builder_with_provider(Arc::new(provider));
-    let config = config.with_protocol_versions(&[&TLS13])?;
-    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
     config.alpn_protocols = vec![load.protocol.alpn().to_vec()];
     if load.connections != Connections::Resumed {
         config.resumption = Resumption::disabled();

@@ -58,9 +58,10 @@ impl Group {
         let root = Path::new("/sys/fs/cgroup");
         let name = format!("global-dns-chaos-{}", id());
         let is_second = root.join("cgroup.controllers").exists();
-        let folder = match is_second {
-            true => root.join(name),
-            false => root.join("memory").join(name),
+        let folder = if is_second {
+            root.join(name)
+        } else {
+            root.join("memory").join(name)
         };
         fs::create_dir(&folder).unwrap();
         let write = |file: &str, text: &str| fs::write(folder.join(file), text).unwrap();
@@ -215,10 +216,10 @@ fn floods_of_slow_readers_do_not_exceed_the_memory_limit() {
         let done = AtomicBool::new(false);
         let (opened, peak, tallies) = thread::scope(|scope| {
             let ways = Way::of(Listeners::Encrypted);
-            let asked = ways
+            let asked: Vec<_> = ways
                 .iter()
-                .map(|way| (way, scope.spawn(|| ask_until(&done, &server, *way))));
-            let asked: Vec<_> = asked.collect();
+                .map(|way| (way, scope.spawn(|| ask_until(&done, &server, *way))))
+                .collect();
             let peak = scope.spawn(|| {
                 let mut peak = vec![0; before.len()];
                 while !done.load(Relaxed) {

@@ -134,9 +134,9 @@ fn empty_records_do_not_block_honest_clients() {
                 };
                 connections += 1;
                 while Instant::now() < until {
-                    let some =
-                        (0..100).flat_map(|_| forger.record(ContentType::ApplicationData, &[]));
-                    let some: Vec<u8> = some.collect();
+                    let some: Vec<u8> = (0..100)
+                        .flat_map(|_| forger.record(ContentType::ApplicationData, &[]))
+                        .collect();
                     if forger.stream.write_all(&some).is_err() {
                         break;
                     }

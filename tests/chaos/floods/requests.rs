@@ -205,8 +205,8 @@ fn endless_gets_are_refused() {
             &[0x82, 0x87][..],
             &http2::field(":authority", "localhost"),
             &http2::field(":path", &path),
-        ];
-        let fields = fields.concat();
+        ]
+        .concat();
         let mut blocks = fields.chunks(FRAME);
         let mut block = http2::frame(HEADERS, END_STREAM, 1, blocks.next().unwrap());
         for part in blocks {

@@ -86,8 +86,8 @@ fn endless_header_blocks_do_not_exhaust_memory() {
         );
         let long = http2::field("x-a", &"a".repeat(FRAME - 16));
         // Empty frames, frames with short fields, and frames with one long field.
-        let rest = [vec![], http2::field("x-a", "a").repeat(100), long];
-        let rest = rest.map(|fields| http2::frame(CONTINUATION, 0, 1, &fields));
+        let rest = [vec![], http2::field("x-a", "a").repeat(100), long]
+            .map(|fields| http2::frame(CONTINUATION, 0, 1, &fields));
         let [connections, octets, most] = in_threads(THREADS, |thread| {
             let (mut connections, mut octets, mut most) = (0, 0, 0);
             while Instant::now() < until {

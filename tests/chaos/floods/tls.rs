@@ -84,11 +84,12 @@ fn config_with(
 ) -> ClientConfig {
     let mut provider = ring::default_provider();
     provider.cipher_suites = suites;
-    let config = ClientConfig::builder_with_provider(Arc::new(provider));
-    let config = config.with_protocol_versions(&[version]).unwrap();
-    let config = config.dangerous();
-    let config = config.with_custom_certificate_verifier(Arc::new(AnyCertificate));
-    let mut config = config.with_no_client_auth();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate))
+        .with_no_client_auth();
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     config.resumption = Resumption::disabled();
     config

@@ -19,8 +19,8 @@ pub struct Pod<'c> {
 /// Returns the Python interpreter with the packages of `tests/tools/clients/requirements.txt`.
 pub fn python() -> Result<PathBuf> {
     let variable = "GLOBAL_DNS_TEST_CLIENTS_PYTHON";
-    let path = env::var_os(variable);
-    let path = path.with_context(|| format!("{variable} is not set; run tests/run clients"))?;
+    let path = env::var_os(variable)
+        .with_context(|| format!("{variable} is not set; run tests/run clients"))?;
     Ok(path.into())
 }
 

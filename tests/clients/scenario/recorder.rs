@@ -183,9 +183,12 @@ impl Recorder {
         let is_upper = name.to_ascii_lowercase() != name;
         let state = self.state.lock().unwrap();
         let questions = state.questions.iter().skip(mark);
-        let asked = questions.filter(|question| match is_upper {
-            true => question.name == name,
-            false => question.name.eq_ignore_ascii_case(name),
+        let asked = questions.filter(|question| {
+            if is_upper {
+                question.name == name
+            } else {
+                question.name.eq_ignore_ascii_case(name)
+            }
         });
         asked.cloned().collect()
     }

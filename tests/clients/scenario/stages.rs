@@ -51,8 +51,8 @@ impl<'c> Scenario<'c> {
     pub fn start(client: &'c dyn Client) -> Result<Self> {
         let profile = client.profile();
         let service = profile.service;
-        let members = [(WEST, 0), (WEST, 1), (NORTH, 0)];
-        let members = members.map(|(cluster, ordinal)| service.member(cluster, ordinal));
+        let members = [(WEST, 0), (WEST, 1), (NORTH, 0)]
+            .map(|(cluster, ordinal)| service.member(cluster, ordinal));
         let clusters = Clusters::start(&members, &[EAST])?;
         let recorder = Recorder::start(&clusters, profile.server)?;
         let start_server = |cluster| {
@@ -115,9 +115,10 @@ impl<'c> Scenario<'c> {
         for (index, seconds) in seen {
             let mut before = before[index].iter();
             let is_still_valid = before.any(|before| self.is_expected(&views[index], before));
-            let reaction = match is_still_valid {
-                true => Reaction::Unaffected,
-                false => Reaction::Seen(seconds),
+            let reaction = if is_still_valid {
+                Reaction::Unaffected
+            } else {
+                Reaction::Seen(seconds)
             };
             self.report(
                 views[index].name,

@@ -181,8 +181,8 @@ impl Run {
 
 /// Asks once. Fails without a positive answer.
 pub fn ask(server: SocketAddr, name: &str) -> Result<Vec<Ipv4Addr>> {
-    let reply = try_ask(server, &query_for(name), Transport::Udp, PATIENCE);
-    let reply = reply.with_context(|| format!("{name} at {server}"))?;
+    let reply = try_ask(server, &query_for(name), Transport::Udp, PATIENCE)
+        .with_context(|| format!("{name} at {server}"))?;
     let found = addresses(&reply);
     ensure!(!found.is_empty(), "{name} at {server}: {}", reply.status());
     Ok(found)

@@ -116,14 +116,14 @@ fn s5_2_one_connection_serves_many_streams() {
         "www.example. A",
     ];
     let questions: Vec<_> = (0..300).map(|n| query(texts[n % texts.len()])).collect();
-    let requests = questions
+    let requests: Vec<_> = questions
         .iter()
         .enumerate()
         .map(|(n, question)| match n % 2 {
             0 => (post(PATH), question.0.clone()),
             _ => (get(PATH, &question.0), Vec::new()),
-        });
-    let requests: Vec<_> = requests.collect();
+        })
+        .collect();
     let responses = connection.send_all(&requests);
     for (response, question) in responses.into_iter().zip(&questions) {
         let reply = response.unwrap().message();

@@ -214,9 +214,9 @@ fn compare(pair: &Pair) -> Result<()> {
         shown.join("\n")
     );
     for (reason, _) in EXPLANATIONS {
-        let count = used.get(reason);
-        let count =
-            count.with_context(|| format!("no difference needs the explanation '{reason}'"))?;
+        let count = used
+            .get(reason)
+            .with_context(|| format!("no difference needs the explanation '{reason}'"))?;
         print_line(&format!("{count:5} questions: {reason}"));
     }
     let same = answers.len() - used.values().sum::<usize>();

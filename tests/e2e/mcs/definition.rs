@@ -127,10 +127,10 @@ fn check_others(server: &Server) -> Result<()> {
 fn check_no_import_twice(server: &Server) -> Result<()> {
     let table = server.try_api("/api/v1/table")?;
     let services = table["services"].as_array().context("no services")?;
-    let web = services
+    let web: Vec<&Value> = services
         .iter()
-        .filter(|one| one["service"] == "web" && one["namespace"] == "prod");
-    let web: Vec<&Value> = web.collect();
+        .filter(|one| one["service"] == "web" && one["namespace"] == "prod")
+        .collect();
     ensure!(web.len() == 1, "{web:?}");
     ensure!(web[0]["kind"] == "import", "{web:?}");
     let endpoints = web[0]["endpoints"].as_array();
@@ -233,10 +233,10 @@ fn check_reports_of_missing_definition(server: &Server, mark: usize) -> Result<(
         eventually(page, PROPAGATION, || {
             let report = server.try_api(&format!("/api/v1/{page}"))?;
             let skipped = report["skipped"].as_array().context("no skipped objects")?;
-            let of_db = skipped
+            let of_db: Vec<&Value> = skipped
                 .iter()
-                .filter(|one| one["object"] == "EndpointSlice/shop/db-c7wtp");
-            let of_db: Vec<&Value> = of_db.collect();
+                .filter(|one| one["object"] == "EndpointSlice/shop/db-c7wtp")
+                .collect();
             let detail = of_db
                 .first()
                 .and_then(|one| one["detail"].as_str())

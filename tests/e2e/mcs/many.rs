@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
+use support::objects::{import, import_slice};
 use support::output::print_line;
 use support::server::Server;
 use support::steps::Steps;
@@ -44,8 +46,7 @@ fn check(cluster: &Cluster, server: &Server) -> Result<()> {
     }
     check_message(server)?;
     // A change of one slice.
-    let mut changed = slice(7);
-    changed["endpoints"] = json!([endpoint(700)]);
+    let changed = slice_of(7, 700..701);
     let started = Instant::now();
     cluster.put(&changed)?;
     eventually("the changed slice", PROPAGATION, || {
@@ -112,34 +113,28 @@ fn endpoints(server: &Server) -> Result<usize> {
 // === Objects ===
 
 fn objects() -> Vec<Value> {
-    let import = json!({
-        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
-        "metadata": {"namespace": "many", "name": "db"}, "spec": {"type": "Headless", "ports": []},
-    });
+    let import = import("many", "db", "Headless", &[]);
     (0..SLICES).map(slice).chain([import]).collect()
 }
 
 fn slice(number: usize) -> Value {
-    let endpoints: Vec<Value> = (number * 100..(number + 1) * 100).map(endpoint).collect();
-    json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": "many", "name": format!("db-{number}"),
-            "labels": {
-                "endpointslice.kubernetes.io/managed-by": "endpointslice-mesh-controller.cilium.io",
-                "multicluster.kubernetes.io/service-name": "db",
-                "multicluster.kubernetes.io/source-cluster": cluster_of(number),
-            },
-        },
-        "addressType": "IPv4", "endpoints": endpoints,
-        "ports": [{"name": "sql", "protocol": "TCP", "port": 26257}],
-    })
+    slice_of(number, number * 100..(number + 1) * 100)
 }
 
-fn endpoint(number: usize) -> Value {
-    json!({
-        "addresses": [address(number)], "hostname": format!("db-{number}"), "conditions": {"ready": true},
-    })
+/// Returns a slice with these endpoints.
+fn slice_of(number: usize, endpoints: Range<usize>) -> Value {
+    let endpoint = |number| (format!("db-{number}"), address(number).to_string());
+    let endpoints: Vec<_> = endpoints.map(endpoint).collect();
+    let endpoints: Vec<_> = endpoints
+        .iter()
+        .map(|(host, ip)| (&**host, &**ip))
+        .collect();
+    let mut slice = import_slice("many", "db", cluster_of(number), &endpoints);
+    let metadata = &mut slice["metadata"];
+    metadata["name"] = json!(format!("db-{number}"));
+    metadata["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        json!("endpointslice-mesh-controller.cilium.io");
+    slice
 }
 
 fn address(number: usize) -> Ipv4Addr {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
+use support::objects::{import, import_slice};
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
@@ -184,9 +185,7 @@ fn is_of_submariner(entry: &Value) -> bool {
 // === Mistakes ===
 
 fn mistakes() -> Vec<Mistake> {
-    let headless = |namespace: &str, name: &str| {
-        import(namespace, name, json!({"type": "Headless", "ports": []}))
-    };
+    let headless = |namespace: &str, name: &str| import(namespace, name, "Headless", &[]);
     let other_host = slice("bad", "twin", "east", "db-0", "192.0.2.2");
     vec![
         Mistake {
@@ -198,11 +197,7 @@ fn mistakes() -> Vec<Mistake> {
         },
         Mistake {
             what: "an import without addresses",
-            objects: vec![import(
-                "bad",
-                "empty",
-                json!({"type": "ClusterSetIP", "ports": [{"name": "http", "port": 80}]}),
-            )],
+            objects: vec![import("bad", "empty", "ClusterSetIP", &[])],
             service: "empty.bad",
             answer: "NXDOMAIN",
             reported: vec![["ServiceImport/bad/empty", "no-slice", "ips is empty"]],
@@ -267,29 +262,10 @@ fn mistakes() -> Vec<Mistake> {
     ]
 }
 
-fn import(namespace: &str, name: &str, spec: Value) -> Value {
-    json!({
-        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
-        "metadata": {"namespace": namespace, "name": name}, "spec": spec,
-    })
-}
-
 /// Returns the slice `SERVICE-CLUSTER` with one endpoint.
 fn slice(namespace: &str, service: &str, cluster: &str, host: &str, address: &str) -> Value {
-    json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": namespace, "name": format!("{service}-{}", cluster.to_lowercase()),
-            "labels": {
-                "endpointslice.kubernetes.io/managed-by": "tests",
-                "multicluster.kubernetes.io/service-name": service,
-                "multicluster.kubernetes.io/source-cluster": cluster,
-            },
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": true}, "hostname": host}],
-        "ports": [{"name": "sql", "protocol": "TCP", "port": 26257}],
-    })
+    let slice = import_slice(namespace, service, cluster, &[(host, address)]);
+    renamed(slice, &format!("{service}-{cluster}"))
 }
 
 fn renamed(mut object: Value, name: &str) -> Value {

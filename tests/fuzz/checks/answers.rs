@@ -83,8 +83,8 @@ fn owner_names(table: &Table) -> Vec<String> {
     };
     let endpoints = table.services().flat_map(|service| &service.endpoints);
     let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
-    let reverse = addresses.map(|address| reverse::name_of(address.ip));
-    let reverse: BTreeSet<String> = reverse
+    let reverse: BTreeSet<String> = addresses
+        .map(|address| reverse::name_of(address.ip))
         .filter(|n| n.ends_with("10.in-addr.arpa."))
         .collect();
     let forward = named(ZoneKind::Forward);

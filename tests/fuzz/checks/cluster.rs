@@ -319,8 +319,8 @@ pub fn parse_watched(watch: Watch, object: &Value) -> Object {
     let read = KubeObject::read(&text);
     let parsed = parse::parse_object(watch, &read);
     // Manifest files use the same parser with watch selection.
-    let selected = parse::select_and_parse(watch.kind(), &read);
-    let selected = selected.unwrap_or_else(|| panic!("the object is lost: {text}"));
+    let selected = parse::select_and_parse(watch.kind(), &read)
+        .unwrap_or_else(|| panic!("the object is lost: {text}"));
     if read.problem().is_none() {
         assert_eq!(selected, (watch, parsed.clone()), "{text}");
     }

@@ -114,8 +114,8 @@ fn decode_with_domain(reply: &[u8]) -> Result<Decoded, String> {
     };
     for (index, section) in [answer, authority, additional].into_iter().enumerate() {
         for record in section {
-            let record = record.map_err(message_of)?;
             let record = record
+                .map_err(message_of)?
                 .to_any_record::<AllRecordData<_, _>>()
                 .map_err(message_of)?;
             let address = match record.data() {

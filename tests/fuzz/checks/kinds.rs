@@ -1,12 +1,12 @@
 //! Generates objects of all kinds of services together: each mirror in each form, federated services, Services of this
 //! cluster, and the slices of all of them. Names and addresses are chosen so that the objects meet.
 
-use global_dns::model::Kind;
-use global_dns::model::{key, watch::controller};
+use global_dns::model::{Kind, key};
 use serde_json::{Value, json};
+use support::objects as builders;
 
 use super::choices::Choices;
-use super::objects::{annotate, ports};
+use super::objects::{annotate, ports, with_endpoints};
 
 /// The namespace `db` has the name of a service, so that its names hide short names.
 pub const NAMESPACES: &[&str] = &["prod", "shop", "db"];
@@ -50,17 +50,10 @@ fn import(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let bits = choices.octet();
     let form = ["Headless", "ClusterSetIP"][usize::from(bits % 2)];
     let ips = [&[][..], &["10.96.7.1"], &["10.96.7.1", "2001:db8::7"]][usize::from(bits / 4 % 3)];
-    json!({
-        "apiVersion": "multicluster.x-k8s.io/v1alpha1",
-        "kind": "ServiceImport",
-        "metadata": {"namespace": identity.namespace, "name": identity.service},
-        "spec": {
-            "type": form,
-            "ips": ips,
-            "ports": ports(choices),
-        },
-        "status": {"clusters": [{"cluster": identity.cluster}]},
-    })
+    let mut import = builders::import(identity.namespace, identity.service, form, ips);
+    import["spec"]["ports"] = ports(choices);
+    import["status"] = json!({"clusters": [{"cluster": identity.cluster}]});
+    import
 }
 
 /// Generates a slice of a ServiceImport.
@@ -69,22 +62,13 @@ fn import_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let host = HOSTS[usize::from(bits % 2)];
     let address = format!("10.1.{}.{}", bits / 2 % 4, bits / 8 % 4);
     let manager = ["lighthouse-agent.submariner.io", "other"][usize::from(bits / 32 % 2)];
-    json!({
-        "metadata": {
-            "namespace": identity.namespace,
-            "name": format!("derived-{}-{}-7xk2p", identity.service, identity.cluster),
-            "labels": {
-                key::MCS_SERVICE: identity.service,
-                key::SOURCE_CLUSTER: identity.cluster,
-                key::MANAGED_BY: manager,
-            },
-        },
-        "addressType": "IPv4",
-        "ports": ports(choices),
-        "endpoints": [
-            {"addresses": [address], "hostname": host, "conditions": {"ready": bits < 192}},
-        ],
-    })
+    let (namespace, service) = (identity.namespace, identity.service);
+    let endpoints = [(host, &*address)];
+    let mut slice = builders::import_slice(namespace, service, identity.cluster, &endpoints);
+    slice["metadata"]["labels"][key::MANAGED_BY] = json!(manager);
+    slice["ports"] = ports(choices);
+    slice["endpoints"][0]["conditions"]["ready"] = json!(bits < 192);
+    slice
 }
 
 // === impl Identity ===
@@ -100,12 +84,8 @@ impl Identity {
         }
     }
 
-    fn mirror_name(self) -> String {
-        format!("{}-{}", self.service, self.cluster)
-    }
-
-    fn fq_name(self) -> String {
-        format!("{}.{}.svc.cluster.local", self.service, self.namespace)
+    fn mirror(self) -> builders::Mirror {
+        builders::mirror(self.namespace, self.service, self.cluster)
     }
 }
 
@@ -117,18 +97,10 @@ fn mirror_in_a_form(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let octet = choices.octet();
     // Half of them are headless, because only these have endpoint mirrors.
     let (form, forged) = ([0, 1, 2, 3, 0, 0][usize::from(octet % 6)], octet / 6 % 3);
-    let (namespace, name) = (identity.namespace, identity.mirror_name());
-    let mut object = json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: identity.cluster},
-            "annotations": {key::REMOTE_FQ_NAME: identity.fq_name()},
-        },
-        "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
-    });
+    let mirror = identity.mirror();
+    let mut object = mirror.service();
     if form > 0 {
-        object["spec"] = spec(choices, namespace, &name);
+        object["spec"] = spec(choices, identity.namespace, &mirror.name());
     }
     let labels = &mut object["metadata"]["labels"];
     match form {
@@ -155,36 +127,19 @@ fn mirror_in_a_form(choices: &mut Choices<'_>, identity: Identity) -> Value {
 
 fn endpoint_mirror(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let host = choices.pick(HOSTS);
-    let (namespace, name) = (identity.namespace, format!("{host}-{}", identity.cluster));
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "labels": {
-                key::MIRRORED_SERVICE: "true",
-                key::CLUSTER_NAME: identity.cluster,
-                key::HEADLESS_MIRROR: identity.mirror_name(),
-            },
-            "annotations": {key::REMOTE_FQ_NAME: format!("{host}.{}", identity.fq_name())},
-        },
-        "spec": spec(choices, namespace, &name),
-    })
+    let mut object = identity.mirror().endpoint_mirror(host, &[]);
+    let name = format!("{host}-{}", identity.cluster);
+    object["spec"] = spec(choices, identity.namespace, &name);
+    object
 }
 
 fn federated(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let octet = choices.octet();
     let (namespace, service) = (identity.namespace, identity.service);
-    let name = format!("{service}-federated");
-    let mut object = json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "labels": {key::MIRRORED_SERVICE: "true"},
-            "annotations": {},
-        },
-        "spec": spec(choices, namespace, &name),
-    });
+    let mut object = builders::federated(namespace, service, "", "").service();
+    object["spec"] = spec(choices, namespace, &format!("{service}-federated"));
     let annotations = &mut object["metadata"]["annotations"];
+    *annotations = json!({});
     if !octet.is_multiple_of(8) {
         let members = [
             format!("{service}@east"),
@@ -206,10 +161,7 @@ fn federated(choices: &mut Choices<'_>, identity: Identity) -> Value {
 fn local(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let octet = choices.octet();
     let (namespace, name) = (identity.namespace, identity.service);
-    let mut object = json!({
-        "metadata": {"namespace": namespace, "name": name, "labels": {}, "annotations": {}},
-        "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
-    });
+    let mut object = builders::local(namespace, name).service();
     if !octet.is_multiple_of(3) {
         object["spec"] = spec(choices, namespace, name);
     }
@@ -330,31 +282,16 @@ fn addresses(namespace: &str, name: &str, variant: u8) -> [String; 2] {
 /// Generates the slice of a mirror with a cluster IP: ready, not ready, or empty.
 fn mirror_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let octet = choices.octet();
-    let name = identity.mirror_name();
-    let labels = json!({key::MIRRORED_SERVICE: "true", key::SERVICE_NAME: name});
-    slice(
-        identity,
-        &format!("{name}-{}", octet / 4 % 2),
-        labels,
-        gateway(octet),
-    )
+    let (namespace, service) = (identity.namespace, identity.service);
+    let mirror = builders::gateway_mirror(namespace, service, identity.cluster, GATEWAY);
+    with_endpoints(mirror.slice(true), octet / 4 % 2, gateway(octet))
 }
 
 /// Generates the slice of an endpoint mirror.
 fn endpoint_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let (host, octet) = (choices.pick(HOSTS), choices.octet());
-    let name = format!("{host}-{}", identity.cluster);
-    let labels = json!({
-        key::MIRRORED_SERVICE: "true",
-        key::SERVICE_NAME: name,
-        key::HEADLESS_MIRROR: identity.mirror_name(),
-    });
-    slice(
-        identity,
-        &format!("{name}-{}", octet / 4 % 2),
-        labels,
-        gateway(octet),
-    )
+    let slice = identity.mirror().slice(host, true);
+    with_endpoints(slice, octet / 4 % 2, gateway(octet))
 }
 
 /// Generates the slice of a headless mirror. It lists the addresses of the mirrors of its pods (rule M1b).
@@ -370,30 +307,21 @@ fn host_list(choices: &mut Choices<'_>, identity: Identity) -> Value {
         2 => json!([host("db-1", 0), host("db-0", octet / 8 % 2)]),
         _ => gateway(octet),
     };
-    let name = identity.mirror_name();
-    let labels = json!({key::MIRRORED_SERVICE: "true", key::SERVICE_NAME: name});
-    slice(
-        identity,
-        &format!("{name}-{}", octet / 16 % 2),
-        labels,
-        hosts,
-    )
+    let slice = identity.mirror().listing(&[]);
+    with_endpoints(slice, octet / 16 % 2, hosts)
 }
 
 /// Generates a slice of a Service of this cluster: of the controller for a headless or an exported Service, or written by
 /// hand.
 fn local_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
     let octet = choices.octet();
-    let name = identity.service;
-    let mut labels = json!({key::SERVICE_NAME: name});
-    match octet % 4 {
-        0 | 3 => labels[key::HEADLESS] = json!(""),
-        1 => labels[key::MANAGED_BY] = json!("somebody"),
-        _ => labels[key::EXPORTED] = json!("true"),
-    }
-    if octet % 4 != 1 {
-        labels[key::MANAGED_BY] = json!(controller::KUBERNETES);
-    }
+    let (namespace, name) = (identity.namespace, identity.service);
+    let local = builders::local(namespace, name);
+    let slice = match octet % 4 {
+        0 | 3 => local.slice("", "IPv4", &[]),
+        1 => local.without_selector().slice("", "IPv4", &[]),
+        _ => builders::exported(namespace, name, GATEWAY).slice(true),
+    };
     let pod = |number: u8| {
         let ready = !(octet / 8).is_multiple_of(number + 3);
         json!({
@@ -404,12 +332,7 @@ fn local_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
         })
     };
     let pods: Value = (0..=octet / 4 % 2).map(pod).collect();
-    let mut slice = slice(
-        identity,
-        &format!("{name}-{}", octet / 32 % 2),
-        labels,
-        pods,
-    );
+    let mut slice = with_endpoints(slice, octet / 32 % 2, pods);
     slice["ports"] = ports(choices);
     slice
 }
@@ -421,12 +344,4 @@ fn gateway(octet: u8) -> Value {
         2 => json!([{"addresses": [GATEWAY], "conditions": {"ready": false}}]),
         _ => json!([]),
     }
-}
-
-fn slice(identity: Identity, name: &str, labels: Value, endpoints: Value) -> Value {
-    json!({
-        "metadata": {"namespace": identity.namespace, "name": name, "labels": labels},
-        "addressType": "IPv4",
-        "endpoints": endpoints,
-    })
 }

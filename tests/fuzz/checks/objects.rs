@@ -1,8 +1,8 @@
 //! Generates objects of a cluster: most as Linkerd and Kubernetes write them, some forged or invalid.
 
-use global_dns::model::Kind;
-use global_dns::model::key;
+use global_dns::model::{Kind, key};
 use serde_json::{Value, json};
+use support::objects as builders;
 
 use super::choices::Choices;
 
@@ -94,16 +94,9 @@ fn identity(choices: &mut Choices<'_>) -> [&'static str; 3] {
 
 fn mirror(choices: &mut Choices<'_>) -> Value {
     let [namespace, service, cluster] = identity(choices);
-    let mut object = json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{service}-{cluster}"),
-            "creationTimestamp": format!("2024-01-0{}T00:00:00Z", choices.octet() % 9 + 1),
-            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: cluster},
-            "annotations": {key::REMOTE_FQ_NAME: format!("{service}.{namespace}.svc.cluster.local")},
-        },
-        "spec": {"clusterIP": "None", "clusterIPs": ["None"]},
-    });
+    let mut object = builders::mirror(namespace, service, cluster).service();
+    let created = format!("2024-01-0{}T00:00:00Z", choices.octet() % 9 + 1);
+    object["metadata"]["creationTimestamp"] = json!(created);
     annotate(choices, &mut object);
     object
 }
@@ -112,29 +105,15 @@ fn endpoint_mirror(choices: &mut Choices<'_>) -> Value {
     let [namespace, service, cluster] = identity(choices);
     let host = choices.pick(HOSTS);
     let ips = addresses(choices);
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{host}-{cluster}"),
-            "labels": {
-                key::MIRRORED_SERVICE: "true",
-                key::CLUSTER_NAME: cluster,
-                key::HEADLESS_MIRROR: format!("{service}-{cluster}"),
-            },
-            "annotations": {
-                key::REMOTE_FQ_NAME: format!("{host}.{service}.{namespace}.svc.cluster.local"),
-            },
-        },
-        "spec": {"clusterIP": ips.first(), "clusterIPs": ips, "ports": ports(choices)},
-    })
+    let mirror = builders::mirror(namespace, service, cluster);
+    let mut object = mirror.endpoint_mirror(host, &ips);
+    object["spec"]["ports"] = ports(choices);
+    object
 }
 
 fn local(choices: &mut Choices<'_>) -> Value {
     let [namespace, service, _] = identity(choices);
-    let mut object = json!({
-        "metadata": {"namespace": namespace, "name": service, "labels": {}, "annotations": {}},
-        "spec": {"clusterIP": "None"},
-    });
+    let mut object = builders::local(namespace, service).service();
     if !choices.rarely(3) {
         object["metadata"]["labels"][key::EXPORTED] = json!("true");
     }
@@ -166,19 +145,8 @@ fn gateway_slice(choices: &mut Choices<'_>) -> Value {
         2 => json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": true}}]),
         _ => json!([]),
     };
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{host}-{cluster}-{}", octet / 4 % 2),
-            "labels": {
-                key::MIRRORED_SERVICE: "true",
-                key::SERVICE_NAME: format!("{host}-{cluster}"),
-                key::HEADLESS_MIRROR: "parent",
-            },
-        },
-        "addressType": "IPv4",
-        "endpoints": endpoints,
-    })
+    let slice = builders::mirror(namespace, service, cluster).slice(host, true);
+    with_endpoints(slice, octet / 4 % 2, endpoints)
 }
 
 /// Generates the slice of a headless mirror with one or two hosts, or overwritten with the gateway address.
@@ -191,18 +159,8 @@ fn headless_slice([namespace, service, cluster]: [&str; 3], host: &str, octet: u
             {"addresses": ["10.96.0.1"], "hostname": host},
         ]),
     };
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{service}-{cluster}-{}", octet / 4 % 2),
-            "labels": {
-                key::MIRRORED_SERVICE: "true",
-                key::SERVICE_NAME: format!("{service}-{cluster}"),
-            },
-        },
-        "addressType": "IPv4",
-        "endpoints": endpoints,
-    })
+    let slice = builders::mirror(namespace, service, cluster).listing(&[]);
+    with_endpoints(slice, octet / 4 % 2, endpoints)
 }
 
 fn local_slice(choices: &mut Choices<'_>) -> Value {
@@ -221,20 +179,15 @@ fn local_slice(choices: &mut Choices<'_>) -> Value {
         }
         endpoints.push(endpoint);
     }
-    let label = match choices.rarely(3) {
-        true => key::MANAGED_BY,
-        false => key::HEADLESS,
-    };
-    json!({
-        "metadata": {
-            "namespace": namespace,
-            "name": format!("{service}-{}", choices.octet() % 2),
-            "labels": {key::SERVICE_NAME: service, label: "somebody"},
-        },
-        "addressType": choices.pick(&["IPv4", "IPv4", "IPv6", "FQDN"]),
-        "ports": ports(choices),
-        "endpoints": endpoints,
-    })
+    let mut local = builders::local(namespace, service);
+    if choices.rarely(3) {
+        local = local.without_selector();
+    }
+    let number = choices.octet() % 2;
+    let family = choices.pick(&["IPv4", "IPv4", "IPv6", "FQDN"]);
+    let mut slice = local.slice(&number.to_string(), family, &endpoints);
+    slice["ports"] = ports(choices);
+    slice
 }
 
 fn addresses(choices: &mut Choices<'_>) -> Vec<&'static str> {
@@ -262,6 +215,15 @@ pub fn ports(choices: &mut Choices<'_>) -> Value {
         6 => json!([{"name": "m", "port": 9, "protocol": "SCTP"}, {"port": 8, "protocol": "X"}]),
         _ => Value::Null,
     }
+}
+
+/// Returns one of two slices of a Service, with these endpoints.
+pub fn with_endpoints(mut slice: Value, number: u8, endpoints: Value) -> Value {
+    let metadata = &mut slice["metadata"];
+    let service = metadata["labels"][key::SERVICE_NAME].as_str().unwrap();
+    metadata["name"] = json!(format!("{service}-{number}"));
+    slice["endpoints"] = endpoints;
+    slice
 }
 
 /// Adds an annotation of this server to some objects.

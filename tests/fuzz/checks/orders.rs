@@ -172,8 +172,7 @@ fn has_own_pods(scene: &Scene<'_>, own: &Value) -> bool {
 
 /// Splits a setting: spaces are ignored, and upper case is lower case. Empty parts at the end are ignored, except the first.
 fn split(text: &str, separators: [char; 2]) -> Vec<String> {
-    let text = text.to_lowercase();
-    let text: String = text.split_whitespace().collect();
+    let text: String = text.to_lowercase().split_whitespace().collect();
     let parts = text.trim_end_matches(separators).split(separators);
     parts.map(str::to_owned).collect()
 }

@@ -51,12 +51,11 @@ fn request(choices: &mut Choices<'_>) -> Option<Parts> {
     const METHODS: [&str; 10] = [
         "GET", "GET", "GET", "HEAD", "POST", "POST", "OPTIONS", "PUT", "get", "CONNECT",
     ];
-    let method = match choices.rarely(16) {
-        true => {
-            let length = choices.below(12);
-            Method::from_bytes(choices.take(length)).ok()?
-        }
-        false => choices.pick(&METHODS).parse().ok()?,
+    let method = if choices.rarely(16) {
+        let length = choices.below(12);
+        Method::from_bytes(choices.take(length)).ok()?
+    } else {
+        choices.pick(&METHODS).parse().ok()?
     };
     let target = target(choices);
     let uri = Uri::try_from(target.as_slice()).ok()?;
@@ -81,9 +80,10 @@ fn target(choices: &mut Choices<'_>) -> Vec<u8> {
         "/dns-query/",
         "/DNS-query",
     ];
-    let mut target = match choices.rarely(16) {
-        true => raw(choices),
-        false => choices.pick(&PATHS).as_bytes().to_vec(),
+    let mut target = if choices.rarely(16) {
+        raw(choices)
+    } else {
+        choices.pick(&PATHS).as_bytes().to_vec()
     };
     for part in 0..choices.below(5) {
         target.push(if part == 0 { b'?' } else { b'&' });
@@ -142,9 +142,10 @@ fn media_type(choices: &mut Choices<'_>) -> Option<HeaderValue> {
         "text/plain",
         "",
     ];
-    match choices.rarely(8) {
-        true => HeaderValue::from_bytes(&raw(choices)).ok(),
-        false => HeaderValue::from_str(choices.pick(&TYPES)).ok(),
+    if choices.rarely(8) {
+        HeaderValue::from_bytes(&raw(choices)).ok()
+    } else {
+        HeaderValue::from_str(choices.pick(&TYPES)).ok()
     }
 }
 

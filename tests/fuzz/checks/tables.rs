@@ -108,9 +108,10 @@ fn canonical_names(services: &[Service]) -> Vec<String> {
     let names = with_endpoints.flat_map(|service| {
         let own = format!("{}.{}.global", service.key.service, service.key.namespace);
         let hosts = service.endpoints.iter();
-        let hosts = hosts.filter(|e| e.hostname.is_some());
-        let hosts = hosts.map(|e| format!("{}.{own}", e.labels().join(".")));
-        let hosts: Vec<String> = hosts.collect();
+        let hosts: Vec<String> = hosts
+            .filter(|e| e.hostname.is_some())
+            .map(|e| format!("{}.{own}", e.labels().join(".")))
+            .collect();
         let clusters = service.clusters().map(|cluster| format!("{cluster}.{own}"));
         let clusters: Vec<String> = clusters.collect();
         [vec![own], clusters, hosts].concat()

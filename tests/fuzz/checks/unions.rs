@@ -269,8 +269,8 @@ impl<'w> Scene<'w> {
         let listed = import["status"]["clusters"]
             .as_array()
             .into_iter()
-            .flatten();
-        let listed = listed.filter_map(|one| one["cluster"].as_str());
+            .flatten()
+            .filter_map(|one| one["cluster"].as_str());
         let sources = self.import_slices();
         let sources = sources.filter_map(|slice| label(slice, key::SOURCE_CLUSTER));
         let names = listed.chain(sources);
@@ -456,8 +456,8 @@ impl<'w> Scene<'w> {
             let listed = import["status"]["clusters"]
                 .as_array()
                 .into_iter()
-                .flatten();
-            let listed = listed.filter_map(|one| one["cluster"].as_str());
+                .flatten()
+                .filter_map(|one| one["cluster"].as_str());
             return vec![Candidate {
                 clusters: listed.map(|name| self.after_alias(name)).collect(),
                 is_shared: true,

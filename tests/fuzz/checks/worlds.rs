@@ -425,12 +425,13 @@ fn check_pinned_name(table: &Table, alone: &Table, service: &str) {
             // A namespace with the name of the service makes it an empty non-terminal, which has no records.
             let [now, alone] = [table, alone].map(|t| ask(t, &name, rtype).unwrap_or_default());
             let is_canonical = rtype == RecordType::SRV && is_shadowed;
-            match is_hidden {
-                true => assert!(alone.is_empty() || is_shadowed, "{name} {rtype}"),
-                false => assert!(
+            if is_hidden {
+                assert!(alone.is_empty() || is_shadowed, "{name} {rtype}");
+            } else {
+                assert!(
                     now == alone || is_canonical,
                     "{name} {rtype}: {now:?} {alone:?}"
-                ),
+                );
             }
         }
     }

@@ -118,8 +118,7 @@ impl<'s> Files<'s> {
             .filter(|(name, _)| !imports.exported.contains(*name) || named.contains(name))
             .map(|(_, path)| path.clone());
         let body: Vec<&str> = body().map(String::as_str).collect();
-        let inline = paths(&body);
-        let inline = inline.filter_map(|path| self.absolute(module, &path));
+        let inline = paths(&body).filter_map(|path| self.absolute(module, &path));
         let used = imported.chain(inline);
         let used = used.filter_map(|path| self.file_of(&path, 8));
         used.filter(|file| file != module && !file.is_empty())

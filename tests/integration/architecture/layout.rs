@@ -87,11 +87,11 @@ fn folders_and_tests_that_the_mutants_name_exist() {
     let paths = paths.chain(modules);
     let mut missing: Vec<String> = paths.filter(|path| !repository(path).exists()).collect();
 
-    let sources = tracked_files();
-    let sources = sources
+    let sources: Vec<String> = tracked_files()
         .iter()
-        .filter(|path| path.starts_with("src/") && path.ends_with(".rs"));
-    let sources: Vec<String> = sources.map(|path| read(path)).collect();
+        .filter(|path| path.starts_with("src/") && path.ends_with(".rs"))
+        .map(|path| read(path))
+        .collect();
     let slow = list(&read("tests/mutants/run-tests"), "slow");
     let is_test = |name: &String| {
         let definition = format!("fn {name}(");

@@ -201,13 +201,11 @@ pub fn sources_below(folder: &str) -> Vec<Source> {
             let is_test = below
                 .split('/')
                 .any(|part| ["tests", "testing", "scripted"].contains(&part));
-            match path.is_dir() {
-                true => collect(root, &path, found),
-                false if is_test || path.extension().is_none_or(|end| end != "rs") => {}
-                false => found.push(Source::new(
-                    &below,
-                    &std::fs::read_to_string(&path).unwrap(),
-                )),
+            if path.is_dir() {
+                collect(root, &path, found);
+            } else if !is_test && path.extension().is_some_and(|end| end == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push(Source::new(&below, &text));
             }
         }
     }

@@ -116,9 +116,12 @@ fn every_zone_is_checked() {
     ];
     let server = Server::with_objects(sample("10.96.1.1"), &zones);
     let upstream = server.dns;
-    let resolver = start(move |name, query| match name.ends_with("b.test.") {
-        true => code(query, NXDOMAIN),
-        false => forward(upstream, query),
+    let resolver = start(move |name, query| {
+        if name.ends_with("b.test.") {
+            code(query, NXDOMAIN)
+        } else {
+            forward(upstream, query)
+        }
     });
     let (checkup, exit) = check_of(&server, resolver, &zones);
     assert_eq!(exit, Some(0), "{checkup:#}");

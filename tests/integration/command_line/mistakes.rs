@@ -170,8 +170,8 @@ fn addresses_of(listen: &str) -> Vec<String> {
             |event: &serde_json::Value| event["fields"]["message"] == "Published table";
         let addresses = events
             .iter()
-            .filter(|event| event["fields"]["listener"] == "dns");
-        let addresses = addresses.filter(|event| event["fields"]["message"] == "Listening");
+            .filter(|event| event["fields"]["listener"] == "dns")
+            .filter(|event| event["fields"]["message"] == "Listening");
         let address =
             |event: &serde_json::Value| event["fields"]["address"].as_str().map(str::to_owned);
         events

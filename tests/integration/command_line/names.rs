@@ -202,10 +202,9 @@ fn yaml_and_json_contain_the_same() {
 fn wide_output_has_all_columns_on_one_line() {
     let server = Server::with_objects(sample(), &[]);
     let text = by_both(&server, &["table", "-o", "wide"]).stdout;
-    let rows = text
+    let rows: Vec<Vec<&str>> = text
         .lines()
-        .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let rows: Vec<Vec<&str>> = rows
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
         .skip_while(|row| row.first() != Some(&"NAMESPACE"))
         .collect();
     let head = [

@@ -80,9 +80,10 @@ fn explain_exits_with_0_for_names_that_exist_and_3_for_others() {
     let server = Server::with_objects(sample(), &FLAGS);
     for (name, code) in NAMES {
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
-            let model: &[&str] = match source.starts_with("--file") {
-                true => &FLAGS,
-                false => &[],
+            let model: &[&str] = if source.starts_with("--file") {
+                &FLAGS
+            } else {
+                &[]
             };
             let ended = run_global_dns(&[&["explain", name, &source], model].concat());
             assert_eq!(ended.code, Some(code), "{name}: {}", ended.stdout);
@@ -101,9 +102,10 @@ fn explain_is_equal_offline_from_a_server_and_from_its_api() {
     for (name, _) in NAMES {
         let api = server.api(&format!("/api/v1/explain?name={name}"));
         for source in [offline(&server), format!("--server=http://{}", server.api)] {
-            let model: &[&str] = match source.starts_with("--file") {
-                true => &FLAGS,
-                false => &[],
+            let model: &[&str] = if source.starts_with("--file") {
+                &FLAGS
+            } else {
+                &[]
             };
             let ended =
                 run_global_dns(&[&["explain", name, &source, "--output=json"][..], model].concat());

@@ -167,8 +167,7 @@ fn limit_of_open_files_reduces_the_connection_limit() {
     let issued = issue_valid();
     let server = start_limited("64:500", |folder| {
         let [_, certificate, key] = files(folder, small(), &issued);
-        let listen = ["--tls-listen=127.0.0.1:0", "--https-listen=127.0.0.1:0"];
-        let listen = listen.map(str::to_owned);
+        let listen = ["--tls-listen=127.0.0.1:0", "--https-listen=127.0.0.1:0"].map(str::to_owned);
         [&[certificate, key][..], &listen].concat()
     });
     let fields = server.log.wait(0, TOO_FEW);

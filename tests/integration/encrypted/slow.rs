@@ -177,8 +177,7 @@ fn http2_client_with_a_closed_window_is_disconnected() {
     let mut settings = h2::client::Builder::new();
     settings.initial_window_size(0);
     let client = issued.client(&["h2"]);
-    let deaf = Http2::connect_with(&client, server.address("https"), settings);
-    let mut deaf = deaf.unwrap();
+    let mut deaf = Http2::connect_with(&client, server.address("https"), settings).unwrap();
     let requests = vec![(post(PATH), packet()); 50];
     for response in deaf.send_all(&requests) {
         assert!(response.is_err(), "{response:?}");

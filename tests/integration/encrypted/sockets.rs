@@ -71,9 +71,9 @@ fn only_listeners_of_flags_are_open() {
     for chosen in 0..8 {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path(), small(), &issued);
-        let kinds = ["tls", "https", "quic"];
-        let kinds = kinds.into_iter().enumerate();
-        let kinds: Vec<&str> = kinds
+        let kinds: Vec<&str> = ["tls", "https", "quic"]
+            .into_iter()
+            .enumerate()
             .filter(|(bit, _)| chosen >> bit & 1 == 1)
             .map(|(_, kind)| kind)
             .collect();

@@ -238,10 +238,12 @@ fn slices_with_endpoints_of_other_clusters_are_not_local_members() {
         let own = || {
             let own = local("prod", "db").exported();
             let own = own.endpoint(Some("db-0"), "192.0.2.1", true);
-            Manifest::from(match has_selector {
-                true => own,
-                false => own.without_selector(),
-            })
+            let own = if has_selector {
+                own
+            } else {
+                own.without_selector()
+            };
+            Manifest::from(own)
         };
         for labels in [
             &[cilium][..],

@@ -110,9 +110,10 @@ fn forge(networks: &Networks, family: &Family, from: SocketAddr, to: SocketAddr)
         message[2..4].copy_from_slice(&checksum);
     } // over IPv6, the kernel computes it
     let send = || {
-        let (domain, protocol) = match from.is_ipv4() {
-            true => (Domain::IPV4, Protocol::ICMPV4),
-            false => (Domain::IPV6, Protocol::ICMPV6),
+        let (domain, protocol) = if from.is_ipv4() {
+            (Domain::IPV4, Protocol::ICMPV4)
+        } else {
+            (Domain::IPV6, Protocol::ICMPV6)
         };
         let socket = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
         let node = SocketAddr::new(from.ip(), 0);

@@ -26,14 +26,15 @@ fn pymongo_accepts_canonical_and_short_names() {
     let hosts = ["db.prod.global", "db.global", "east.db.prod.global"];
     let found = resolve_hosts(&server, &hosts);
     for (host, found) in hosts.iter().zip(&found) {
-        let members: &[(&str, u16)] = match host.starts_with("east") {
-            true => &[("db-0.", 27017), ("db-1.", 27017)],
-            false => &[
+        let members: &[(&str, u16)] = if host.starts_with("east") {
+            &[("db-0.", 27017), ("db-1.", 27017)]
+        } else {
+            &[
                 ("db-0.east.", 27017),
                 ("db-1.east.", 27017),
                 ("db-0.hub.", 27017),
                 ("db-0.west.", 27018),
-            ],
+            ]
         };
         let mut nodes: Vec<String> = members
             .iter()
@@ -46,9 +47,10 @@ fn pymongo_accepts_canonical_and_short_names() {
         // Options of the connection string, and the ones that SRV implies; none from a TXT record.
         let options = json!({"replicaset": "rs0", "tls": true});
         assert_eq!(lower_case(&found["options"]), options, "{host}");
-        let count = match host.starts_with("east") {
-            true => 3,
-            false => ADDRESSES,
+        let count = if host.starts_with("east") {
+            3
+        } else {
+            ADDRESSES
         };
         assert_eq!(
             found["addresses"].as_array().unwrap().len(),

@@ -93,9 +93,10 @@ fn draw<'n>(rng: &mut fastrand::Rng, groups: &[Vec<&'n str>]) -> &'n str {
 }
 
 fn make(rng: &mut fastrand::Rng, name: String, rtype: &str) -> String {
-    let name = match rng.bool() {
-        true => mixed_case(rng, &name),
-        false => name,
+    let name = if rng.bool() {
+        mixed_case(rng, &name)
+    } else {
+        name
     };
     let edns = SIZES[rng.usize(..SIZES.len())];
     let wants_dnssec = !edns.is_empty() && rng.u8(..3) == 0;
@@ -105,9 +106,12 @@ fn make(rng: &mut fastrand::Rng, name: String, rtype: &str) -> String {
 }
 
 fn mixed_case(rng: &mut fastrand::Rng, name: &str) -> String {
-    let mix = |c: char| match rng.bool() {
-        true => c.to_ascii_uppercase(),
-        false => c,
+    let mix = |c: char| {
+        if rng.bool() {
+            c.to_ascii_uppercase()
+        } else {
+            c
+        }
     };
     name.chars().map(mix).collect()
 }

@@ -137,9 +137,10 @@ impl Builder {
             self.mirrors += 1;
             let mirror = mirror.named(&format!("mirror-{}", self.mirrors));
             let mirror = endpoints.iter().fold(mirror, |mirror, endpoint| {
-                let gateway = match endpoint.is_dead {
-                    true => Gateway::Down,
-                    false => Gateway::Up,
+                let gateway = if endpoint.is_dead {
+                    Gateway::Down
+                } else {
+                    Gateway::Up
                 };
                 let host = endpoint.host.as_deref().unwrap();
                 mirror.endpoint_behind(gateway, host, &endpoint.addresses())
@@ -179,10 +180,12 @@ impl Builder {
         let count = self.rng.usize(0..=most);
         let stem = &service[..service.len().min(60)];
         let endpoints = (0..count).map(|index| {
-            let host = match is_local && self.one_in(3) {
-                true => None, // gets the dashed address as its name
-                false if self.one_in(12) => Some("node-a".to_owned()), // possibly a duplicate
-                false => Some(format!("{stem}-{index}")),
+            let host = if is_local && self.one_in(3) {
+                None // gets the dashed address as its name
+            } else if self.one_in(12) {
+                Some("node-a".to_owned()) // possibly a duplicate
+            } else {
+                Some(format!("{stem}-{index}"))
             };
             let mut endpoint = self.endpoint(host, families);
             endpoint.is_dead = is_dead || self.one_in(10);

@@ -49,9 +49,10 @@ fn stanza(shipped: &str, front: SocketAddr, server: SocketAddr, options: &str) -
         if line == head {
             return format!("global:{} {{\n    bind {}", front.port(), front.ip());
         }
-        match line.trim_start().starts_with("forward . ") {
-            true => format!("    forward . {server} {{\n        {options}\n    }}"),
-            false => line.to_owned(),
+        if line.trim_start().starts_with("forward . ") {
+            format!("    forward . {server} {{\n        {options}\n    }}")
+        } else {
+            line.to_owned()
         }
     });
     let stanza: Vec<String> = stanza.collect();

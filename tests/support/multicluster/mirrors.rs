@@ -106,9 +106,10 @@ impl View<'_> {
     /// Returns the headless mirror of a Service, with one endpoint mirror for each member.
     pub(super) fn mirror(&self, service: &Service, cluster: usize) -> Mirror {
         let site = &CLUSTERS[cluster];
-        let gateway = match self.is_down[cluster] {
-            true => Gateway::Down,
-            false => Gateway::Up,
+        let gateway = if self.is_down[cluster] {
+            Gateway::Down
+        } else {
+            Gateway::Up
         };
         let mirror = mirror(NAMESPACE, service.name, site.name).gateway(site.gateway);
         let members = self.members.iter();

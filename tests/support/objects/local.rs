@@ -1,8 +1,11 @@
 //! Headless Services of the local cluster with their EndpointSlices, in the form that Kubernetes writes.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Manifest, Port, port, service, slice, sql};
+use super::{
+    CONTROLLER, EXPORTED, MANAGED_BY, Manifest, Port, SERVICE_NAME, endpoint, port, service, slice,
+    sql,
+};
 
 /// Builder of a local headless Service with its EndpointSlices.
 #[derive(Clone, Debug)]
@@ -13,7 +16,7 @@ pub struct Local {
     has_selector: bool,
     ports: Vec<Port>,
     endpoints: Vec<Endpoint>,
-    annotations: Map<String, Value>,
+    annotations: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +39,7 @@ pub fn local(namespace: &str, name: &str) -> Local {
         has_selector: true,
         ports: sql(),
         endpoints: Vec::new(),
-        annotations: Map::new(),
+        annotations: json!({}),
     }
 }
 
@@ -111,18 +114,19 @@ impl Local {
     /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, name: &str, value: &str) -> Self {
-        self.annotations.insert(name.to_owned(), Value::from(value));
+        self.annotations[name] = json!(value);
         self
     }
 
     /// Returns the Service.
     pub fn service(&self) -> Value {
-        let labels = match self.is_exported {
-            true => json!({"mirror.linkerd.io/exported": "true"}),
-            false => json!({}),
+        let labels = if self.is_exported {
+            json!({EXPORTED: "true"})
+        } else {
+            json!({})
         };
         let place = (&*self.namespace, &*self.name);
-        service(place, labels, &self.annotations, &["None"], &self.ports)
+        service(place, &labels, &self.annotations, &["None"], &self.ports)
     }
 
     /// Returns the EndpointSlices of both address families.
@@ -136,31 +140,26 @@ impl Local {
             });
             let of_family: Vec<Value> = of_family.collect();
             for (number, endpoints) in of_family.chunks(MAX_ENDPOINTS_PER_SLICE).enumerate() {
-                let name = format!("{}-{}", self.name, family.to_lowercase());
-                let name = match number {
-                    0 => name,
-                    more => format!("{name}-{more}"),
+                let suffix = match number {
+                    0 => family.to_lowercase(),
+                    more => format!("{}-{more}", family.to_lowercase()),
                 };
-                slices.push(self.slice(&name, family, endpoints.to_vec()));
+                slices.push(self.slice(&suffix, family, endpoints));
             }
         }
         slices
     }
 
-    fn slice(&self, name: &str, family: &str, endpoints: Vec<Value>) -> Value {
-        let labels = match self.has_selector {
-            true => json!({
-                "kubernetes.io/service-name": self.name,
-                "service.kubernetes.io/headless": "",
-                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-            }),
-            false => json!({
-                "kubernetes.io/service-name": self.name,
-                "endpointslice.kubernetes.io/managed-by": "somebody-else",
-            }),
-        };
-        let place = (&*self.namespace, name);
-        slice(place, labels, family, &self.ports, endpoints)
+    /// Returns a slice with any endpoints. Its name ends in `suffix`.
+    pub fn slice(&self, suffix: &str, family: &str, endpoints: &[Value]) -> Value {
+        let mut labels = json!({SERVICE_NAME: self.name, MANAGED_BY: "somebody-else"});
+        if self.has_selector {
+            labels["service.kubernetes.io/headless"] = json!("");
+            labels[MANAGED_BY] = json!(CONTROLLER);
+        }
+        let name = format!("{}-{suffix}", self.name);
+        let place = (&*self.namespace, &*name);
+        slice(place, &labels, family, &self.ports, endpoints)
     }
 
     /// Returns a scheduled pod of the Service with a hostname, like one of a StatefulSet.
@@ -178,10 +177,7 @@ impl Local {
 
 impl Endpoint {
     fn object(&self, address: &str) -> Value {
-        let mut object = json!({"addresses": [address], "conditions": {"ready": self.is_ready}});
-        if let Some(host) = &self.host {
-            object["hostname"] = json!(host);
-        }
+        let mut object = endpoint(self.host.as_deref(), address, self.is_ready);
         if let Some(pod) = &self.pod {
             object["targetRef"] =
                 json!({"kind": "Pod", "name": pod, "uid": format!("uid-of-{pod}")});

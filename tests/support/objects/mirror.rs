@@ -1,8 +1,11 @@
 //! Headless mirrors with their endpoint mirrors and slices, in the form that Linkerd's mirror controller writes.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Manifest, Port, port, service, slice, sql};
+use super::{
+    CLUSTER_NAME, FQ_NAME, GATEWAY, MANAGED_BY, MIRRORED, Manifest, Port, SERVICE_NAME, endpoint,
+    port, service, slice, sql,
+};
 
 /// Builder of a headless mirror with its endpoint mirrors and their slices.
 #[derive(Clone, Debug)]
@@ -14,7 +17,7 @@ pub struct Mirror {
     name: Option<String>,
     ports: Vec<Port>,
     endpoints: Vec<(String, Vec<String>, Gateway)>,
-    annotations: Map<String, Value>,
+    annotations: Value,
     /// Address of the cluster's gateway.
     gateway: String,
 }
@@ -30,12 +33,7 @@ pub enum Gateway {
     Down,
 }
 
-const MIRRORED: &str = "mirror.linkerd.io/mirrored-service";
-const CLUSTER_NAME: &str = "mirror.linkerd.io/cluster-name";
 const PARENT: &str = "mirror.linkerd.io/headless-mirror-svc-name";
-const FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
-/// Default address of a gateway.
-const GATEWAY: &str = "198.51.100.10";
 
 /// Starts a headless mirror from `cluster` with port `sql` 26257 as the default.
 pub fn mirror(namespace: &str, service: &str, cluster: &str) -> Mirror {
@@ -46,9 +44,18 @@ pub fn mirror(namespace: &str, service: &str, cluster: &str) -> Mirror {
         name: None,
         ports: sql(),
         endpoints: Vec::new(),
-        annotations: Map::new(),
+        annotations: json!({}),
         gateway: GATEWAY.to_owned(),
     }
+}
+
+/// Returns the headless mirror `prod/dbN-east` for a number N, and its only endpoint mirror, with address 10.0.0.N.
+pub fn numbered_mirror(number: usize) -> [Value; 2] {
+    let service = format!("db{number}");
+    let mirror = mirror("prod", &service, "east");
+    let address = format!("10.0.0.{number}");
+    let endpoint = mirror.endpoint_mirror(&format!("{service}-0"), &[&address]);
+    [mirror.service(), endpoint]
 }
 
 // === impl Mirror ===
@@ -85,7 +92,7 @@ impl Mirror {
     /// Adds an annotation of the exported Service, which Linkerd copies to the mirror.
     #[must_use]
     pub fn annotation(mut self, name: &str, value: &str) -> Self {
-        self.annotations.insert(name.to_owned(), Value::from(value));
+        self.annotations[name] = json!(value);
         self
     }
 
@@ -139,9 +146,9 @@ impl Mirror {
     /// Returns the headless mirror.
     pub fn service(&self) -> Value {
         let mut annotations = self.annotations.clone();
-        annotations.insert(FQ_NAME.to_owned(), json!(self.fq_name("")));
+        annotations[FQ_NAME] = json!(self.fq_name(""));
         let place = (&*self.namespace, &*self.name());
-        service(place, self.labels(), &annotations, &["None"], &self.ports)
+        service(place, &self.labels(), &annotations, &["None"], &self.ports)
     }
 
     /// Returns an endpoint mirror.
@@ -150,10 +157,9 @@ impl Mirror {
     }
 
     fn endpoint_mirror_named(&self, name: &str, host: &str, addresses: &[&str]) -> Value {
-        let fq_name = json!(self.fq_name(&format!("{host}.")));
-        let annotations = Map::from_iter([(FQ_NAME.to_owned(), fq_name)]);
+        let annotations = json!({FQ_NAME: self.fq_name(&format!("{host}."))});
         let (place, labels) = ((&*self.namespace, name), self.endpoint_labels());
-        service(place, labels, &annotations, addresses, &self.ports)
+        service(place, &labels, &annotations, addresses, &self.ports)
     }
 
     /// Returns the slice of an endpoint mirror, which shows the state of its gateway.
@@ -163,13 +169,13 @@ impl Mirror {
 
     /// Returns the slice of an endpoint mirror with a given object name.
     pub fn slice_of(&self, endpoint_mirror: &str, is_up: bool) -> Value {
-        let endpoint = json!({"addresses": [self.gateway], "conditions": {"ready": is_up}});
         let labels = with_slice_labels(self.endpoint_labels(), endpoint_mirror);
         let name = format!("{endpoint_mirror}-7xk2p");
         // Linkerd writes the port of the gateway.
         let ports = [port("sql", "TCP", 4143)];
         let place = (&*self.namespace, &*name);
-        slice(place, labels, "IPv4", &ports, vec![endpoint])
+        let endpoint = endpoint(None, &self.gateway, is_up);
+        slice(place, &labels, "IPv4", &ports, &[endpoint])
     }
 
     /// Returns the Endpoints of an endpoint mirror, the source of its slice: the address of the gateway, ready or not,
@@ -195,14 +201,14 @@ impl Mirror {
 
     /// Returns the slice of the headless mirror: the hosts with the addresses of their endpoint mirrors.
     pub fn listing(&self, hosts: &[(&str, &str)]) -> Value {
-        let host = |(host, address): &(&str, &str)| json!({"addresses": [address], "hostname": host, "conditions": {"ready": true}});
+        let host = |(host, address): &(&str, &str)| endpoint(Some(host), address, true);
         let labels = with_slice_labels(self.labels(), &self.name());
         let name = format!("{}-9qz4d", self.name());
         // Linkerd writes the port of the pod.
         let ports = [port("sql", "TCP", 15432)];
         let place = (&*self.namespace, &*name);
-        let hosts = hosts.iter().map(host).collect();
-        slice(place, labels, "IPv4", &ports, hosts)
+        let hosts = Vec::from_iter(hosts.iter().map(host));
+        slice(place, &labels, "IPv4", &ports, &hosts)
     }
 
     fn labels(&self) -> Value {
@@ -220,9 +226,8 @@ impl Mirror {
 }
 
 fn with_slice_labels(mut labels: Value, service: &str) -> Value {
-    labels["kubernetes.io/service-name"] = json!(service);
-    labels["endpointslice.kubernetes.io/managed-by"] =
-        json!("endpointslicemirroring-controller.k8s.io");
+    labels[SERVICE_NAME] = json!(service);
+    labels[MANAGED_BY] = json!("endpointslicemirroring-controller.k8s.io");
     labels
 }
 

@@ -27,17 +27,17 @@ pub(super) fn check_same(octets: &[u8], ours: &Reply) -> Result<()> {
         are_same(&theirs.authorities, &ours.authority),
         are_same(&theirs.additionals, &ours.additional),
     ];
-    match same.contains(&false) {
-        false => Ok(()),
-        true => Err(format!(
+    if same.contains(&false) {
+        Err(format!(
             "hickory-proto parses {theirs:?} instead of {ours:?}"
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 
 fn opt(edns: &Edns) -> Opt {
-    let options = edns.options().options.iter();
-    let options = options.map(|(code, option)| {
+    let options = edns.options().options.iter().map(|(code, option)| {
         let value = Vec::try_from(option).unwrap();
         (u16::from(*code), value)
     });

@@ -31,9 +31,10 @@ pub(super) async fn serve(
     if let (Some(Extension(upgrade)), Some(ports)) = (upgrade, query.get("ports"))
         && uri.path().ends_with("/portforward")
     {
-        return match lock(&shared).forbidden.contains("pods/portforward") {
-            true => forbid("pods/portforward"),
-            false => forward(&headers, upgrade, ports),
+        return if lock(&shared).forbidden.contains("pods/portforward") {
+            forbid("pods/portforward")
+        } else {
+            forward(&headers, upgrade, ports)
         };
     }
     let requires_credentials = lock(&shared).token.is_some();

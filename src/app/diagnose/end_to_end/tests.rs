@@ -58,8 +58,8 @@ async fn names_of_the_search_list_are_asked_at_the_next_server_if_the_first_fail
         origin: QuestionOrigin::Flag,
     };
     let searched = request.search(&question).await;
-    let codes = searched.into_iter();
-    let codes: Vec<(String, Rcode)> = codes
+    let codes: Vec<(String, Rcode)> = searched
+        .into_iter()
         .map(|(name, reply)| (name, reply.unwrap().rcode))
         .collect();
     let expected = [

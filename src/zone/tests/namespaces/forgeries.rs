@@ -8,7 +8,7 @@ use super::VICTIM;
 use crate::model::ClusterName;
 use crate::model::key;
 use crate::table::Rules;
-use crate::testing::{endpoint, gateway, local, mirror, rules};
+use crate::testing::{endpoint, gateway, local, mirror, rules, service_mirror};
 
 // === Random objects ===
 
@@ -242,8 +242,7 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
     let with_annotation =
         |key: &str, value: &str| vec![set(evil("db", "north"), "annotations", json!({key: value}))];
     let not_headless = |label: Option<&str>| {
-        let mut service = evil("db", "north");
-        service["spec"]["clusterIP"] = json!("10.66.6.6");
+        let mut service = service_mirror("evil", "db", "north", "10.66.6.6");
         if let Some(label) = label {
             service["metadata"]["labels"][label] = json!("north");
         }
@@ -252,7 +251,11 @@ pub(super) fn forgeries() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         (
             "metadata.name of a mirror",
-            vec![set(evil("x", "east"), "name", json!("db-east"))],
+            vec![set(
+                set(evil("x", "east"), "name", json!("db-east")),
+                "annotations",
+                json!({}),
+            )],
         ),
         ("metadata.name of a local Service", local_of("solo")),
         (

@@ -265,9 +265,10 @@ impl Scenario<'_> {
     pub(super) fn question_name(&self, view: &View) -> String {
         let service = self.profile.service.name;
         let name = format!("{}{service}.{NAMESPACE}.global.", view.prefix);
-        match view.is_upper {
-            true => name.to_ascii_uppercase(),
-            false => name,
+        if view.is_upper {
+            name.to_ascii_uppercase()
+        } else {
+            name
         }
     }
 

@@ -97,8 +97,8 @@ impl Oracle {
     }
 
     fn ask(&self, asked: &TestMessage, over: Transport) -> Reply {
-        let reply = exchange(self.address, &asked.packet, over, TIMEOUT);
-        let reply = reply.unwrap_or_else(|error| panic!("{} over {over:?}: {error}", asked.what));
+        let reply = exchange(self.address, &asked.packet, over, TIMEOUT)
+            .unwrap_or_else(|error| panic!("{} over {over:?}: {error}", asked.what));
         Reply::read_prefix(&reply).unwrap()
     }
 }

@@ -75,9 +75,10 @@ fn check(server: &Encrypted, lookup: &Lookup, client: &str, further: &[String]) 
         let (opened, resumed) = (&found["connections"], &found["resumed"]);
         assert!(opened.as_u64() >= Some(cases.len() as u64), "{found}");
         // The first connection has no session to resume. A server that requires client certificates resumes none.
-        let wanted = match further.is_empty() {
-            true => opened.as_u64().map(|opened| opened - 1),
-            false => Some(0),
+        let wanted = if further.is_empty() {
+            opened.as_u64().map(|opened| opened - 1)
+        } else {
+            Some(0)
         };
         assert_eq!(resumed.as_u64(), wanted, "{found}");
         assert_eq!(
@@ -100,9 +101,10 @@ fn check(server: &Encrypted, lookup: &Lookup, client: &str, further: &[String]) 
                 };
                 // Go does not distinguish NODATA from NXDOMAIN.
                 let is_right = answer["notFound"] == case.reading.records.is_empty();
-                let status = match is_right {
-                    true => case.reading.status.clone(),
-                    false => answer["error"].to_string(),
+                let status = if is_right {
+                    case.reading.status.clone()
+                } else {
+                    answer["error"].to_string()
                 };
                 Reading::new(status, records.map(record))
             })

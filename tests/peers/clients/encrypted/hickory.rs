@@ -27,9 +27,10 @@ fn config(server: &Encrypted, certificate: Option<&str>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates("ca.crt"));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider);
-    let config = config.with_safe_default_protocol_versions().unwrap();
-    let config = config.with_root_certificates(roots);
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
     match certificate {
         None => config.with_no_client_auth(),
         Some(name) => {

@@ -163,9 +163,10 @@ fn openssl_uses_a_client_certificate() {
         options.push("-tls1_2");
         let (succeeded, output) = connect(&server, &options);
         assert_eq!(succeeded, is_accepted, "{which}: {output}");
-        let result = match is_accepted {
-            true => "New, TLSv1.2".to_owned(),
-            false => refusal(&output),
+        let result = if is_accepted {
+            "New, TLSv1.2".to_owned()
+        } else {
+            refusal(&output)
         };
         row(Tls, &format!("openssl s_client -tls1_2, {which}"), &result);
     }
