@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use foldhash::fast::RandomState;
-
 use super::endpoint::{Draft, Source, distinct};
 use super::{Address, Duplicate, Endpoint};
 use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
@@ -103,8 +101,8 @@ fn without_ready(mut not_ready: Vec<Endpoint>, ready: &[Endpoint]) -> Vec<Endpoi
 /// Marks addresses that an earlier endpoint also has. Endpoints that fewer rules omit come first.
 fn mark_duplicates(endpoints: &mut [Endpoint]) {
     let count = endpoints.len();
-    let mut in_service = HashSet::with_capacity_and_hasher(count, RandomState::default());
-    let mut in_cluster = HashSet::with_capacity_and_hasher(count, RandomState::default());
+    let mut in_service = HashSet::with_capacity(count);
+    let mut in_cluster = HashSet::with_capacity(count);
     let mut in_order: Vec<&mut Endpoint> = endpoints.iter_mut().collect();
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {

@@ -336,8 +336,8 @@ impl WatchState {
         keys.filter_map(|key| self.objects.get_key_value(&key))
     }
 
-    /// Adds the slices of a Service: those with a name that starts with its name, the first of which `first_slice` would be,
-    /// and all others.
+    /// Adds the slices of a Service: those with a name that starts with its name, and all others. `first_slice` is the first
+    /// possible key of the former.
     fn add_slices_of<'s>(
         &'s self,
         service: &ObjectKey,

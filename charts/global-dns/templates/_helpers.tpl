@@ -273,6 +273,12 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range $service, $clusters := $v.expectedClusters }}
 - --expected-clusters={{ $service }}={{ join "+" $clusters }}
 {{- end }}
+- --links={{ ternary "on" "off" $v.links.enabled }}
+{{- with include "global-dns.linksNamespaces" . | fromJsonArray }}
+- --links-namespace={{ join "," . }}
+- --unlinked-after={{ $v.links.unlinkedAfter }}
+- --unlinked={{ $v.links.unlinked }}
+{{- end }}
 - --bootstrap-window={{ $v.bootstrapWindow }}
 {{- end }}
 
@@ -341,12 +347,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if include "global-dns.clientCASecret" $ }}
 - --tls-client-ca=/etc/global-dns/client-ca/ca.crt
 {{- end }}
-{{- end }}
-- --links={{ ternary "on" "off" $v.links.enabled }}
-{{- with include "global-dns.linksNamespaces" . | fromJsonArray }}
-- --links-namespace={{ join "," . }}
-- --unlinked-after={{ $v.links.unlinkedAfter }}
-- --unlinked={{ $v.links.unlinked }}
 {{- end }}
 - --relist={{ $v.relist }}
 - --watch-timeout={{ $v.watchTimeout }}
