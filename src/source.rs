@@ -228,6 +228,10 @@ impl UpdateLoop<'_> {
 
     /// Determines the states of links. If no Link has named a cluster for `--unlinked-after`, requests a list to confirm it.
     fn update_links(&mut self) {
+        // Without all Services, the clusters of mirrors are not known.
+        if !self.unlisted.is_empty() {
+            return;
+        }
         let Some(list) = self.links.take_list(self.feeds) else {
             return;
         };
@@ -246,7 +250,8 @@ impl UpdateLoop<'_> {
     fn next_wake(&self) -> Option<Duration> {
         let links = &self.timers.links;
         let list = links.next_list(self.rules);
-        let list = list.filter(|_| !self.links.is_list_requested());
+        let can_request = self.links.is_listed() && !self.links.is_list_requested();
+        let list = list.filter(|_| can_request);
         let wake = self.timers.next_wake().into_iter().chain(list).min()?;
         Some(Duration::from_millis(
             wake.0.saturating_sub(self.clock.now().0),
@@ -327,12 +332,16 @@ impl UpdateLoop<'_> {
         let old = self.store.skipped().clone();
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
-            self.links.note_listed(feed);
         }
-        if self.unlisted.is_empty() {
+        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
+        let decision = if self.unlisted.is_empty() {
             self.apply_relists(lists)
         } else {
-            self.apply_first_lists(lists)
+            self.apply_first_lists(lists);
+            Decision::Apply
+        };
+        if decision == Decision::Apply {
+            feeds.iter().for_each(|feed| self.links.note_listed(feed));
         }
         self.has_news = true;
         let skipped = self.store.skipped().iter();
@@ -362,7 +371,7 @@ impl UpdateLoop<'_> {
     }
 
     /// Applies or holds complete lists of feeds that were listed before.
-    fn apply_relists(&mut self, lists: Vec<(Feed, Objects)>) {
+    fn apply_relists(&mut self, lists: Vec<(Feed, Objects)>) -> Decision {
         // Earlier changes are published first: these lists did not cause them.
         if !self.dirty.is_empty() {
             self.publish();
@@ -376,7 +385,8 @@ impl UpdateLoop<'_> {
             replaced.push(one);
         }
         let shrinkages = self.shrinkages(&dirty, &feeds);
-        match self.guard.decide(&feeds, shrinkages) {
+        let decision = self.guard.decide(&feeds, shrinkages);
+        match decision {
             Decision::Apply => self.dirty = dirty,
             Decision::Hold => {
                 for one in replaced.into_iter().rev() {
@@ -384,6 +394,7 @@ impl UpdateLoop<'_> {
                 }
             }
         }
+        decision
     }
 
     /// Compares the current table with the one that follows when `dirty` services are built.

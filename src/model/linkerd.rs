@@ -242,17 +242,25 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
     })
 }
 
+/// Maximum number of members of a federation that are read. An annotation may name tens of thousands.
+const MAX_MEMBERS: usize = 256;
+
 /// Reads the clusters of a list such as `web@east,web@north`. Its order is arbitrary. Notes the first item that is
 /// invalid, and the first cluster that occurs twice.
 fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
     let mut clusters = Vec::new();
     let mut invalid = None;
     let items = list.split(',').map(str::trim);
-    for item in items.filter(|item| !item.is_empty()) {
+    let mut items = items.filter(|item| !item.is_empty());
+    for item in items.by_ref().take(MAX_MEMBERS) {
         match member_cluster(item) {
             Some(cluster) => clusters.push(cluster),
             None => invalid = invalid.or(Some(item)),
         }
+    }
+    if items.next().is_some() {
+        let reason = format!("it has more than {MAX_MEMBERS} members; the others are ignored");
+        settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     if let Some(item) = invalid {
         let item = format!("{}={}", key::REMOTE_DISCOVERY, shorten(item));

@@ -315,11 +315,11 @@ impl Feeds {
     /// or cannot be listed.
     pub fn has_published(&self) -> bool {
         let state = self.state.lock();
-        let mut links = state.feeds.iter();
-        let is_awaited = |(feed, state): (&Feed, &FeedState)| {
-            feed.watch == Watch::Links && state.list_problem.is_none()
-        };
-        state.has_published && (state.has_published_links || !links.any(is_awaited))
+        let links = state.feeds.iter();
+        let links = links.filter(|(feed, _)| feed.watch == Watch::Links);
+        let mut problems = links.map(|(_, state)| &state.list_problem).peekable();
+        let is_awaited = problems.peek().is_some() && problems.all(Option::is_none);
+        state.has_published && (state.has_published_links || !is_awaited)
     }
 
     /// Returns the number of failovers.

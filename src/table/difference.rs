@@ -96,13 +96,15 @@ impl<'t> Difference<'t> {
         self.changes.extend(changes);
         let of = |problem: &Problem| (problem.kind, problem.cluster.clone());
         let known: BTreeSet<_> = old.problems().iter().map(of).collect();
+        // There may be thousands.
+        let told = self.changes.iter().map(|change| change.cluster.clone());
+        let told: BTreeSet<Option<ClusterName>> = told.collect();
         let new = next.links().problems().into_iter();
         let new = new.filter(|problem| {
-            let mut changes = self.changes.iter();
-            !known.contains(&of(problem)) && !changes.any(|change| tells(change, problem))
+            let is_told = problem.cluster.is_some() && told.contains(&problem.cluster);
+            !known.contains(&of(problem)) && !is_told
         });
-        let new: Vec<_> = new.map(Cow::Owned).collect();
-        self.problems.extend(new);
+        self.problems.extend(new.map(Cow::Owned));
     }
 
     /// Notes the clusters that left a service.
@@ -254,9 +256,6 @@ fn tells(change: &Change, problem: &Problem) -> bool {
         ProblemKind::StandbyAnswers => change.kind == ChangeKind::Failover,
         ProblemKind::ClusterLeft => {
             change.kind == ChangeKind::ClusterLeft && change.cluster == problem.cluster
-        }
-        ProblemKind::Unlinked | ProblemKind::Frozen => {
-            change.kind == ChangeKind::LinkChanged && change.cluster == problem.cluster
         }
         _ => false,
     }

@@ -24,18 +24,16 @@ impl GatewayDown {
     pub fn included<'e>(
         self,
         is_endpoint: bool,
-        mut covered: impl Iterator<Item = &'e Endpoint>,
+        covered: impl Iterator<Item = &'e Endpoint> + Clone,
     ) -> Included {
         let best = match self {
             Self::Exclude if !is_endpoint => return Included::Alive,
             Self::Exclude | Self::LastResort => Included::Alive,
             Self::Include => Included::Linked,
         };
-        if covered.any(|endpoint| best.has(endpoint)) {
-            best
-        } else {
-            Included::All
-        }
+        let is_enough = |included: &Included| covered.clone().any(|one| included.has(one));
+        let all = [best, Included::Linked];
+        all.into_iter().find(is_enough).unwrap_or(Included::All)
     }
 }
 

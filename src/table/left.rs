@@ -59,6 +59,9 @@ const REPORTED: Duration = Duration::from_secs(3600);
 /// clusters.
 pub(super) const MAX_SERVICES: usize = 10_000;
 
+/// Maximum number of clusters that left one service and are remembered.
+const MAX_CLUSTERS: usize = 64;
+
 /// Maximum number of hostnames in one sentence.
 const MAX_LISTED: usize = 5;
 
@@ -85,6 +88,7 @@ impl LeftCluster {
             endpoints: old.hostnames(cluster),
         });
         left.extend(gone);
+        left.truncate(MAX_CLUSTERS);
         left.sort_by(|one, other| one.cluster.cmp(&other.cluster));
         left
     }

@@ -29,8 +29,8 @@ pub struct Links {
     absences: BTreeMap<ClusterName, Absence>,
     /// The Leases, by the key of their Link. `None`: they could not be read yet, or may not be read.
     leases: Option<BTreeMap<ObjectKey, LeaseTimer>>,
-    /// Why they may not be read.
-    leases_refused: Option<Line>,
+    /// Why they cannot be read.
+    leases_problem: Option<Line>,
 }
 
 /// The states of the clusters of Linkerd's mirrors.
@@ -38,8 +38,8 @@ pub struct Links {
 pub struct LinkStates {
     /// The states by the name in the Link, before aliases.
     pub clusters: BTreeMap<ClusterName, ClusterLink>,
-    /// Why the Leases may not be read, if they may not.
-    pub leases_refused: Option<Line>,
+    /// Why the Leases cannot be read, if they cannot.
+    pub leases_problem: Option<Line>,
 }
 
 /// A cluster of Linkerd's mirrors.
@@ -114,6 +114,8 @@ pub enum LinkList {
 pub enum LeasePoll {
     /// They may not be read, with the reason.
     Refused(Line),
+    /// They could not be read for a while, with the reason.
+    Failed(Line),
     /// The Leases, by the key of their Link.
     Read(BTreeMap<ObjectKey, Lease>),
 }
@@ -153,12 +155,16 @@ impl Links {
         let read = match poll {
             LeasePoll::Refused(reason) => {
                 self.leases = None;
-                self.leases_refused = Some(reason);
+                self.leases_problem = Some(reason);
+                return;
+            }
+            LeasePoll::Failed(reason) => {
+                self.leases_problem = Some(reason);
                 return;
             }
             LeasePoll::Read(read) => read,
         };
-        self.leases_refused = None;
+        self.leases_problem = None;
         let mut last = self.leases.take().unwrap_or_default();
         let leases = read.into_iter().map(|(link, lease)| {
             let unchanged = last.remove(&link);
@@ -192,9 +198,11 @@ impl Links {
             .leases
             .as_ref()
             .is_some_and(|leases| !leases.is_empty());
+        let has_confirmed = self.absences.values().any(|one| one.is_confirmed);
         let (unknown, requested) = match list {
             LinkList::None(reason) => (Some(reason), None),
-            LinkList::Listed { .. } if named.is_empty() && !has_lease => {
+            // If an absence was confirmed, the namespaces are the right ones.
+            LinkList::Listed { .. } if named.is_empty() && !has_lease && !has_confirmed => {
                 (Some(UnknownReason::Nothing), None)
             }
             LinkList::Listed { requested } => (None, requested),
@@ -226,7 +234,7 @@ impl Links {
         self.absences = absences;
         let next = LinkStates {
             clusters,
-            leases_refused: self.leases_refused.clone(),
+            leases_problem: self.leases_problem.clone(),
         };
         if *self.states == next {
             return None;

@@ -43,6 +43,14 @@ pub(super) struct BuildContext<'b> {
     pub(super) old: Option<&'b Service>,
 }
 
+impl BuildContext<'_> {
+    /// Returns whether the last table lacks the service. It may have one that is gone, for the clusters that left it.
+    fn is_new_service(&self) -> bool {
+        let is_gone = |old: &Service| !old.is_known && old.failover.is_none();
+        self.old.is_none_or(is_gone)
+    }
+}
+
 /// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
 /// objects only, not on the profile. Records in `next` what the next build remembers.
 pub(super) fn build_service(
@@ -145,7 +153,7 @@ pub(super) fn build_service(
             has_pods: has_pods(&order.0),
             gateway_down,
             last: timers.of(key).and_then(|last| last.failover(profile)),
-            start: timers.start(context.old.is_none()),
+            start: timers.start(context.is_new_service()),
             rules,
             now: timers.now,
         };

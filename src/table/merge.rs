@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::endpoint::{Draft, Source, distinct};
-use super::{Address, Duplicate, Endpoint};
+use super::{Address, Duplicate, Endpoint, EndpointLiveness};
 use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The merged endpoints of a service.
@@ -80,10 +80,18 @@ fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Pr
 /// Merges an endpoint into another endpoint of the same name. Both are of one cluster, so both are selected or standby, or
 /// neither is.
 fn merge_into(one: &mut Endpoint, other: &mut Endpoint) {
-    let addresses = one.addresses.iter().chain(&other.addresses);
-    one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
-    one.ports = one.ports.union(&other.ports);
-    one.liveness = one.liveness.min(other.liveness);
+    let is_unlinked = |endpoint: &Endpoint| endpoint.liveness == EndpointLiveness::Unlinked;
+    match (is_unlinked(one), is_unlinked(other)) {
+        // Nobody maintains the addresses of an unlinked cluster (rule L3).
+        (true, false) => std::mem::swap(one, other),
+        (false, true) => {}
+        (true, true) | (false, false) => {
+            let addresses = one.addresses.iter().chain(&other.addresses);
+            one.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
+            one.ports = one.ports.union(&other.ports);
+            one.liveness = one.liveness.min(other.liveness);
+        }
+    }
     one.objects.append(&mut other.objects);
     one.objects.sort();
     one.objects.dedup();

@@ -132,7 +132,7 @@ impl LinkStates {
             _ => None,
         });
         let refused = || {
-            let reason = self.leases_refused.as_ref()?;
+            let reason = self.leases_problem.as_ref()?;
             let has_cluster = !self.clusters.is_empty();
             has_cluster.then(|| format!("Leases cannot be read: {reason}"))
         };
@@ -165,7 +165,9 @@ impl ClusterLink {
             }
             LinkState::Missing { since, end } => {
                 let (since, end) = (since.to_text(), end.to_text());
-                let detail = format!("since {since}; its endpoints count until {end}");
+                let detail = format!(
+                    "since {since}; its endpoints count until {end}, and until a list of Links confirms it"
+                );
                 (ProblemKind::Unlinked, detail)
             }
             LinkState::Unlinked { since, rule } => {

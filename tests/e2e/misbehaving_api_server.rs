@@ -195,7 +195,7 @@ fn check_few_requests() -> Result<()> {
 /// If all requests fail, the table may be outdated: its age grows until the server stops answering from it.
 fn check_table_expires(behavior: Behavior) -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
-    let limits = "--relist=2s --watch-timeout=1s --max-stale=4s";
+    let limits = "--relist=2s --watch-timeout=1s --max-stale=4s --links=off";
     let flags: Vec<&str> = limits.split([' ', '=']).collect();
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;

@@ -7,6 +7,7 @@ mod conflicts;
 mod expected_clusters;
 mod failover_orders;
 mod gateways;
+mod links;
 mod local_members;
 mod short_names;
 mod ttls;

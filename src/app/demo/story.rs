@@ -222,7 +222,7 @@ mod tests {
         let pay = table.service("shop", "pay").unwrap();
         let failover = pay.failover.as_ref().unwrap();
         let is_last_resort =
-            included == Included::All && db.endpoints.iter().any(|e| !e.is_alive());
+            included != Included::Alive && db.endpoints.iter().any(|e| !e.is_alive());
         (
             clusters.join(" "),
             failover.answering_text(),

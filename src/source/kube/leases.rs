@@ -25,6 +25,8 @@ use crate::table::links::LeasePoll;
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Interval while the Leases may not be read.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
+/// Number of failed polls in a row after which a problem says so.
+const MAX_FAILURES: u32 = 3;
 /// Maximum time for the list of a namespace.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -37,21 +39,30 @@ pub(super) async fn poll_leases(server: Arc<ApiServer>, feeds: Feeds, updates: U
         return;
     }
     let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
+    let mut failures = 0;
     loop {
         let pause = match read(&server, &namespaces).await {
             Ok(poll) => {
                 let interval = match &poll {
                     LeasePoll::Read(_) => INTERVAL,
-                    LeasePoll::Refused(_) => REFUSED_INTERVAL,
+                    LeasePoll::Refused(_) | LeasePoll::Failed(_) => REFUSED_INTERVAL,
                 };
                 if updates.send(Update::Leases(poll)).await.is_err() {
                     return;
                 }
                 backoff.reset();
+                failures = 0;
                 jittered(interval)
             }
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
+                failures += 1;
+                if failures == MAX_FAILURES {
+                    let poll = LeasePoll::Failed(failure.to_string().into());
+                    if updates.send(Update::Leases(poll)).await.is_err() {
+                        return;
+                    }
+                }
                 failure.pause(&mut backoff)
             }
         };

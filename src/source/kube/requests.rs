@@ -126,7 +126,8 @@ impl Requests {
     async fn list_version(&self) -> Result<VersionedList, Failure> {
         if self.server.supports_streamed_lists.load(Ordering::Relaxed) {
             match with_list_timeout(self.streamed_list()).await {
-                Err(failure @ Failure::Refused(404, _)) if self.is_optional() => {
+                // Neither the support of streamed lists nor other kinds are in doubt.
+                Err(failure @ Failure::Refused(403 | 404, _)) if self.is_optional() => {
                     return Err(failure);
                 }
                 Err(failure) if failure.is_streaming_unsupported() => {

@@ -168,6 +168,9 @@ impl Watcher {
                 () = self.feeds.wait_for_relist(&self.feed) => self.feeds.clear_relist(&self.feed),
             }
             let (objects, version) = self.relist().await;
+            if version.is_empty() {
+                return StopReason::Gone("the API server does not define this kind".to_owned());
+            }
             // Events that arrive while the channel is full are merged into the list, too.
             let Ok(permit) = self.updates.reserve().await else {
                 return StopReason::Closed;

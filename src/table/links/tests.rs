@@ -133,7 +133,7 @@ fn link_without_a_lease_is_linked() {
         .note_leases(refused, Timestamp::from_seconds(620));
     assert_eq!(process.state(620), UNVERIFIED);
     assert_eq!(
-        process.links.states().leases_refused,
+        process.links.states().leases_problem,
         Some("forbidden".into())
     );
 }

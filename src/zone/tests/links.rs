@@ -314,3 +314,95 @@ fn name_of_a_cluster_that_is_not_a_label_is_skipped() {
         "{skipped:?}"
     );
 }
+
+/// With gateways that are down and an unlinked cluster, the former may still work.
+#[test]
+fn gateways_that_are_down_come_before_unlinked_clusters() {
+    let mut objects = east_and_west();
+    objects.push(gateway("prod", "db-0-west", false));
+    let mut world = World::with_links(&rules(), objects);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+}
+
+/// Leases may be deleted with their controller, or not be readable for a moment.
+#[test]
+fn confirmed_absence_stays_without_any_link_and_lease() {
+    let mut world = World::with_links(&rules(), east_and_west());
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(30 * MINUTE);
+    world.change(30 * MINUTE, unlink("west"));
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+    assert_eq!(
+        (state(&world, "east"), state(&world, "west")),
+        ("unlinked", "missing")
+    );
+}
+
+/// An address of several clusters, all without a Link, and one of a ServiceImport have one name.
+#[test]
+fn unlinked_federated_address_is_not_revived_by_an_import() {
+    let mut imported = import("prod", "web", "ClusterSetIP", &["10.96.9.9"]);
+    imported["status"]["clusters"] = json!([{"cluster": "south"}]);
+    let objects = vec![
+        federated("prod", "web", "10.96.1.1", "web@east,web@west"),
+        imported,
+        link("east", "east"),
+        link("west", "west"),
+        link("north", "north"),
+    ];
+    let mut world = World::with_links(&rules(), objects);
+    assert_eq!(world.a("web.prod"), "A 10.96.1.1, A 10.96.9.9");
+    world.change(MINUTE, unlink("east"));
+    world.change(MINUTE, unlink("west"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("web.prod"), "A 10.96.9.9");
+}
+
+/// A service that is gone is remembered for the clusters that left it. Its delays are those of a new service.
+#[test]
+fn service_that_returns_within_an_hour_waits_for_the_slices_of_its_first_step() {
+    let rules = Rules {
+        failover: Some("east:west".parse().unwrap()),
+        ..rules()
+    };
+    let east = service_mirror("prod", "web", "east", "10.96.1.1");
+    let west = [
+        service_mirror("prod", "web", "west", "10.96.1.2"),
+        backends("prod", "web-west", true, true),
+    ];
+    let slice = backends("prod", "web-east", true, true);
+    let all = [vec![east.clone(), slice.clone()], west.to_vec()].concat();
+    let mut world = World::start(&rules, all.clone());
+    assert_eq!(world.a("web.prod"), "A 10.96.1.1");
+    world.change(MINUTE, Vec::clear);
+    // Linkerd creates a mirror some milliseconds before its slice.
+    world.change(2 * MINUTE, |objects| {
+        *objects = [vec![east], west.to_vec()].concat()
+    });
+    world.change(2 * MINUTE + 20, |objects| objects.push(slice));
+    assert_eq!(world.a("web.prod"), "A 10.96.1.1");
+}
+
+/// Everybody who can create a Service can name clusters.
+#[test]
+fn federation_of_thousands_of_clusters_is_bounded() {
+    let members: Vec<String> = (0..5000).map(|number| format!("web@c{number}")).collect();
+    let objects = vec![
+        federated("prod", "web", "10.96.1.1", &members.join(",")),
+        link("north", "north"),
+    ];
+    let mut world = World::with_links(&rules(), objects);
+    assert_eq!(world.table.links().clusters.len(), 256);
+    world.change(MINUTE, |objects| {
+        objects[0]["metadata"]["annotations"]["multicluster.linkerd.io/remote-discovery"] =
+            json!("web@x");
+    });
+    let left = world.table.problems();
+    let left = left
+        .filter(|one| one.kind == ProblemKind::ClusterLeft)
+        .count();
+    assert_eq!(left, 64);
+}

@@ -528,24 +528,38 @@ impl<'w> Scene<'w> {
 /// Returns the addresses of candidates with the treatment of those that are down (rule M4). Those of one cluster and one
 /// hostname are one endpoint, which is alive if one of them is (rule M6).
 pub fn answer(candidates: &[Candidate], gateway_down: &str) -> BTreeSet<IpAddr> {
-    let mut merged: BTreeMap<_, (bool, bool, BTreeSet<IpAddr>)> = BTreeMap::new();
-    for candidate in candidates {
+    type Merged = (bool, bool, BTreeSet<IpAddr>);
+    type Choice = fn(&Merged) -> bool;
+    let name = |candidate: &Candidate| {
         let cluster = candidate.clusters.iter().filter(|_| !candidate.is_shared);
-        let name = (cluster.collect::<Vec<_>>(), &candidate.host);
+        let cluster: Vec<String> = cluster.cloned().collect();
+        (cluster, candidate.host.clone())
+    };
+    let linked = candidates.iter().filter(|one| !one.is_unlinked);
+    let linked: BTreeSet<_> = linked.map(name).collect();
+    let mut merged: BTreeMap<_, Merged> = BTreeMap::new();
+    for candidate in candidates {
+        let name = name(candidate);
+        if candidate.is_unlinked && linked.contains(&name) {
+            continue; // another candidate has the name (rule L3)
+        }
         let endpoint = merged.entry(name).or_default();
         endpoint.0 |= candidate.is_alive;
         endpoint.1 |= !candidate.is_unlinked;
         endpoint.2.extend(&candidate.addresses);
     }
-    let is_good = |(is_alive, is_linked, _): &(bool, bool, _)| match gateway_down {
-        "include" => *is_linked,
-        _ => *is_alive,
+    let (alive, is_linked, all): (Choice, Choice, Choice) = (|one| one.0, |one| one.1, |_| true);
+    let choices = match gateway_down {
+        "include" => vec![is_linked, all],
+        "exclude" => vec![alive],
+        _ => vec![alive, is_linked, all],
     };
-    let includes_all = gateway_down != "exclude" && !merged.values().any(is_good);
-    let answered = merged
-        .into_values()
-        .filter(|one| includes_all || is_good(one));
-    answered.flat_map(|(_, _, addresses)| addresses).collect()
+    let enough = choices.iter().find(|choice| merged.values().any(**choice));
+    let choice = enough.unwrap_or(&choices[0]);
+    let answered = merged.values().filter(|one| choice(one));
+    answered
+        .flat_map(|(_, _, addresses)| addresses.clone())
+        .collect()
 }
 
 /// Returns whether candidates are of several kinds, so that their SRV targets or their liveness differ (rule K1).

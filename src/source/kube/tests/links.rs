@@ -309,3 +309,53 @@ async fn one_list_of_leases_every_ten_seconds() {
     let links = requests.filter(|one| one.feed == LINKS).count();
     assert!(links <= 121, "{links} requests for Links in an hour");
 }
+
+/// The objects are deleted first, and then their kind. A list beside the watch may see that before the watch does.
+#[tokio::test(start_paused = true)]
+async fn removed_crd_makes_no_cluster_unlinked() {
+    let api = api();
+    renew(&api, &["east", "west"], 0);
+    let server = Server::start(&api);
+    server.wait_for("east", "linked").await;
+    delete_link(&api, "east", &["west"]);
+    delete_link(&api, "west", &[]);
+    server.wait_for("west", "missing").await;
+    sleep(4 * MINUTE + 58 * SECOND).await;
+    api.set_behavior(Behavior::LinksUndefined);
+    for _ in 0..600 {
+        assert_ne!(server.state("east"), Some("unlinked"));
+        sleep(SECOND).await;
+    }
+    assert_eq!(server.state("east"), Some("unknown"));
+    assert_eq!(server.answered(), 2);
+}
+
+/// A server without the role for Links uses streamed lists for everything else.
+#[tokio::test(start_paused = true)]
+async fn refused_links_do_not_end_streamed_lists() {
+    let api = api();
+    api.set_behavior(Behavior::LinksDenied);
+    let server = Server::start(&api);
+    while !server.feeds.has_published() {
+        sleep(SECOND / 10).await;
+    }
+    sleep(10 * MINUTE).await;
+    let lists = api.requests_since(Instant::now() - 11 * MINUTE).into_iter();
+    let plain = lists.filter(|one| one.verb == Verb::List && one.feed != LEASES);
+    assert_eq!(plain.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn polls_that_go_on_failing_are_a_problem() {
+    let api = api();
+    let server = Server::start(&api);
+    renew_for(&api, &["east", "west"], MINUTE).await;
+    assert!(!server.has_problem(ProblemKind::LinksUnknown));
+    api.set_behavior(Behavior::LeasesFail);
+    renew_for(&api, &["east", "west"], 10 * MINUTE).await;
+    assert!(server.has_problem(ProblemKind::LinksUnknown));
+    assert_eq!(server.state("east"), Some("linked"));
+    api.set_behavior(Behavior::Normal);
+    renew_for(&api, &["east", "west"], 10 * MINUTE).await;
+    assert!(!server.has_problem(ProblemKind::LinksUnknown));
+}

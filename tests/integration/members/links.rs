@@ -1,0 +1,92 @@
+//! Links in files (rules L1 to L3, L5).
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use support::objects::{self, Manifest, mirror, objects};
+use support::server::Server;
+
+use super::problems_of_kind;
+
+const NAME: &str = "db.prod.global. A";
+const BOTH: &str = "10.96.1.1 10.96.2.1";
+const UNLINKED_AFTER: Duration = Duration::from_secs(1);
+const FLAGS: [&str; 1] = ["--unlinked-after=1s"];
+
+/// Returns `prod/db` in east and west.
+fn mirrors() -> Manifest {
+    objects()
+        .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
+        .with(mirror("prod", "db", "west").endpoint("db-0", &["10.96.2.1"]))
+}
+
+fn link(namespace: &str, cluster: &str) -> serde_json::Value {
+    objects::link(namespace, cluster, cluster)
+}
+
+#[test]
+fn cluster_without_a_link_leaves_the_name_and_returns_with_it() {
+    let east = || mirrors().with(link("linkerd-multicluster", "east"));
+    let both = || east().with(link("linkerd-multicluster", "west"));
+    let server = Server::with_objects(both(), &FLAGS);
+    assert_eq!(server.outcome(NAME), BOTH);
+    assert_eq!(server.metric("global_dns_clusters{state=\"linked\"}"), 2.0);
+    // Somebody who may create a Link in another namespace cannot keep the cluster.
+    server.rewrite(&east().with(link("tenant", "west")).text());
+    server.wait_for_outcome(NAME, "10.96.1.1");
+    assert_eq!(
+        server.metric("global_dns_clusters{state=\"unlinked\"}"),
+        1.0
+    );
+    assert_eq!(
+        server.metric("global_dns_left_clusters{watch=\"false\"}"),
+        1.0
+    );
+    let problems = problems_of_kind(&server, "unlinked");
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0]["cluster"], "west");
+    let table = server.api("/api/v1/table");
+    let endpoints = table["services"][0]["endpoints"].as_array().unwrap();
+    let states: Vec<_> = endpoints.iter().map(|one| &one["state"]).collect();
+    assert_eq!(states, ["answered", "unlinked"]);
+    let explained = server.api("/api/v1/explain?name=db.prod.global")["problems"].to_string();
+    for kind in ["unlinked", "cluster-left"] {
+        assert!(explained.contains(kind), "{explained}");
+    }
+    server.rewrite(&both().text());
+    server.wait_for_outcome(NAME, BOTH);
+    assert!(problems_of_kind(&server, "unlinked").is_empty());
+    assert!(problems_of_kind(&server, "cluster-left").is_empty());
+}
+
+#[test]
+fn files_without_links_change_nothing() {
+    for (what, manifest) in [
+        ("no Link", mirrors()),
+        ("of a tenant", mirrors().with(link("tenant", "east"))),
+    ] {
+        let server = Server::with_objects(manifest, &FLAGS);
+        sleep(3 * UNLINKED_AFTER);
+        assert_eq!(server.outcome(NAME), BOTH, "{what}");
+        assert_eq!(server.metric("global_dns_clusters{state=\"unknown\"}"), 2.0);
+        assert!(
+            problems_of_kind(&server, "links-unknown").is_empty(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn without_links_the_flag_off_and_ignore_keep_the_answers() {
+    let east = mirrors().with(link("linkerd-multicluster", "east"));
+    for flag in ["--links=off", "--unlinked=ignore"] {
+        let server = Server::with_objects(east.clone(), &[FLAGS[0], flag]);
+        sleep(3 * UNLINKED_AFTER);
+        assert_eq!(server.outcome(NAME), BOTH, "{flag}");
+        let is_ignored = flag == "--unlinked=ignore";
+        assert_eq!(
+            problems_of_kind(&server, "unlinked").len(),
+            usize::from(is_ignored)
+        );
+    }
+}
