@@ -242,8 +242,8 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
     })
 }
 
-/// Maximum number of members of a federation that are read. An annotation may name tens of thousands.
-const MAX_MEMBERS: usize = 256;
+/// Maximum number of clusters of a federation that are used. An annotation may name tens of thousands.
+const MAX_CLUSTERS: usize = 256;
 
 /// Reads the clusters of a list such as `web@east,web@north`. Its order is arbitrary. Notes the first item that is
 /// invalid, and the first cluster that occurs twice.
@@ -251,16 +251,11 @@ fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
     let mut clusters = Vec::new();
     let mut invalid = None;
     let items = list.split(',').map(str::trim);
-    let mut items = items.filter(|item| !item.is_empty());
-    for item in items.by_ref().take(MAX_MEMBERS) {
+    for item in items.filter(|item| !item.is_empty()) {
         match member_cluster(item) {
             Some(cluster) => clusters.push(cluster),
             None => invalid = invalid.or(Some(item)),
         }
-    }
-    if items.next().is_some() {
-        let reason = format!("it has more than {MAX_MEMBERS} members; the others are ignored");
-        settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     if let Some(item) = invalid {
         let item = format!("{}={}", key::REMOTE_DISCOVERY, shorten(item));
@@ -272,6 +267,11 @@ fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
         settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
     }
     clusters.dedup();
+    if clusters.len() > MAX_CLUSTERS {
+        clusters.truncate(MAX_CLUSTERS);
+        let reason = format!("it names more than {MAX_CLUSTERS} clusters; the others are ignored");
+        settings.note_unreadable(key::REMOTE_DISCOVERY, &reason);
+    }
     clusters.into()
 }
 
