@@ -102,7 +102,8 @@ fn run_with_relists(streams: bool) -> Result<AuditLog> {
         format!("--audit-log-path={}", file("audit.log").display()),
     ])?;
     cluster.apply_state(&state_after_recordings()?)?;
-    let server = Server::ready_of_cluster(&cluster.kubeconfig, &["--relist=1s", "--links=off"]);
+    let server =
+        Server::ready_of_cluster(&cluster.kubeconfig, &["--relist", "1s", "--links", "off"]);
     let expected = answer_after_recordings();
     let check = || {
         eventually("12 lists", ANSWER_TIMEOUT * 4, || {
