@@ -3,6 +3,7 @@
 //! `README.md` in `report/` describes every JSON document, and `report/schema/` has a JSON Schema for each.
 
 mod document;
+mod endpoint;
 
 pub mod events;
 mod failover;
@@ -13,16 +14,16 @@ mod wide;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 pub use document::{ConflictList, RecordReport, SchemaVersion};
+pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last_resort};
 pub use failover::{FailoverReport, StepReport};
 pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
-use crate::model::{GatewayDown, Port, Problem, Protocol, ServiceKey};
-use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
+use crate::model::Problem;
+use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
@@ -97,60 +98,8 @@ pub struct ServiceReport {
     /// The expected clusters that its name waits for. If there are any, the name is answered with SERVFAIL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<String>,
-    /// Its endpoints, including those that are omitted from answers.
+    /// Its endpoints, including those that replies for its name lack.
     pub endpoints: Vec<EndpointReport>,
-}
-
-/// The report on one endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EndpointReport {
-    /// Cluster, label `C`. Empty for a federated service.
-    pub cluster: String,
-    /// Hostname, label `H`. Empty for a cluster IP.
-    pub hostname: String,
-    /// The kind of its source object.
-    #[serde(default)]
-    pub kind: String,
-    /// IPv4 and IPv6 addresses.
-    pub addresses: Vec<IpAddr>,
-    /// Ports.
-    pub ports: Vec<PortReport>,
-    /// State in answers.
-    pub state: EndpointState,
-    /// Source object. A merged endpoint has several.
-    pub object: String,
-}
-
-/// The report on one port.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PortReport {
-    /// Name, label `P`, if the port has one.
-    pub name: Option<String>,
-    /// Protocol, label `R`.
-    pub protocol: Protocol,
-    /// Port number.
-    pub port: u16,
-}
-
-/// The state of an endpoint in answers for `S.N.Z`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EndpointState {
-    /// The endpoint is returned.
-    Answered,
-    /// The endpoint is returned although its gateway is down, because no gateway is up.
-    LastResort,
-    /// The endpoint is omitted because its gateway is down.
-    GatewayDown,
-    /// The endpoint is omitted because the local pod is not ready.
-    NotReady,
-    /// The endpoint is returned for the name of its cluster only, because another kind answers `S.N.Z`.
-    OtherKind,
-    /// The endpoint is alive, and is returned for the name of its cluster only, because another step of the failover order
-    /// answers.
-    Standby,
-    /// The endpoint is omitted because no Link names its cluster (rule L3).
-    Unlinked,
 }
 
 // === impl Report ===
@@ -158,11 +107,10 @@ pub enum EndpointState {
 impl Report {
     /// Makes the report on the published table.
     pub fn new(zones: &Zones, published: &Published) -> Self {
-        let table = published.table.as_ref();
         let parts = Parts::of(published);
         let services = parts.services.iter();
         let services = services
-            .map(|service| ServiceReport::new(service, owns_short_name(service, table)))
+            .map(|service| ServiceReport::new(service, published))
             .collect();
         let skipped = parts.skipped().map(SkipReport::from).collect();
         let conflicts = parts.conflicts().map(ConflictReport::from).collect();
@@ -287,18 +235,17 @@ fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
 // === impl ServiceReport ===
 
 impl ServiceReport {
-    fn new(service: &Service, owns_short_name: bool) -> Self {
+    fn new(service: &Service, published: &Published) -> Self {
+        let reply = NameReply::of_own_name(published, service);
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.to_string(),
             ttl: service.ttl,
-            owns_short_name,
+            owns_short_name: owns_short_name(service, published.table.as_ref()),
             failover: service.failover.as_deref().map(FailoverReport::new),
             awaited: service.awaited().iter().map(ToString::to_string).collect(),
-            endpoints: EndpointState::of_service(service)
-                .map(|(e, state)| EndpointReport::new(&service.key, e, state))
-                .collect(),
+            endpoints: reply.reports(service).collect(),
         }
     }
 
@@ -341,118 +288,6 @@ impl ServiceReport {
         let mut rows = vec![EndpointReport::HEAD.map(str::to_owned)];
         rows.extend(self.endpoints.iter().map(EndpointReport::row));
         write_rows(text, &rows)
-    }
-}
-
-// === impl EndpointReport ===
-
-impl EndpointReport {
-    /// The headings of [`Self::row`].
-    pub const HEAD: [&str; 6] = ["CLUSTER", "HOST", "ADDRESSES", "PORTS", "STATE", "OBJECT"];
-
-    /// Makes the report on an endpoint of a service.
-    pub fn new(service: &ServiceKey, endpoint: &Endpoint, state: EndpointState) -> Self {
-        let objects = endpoint.object_refs(&service.namespace);
-        let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
-        Self {
-            cluster: endpoint.labels()[1].to_owned(),
-            hostname: endpoint.labels()[0].to_owned(),
-            kind: endpoint.kind.to_string(),
-            addresses: endpoint
-                .addresses
-                .iter()
-                .map(|address| address.ip)
-                .collect(),
-            ports: endpoint.ports.iter().map(PortReport::new).collect(),
-            state,
-            object: objects.join(" "),
-        }
-    }
-
-    /// Returns the endpoint as a row of text.
-    pub fn row(&self) -> [String; 6] {
-        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
-        let ports: Vec<String> = self.ports.iter().map(PortReport::to_text).collect();
-        [
-            self.cluster.clone(),
-            self.hostname.clone(),
-            addresses.join(" "),
-            ports.join(" "),
-            self.state.name().to_owned(),
-            self.object.clone(),
-        ]
-    }
-}
-
-impl PortReport {
-    fn new(port: &Port) -> Self {
-        let name = port.name.as_ref().map(ToString::to_string);
-        Self {
-            name,
-            protocol: port.protocol,
-            port: port.number,
-        }
-    }
-
-    fn to_text(&self) -> String {
-        let protocol = match self.protocol {
-            Protocol::Tcp => "",
-            Protocol::Udp => "/udp",
-            Protocol::Sctp => "/sctp",
-        };
-        let name = self
-            .name
-            .as_ref()
-            .map(|name| format!("{name}:"))
-            .unwrap_or_default();
-        format!("{name}{}{protocol}", self.port)
-    }
-}
-
-// === impl EndpointState ===
-
-impl EndpointState {
-    /// Returns all endpoints of a service with their states.
-    pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self)> {
-        let included = service.name_addresses.included;
-        let includes = service.gateway_down == GatewayDown::Include;
-        let state = move |endpoint: &Endpoint| match (endpoint.liveness, included.has(endpoint)) {
-            (EndpointLiveness::Alive, _) if endpoint.is_standby => Self::Standby,
-            (EndpointLiveness::Unlinked, is_included) if endpoint.is_standby || !is_included => {
-                Self::Unlinked
-            }
-            // A standby that could not take over needs the same attention as any gateway that is down.
-            _ if endpoint.is_standby => Self::GatewayDown,
-            _ if !endpoint.is_selected => Self::OtherKind,
-            (EndpointLiveness::Alive, _) => Self::Answered,
-            (EndpointLiveness::Unlinked, true) => Self::LastResort,
-            (_, true) if includes => Self::Answered,
-            (_, true) => Self::LastResort,
-            (_, false) => Self::GatewayDown,
-        };
-        let endpoints = service
-            .endpoints
-            .iter()
-            .map(move |endpoint| (endpoint, state(endpoint)));
-        endpoints.chain(
-            service
-                .not_ready
-                .iter()
-                .map(|endpoint| (endpoint, Self::NotReady)),
-        )
-    }
-
-    /// Returns the state's name in reports and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::LastResort => "last-resort",
-            Self::GatewayDown => "gateway-down",
-            Self::NotReady => "not-ready",
-            Self::OtherKind => "other-kind",
-            Self::Standby => "standby",
-            Self::Unlinked => "unlinked",
-        }
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::model::{Problem, ProblemKind};
-use crate::report::EndpointState;
+use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
-use crate::table::{Published, Service, ServiceKind, Table};
+use crate::table::{Endpoint, EndpointLiveness, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -37,8 +37,10 @@ pub(super) struct TableFacts {
     pub(super) hash: u64,
     /// The numbers of services.
     pub(super) services: BTreeMap<ServiceKind, u32>,
-    /// The numbers of endpoints by cluster and state.
-    pub(super) endpoints: BTreeMap<(String, &'static str), u32>,
+    /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
+    pub(super) endpoints: ByCluster<(EndpointState, bool)>,
+    /// Those of the endpoints that are not alive by cluster, cause and [`effect`].
+    pub(super) unavailable: ByCluster<(&'static str, &'static str)>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
     pub(super) clusters: BTreeMap<&'static str, u32>,
     /// The numbers of clusters that left a service: those of services that are not watched, and those of watched ones.
@@ -46,6 +48,9 @@ pub(super) struct TableFacts {
     /// The problems of objects and services.
     pub(super) problems: Groups,
 }
+
+/// Numbers by cluster and labels. Those of small clusters are together.
+pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
 
 /// Problems by kind: their number, and the first of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,8 +87,7 @@ impl CurrentFacts {
     pub(super) fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
         let mut known = self.0.lock();
         if !std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(now)) {
-            let empty = Table::default();
-            let facts = TableFacts::of(now.table.as_ref().unwrap_or(&empty));
+            let facts = TableFacts::of(now);
             *known = Known {
                 table: Arc::downgrade(now),
                 facts: Arc::new(facts),
@@ -96,7 +100,9 @@ impl CurrentFacts {
 // === impl TableFacts ===
 
 impl TableFacts {
-    fn of(table: &Table) -> Self {
+    fn of(now: &Published) -> Self {
+        let empty = Table::default();
+        let table = now.table.as_ref().unwrap_or(&empty);
         let mut services = BTreeMap::from(ServiceKind::ALL.map(|kind| (kind, 0)));
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
@@ -113,10 +119,12 @@ impl TableFacts {
         table.problems().for_each(|problem| problems.add(&problem));
         let default_name = table.services().filter_map(Service::default_cluster_name);
         default_name.min().iter().for_each(|one| problems.add(one));
+        let (endpoints, unavailable) = count_endpoints(table, now);
         Self {
             hash: table.answers_hash(),
             services,
-            endpoints: count_endpoints(table),
+            endpoints,
+            unavailable,
             clusters,
             left,
             problems,
@@ -124,22 +132,68 @@ impl TableFacts {
     }
 }
 
-/// Counts the endpoints by cluster and state, those of small clusters together.
-fn count_endpoints(table: &Table) -> BTreeMap<(String, &'static str), u32> {
-    let mut clusters: BTreeMap<&str, BTreeMap<&'static str, u32>> = BTreeMap::new();
-    for (endpoint, state) in table.services().flat_map(EndpointState::of_service) {
-        let states = clusters.entry(endpoint.labels()[1]).or_default();
-        *states.entry(state.name()).or_default() += 1;
-    }
-    let mut by_size: Vec<_> = clusters.keys().copied().collect();
-    by_size.sort_by_cached_key(|name| Reverse(clusters[name].values().sum::<u32>()));
-    let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
-    let mut endpoints = BTreeMap::new();
-    for (name, states) in &clusters {
-        let name = own.get(name).copied().unwrap_or(OTHER_CLUSTERS);
-        for (state, count) in states {
-            *endpoints.entry((name.to_owned(), *state)).or_default() += count;
+/// The numbers of endpoints of one cluster.
+#[derive(Default)]
+struct ClusterCounts {
+    total: u32,
+    endpoints: BTreeMap<(EndpointState, bool), u32>,
+    unavailable: BTreeMap<(&'static str, &'static str), u32>,
+}
+
+/// Counts the endpoints by cluster.
+fn count_endpoints(
+    table: &Table,
+    now: &Published,
+) -> (
+    ByCluster<(EndpointState, bool)>,
+    ByCluster<(&'static str, &'static str)>,
+) {
+    let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
+    for service in table.services() {
+        for (endpoint, state, is_returned) in EndpointState::of_service(service, now) {
+            let counts = clusters.entry(endpoint.labels()[1]).or_default();
+            counts.total += 1;
+            *counts.endpoints.entry((state, is_returned)).or_default() += 1;
+            if let Some(cause) = cause(endpoint) {
+                let effect = effect(service, endpoint, is_returned);
+                *counts.unavailable.entry((cause, effect)).or_default() += 1;
+            }
         }
     }
-    endpoints
+    let mut by_size: Vec<_> = clusters.keys().copied().collect();
+    by_size.sort_by_cached_key(|name| Reverse(clusters[name].total));
+    let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
+    let (mut endpoints, mut unavailable) = (BTreeMap::new(), BTreeMap::new());
+    for (name, counts) in clusters {
+        let name = own.get(name).copied().unwrap_or(OTHER_CLUSTERS).to_owned();
+        for (labels, count) in counts.endpoints {
+            *endpoints.entry((name.clone(), labels)).or_default() += count;
+        }
+        for (labels, count) in counts.unavailable {
+            *unavailable.entry((name.clone(), labels)).or_default() += count;
+        }
+    }
+    (endpoints, unavailable)
+}
+
+/// Returns why an endpoint is not alive that the name of its service stands for, in its order or without one. Pods of this
+/// cluster that are not ready do not count: they are a part of everyday life.
+fn cause(endpoint: &Endpoint) -> Option<&'static str> {
+    let is_of_name = endpoint.is_selected || endpoint.is_standby;
+    match endpoint.liveness {
+        _ if !is_of_name => None,
+        EndpointLiveness::Alive => None,
+        EndpointLiveness::GatewayDown => Some("gateway"),
+        EndpointLiveness::NotReady => Some("not-ready"),
+        EndpointLiveness::Unlinked => Some("link"),
+    }
+}
+
+/// Returns whether the name of its service returns an endpoint that is not alive, and by which rule (rule M4).
+fn effect(service: &Service, endpoint: &Endpoint, is_returned: bool) -> &'static str {
+    match (is_returned, is_last_resort(service, endpoint)) {
+        (false, _) => "false",
+        (true, false) => "include",
+        (true, true) => "last-resort",
+    }
 }

@@ -263,11 +263,29 @@ impl Page<'_, '_> {
         let services = facts.services.iter();
         let services = services.map(|(kind, n)| ([("kind", kind.name())], count(n)));
         self.gauges("services", "Services in the table by kind", services)?;
-        let endpoints = facts.endpoints.iter().map(|((cluster, state), n)| {
-            let labels = [("remote_cluster", cluster.as_str()), ("state", *state)];
+        let endpoints = facts.endpoints.iter();
+        let endpoints = endpoints.map(|((cluster, (state, is_returned)), n)| {
+            let returned = if *is_returned { "true" } else { "false" };
+            let labels = [
+                ("remote_cluster", cluster.as_str()),
+                ("state", state.name()),
+                ("returned", returned),
+            ];
             (labels, count(n))
         });
-        self.gauges("endpoints", "Endpoints by cluster and state", endpoints)?;
+        let help = "Endpoints by cluster, state and whether the name of their service returns them";
+        self.gauges("endpoints", help, endpoints)?;
+        let unavailable = facts.unavailable.iter();
+        let unavailable = unavailable.map(|((cluster, (cause, effect)), n)| {
+            let labels = [
+                ("remote_cluster", cluster.as_str()),
+                ("cause", *cause),
+                ("returned", *effect),
+            ];
+            (labels, count(n))
+        });
+        let help = "Endpoints that are down or not ready, by cluster, cause and the rule by which they are returned";
+        self.gauges("unavailable_endpoints", help, unavailable)?;
         let clusters = facts.clusters.iter();
         let clusters = clusters.map(|(state, n)| ([("state", *state)], count(n)));
         let help = "Clusters of mirrors by the state of their Links";

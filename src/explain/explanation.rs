@@ -13,7 +13,7 @@ use super::names::{is_in_cluster_set, labels_below, services_of_name};
 use super::nearest::nearest;
 use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
 use crate::report::{
-    ConflictReport, EndpointReport, EndpointState, ProblemReport, RecordReport, SchemaVersion,
+    ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion,
     SkipReport, TextForm, write_rows,
 };
 use crate::table::{NoOwner, Published, Service, Table};
@@ -40,7 +40,7 @@ pub struct Explanation {
     /// For an address: the names that return it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<AnsweringName>,
-    /// All endpoints of the service, answered or not.
+    /// All endpoints of the service, those that the replies contain first.
     pub endpoints: Vec<EndpointReport>,
     /// The problems of objects that are skipped.
     pub skipped: Vec<SkipReport>,
@@ -109,6 +109,10 @@ pub fn explain(
     }
     notes.extend(service_notes(&services, context));
     let answer = |rtype| answer_report(zones, published, name, rtype);
+    let reply = NameReply::of_name(zones, published, name);
+    let endpoints = services.iter().flat_map(|service| reply.reports(service));
+    let mut endpoints: Vec<EndpointReport> = endpoints.collect();
+    endpoints.sort_by_key(|endpoint| !endpoint.returned);
     Some(Explanation {
         schema_version: SchemaVersion,
         name: name.to_string(),
@@ -116,10 +120,7 @@ pub fn explain(
         exists,
         answers: RecordType::OF_SERVICES.map(answer).into(),
         names: Vec::new(),
-        endpoints: services
-            .iter()
-            .flat_map(|service| endpoint_reports(service))
-            .collect(),
+        endpoints,
         skipped: reports(&problems, Problem::is_skip),
         conflicts: reports(&problems, Problem::is_conflict),
         problems: reports(&problems, |_| true),
@@ -144,12 +145,6 @@ pub(super) fn exists(reading: &Reading<'_>) -> bool {
         | Reading::Failing(..)
         | Reading::View(..) => true,
     }
-}
-
-fn endpoint_reports(service: &Service) -> Vec<EndpointReport> {
-    let endpoints = EndpointState::of_service(service);
-    let report = |(endpoint, state)| EndpointReport::new(&service.key, endpoint, state);
-    endpoints.map(report).collect()
 }
 
 /// Returns the notes about the meaning of a name.

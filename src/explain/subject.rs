@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::context::Context;
 use super::explanation::{AnsweringName, Explanation, exists, explain};
 use crate::model::{Namespace, ServiceKey};
-use crate::report::{EndpointReport, EndpointState, ProblemReport, SchemaVersion};
+use crate::report::{EndpointReport, NameReply, ProblemReport, SchemaVersion};
 use crate::table::{Published, Service, Table};
 use crate::zone::answer::{answer_question, rtype_of};
 use crate::zone::records::{AnswerContext, Data, Section};
@@ -82,16 +82,18 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
     let table = published.table.as_ref()?;
     let (mut endpoints, mut names, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for service in table.sorted_services() {
-        for (endpoint, state) in EndpointState::of_service(service) {
-            if !endpoint.addresses.iter().any(|one| one.ip == address) {
+        let reply = NameReply::of_own_name(published, service);
+        for endpoint in reply.reports(service) {
+            if !endpoint.addresses.contains(&address) {
                 continue;
             }
-            endpoints.push(EndpointReport::new(&service.key, endpoint, state));
-            for name in names_above(zones, service, endpoint.labels()) {
+            let labels = [&*endpoint.hostname, &*endpoint.cluster];
+            for name in names_above(zones, service, labels) {
                 if returns(zones, published, &name, address) && seen.insert(name.to_string()) {
                     names.push(AnsweringName::new(&name, &service.key));
                 }
             }
+            endpoints.push(endpoint);
         }
     }
     Some(Explanation {
@@ -178,7 +180,7 @@ impl Explanation {
             return true;
         }
         let is_kept = |name: &str| namespaces.iter().any(|one| one.as_str() == name);
-        let has_kept = |endpoint: &EndpointReport| endpoint.namespace().is_some_and(is_kept);
+        let has_kept = |endpoint: &EndpointReport| is_kept(&endpoint.namespace);
         self.endpoints.retain(has_kept);
         // Only the explanation of an address has no answers.
         if !self.answers.is_empty() {

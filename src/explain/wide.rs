@@ -16,9 +16,13 @@ impl Explanation {
                 let kinds = self.endpoints.iter().map(|endpoint| endpoint.kind.clone());
                 let kinds = std::iter::once("KIND".to_owned()).chain(kinds);
                 let rows = std::iter::once(head).chain(rows).zip(kinds);
-                let rows = rows.map(|([cluster, host, addresses, ports, state, object], kind)| {
-                    [kind, cluster, host, addresses, ports, state, object]
-                });
+                let rows = rows.map(
+                    |([cluster, host, addresses, ports, state, returned, object], kind)| {
+                        [
+                            kind, cluster, host, addresses, ports, state, returned, object,
+                        ]
+                    },
+                );
                 write_rows(text, &rows.collect::<Vec<_>>())
             }
         }

@@ -1,6 +1,6 @@
 //! A part of a report: some namespaces, or what matches a text.
 
-use super::{ConflictReport, EndpointReport, ProblemReport, Report};
+use super::{ConflictReport, ProblemReport, Report};
 use crate::model::Namespace;
 
 /// The part of a report or of a list of events to print.
@@ -85,14 +85,5 @@ impl Report {
         self.skipped.retain(|one| selection.has_object(&one.object));
         self.conflicts.retain(|one| selection.has_conflict(one));
         self.problems.retain(|one| selection.has_problem(one));
-    }
-}
-
-// === impl EndpointReport ===
-
-impl EndpointReport {
-    /// Returns the namespace of the source objects.
-    pub fn namespace(&self) -> Option<&str> {
-        self.object.split('/').nth(1)
     }
 }

@@ -6,9 +6,7 @@ use std::io;
 use serde::Serialize;
 use serde::ser::Serializer;
 
-use super::{
-    ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport, owns_short_name,
-};
+use super::{ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport};
 use crate::table::Published;
 use crate::zone::Zones;
 
@@ -27,11 +25,9 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Lazy<I> {
 ///
 /// If writing fails.
 pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -> io::Result<()> {
-    let table = published.table.as_ref();
     let parts = Parts::of(published);
     let services = parts.services.iter();
-    let services =
-        services.map(|service| ServiceReport::new(service, owns_short_name(service, table)));
+    let services = services.map(|service| ServiceReport::new(service, published));
     let problems = parts.problems.iter();
     let lists = (
         Lazy(services),

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use strum::VariantArray as _;
 
-use crate::model::{Family, ProblemKind};
+use crate::model::{Family, GatewayDown, ProblemKind};
 use crate::table::change::ChangeKind;
 use crate::table::{Rules, ServiceKind};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
@@ -48,18 +48,18 @@ fn report_as_text_has_all_sections() {
 generation 1, serial 1790000000, zones global.
 
 db.prod  headless, ttl 5, owns its short name
-  CLUSTER  HOST  ADDRESSES              PORTS                                      STATE         OBJECT
-  east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257       answered      Service/prod/db-0-east
-  east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257       gateway-down  Service/prod/db-1-east
-  hub      db-0  192.0.2.1              sql:26257                                  answered      EndpointSlice/prod/db-slice
-  hub      db-1  192.0.2.2              sql:26257                                  not-ready     EndpointSlice/prod/db-slice
+  CLUSTER  HOST  ADDRESSES              PORTS                                 STATE      RETURNED  OBJECT
+  east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257  alive      yes       Service/prod/db-0-east
+  east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257  down       no        Service/prod/db-1-east
+  hub      db-0  192.0.2.1              sql:26257                             alive      yes       EndpointSlice/prod/db-slice
+  hub      db-1  192.0.2.2              sql:26257                             not-ready  no        EndpointSlice/prod/db-slice
 
 idle.prod  headless, ttl 5, owns its short name
   no endpoints
 
 down.shop  headless, ttl 5, owns its short name
-  CLUSTER  HOST    ADDRESSES  PORTS                                 STATE        OBJECT
-  east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  last-resort  Service/shop/down-0-east
+  CLUSTER  HOST    ADDRESSES  PORTS                                 STATE  RETURNED  OBJECT
+  east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  down   yes       Service/shop/down-0-east
 
 problems: 7
   warning  no-parent           Service/shop/web-0-east  Object without its parent: headless mirror 'web-east' of shop/web in cluster 'east' does not exist
@@ -91,19 +91,28 @@ fn column_is_as_wide_as_its_widest_cell() {
     assert_eq!(text, "  a       b  c\n  größer  x\n");
 }
 
+/// Returns the states of the endpoints of prod/db, each with the reason.
+fn reasons_by(rules: &Rules, objects: &[Value]) -> Vec<String> {
+    let now = published(table_by(rules, objects));
+    let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
+    let reply = NameReply::of_own_name(&now, service);
+    let text = |one: EndpointReport| {
+        let returned = if one.returned { "+" } else { "-" };
+        let why = one.why.map(|why| format!(": {why}")).unwrap_or_default();
+        format!("{returned}{}{why}", one.state.name())
+    };
+    reply.reports(service).map(text).collect()
+}
+
 #[test]
-fn state_of_endpoint_follows_gateway_down_rule() {
-    let state = |gateway_down, objects: &[Value]| {
-        let table = table_by(
-            &Rules {
-                gateway_down,
-                ..rules()
-            },
-            objects,
-        );
-        let service = table.service("prod", "db").unwrap();
-        let states = EndpointState::of_service(service).map(|(_, state)| state.name());
-        states.collect::<Vec<_>>()
+fn endpoint_that_is_down_is_returned_by_the_rule_for_gateways() {
+    use GatewayDown::{Exclude, Include, LastResort};
+    let reasons = |gateway_down, objects: &[Value]| {
+        let rules = Rules {
+            gateway_down,
+            ..rules()
+        };
+        reasons_by(&rules, objects)
     };
     let mut objects = vec![
         mirror("prod", "db", "east"),
@@ -111,19 +120,45 @@ fn state_of_endpoint_follows_gateway_down_rule() {
         endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
         gateway("prod", "db-0-east", false),
     ];
-    use GatewayDown::{Exclude, Include, LastResort};
-    assert_eq!(state(LastResort, &objects), ["gateway-down", "answered"]);
-    assert_eq!(state(Exclude, &objects), ["gateway-down", "answered"]);
-    assert_eq!(state(Include, &objects), ["answered", "answered"]);
+    let omitted = "-down: its gateway is down";
+    let included = "+down: its gateway is down; returned because gateway-down is include";
+    let last = "+down: its gateway is down; returned because nothing better is left";
+    assert_eq!(reasons(LastResort, &objects), [omitted, "+alive"]);
+    assert_eq!(reasons(Exclude, &objects), [omitted, "+alive"]);
+    assert_eq!(reasons(Include, &objects), [included, "+alive"]);
     let [mut own, _] = local("prod", "db", &[]);
     own["metadata"]["annotations"]["global-dns/failover"] = json!("west");
     let with_order = [&objects[..], &[own]].concat();
-    // A standby that could not take over is reported like any gateway that is down.
-    assert_eq!(state(LastResort, &with_order), ["gateway-down", "standby"]);
+    // The order has one step, which has no endpoint.
+    let fails = "another step of the failover order answers; the name fails: the failover step that answers has no endpoint";
+    assert_eq!(
+        reasons(LastResort, &with_order),
+        [format!("{omitted}; {fails}"), format!("-standby: {fails}")]
+    );
     objects.push(gateway("prod", "db-1-east", false));
-    assert_eq!(state(LastResort, &objects), ["last-resort", "last-resort"]);
-    assert_eq!(state(Exclude, &objects), ["gateway-down", "gateway-down"]);
-    assert_eq!(state(Include, &objects), ["answered", "answered"]);
+    assert_eq!(reasons(LastResort, &objects), [last; 2]);
+    assert_eq!(reasons(Exclude, &objects), [omitted; 2]);
+    assert_eq!(reasons(Include, &objects), [included; 2]);
+}
+
+#[test]
+fn nothing_is_returned_from_an_expired_table() {
+    let mut now = published(table(&all_states()));
+    now.is_expired = true;
+    let report = Report::new(&zones(&["global"]), &now);
+    let endpoints: Vec<_> = report
+        .services
+        .iter()
+        .flat_map(|one| &one.endpoints)
+        .collect();
+    assert_eq!(endpoints.len(), 5);
+    let expired = "the name fails: the table is older than --max-stale";
+    for endpoint in endpoints {
+        assert!(!endpoint.returned, "{endpoint:?}");
+        let why = endpoint.why.as_ref().unwrap();
+        let is_ready = endpoint.state != EndpointState::NotReady;
+        assert!(why.ends_with(expired) || !is_ready, "{endpoint:?}");
+    }
 }
 
 /// The schemas list the values of each enumeration. Other schemas repeat the same parts.
@@ -131,15 +166,6 @@ fn state_of_endpoint_follows_gateway_down_rule() {
 fn schema_has_all_values_of_the_enumerations() {
     let schema: Value = serde_json::from_str(include_str!("schema/table.json")).unwrap();
     let part = |name: &str| schema["$defs"][name].clone();
-    let states = [
-        EndpointState::Answered,
-        EndpointState::LastResort,
-        EndpointState::GatewayDown,
-        EndpointState::NotReady,
-        EndpointState::OtherKind,
-        EndpointState::Standby,
-        EndpointState::Unlinked,
-    ];
     let field = |name: &str, field: &str| part(name)["properties"][field]["enum"].clone();
     for (listed, expected) in [
         (
@@ -148,7 +174,7 @@ fn schema_has_all_values_of_the_enumerations() {
         ),
         (
             field("endpoint", "state"),
-            states.map(EndpointState::name).to_vec(),
+            EndpointState::ALL.map(EndpointState::name).to_vec(),
         ),
         (field("skip", "reason"), names_of(&[Family::Skipped])),
         (field("conflict", "kind"), names_of(&[Family::Conflict])),

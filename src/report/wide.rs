@@ -13,7 +13,7 @@ impl Report {
         let of_service = ["NAMESPACE", "SERVICE", "KIND", "TTL"].into_iter();
         let heading = of_service.chain(EndpointReport::HEAD).map(str::to_owned);
         let services = self.services.iter();
-        let rows: Vec<[String; 10]> = std::iter::once(heading.collect())
+        let rows: Vec<[String; 11]> = std::iter::once(heading.collect())
             .chain(services.flat_map(ServiceReport::wide_rows))
             .map(fill)
             .collect();
@@ -38,7 +38,7 @@ impl ServiceReport {
 }
 
 /// Makes a row complete. A cell with several values separates them by commas.
-fn fill(cells: Vec<String>) -> [String; 10] {
+fn fill(cells: Vec<String>) -> [String; 11] {
     let mut cells = cells.into_iter();
     std::array::from_fn(|_| match cells.next() {
         Some(cell) if !cell.is_empty() => cell.replace(' ', ","),

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
+use super::read::own_view;
 use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
 use crate::model::Port;
-use crate::table::{Duplicate, Endpoint, NameFailure, Published};
+use crate::table::{Duplicate, Endpoint, NameFailure, Published, Service};
 use crate::zone::{Name, Zones, read};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
@@ -66,6 +67,9 @@ pub(super) struct PortRow<'t> {
     is_new_number: bool,
 }
 
+/// Why every name fails if the table is too old.
+const EXPIRED: &str = "the table is older than --max-stale";
+
 /// Answers a question from the current table.
 pub fn answer_question<'t>(
     zones: &'t Zones,
@@ -81,6 +85,18 @@ pub fn answer_question<'t>(
         None if zones.find(name).is_none() => Answer::Refused,
         None => Answer::NotReady,
     }
+}
+
+/// Returns the part of a service whose endpoints the replies for its own name, `S.N.Z`, contain. If there is none, returns
+/// why the name fails, or `None` if it does not exist. Another zone may hide the name.
+pub fn answer_own_name<'t>(
+    now: &Published,
+    service: &'t Service,
+) -> Result<View<'t>, Option<&'static str>> {
+    if now.is_expired {
+        return Err(Some(EXPIRED));
+    }
+    own_view(service).map_err(|failure| failure.map(NameFailure::reason))
 }
 
 /// Chooses the answer for the meaning of a name.
@@ -153,6 +169,28 @@ pub fn rtype_of(address: IpAddr) -> RecordType {
 pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAddr> {
     let addresses = zone.ns_addresses.iter().copied();
     addresses.filter(move |ip| rtype_of(*ip) == rtype)
+}
+
+// === impl Answer ===
+
+impl Answer<'_> {
+    /// Returns why the answer is SERVFAIL, as part of a sentence.
+    pub fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::NotReady => Some("there is no table yet"),
+            Self::Failed(failure) => Some(failure.reason()),
+            Self::Expired => Some(EXPIRED),
+            Self::Data(..)
+            | Self::Soa(_)
+            | Self::Ns(_)
+            | Self::Address(..)
+            | Self::Text(_)
+            | Self::Pointers(..)
+            | Self::NoData(_)
+            | Self::NxDomain(_)
+            | Self::Refused => None,
+        }
+    }
 }
 
 // === impl View ===

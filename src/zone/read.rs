@@ -31,7 +31,7 @@ use super::reading::{MissingReason, Reading, Scope, Targets, View};
 use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
 use crate::model::{ClusterName, Port};
-use crate::table::{Endpoint, Profile, Service, Services, Table};
+use crate::table::{Endpoint, NameFailure, Profile, Service, Services, Table};
 
 /// The label between namespace and zone, in zones with the profile `mcs`.
 const SVC: &str = "svc";
@@ -55,6 +55,14 @@ enum Prefix<'n> {
     Protocol(&'n str),
     /// `_P._R.`
     Port(&'n str, &'n str),
+}
+
+/// Why a part of a service is not a [`View`].
+enum NoView {
+    Failing(NameFailure),
+    /// It is an empty non-terminal.
+    Empty,
+    Missing(MissingReason),
 }
 
 /// Interprets a name.
@@ -244,36 +252,60 @@ fn has_hosts(service: &Service, cluster: &str) -> bool {
 
 /// Looks up a part of a service.
 fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<'t> {
+    match view_of(service, part) {
+        Ok(view) => Reading::View(zone, view),
+        Err(NoView::Failing(failure)) => Reading::Failing(zone, service, failure),
+        Err(NoView::Empty) => Reading::Empty(zone),
+        Err(NoView::Missing(reason)) => Reading::Missing(zone, reason),
+    }
+}
+
+/// Returns the part of a service that its own name, `S.N.Z`, stands for. If there is none, returns why that name fails, or
+/// `None` if it does not exist.
+pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<NameFailure>> {
+    let own = Part {
+        scope: &[],
+        prefix: Prefix::None,
+        targets: Targets::SameFamily(0),
+    };
+    view_of(service, own).map_err(|missing| match missing {
+        NoView::Failing(failure) => Some(failure),
+        NoView::Empty | NoView::Missing(_) => None,
+    })
+}
+
+fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView> {
     let (scope, covered) = match part.scope {
         [] => (Scope::Service, &*service.endpoints),
         [cluster] => (Scope::Cluster, service.in_cluster(cluster)),
         [host, cluster] => (Scope::Host, service.at_host(cluster, host)),
-        _ => return Reading::Missing(zone, MissingReason::NoForm),
+        _ => return Err(NoView::Missing(MissingReason::NoForm)),
     };
     if scope == Scope::Service
         && let Some(failure) = service.failure
     {
-        return match part.prefix {
-            Prefix::None | Prefix::Port(..) => Reading::Failing(zone, service, failure),
-            Prefix::Protocol(_) => Reading::Empty(zone),
-        };
+        return Err(match part.prefix {
+            Prefix::None | Prefix::Port(..) => NoView::Failing(failure),
+            Prefix::Protocol(_) => NoView::Empty,
+        });
     }
     if covered.is_empty() {
-        return Reading::Missing(zone, reason_without_endpoint(service, part.scope));
+        return Err(NoView::Missing(reason_without_endpoint(
+            service, part.scope,
+        )));
     }
+    let no_port = NoView::Missing(MissingReason::NoPort);
     let port = match part.prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) if has_protocol(scope, covered, protocol) => {
-            return Reading::Empty(zone);
+            return Err(NoView::Empty);
         }
-        Prefix::Protocol(_) => return Reading::Missing(zone, MissingReason::NoPort),
-        Prefix::Port(name, protocol) => match find_port(scope, covered, name, protocol) {
-            Some(port) => Some(port),
-            None => return Reading::Missing(zone, MissingReason::NoPort),
-        },
+        Prefix::Protocol(_) => return Err(no_port),
+        Prefix::Port(name, protocol) => {
+            Some(find_port(scope, covered, name, protocol).ok_or(no_port)?)
+        }
     };
-    let view = View::new(service, scope, covered, port, part.targets);
-    Reading::View(zone, view)
+    Ok(View::new(service, scope, covered, port, part.targets))
 }
 
 /// Returns the reason why a scope covers no endpoint.

@@ -142,6 +142,12 @@ impl<'t> View<'t> {
         view
     }
 
+    /// Returns whether the name stands for an endpoint of the service, whatever its port, liveness and kind.
+    pub fn covers(&self, endpoint: &Endpoint) -> bool {
+        let covered = self.covered.as_ptr_range();
+        covered.contains(&std::ptr::from_ref(endpoint))
+    }
+
     /// Returns the endpoints of the answer, filtered by port and by rules M4, K1 and K5.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
         let port = self.port;

@@ -330,19 +330,29 @@ impl Exported {
         let server = Server::start(folder, &flags, WaitUntil::Ready);
         let mut exported = Self::read(&server.admin("/metrics").body)?;
         // The sample cannot have all states at the same time.
-        let states = exported
-            .0
-            .get_mut("global_dns_endpoints")
-            .and_then(|labels| labels.get_mut("state"));
-        let every = [
-            EndpointState::Answered,
-            EndpointState::LastResort,
-            EndpointState::GatewayDown,
-            EndpointState::NotReady,
-        ];
-        states
-            .context("the server exports no states of endpoints")?
-            .extend(every.map(|state| state.name().to_owned()));
+        for (metric, label, values) in [
+            (
+                "endpoints",
+                "state",
+                &EndpointState::ALL.map(EndpointState::name)[..],
+            ),
+            (
+                "unavailable_endpoints",
+                "cause",
+                &["gateway", "not-ready", "link"],
+            ),
+            (
+                "unavailable_endpoints",
+                "returned",
+                &["false", "include", "last-resort"],
+            ),
+        ] {
+            let known = exported.0.get_mut(&format!("global_dns_{metric}"));
+            let known = known.and_then(|labels| labels.get_mut(label));
+            let known =
+                known.with_context(|| format!("the server exports no {metric} with {label}"))?;
+            known.extend(values.iter().map(|value| (*value).to_owned()));
+        }
         Ok(exported)
     }
 

@@ -248,12 +248,12 @@ fn r19_terminating_pod_is_first_not_ready_and_then_removed() {
     assert_eq!(
         states(&replay),
         [
-            (first.clone(), EndpointState::Answered),
+            (first.clone(), EndpointState::Alive),
             (second, EndpointState::NotReady)
         ]
     );
     replay.step();
-    assert_eq!(states(&replay), [(first, EndpointState::Answered)]);
+    assert_eq!(states(&replay), [(first, EndpointState::Alive)]);
 
     let off = global_dns::table::Rules {
         local_members: LocalMembers::Off,

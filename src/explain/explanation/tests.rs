@@ -1,11 +1,11 @@
-use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::explain::nearest::MAX_NAMES;
 use crate::explain::{Observer, PlainService};
 use crate::model::{Namespace, ProblemKind};
-use crate::table::{LocalMembers, Rules, ShortNames};
+use crate::report::EndpointState;
+use crate::table::{LocalMembers, Rules, ShortNames, Timers};
 use crate::testing::{
     backends, endpoint, exported, flat_mirror, gateway, import, import_slice, listing, local,
     mirror, published, rules, service_mirror, table, table_by, zones,
@@ -130,10 +130,7 @@ fn omitted_endpoints_and_skipped_objects_have_reasons() {
         .iter()
         .map(|endpoint| endpoint.state)
         .collect();
-    assert_eq!(
-        states,
-        [EndpointState::GatewayDown, EndpointState::Answered]
-    );
+    assert_eq!(states, [EndpointState::Alive, EndpointState::Down]);
     let skipped = &explained.skipped[0];
     assert_eq!(
         (skipped.object.as_str(), skipped.reason),

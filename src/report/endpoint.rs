@@ -1,0 +1,333 @@
+//! Endpoints in reports: their states, and whether the replies for a name contain them. Reports, metrics, the page and
+//! `explain` take both from here.
+
+use std::net::IpAddr;
+use std::ptr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{GatewayDown, Port, Protocol};
+use crate::table::{Endpoint, EndpointLiveness, Published, Service};
+use crate::zone::answer::{answer_own_name, answer_question};
+use crate::zone::{Answer, Name, RecordType, Scope, View, Zones};
+
+/// The report on one endpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndpointReport {
+    /// Namespace, label `N`.
+    pub namespace: String,
+    /// Name of its service, label `S`.
+    pub service: String,
+    /// Cluster, label `C`. Empty for a federated service.
+    pub cluster: String,
+    /// Hostname, label `H`. Empty for a cluster IP.
+    pub hostname: String,
+    /// The kind of its source object.
+    pub kind: String,
+    /// IPv4 and IPv6 addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Ports.
+    pub ports: Vec<PortReport>,
+    /// Whether connections can succeed, and if they can, its place in the name of its service.
+    pub state: EndpointState,
+    /// Whether the replies for the name contain it.
+    pub returned: bool,
+    /// Why it has this state, and why it is returned or not. `None` if it is alive and returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Source object. A merged endpoint has several.
+    pub object: String,
+}
+
+/// The report on one port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortReport {
+    /// Name, label `P`, if the port has one.
+    pub name: Option<String>,
+    /// Protocol, label `R`.
+    pub protocol: Protocol,
+    /// Port number.
+    pub port: u16,
+}
+
+/// The state of an endpoint: first whether connections to it can succeed, and if they can, its place in the name of its
+/// service, `S.N.Z`. Whether replies contain it is another question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndpointState {
+    /// It is alive, and one of the name of its service.
+    Alive,
+    /// Its gateway is down, or no Link names its cluster (rules M3, L3).
+    Down,
+    /// Its local pod is not ready, or no pod behind its cluster IP is.
+    NotReady,
+    /// It is alive, and another step of the failover order answers (rule K5).
+    Standby,
+    /// It is alive, and a better kind answers for its cluster (rule K1).
+    Omitted,
+}
+
+/// What the replies for a name contain of a service.
+#[derive(Clone, Debug)]
+pub enum NameReply<'t> {
+    /// The endpoints of a part of the service.
+    Endpoints(View<'t>),
+    /// Nothing, because the name fails. It has the reason.
+    Failing(&'static str),
+    /// Nothing. It has the reason.
+    Nothing(&'static str),
+}
+
+/// Returns whether an endpoint can be returned only because nothing better is left, and no setting includes it.
+pub fn is_last_resort(service: &Service, endpoint: &Endpoint) -> bool {
+    let is_included = service.gateway_down == GatewayDown::Include
+        && endpoint.liveness != EndpointLiveness::Unlinked;
+    !endpoint.is_alive() && !is_included
+}
+
+// === impl EndpointState ===
+
+impl EndpointState {
+    /// All states.
+    pub const ALL: [Self; 5] = [
+        Self::Alive,
+        Self::Down,
+        Self::NotReady,
+        Self::Standby,
+        Self::Omitted,
+    ];
+
+    /// Returns all endpoints of a service with their states, and whether the replies for the name of the service contain
+    /// them.
+    pub fn of_service<'t>(
+        service: &'t Service,
+        now: &Published,
+    ) -> impl Iterator<Item = (&'t Endpoint, Self, bool)> {
+        NameReply::of_own_name(now, service).endpoints(service)
+    }
+
+    /// Returns the state of an endpoint of the table. Its pod is ready if it is one of this cluster.
+    fn of(endpoint: &Endpoint) -> Self {
+        match endpoint.liveness {
+            EndpointLiveness::GatewayDown | EndpointLiveness::Unlinked => Self::Down,
+            EndpointLiveness::NotReady => Self::NotReady,
+            EndpointLiveness::Alive if endpoint.is_standby => Self::Standby,
+            EndpointLiveness::Alive if !endpoint.is_selected => Self::Omitted,
+            EndpointLiveness::Alive => Self::Alive,
+        }
+    }
+
+    /// Returns whether connections can succeed.
+    pub fn is_alive(self) -> bool {
+        match self {
+            Self::Alive | Self::Standby | Self::Omitted => true,
+            Self::Down | Self::NotReady => false,
+        }
+    }
+
+    /// Returns the state's name in reports and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Down => "down",
+            Self::NotReady => "not-ready",
+            Self::Standby => "standby",
+            Self::Omitted => "omitted",
+        }
+    }
+}
+
+// === impl NameReply ===
+
+impl<'t> NameReply<'t> {
+    /// Returns what the replies for the own name of a service contain of it. Another zone may hide that name.
+    pub fn of_own_name(now: &Published, service: &'t Service) -> Self {
+        match answer_own_name(now, service) {
+            Ok(view) => Self::Endpoints(view),
+            Err(Some(failure)) => Self::Failing(failure),
+            Err(None) => Self::Nothing("the name does not exist"),
+        }
+    }
+
+    /// Returns what the replies for a name contain. The reply for type ANY has records of a service if one for any type has
+    /// some.
+    pub fn of_name(zones: &'t Zones, now: &'t Published, name: &Name) -> Self {
+        let answer = answer_question(zones, now, name, RecordType::ANY);
+        match (answer.failure(), answer) {
+            (Some(failure), _) => Self::Failing(failure),
+            (None, Answer::Data(_, view, _)) => Self::Endpoints(view),
+            (None, Answer::NxDomain(_) | Answer::Refused) => {
+                Self::Nothing("the name does not exist")
+            }
+            (None, _) => Self::Nothing("the name has no records of endpoints"),
+        }
+    }
+
+    /// Returns all endpoints of a service with their states, and whether the replies contain them.
+    pub fn endpoints(
+        &self,
+        service: &'t Service,
+    ) -> impl Iterator<Item = (&'t Endpoint, EndpointState, bool)> + use<'t> {
+        let view = match self {
+            Self::Endpoints(view) => Some(view),
+            Self::Failing(_) | Self::Nothing(_) => None,
+        };
+        // Both are in the order of the table.
+        let mut returned = view.map(View::endpoints).into_iter().flatten().peekable();
+        let of_table = service.endpoints.iter().map(move |endpoint| {
+            let is_returned = returned.next_if(|one| ptr::eq(*one, endpoint)).is_some();
+            (endpoint, EndpointState::of(endpoint), is_returned)
+        });
+        let not_ready = service.not_ready.iter();
+        of_table.chain(not_ready.map(|endpoint| (endpoint, EndpointState::NotReady, false)))
+    }
+
+    /// Reports all endpoints of a service.
+    pub fn reports(
+        &self,
+        service: &'t Service,
+    ) -> impl Iterator<Item = EndpointReport> + use<'t, '_> {
+        self.endpoints(service)
+            .map(|(endpoint, state, is_returned)| EndpointReport {
+                returned: is_returned,
+                why: self.why(service, endpoint, state, is_returned),
+                ..EndpointReport::new(service, endpoint, state)
+            })
+    }
+
+    /// Returns why an endpoint has its state, and why it is returned or not. Returns `None` if it is alive and returned.
+    fn why(
+        &self,
+        service: &Service,
+        endpoint: &Endpoint,
+        state: EndpointState,
+        is_returned: bool,
+    ) -> Option<String> {
+        let cause = match (state, endpoint.liveness) {
+            (EndpointState::Down, EndpointLiveness::Unlinked) => "no Link names its cluster",
+            (EndpointState::Down, _) => "its gateway is down",
+            (EndpointState::NotReady, EndpointLiveness::NotReady) => {
+                "no pod behind its address is ready"
+            }
+            (EndpointState::NotReady, _) => return Some("its pod is not ready".to_owned()),
+            (EndpointState::Alive | EndpointState::Standby | EndpointState::Omitted, _) => "",
+        };
+        let is_elsewhere = matches!(self, Self::Endpoints(view) if !view.covers(endpoint));
+        let place = match endpoint {
+            _ if is_elsewhere || is_returned && !state.is_alive() => "",
+            one if one.is_standby => "another step of the failover order answers",
+            one if !one.is_selected => "a better kind answers for its cluster",
+            _ => "",
+        };
+        let reply = match self {
+            Self::Endpoints(_) if is_returned => match state {
+                EndpointState::Alive => String::new(),
+                EndpointState::Standby | EndpointState::Omitted => {
+                    "returned for names of its cluster".to_owned()
+                }
+                EndpointState::Down | EndpointState::NotReady => {
+                    if is_last_resort(service, endpoint) {
+                        "returned because nothing better is left".to_owned()
+                    } else {
+                        "returned because gateway-down is include".to_owned()
+                    }
+                }
+            },
+            Self::Endpoints(view) if is_elsewhere => match view.scope {
+                Scope::Host => "the name is that of another endpoint".to_owned(),
+                Scope::Cluster | Scope::Service => {
+                    let cluster = view.covered.first().map_or("", |one| one.labels()[1]);
+                    format!("the name is that of cluster '{cluster}'")
+                }
+            },
+            Self::Failing(reason) => format!("the name fails: {reason}"),
+            Self::Endpoints(_) if cause.is_empty() && place.is_empty() => {
+                "it lacks the port".to_owned()
+            }
+            Self::Nothing(reason) if cause.is_empty() && place.is_empty() => (*reason).to_owned(),
+            Self::Endpoints(_) | Self::Nothing(_) => String::new(),
+        };
+        let reasons = [cause, place, &reply];
+        let reasons: Vec<&str> = reasons.into_iter().filter(|one| !one.is_empty()).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+}
+
+// === impl EndpointReport ===
+
+impl EndpointReport {
+    /// The headings of [`Self::row`].
+    pub const HEAD: [&str; 7] = [
+        "CLUSTER",
+        "HOST",
+        "ADDRESSES",
+        "PORTS",
+        "STATE",
+        "RETURNED",
+        "OBJECT",
+    ];
+
+    /// Makes the report on an endpoint of a service that is not returned.
+    fn new(service: &Service, endpoint: &Endpoint, state: EndpointState) -> Self {
+        let objects = endpoint.object_refs(&service.key.namespace);
+        let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
+        let [hostname, cluster] = endpoint.labels().map(str::to_owned);
+        let addresses = endpoint.addresses.iter();
+        Self {
+            namespace: service.key.namespace.to_string(),
+            service: service.key.service.to_string(),
+            cluster,
+            hostname,
+            kind: endpoint.kind.to_string(),
+            addresses: addresses.map(|address| address.ip).collect(),
+            ports: endpoint.ports.iter().map(PortReport::new).collect(),
+            state,
+            returned: false,
+            why: None,
+            object: objects.join(" "),
+        }
+    }
+
+    /// Returns the endpoint as a row of text.
+    pub fn row(&self) -> [String; 7] {
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        let ports: Vec<String> = self.ports.iter().map(PortReport::to_text).collect();
+        let returned = if self.returned { "yes" } else { "no" };
+        [
+            self.cluster.clone(),
+            self.hostname.clone(),
+            addresses.join(" "),
+            ports.join(" "),
+            self.state.name().to_owned(),
+            returned.to_owned(),
+            self.object.clone(),
+        ]
+    }
+}
+
+// === impl PortReport ===
+
+impl PortReport {
+    fn new(port: &Port) -> Self {
+        let name = port.name.as_ref().map(ToString::to_string);
+        Self {
+            name,
+            protocol: port.protocol,
+            port: port.number,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "",
+            Protocol::Udp => "/udp",
+            Protocol::Sctp => "/sctp",
+        };
+        let name = self
+            .name
+            .as_ref()
+            .map(|name| format!("{name}:"))
+            .unwrap_or_default();
+        format!("{name}{}{protocol}", self.port)
+    }
+}
