@@ -6,17 +6,21 @@
 //! table (`facts.rs`), and the table is written to compressed documents (`document.rs`). `limits.rs` limits requests and
 //! memory.
 
+mod attention;
+mod body;
 mod document;
 mod events;
 mod facts;
+mod follow;
 mod gate;
+mod head;
 mod host;
 mod limits;
 mod liveness;
 mod metrics;
 mod page;
+mod problems;
 mod state;
-mod status;
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
@@ -24,20 +28,20 @@ use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Extension, Json, Router};
+use axum::{Extension, Router};
 use serde::Deserialize;
 
+use body::json;
 use document::{Documents, Form};
 pub use facts::CurrentFacts;
 pub use host::{ApiHost, ApiHosts, InvalidHost};
 use limits::Limits;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
-pub use state::AdminState;
+pub use state::{AdminState, Identity};
 
 use crate::explain::{Context, Observer, Subject};
 use crate::model::ProblemKind;
-use crate::report::ConflictList;
 use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -57,9 +61,10 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
     let limits = Limits::default();
     Router::new()
         .route("/api/v1/table", get(table))
-        .route("/api/v1/conflicts", get(conflicts))
         .route("/api/v1/explain", get(explanation))
-        .route("/api/v1/status", get(status::status))
+        .route("/api/v1/problems", get(problems::problems))
+        .route("/api/v1/status", get(head::status))
+        .route("/api/v1/summary", get(head::summary))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
         .layer(Extension(Documents::new(limits.memory().clone())))
@@ -177,10 +182,6 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
     }
 }
 
-async fn conflicts(FromState(state): FromState<AdminState>) -> Response {
-    Json(ConflictList::new(&state.reader.load())).into_response()
-}
-
 /// The query string of `/api/v1/explain`.
 #[derive(Deserialize)]
 struct ExplainQuery {
@@ -191,6 +192,7 @@ struct ExplainQuery {
 async fn explanation(
     FromState(state): FromState<AdminState>,
     Query(query): Query<ExplainQuery>,
+    headers: HeaderMap,
 ) -> Response {
     let now = state.reader.load();
     let Some(subject) = Subject::parse(&state.zones, now.table.as_ref(), &query.name) else {
@@ -202,7 +204,7 @@ async fn explanation(
         observer: Observer::Server,
     };
     match subject.explain(&state.zones, &now, &context) {
-        Some(explanation) => Json(explanation).into_response(),
+        Some(explanation) => json(&headers, &explanation),
         None => {
             let sentence = ProblemKind::NoTable.row().sentence;
             (StatusCode::SERVICE_UNAVAILABLE, format!("{sentence}\n")).into_response()

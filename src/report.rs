@@ -10,6 +10,7 @@ mod failover;
 mod problems;
 mod select;
 mod stream;
+mod summary;
 mod wide;
 
 use std::borrow::Cow;
@@ -28,6 +29,9 @@ use crate::zone::Zones;
 
 pub use select::Selection;
 pub use stream::write_report;
+pub use summary::{Cell, CellState, Health, ServiceRow, StepNumber, is_failing, write_summary};
+
+use stream::Lazy;
 
 /// The columns of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

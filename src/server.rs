@@ -175,7 +175,7 @@ impl Drop for DnsServer {
 }
 
 /// The port that resolvers use for the name servers of a zone (RFC 1035 section 4.2).
-const NS_PORT: u16 = 53;
+pub const NS_PORT: u16 = 53;
 
 /// Returns the addresses of `ns.dns.Z` without duplicates: the given ones, or those of the listeners that resolvers can
 /// use.

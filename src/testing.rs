@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 pub(crate) use support::objects::{import_slice, submariner_slice};
 
-use crate::model::{Kind, KubeObject, Object, ObjectKey, Watch, parse};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse};
 use crate::table::links::LinkList;
+use crate::table::store::ServiceKeys;
 use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
@@ -34,6 +35,15 @@ pub(crate) fn endpoint(
     objects::mirror(namespace, service, cluster)
         .all_ports(ports)
         .endpoint_mirror(host, ips)
+}
+
+/// Returns services of namespace `prod`.
+pub(crate) fn service_keys(names: &[&str]) -> ServiceKeys {
+    let key = |name: &&str| ServiceKey {
+        namespace: "prod".parse().unwrap(),
+        service: name.parse().unwrap(),
+    };
+    names.iter().map(key).collect()
 }
 
 /// Returns the slice of an endpoint mirror, with the readiness of its gateway.

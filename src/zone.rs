@@ -71,7 +71,7 @@ pub mod reverse;
 mod zone_name;
 mod zones;
 
-pub use answer::{Answer, Row, RowData, answer};
+pub use answer::{Answer, AnswerResult, Row, RowData, answer};
 pub use name::Name;
 pub use order::AnswerOrder;
 pub use read::{read, yields};

@@ -1,4 +1,4 @@
-//! Long documents: the table as JSON and as a zone file.
+//! Long documents: the summary, and the table as JSON and as a zone file.
 //!
 //! A document is rendered once for all readers that want it at the same time, by a thread of its own, one service after the
 //! other. It is kept in compressed form only, a tenth of its size, until the last of its readers has it. So a slow reader
@@ -10,10 +10,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::sync::{Arc, Weak};
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{
-    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, VARY,
-};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -22,8 +20,10 @@ use futures::stream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 use tokio::task::spawn_blocking;
 
+use super::body::{GZIP, VARY_ENCODING, accepts_gzip, failure};
+use super::head::Head;
 use super::limits::{Memory, no_memory};
-use crate::report::write_report;
+use crate::report::{write_report, write_summary};
 use crate::table::Published;
 use crate::table::publish::Reader;
 use crate::zone::print::write_zone_file;
@@ -52,6 +52,8 @@ struct Last {
 #[derive(Clone, Debug)]
 pub(super) enum Form {
     Json,
+    /// The summary with this head.
+    Summary(Box<Head>),
     ZoneFile(Box<Zone>),
 }
 
@@ -107,24 +109,20 @@ impl Documents {
         let document = match self.document(zones, reader, form).await {
             Ok(document) => document,
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => return no_memory(),
-            Err(error) => {
-                return (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response();
-            }
+            Err(error) => return failure(&error),
         };
         let position = ReadPosition {
             document,
             piece: 0,
             offset: 0,
         };
-        let vary = (VARY, HeaderValue::from_static("accept-encoding"));
-        let head = [(CONTENT_TYPE, content_type), vary];
+        let head = [(CONTENT_TYPE, content_type), VARY_ENCODING];
         let pieces = &position.document.pieces;
         // The body has no size of its own, because its memory is counted already. Simple clients need the length.
         let length = |length: u64| (CONTENT_LENGTH, HeaderValue::from(length));
         if accepts_gzip(headers) {
             let octets = pieces.iter().map(|piece| piece.len() as u64).sum();
-            let encoding = (CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            let encoding = [encoding, length(octets)];
+            let encoding = [GZIP, length(octets)];
             let pieces = stream::unfold(position, async |mut position| {
                 let piece = position.document.pieces.get(position.piece)?.clone();
                 position.piece += 1;
@@ -171,18 +169,6 @@ impl Documents {
     }
 }
 
-/// Returns whether a client accepts gzip (RFC 9110 section 12.5.3).
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT_ENCODING).iter();
-    let codings = values.filter_map(|value| value.to_str().ok());
-    let mut codings = codings.flat_map(|value| value.split(','));
-    codings.any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let is_refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");
-        name.trim().eq_ignore_ascii_case("gzip") && !is_refused
-    })
-}
-
 // === impl Last ===
 
 impl Last {
@@ -200,14 +186,15 @@ impl Form {
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Json, Self::Json) => true,
+            (Self::Summary(one), Self::Summary(other)) => one == other,
             (Self::ZoneFile(one), Self::ZoneFile(other)) => one.name == other.name,
-            (Self::Json, Self::ZoneFile(_)) | (Self::ZoneFile(_), Self::Json) => false,
+            (Self::Json | Self::Summary(_) | Self::ZoneFile(_), _) => false,
         }
     }
 
     fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Json => "application/json",
+            Self::Json | Self::Summary(_) => "application/json",
             Self::ZoneFile(_) => "text/plain; charset=utf-8",
         })
     }
@@ -222,6 +209,7 @@ impl Form {
         let mut buffered = BufWriter::new(&mut out);
         match self {
             Self::Json => write_report(&mut buffered, zones, table)?,
+            Self::Summary(head) => write_summary(&mut buffered, head, zones, table)?,
             Self::ZoneFile(zone) => write_zone_file(&mut buffered, zones, zone, table)?,
         }
         buffered.flush()?;
@@ -388,24 +376,5 @@ mod tests {
         assert!(memory.reserve(64 * 1024).is_none());
         drop(pieces);
         assert!(memory.reserve(256 * 1024).is_some());
-    }
-
-    #[test]
-    fn gzip_is_used_if_the_client_accepts_it() {
-        for (value, expected) in [
-            ("gzip", true),
-            ("br;q=1.0, GZIP;q=0.5", true),
-            ("gzip;q=0", false),
-            ("br, deflate", false),
-            ("", false),
-        ] {
-            let headers = [(ACCEPT_ENCODING, HeaderValue::from_static(value))];
-            assert_eq!(
-                accepts_gzip(&headers.into_iter().collect()),
-                expected,
-                "{value}"
-            );
-        }
-        assert!(!accepts_gzip(&HeaderMap::new()));
     }
 }

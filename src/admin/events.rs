@@ -1,7 +1,8 @@
 //! `/api/v1/events`: the last changes of answers, as JSON or as a stream of server-sent events.
 //!
-//! A stream sends three types of events. `change` has one change as its data. `table` has the generation of a new table,
-//! or of one whose state changed. `reset` tells a client that the events after its last one are not known any more,
+//! A stream sends four types of events. `change` has one change as its data. `table` has the generation of a new table,
+//! or of one whose state changed. `summary` has what changed in the summary (`follow.rs`), if the client follows it. `reset`
+//! tells a client that the events after its last one are not known any more,
 //! because the server was restarted or because there were too many; the client must load everything again.
 //!
 //! A stream has a position in the ring and one batch of messages. It reads the ring when the client has taken the batch. So
@@ -22,8 +23,9 @@ use futures::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout_at};
 
+use super::follow::{SummaryFollower, TooMany};
 use super::limits::EVENT_STREAM;
 use super::state::AdminState;
 use crate::report::SchemaVersion;
@@ -60,6 +62,8 @@ pub(super) struct Streams(Arc<Semaphore>);
 pub(super) struct EventsQuery {
     /// The ID of the last event that the client knows.
     after: Option<String>,
+    /// The field `tables` of the summary that the client has, if it follows the summary.
+    tables: Option<u64>,
 }
 
 /// An open stream.
@@ -70,6 +74,8 @@ struct EventStream {
     position: u64,
     /// The table that the client knows about. `None` before the first batch.
     table: Option<TableState>,
+    /// The summary, if the client follows it.
+    summary: Option<SummaryFollower>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -103,7 +109,9 @@ pub(super) async fn events(
     if let Some(Extension(lifetime)) = lifetime {
         lifetime.lift_limit();
     }
-    EventStream::new(events.clone(), after, permit).into_response()
+    let follower = |tables| SummaryFollower::new(state.clone(), tables);
+    let summary = query.tables.map(follower);
+    EventStream::new(events.clone(), after, summary, permit).into_response()
 }
 
 /// Returns the ID of the last event that a client knows. The header is newer than the query string, which a browser
@@ -151,7 +159,12 @@ impl Default for Streams {
 
 impl EventStream {
     /// Opens a stream of the events that follow `after`, or of new ones.
-    fn new(events: Events, after: Option<u64>, permit: OwnedSemaphorePermit) -> Self {
+    fn new(
+        events: Events,
+        after: Option<u64>,
+        summary: Option<SummaryFollower>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
         let latest = events.subscribe();
         let position = after.unwrap_or(latest.borrow().id);
         Self {
@@ -159,6 +172,7 @@ impl EventStream {
             latest,
             position,
             table: None,
+            summary,
             _permit: permit,
         }
     }
@@ -173,8 +187,11 @@ impl EventStream {
             if !batch.is_empty() {
                 return batch;
             }
-            // The sender exists as long as `events`.
-            _ = self.latest.changed().await;
+            match self.summary.as_ref().map(SummaryFollower::next_look) {
+                // The sender exists as long as `events`.
+                None => _ = self.latest.changed().await,
+                Some(next) => _ = timeout_at(next, self.latest.changed()).await,
+            }
         }
     }
 
@@ -193,6 +210,11 @@ impl EventStream {
             let is_first = self.table.is_none();
             batch.extend(table.map(|table| if is_first { table.retry(RETRY) } else { table }));
             self.table = Some(latest.table);
+        }
+        match self.summary.as_mut().and_then(SummaryFollower::look) {
+            None => {}
+            Some(Ok(delta)) => batch.extend(self.message("summary", delta)),
+            Some(Err(TooMany)) => batch.extend(self.message("reset", json!({}))),
         }
         for event in events.unwrap_or_default() {
             self.position = event.id;

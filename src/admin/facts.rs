@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::model::{Problem, ProblemKind};
+use super::attention::Causes;
 use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, ServiceKind, Table};
@@ -46,39 +46,11 @@ pub(super) struct TableFacts {
     /// The numbers of clusters that left a service: those of services that are not watched, and those of watched ones.
     pub(super) left: [u32; 2],
     /// The problems of objects and services.
-    pub(super) problems: Groups,
+    pub(super) causes: Causes,
 }
 
 /// Numbers by cluster and labels. Those of small clusters are together.
 pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
-
-/// Problems by kind: their number, and the first of them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Groups(BTreeMap<ProblemKind, (u32, Problem)>);
-
-// === impl Groups ===
-
-impl Groups {
-    /// Adds a problem.
-    pub(super) fn add(&mut self, problem: &Problem) {
-        let group = self.0.entry(problem.kind);
-        let (count, first) = group.or_insert_with(|| (0, problem.clone()));
-        *count += 1;
-        if problem < first {
-            *first = problem.clone();
-        }
-    }
-
-    /// Returns the number of problems of a kind.
-    pub(super) fn count(&self, kind: ProblemKind) -> u32 {
-        self.0.get(&kind).map_or(0, |(count, _)| *count)
-    }
-
-    /// Returns the groups of problems that somebody should look at.
-    pub(super) fn serious(&self) -> impl Iterator<Item = &(u32, Problem)> {
-        self.0.values().filter(|(_, first)| first.is_serious())
-    }
-}
 
 // === impl CurrentFacts ===
 
@@ -115,10 +87,9 @@ impl TableFacts {
         for service in table.services() {
             left[usize::from(service.is_watched)] += service.left.len() as u32;
         }
-        let mut problems = Groups::default();
-        table.problems().for_each(|problem| problems.add(&problem));
+        let mut causes = Causes::of(now);
         let default_name = table.services().filter_map(Service::default_cluster_name);
-        default_name.min().iter().for_each(|one| problems.add(one));
+        default_name.min().iter().for_each(|one| causes.add(one));
         let (endpoints, unavailable) = count_endpoints(table, now);
         Self {
             hash: table.answers_hash(),
@@ -127,7 +98,7 @@ impl TableFacts {
             unavailable,
             clusters,
             left,
-            problems,
+            causes,
         }
     }
 }

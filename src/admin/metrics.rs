@@ -19,7 +19,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use page::Page;
 
-use super::facts::{CurrentFacts, Groups, TableFacts};
+use super::attention::Causes;
+use super::facts::{CurrentFacts, TableFacts};
 use crate::model::problem::ROWS;
 use crate::model::{Family, Problem, ProblemKind};
 use crate::server::Certificate;
@@ -191,9 +192,9 @@ impl Metrics {
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         page.published(&now, &facts)?;
         self.encode_source(page)?;
-        let mut problems = facts.problems.clone();
-        self.problems(&now).iter().for_each(|one| problems.add(one));
-        page.content(&facts, &problems)
+        let mut causes = facts.causes.clone();
+        self.problems(&now).iter().for_each(|one| causes.add(one));
+        page.content(&facts, &causes)
     }
 
     /// Returns the problems of the server: of its table as a whole, its source, its files and its process.
@@ -258,7 +259,7 @@ impl Page<'_, '_> {
     }
 
     /// Writes the numbers of services, endpoints and problems.
-    fn content(&mut self, facts: &TableFacts, problems: &Groups) -> fmt::Result {
+    fn content(&mut self, facts: &TableFacts, causes: &Causes) -> fmt::Result {
         let count = |count: &u32| f64::from(*count);
         let services = facts.services.iter();
         let services = services.map(|(kind, n)| ([("kind", kind.name())], count(n)));
@@ -295,7 +296,7 @@ impl Page<'_, '_> {
         let help = "Clusters that left a service within the last hour, by annotation global-dns/watch of the service";
         self.gauges("left_clusters", help, left)?;
         let value = |label, kind: ProblemKind| {
-            let count = f64::from(problems.count(kind));
+            let count = f64::from(causes.count(kind));
             ([(label, kind.name())], count)
         };
         let all = ROWS.iter().map(|row| value("kind", row.kind));

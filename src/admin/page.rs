@@ -5,9 +5,15 @@
 //! and nothing else.
 
 use axum::Router;
-use axum::http::HeaderName;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use axum::body::Bytes;
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, REFERRER_POLICY,
+};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use flate2::Compression;
+
+use super::body::{GZIP, VARY_ENCODING, accepts_gzip, compress};
 
 /// An embedded file.
 struct File {
@@ -59,13 +65,27 @@ const fn file(path: &'static str, media_type: &'static str, content: &'static st
     }
 }
 
-/// Returns the routes of the page.
+/// Returns the routes of the page. Its files are compressed once.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let route = |router: Router<S>, file: &'static File| {
-        let response = (HEADERS, [(CONTENT_TYPE, file.media_type)], file.content);
-        router.route(file.path, get(|| async { response }))
+        let compressed = compress(file.content.as_bytes(), Compression::best());
+        let compressed = compressed.ok().map(Bytes::from);
+        let respond = async move |headers: HeaderMap| file.respond(&headers, compressed);
+        router.route(file.path, get(respond))
     };
     FILES.iter().fold(Router::new(), route)
+}
+
+// === impl File ===
+
+impl File {
+    fn respond(&self, headers: &HeaderMap, compressed: Option<Bytes>) -> Response {
+        let head = (HEADERS, [(CONTENT_TYPE, self.media_type)], [VARY_ENCODING]);
+        match compressed.filter(|_| accepts_gzip(headers)) {
+            Some(compressed) => (head, [GZIP], compressed).into_response(),
+            None => (head, self.content).into_response(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The state that the handlers share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Handle;
 
+use super::attention::Causes;
 use super::liveness::Liveness;
 use super::metrics::Metrics;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind};
@@ -13,6 +15,17 @@ use crate::table::Published;
 use crate::table::publish::Reader;
 use crate::zone::Zones;
 
+/// What a server is called, and where it answers.
+#[derive(Debug)]
+pub struct Identity {
+    /// `--cluster-name`.
+    pub cluster: ClusterName,
+    /// The name of the host: in a cluster, that of the pod.
+    pub replica: String,
+    /// The addresses of the DNS port.
+    pub servers: Vec<SocketAddr>,
+}
+
 /// The state that the handlers share.
 #[derive(Clone)]
 pub struct AdminState {
@@ -20,8 +33,8 @@ pub struct AdminState {
     pub reader: Reader,
     /// The zones that are served.
     pub zones: Arc<Zones>,
-    /// `--cluster-name`.
-    pub cluster_name: ClusterName,
+    /// What this server is called, and where it answers.
+    pub identity: Arc<Identity>,
     /// The namespaces of `--namespace`; empty: all.
     pub namespaces: Arc<[Namespace]>,
     /// The state of the feeds.
@@ -43,12 +56,12 @@ impl AdminState {
         is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
     }
 
-    /// Returns the problems of this server, and one of each kind of the content of the table with the number of them.
-    pub(super) fn problems(&self, now: &Arc<Published>) -> Vec<(u32, Problem)> {
+    /// Returns the causes of the problems of this server and of its table.
+    pub(super) fn causes(&self, now: &Arc<Published>) -> Causes {
+        let mut causes = self.metrics.facts.of(now).causes.clone();
         let of_server = self.shutdown().into_iter();
         let of_server = of_server.chain(self.metrics.problems(now));
-        let facts = self.metrics.facts.of(now);
-        let of_table = facts.problems.serious().cloned();
-        of_server.map(|one| (1, one)).chain(of_table).collect()
+        of_server.for_each(|problem| causes.add(&problem));
+        causes
     }
 }

@@ -22,7 +22,7 @@ use crate::source::Feeds;
 use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
-use crate::testing::{endpoint, local, mirror, service_mirror, table, zones};
+use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};
 use crate::zone::print::zone_file;
 
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
@@ -31,7 +31,11 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
     AdminState {
         reader: reader.clone(),
         zones: Arc::new(zones(&["global"])),
-        cluster_name: "hub".parse().unwrap(),
+        identity: Arc::new(Identity {
+            cluster: "hub".parse().unwrap(),
+            replica: "global-dns-7c9f".to_owned(),
+            servers: vec!["192.0.2.53:53".parse().unwrap()],
+        }),
         namespaces: Arc::new([]),
         feeds: feeds.clone(),
         metrics: Metrics {
@@ -238,7 +242,7 @@ fn facts_are_computed_once_for_each_table() {
     let (publisher, facts) = (Publisher::default(), CurrentFacts::default());
     let reader = publisher.reader();
     let none = facts.of(&reader.load());
-    assert_eq!(none.problems.serious().count(), 0);
+    assert_eq!(none.causes.serious().len(), 0);
     publish(&publisher, &database("db-0"));
     let [first, again] = [facts.of(&reader.load()), facts.of(&reader.load())];
     assert!(Arc::ptr_eq(&first, &again) && *first != *none);
@@ -303,4 +307,47 @@ async fn readyz_names_a_limited_number_of_services_that_wait() {
     assert_eq!(named.count(), MAX_LINES, "{text}");
     let more = "Name waits for expected clusters: 7 more services";
     assert!(text.lines().any(|line| line == more), "{text}");
+}
+
+#[tokio::test]
+async fn problems_are_selected_and_divided_into_pages() {
+    let publisher = Publisher::default();
+    let mut objects = database("db-0");
+    objects.push(gateway("prod", "db-0-east", false));
+    objects.push(endpoint("prod", "db", "south", "db-1", &["10.96.0.3"]));
+    publish(&publisher, &objects);
+    let api = api(&publisher);
+    let page = async |query: &str| {
+        let response = get(&api, &format!("/api/v1/problems?{query}"), &[]).await;
+        assert_eq!(response.status(), StatusCode::OK, "{query}");
+        let page: Value = serde_json::from_slice(&octets(response).await).unwrap();
+        let problems = page["problems"].as_array().unwrap().iter();
+        let kinds: Vec<String> = problems
+            .map(|one| one["kind"].as_str().unwrap().to_owned())
+            .collect();
+        (page["total"].as_u64().unwrap(), kinds.join(" "))
+    };
+    for (query, total, kinds) in [
+        ("kind=no-parent", 2, "no-parent no-parent"),
+        ("kind=gateway-down", 1, "gateway-down"),
+        ("cluster=south", 1, "no-parent"),
+        ("cluster=nowhere", 0, ""),
+        ("service=prod/db&cluster=east", 1, "gateway-down"),
+        ("level=error", 0, ""),
+        // The watches of this server are not listed.
+        ("level=warning&limit=2", 8, "no-parent no-parent"),
+        (
+            "level=warning&limit=2&offset=2",
+            8,
+            "gateway-down not-listed",
+        ),
+        ("limit=0", 8, ""),
+        ("offset=9&limit=99999999", 8, ""),
+    ] {
+        assert_eq!(page(query).await, (total, kinds.to_owned()), "{query}");
+    }
+    for query in ["kind=unknown", "level=bad", "limit=-1"] {
+        let refused = get(&api, &format!("/api/v1/problems?{query}"), &[]).await;
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{query}");
+    }
 }

@@ -139,7 +139,7 @@ async fn problems_of(running: Option<&http::Uri>) -> Fact<Vec<ServerProblem>> {
     let problems = response.and_then(|text| {
         let status: ServerStatus = serde_json::from_str(&text)
             .with_context(|| format!("cannot parse the response of {running}"))?;
-        let rows = status.problem_rows.into_iter();
+        let rows = status.attention.into_iter();
         let known = rows.filter_map(|row| serde_json::from_value(row).ok());
         Ok(known.collect())
     });
@@ -148,7 +148,6 @@ async fn problems_of(running: Option<&http::Uri>) -> Fact<Vec<ServerProblem>> {
 
 /// What is used of `/api/v1/status`.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct ServerStatus {
-    problem_rows: Vec<serde_json::Value>,
+    attention: Vec<serde_json::Value>,
 }

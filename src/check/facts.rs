@@ -11,13 +11,17 @@ use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::table::{Rules, Table};
 use crate::zone::Zones;
 
-/// A problem of a running server, or several of one kind.
+/// A cause of problems of a running server, as in `attention` of `/api/v1/status`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ServerProblem {
     /// The kind.
     pub kind: ProblemKind,
-    /// One of them as a sentence, and the number of the others.
-    pub text: String,
+    /// What it concerns, if it is one thing.
+    pub subject: String,
+    /// What is wrong in this case, if it is one problem.
+    pub detail: String,
+    /// The number of problems.
+    pub count: u32,
 }
 
 /// The facts that the checks need.

@@ -64,12 +64,12 @@ impl Check {
         none: &str,
     ) -> Finding {
         self.check(what, problems, |problems| {
-            match problems.iter().find(|problem| problem.kind == kind) {
-                None => self.green(none),
-                Some(problem) => Finding {
-                    problem: Some(kind),
-                    ..self.yellow(problem.text.as_str(), kind.row().hint)
-                },
+            let problems = problems.iter().filter(|problem| problem.kind == kind);
+            let problems: Vec<String> = problems.map(ServerProblem::describe).collect();
+            if problems.is_empty() {
+                self.green(none)
+            } else {
+                self.of_kind(kind, problems)
             }
         })
     }
@@ -100,6 +100,21 @@ impl Check {
         } else {
             findings
         }
+    }
+}
+
+// === impl ServerProblem ===
+
+impl ServerProblem {
+    /// Returns what the cause concerns.
+    fn describe(&self) -> String {
+        let count = match self.count {
+            1 => String::new(),
+            count => format!("{count} problems"),
+        };
+        let parts = [&self.subject, &self.detail, &count].map(String::as_str);
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
     }
 }
 

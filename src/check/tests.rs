@@ -594,13 +594,14 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
 
 #[test]
 fn problems_that_only_a_running_server_sees_are_yellow() {
-    let problem = |kind: ProblemKind, text: &str| ServerProblem {
+    let problem = |kind: ProblemKind, subject: &str, detail: &str, count: u32| ServerProblem {
         kind,
-        text: text.to_owned(),
+        subject: subject.to_owned(),
+        detail: detail.to_owned(),
+        count,
     };
-    let identity = "Mirror changed its service: Service/prod/db-us-east: was the mirror of one, is now the mirror of another";
-    let frozen =
-        "Mirror controller has stopped: east: Lease linkerd-multicluster/service-mirror-write-east";
+    let was = "was the mirror of one, is now the mirror of another";
+    let lease = "Lease linkerd-multicluster/service-mirror-write-east";
     let mut facts = facts(&healthy());
     let checks = [Check::Identity, Check::MirrorControllers];
     let none = [
@@ -609,11 +610,14 @@ fn problems_that_only_a_running_server_sees_are_yellow() {
     ];
     assert_eq!(checks.map(|check| findings(&facts, check)), none.map(green));
     facts.server_problems = Ok(vec![
-        problem(ProblemKind::NotExported, "prod/db"),
-        problem(ProblemKind::Identity, identity),
-        problem(ProblemKind::Frozen, frozen),
+        problem(ProblemKind::NotExported, "prod/db", "", 1),
+        problem(ProblemKind::Identity, "Service/prod/db-us-east", was, 1),
+        problem(ProblemKind::Frozen, "east", lease, 1),
+        problem(ProblemKind::Frozen, "west", "", 2),
     ]);
     let found = checks.map(|check| findings(&facts, check));
+    let identity = "Mirror changed its service: Service/prod/db-us-east: was the mirror of one, is now the mirror of another";
+    let frozen = "Mirror controller has stopped: east: Lease linkerd-multicluster/service-mirror-write-east, west: 2 problems";
     assert_eq!(found, [identity, frozen].map(yellow));
     facts.server_problems = Err(NotChecked::new("only a running server can know it", "ask"));
     let found = checks.map(|check| findings(&facts, check));

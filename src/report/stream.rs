@@ -11,7 +11,7 @@ use crate::table::Published;
 use crate::zone::Zones;
 
 /// A list whose items are made when they are written.
-struct Lazy<I>(I);
+pub(super) struct Lazy<I>(pub(super) I);
 
 impl<I: Iterator<Item: Serialize> + Clone> Serialize for Lazy<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

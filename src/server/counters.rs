@@ -170,15 +170,6 @@ impl CounterSet {
         self.0.lock().iter().map(counts).sum()
     }
 
-    /// Returns the number of queries over all transports.
-    pub(crate) fn queries(&self) -> u64 {
-        let counts = |counters: &Arc<Counters>| -> u64 {
-            let counts = counters.requests.as_flattened().iter();
-            counts.map(|count| count.load(Relaxed)).sum()
-        };
-        self.0.lock().iter().map(counts).sum()
-    }
-
     /// Returns the number of panics.
     #[cfg(test)]
     pub(crate) fn panics(&self, transport: Transport) -> u64 {

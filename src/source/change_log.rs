@@ -41,7 +41,7 @@ impl ChangeLog {
         let own = &rules.cluster_name;
         let difference = Difference::between(last.table.as_ref(), &next, &services, own);
         let changes = difference.changes.clone();
-        let now = events.note_published(last, changes, || publish(built));
+        let now = events.note_published(last, changes, &services, || publish(built));
         self.log_new(&difference, &next, &services);
         if now.generation != last.generation {
             let (generation, serial) = (now.generation, now.serial);

@@ -21,9 +21,13 @@ use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
 use crate::table::change::{Change, ChangeKind};
+use crate::table::store::ServiceKeys;
 
 /// Maximum number of events in the ring. With some 300 octets each, they use less than a megabyte.
 pub const MAX_EVENTS: usize = 1000;
+
+/// Maximum number of changed services that are known by name. A reader that missed more of them loads every service again.
+const MAX_CHANGED: usize = 2000;
 
 /// The number of bits for the number of an event within its process. At 100 events per second, 2³³ take two years.
 const NUMBER_BITS: u32 = 33;
@@ -47,6 +51,8 @@ pub struct Latest {
     pub id: u64,
     /// The current table.
     pub table: TableState,
+    /// The number of tables since the start.
+    pub tables: u64,
 }
 
 /// The current table, as far as readers must reload it.
@@ -67,6 +73,18 @@ struct Ring {
     last_id: u64,
     /// The highest ID of an event that was forgotten, or the ID before the first event.
     forgotten: u64,
+    changed: ChangedServices,
+}
+
+/// The services that the last tables changed.
+#[derive(Default)]
+struct ChangedServices {
+    /// The services of each table.
+    tables: VecDeque<ServiceKeys>,
+    /// The number of services in `tables`.
+    count: usize,
+    /// The number of the last table.
+    last: u64,
 }
 
 // === impl Events ===
@@ -84,8 +102,16 @@ impl Events {
         changes: impl IntoIterator<Item = Change>,
         apply: impl FnOnce() -> T,
     ) -> T {
+        self.record_in_ring(changes, |_| apply())
+    }
+
+    fn record_in_ring<T>(
+        &self,
+        changes: impl IntoIterator<Item = Change>,
+        apply: impl FnOnce(&mut Ring) -> T,
+    ) -> T {
         let mut ring = self.0.ring.lock();
-        let applied = apply();
+        let applied = apply(&mut ring);
         let seconds = i64::from(unix_seconds());
         let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
         for change in changes {
@@ -106,7 +132,7 @@ impl Events {
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
         let change = Change::new(ChangeKind::Snapshot, problem.to_string());
-        self.publish([change], publish)
+        self.publish([change], None, publish)
     }
 
     /// Publishes that the table expired, which is a problem, or that its source is active again, and records it.
@@ -117,46 +143,51 @@ impl Events {
     ) -> Arc<Published> {
         let active = "The source is active again; queries are answered from the table.";
         let text = problem.map_or_else(|| active.to_owned(), Problem::to_string);
-        self.publish([Change::new(ChangeKind::TableStale, text)], publish)
+        self.publish([Change::new(ChangeKind::TableStale, text)], None, publish)
     }
 
-    /// Publishes a table that follows `last`, and records its changes.
-    pub(super) fn note_published(
+    /// Publishes a table that follows `last`, in which these services were built, and records its changes.
+    pub(crate) fn note_published(
         &self,
         last: &Published,
         changes: Vec<Change>,
+        services: &ServiceKeys,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
         let replaced = last.is_stale.then(|| {
             let text = "All watches are listed; the table replaced the snapshot.";
             Change::new(ChangeKind::Snapshot, text)
         });
-        self.publish(replaced.into_iter().chain(changes), publish)
+        let is_known = last.table.is_some() && !last.is_stale;
+        let changes = replaced.into_iter().chain(changes);
+        self.publish(changes, Some(services).filter(|_| is_known), publish)
     }
 
-    /// Publishes a table together with its events.
+    /// Publishes a table together with its events. `services` are those that differ from the last table. `None`: all.
     fn publish(
         &self,
         changes: impl IntoIterator<Item = Change>,
+        services: Option<&ServiceKeys>,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        self.record_with(changes, || {
+        self.record_in_ring(changes, |ring| {
             let now = publish();
-            self.note_table(&now);
+            ring.changed.add(services);
+            self.note_table(&now, ring.changed.last);
             now
         })
     }
 
-    /// Notes the current table, so that readers reload it.
-    fn note_table(&self, now: &Published) {
+    /// Notes the current table, so that readers look at it.
+    fn note_table(&self, now: &Published, tables: u64) {
         let table = TableState {
             generation: now.generation,
             is_stale: now.is_stale,
             is_expired: now.is_expired,
         };
         self.0.latest.send_if_modified(|latest| {
-            let is_new = latest.table != table;
-            latest.table = table;
+            let is_new = latest.tables != tables;
+            (latest.table, latest.tables) = (table, tables);
             is_new
         });
     }
@@ -175,6 +206,13 @@ impl Events {
         }
         let known = ring.events.partition_point(|event| event.id <= id);
         Some(ring.events.range(known..).take(max).cloned().collect())
+    }
+
+    /// Returns the services that changed after a table, and the number of the last table. `None` instead of the services: too
+    /// many changed, or all.
+    pub fn changed_after(&self, table: u64) -> (Option<ServiceKeys>, u64) {
+        let ring = self.0.ring.lock();
+        (ring.changed.after(table), ring.changed.last)
     }
 
     /// Returns a receiver of the ID of the last event and of the state of the table.
@@ -197,6 +235,7 @@ impl Default for Events {
             events: VecDeque::new(),
             last_id,
             forgotten: last_id,
+            changed: ChangedServices::default(),
         };
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
@@ -238,6 +277,33 @@ impl Ring {
         if let Some(event) = oldest.and_then(|place| self.events.remove(place)) {
             self.forgotten = self.forgotten.max(event.id);
         }
+    }
+}
+
+// === impl ChangedServices ===
+
+impl ChangedServices {
+    /// Adds the services of the next table. `None`: all.
+    fn add(&mut self, services: Option<&ServiceKeys>) {
+        self.last += 1;
+        let known = services.filter(|services| services.len() <= MAX_CHANGED);
+        let Some(services) = known else {
+            self.tables.clear();
+            self.count = 0;
+            return;
+        };
+        self.tables.push_back(services.clone());
+        self.count += services.len();
+        while self.count > MAX_CHANGED || self.tables.len() > MAX_CHANGED {
+            self.count -= self.tables.pop_front().map_or(0, |oldest| oldest.len());
+        }
+    }
+
+    /// Returns the services of the tables that follow one, if all of them are known.
+    fn after(&self, table: u64) -> Option<ServiceKeys> {
+        let missed = usize::try_from(self.last.checked_sub(table)?).ok()?;
+        let first = self.tables.len().checked_sub(missed)?;
+        Some(self.tables.range(first..).flatten().cloned().collect())
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use super::read::own_view;
+use strum::IntoStaticStr;
+
 use super::reading::{Pointers, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
 use crate::model::Port;
@@ -37,6 +39,22 @@ pub enum Answer<'t> {
     Failed(NameFailure),
     /// The table is too old.
     Expired,
+}
+
+/// The result of a query, as people name it, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+#[strum(serialize_all = "UPPERCASE")]
+pub enum AnswerResult {
+    /// The reply has records.
+    NoError,
+    /// The name exists, but not with the type.
+    NoData,
+    /// The name does not exist.
+    NxDomain,
+    /// The name is in no zone of this server.
+    Refused,
+    /// The name fails.
+    ServFail,
 }
 
 /// One row of an answer.
@@ -174,6 +192,22 @@ pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAd
 // === impl Answer ===
 
 impl Answer<'_> {
+    /// Returns the result of the query.
+    pub fn result(&self) -> AnswerResult {
+        match self {
+            Self::Data(..)
+            | Self::Address(..)
+            | Self::Pointers(..)
+            | Self::Soa(_)
+            | Self::Ns(_)
+            | Self::Text(_) => AnswerResult::NoError,
+            Self::NoData(_) => AnswerResult::NoData,
+            Self::NxDomain(_) => AnswerResult::NxDomain,
+            Self::Refused => AnswerResult::Refused,
+            Self::NotReady | Self::Failed(_) | Self::Expired => AnswerResult::ServFail,
+        }
+    }
+
     /// Returns why the answer is SERVFAIL, as part of a sentence.
     pub fn failure(&self) -> Option<&'static str> {
         match self {

@@ -10,7 +10,7 @@ use support::server::Server;
 use support::wait::wait_for;
 
 /// The documents. Each has a schema of its name.
-const DOCUMENTS: [&str; 6] = ["table", "conflicts", "explain", "check", "status", "events"];
+const DOCUMENTS: [&str; 6] = ["table", "explain", "check", "status", "problems", "events"];
 
 fn schema(document: &str) -> Value {
     let path = repository(&format!("src/report/schema/{document}.json"));
@@ -78,8 +78,9 @@ fn validate_all(server: &Server, names: &[&str]) -> Vec<String> {
         validate("table", &table.stdout);
     }
     validate("table", &page("/api/v1/table"));
-    validate("conflicts", &page("/api/v1/conflicts"));
     validate("status", &page("/api/v1/status"));
+    validate("status", &page("/api/v1/summary"));
+    validate("problems", &page("/api/v1/problems"));
     let events = run_global_dns(&["events", "--output=json", &url]);
     validate("events", &events.stdout);
     validate("events", &page("/api/v1/events"));

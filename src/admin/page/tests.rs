@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read as _;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
+use flate2::read::GzDecoder;
 use http::Request;
 use support::repository::repository;
 use tower::ServiceExt;
@@ -14,6 +16,9 @@ const FOLDER: &str = "src/admin/page";
 
 /// Octets that a browser loads at most. The page must stay small enough to review.
 const MAX_OCTETS: usize = 60 * 1024;
+
+/// Octets that a browser transfers for these files at most.
+const MAX_TRANSFERRED: usize = 40 * 1024;
 
 /// Returns the paths of the files in the folder, without tests.
 fn files_of_folder() -> BTreeSet<String> {
@@ -54,6 +59,24 @@ async fn every_file_has_the_policy_and_its_media_type() {
             assert!(!policy.contains(word), "{word} in {policy}");
         }
     }
+}
+
+#[tokio::test]
+async fn every_file_is_compressed_for_clients_that_accept_it() {
+    let mut transferred = 0;
+    for file in &FILES {
+        let request = Request::get(file.path).header("accept-encoding", "gzip, br");
+        let request = request.body(Body::empty()).unwrap();
+        let response = routes::<()>().oneshot(request).await.unwrap();
+        assert_eq!(response.headers()["content-encoding"], "gzip");
+        assert_eq!(response.headers()["content-type"], file.media_type);
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let mut text = String::new();
+        GzDecoder::new(&*body).read_to_string(&mut text).unwrap();
+        assert_eq!(text, file.content);
+        transferred += body.len();
+    }
+    assert!(transferred <= MAX_TRANSFERRED, "{transferred} octets");
 }
 
 #[tokio::test]

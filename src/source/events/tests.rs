@@ -1,5 +1,6 @@
 use super::*;
 use crate::table::publish::{expired_problem, stale_problem};
+use crate::testing::service_keys;
 
 fn change(number: usize) -> Change {
     Change::new(ChangeKind::ListHeld, format!("List {number} is held."))
@@ -99,9 +100,9 @@ fn readers_are_woken_once_for_a_table_and_for_events() {
         generation: 3,
         ..Published::default()
     };
-    events.note_table(&published);
+    events.note_table(&published, 1);
     assert_eq!(latest.borrow_and_update().table.generation, 3);
-    events.note_table(&published);
+    events.note_table(&published, 1);
     assert!(!latest.has_changed().unwrap());
     events.record(Vec::new());
     assert!(!latest.has_changed().unwrap());
@@ -117,7 +118,7 @@ fn table_and_its_events_become_visible_together() {
     let built = || crate::table::Built {
         table: crate::table::Table::default(),
         is_changed: true,
-        services: crate::table::store::ServiceKeys::new(),
+        services: ServiceKeys::new(),
         timers: Vec::new(),
     };
     let is_hidden = || events.0.ring.is_locked();
@@ -136,7 +137,7 @@ fn table_and_its_events_become_visible_together() {
         now
     });
     check(now.clone(), 1);
-    let now = events.note_published(&now, vec![change(1)], || {
+    let now = events.note_published(&now, vec![change(1)], &ServiceKeys::new(), || {
         let now = publisher.publish(built(), 2);
         assert!(!reader.load().is_stale && is_hidden());
         now
@@ -150,4 +151,43 @@ fn table_and_its_events_become_visible_together() {
     check(now, 4);
     events.record_with([change(2)], || assert!(is_hidden()));
     assert_eq!(events.all().len(), 5);
+}
+
+#[test]
+fn changed_services_are_those_of_all_later_tables() {
+    let mut changed = ChangedServices::default();
+    assert_eq!(changed.after(0), Some(service_keys(&[])));
+    for names in [&["a", "b"][..], &[], &["b", "c"]] {
+        changed.add(Some(&service_keys(names)));
+    }
+    assert_eq!(changed.after(0), Some(service_keys(&["a", "b", "c"])));
+    assert_eq!(changed.after(2), Some(service_keys(&["b", "c"])));
+    assert_eq!(changed.after(3), Some(service_keys(&[])));
+    // Of another process.
+    assert_eq!(changed.after(4), None);
+}
+
+#[test]
+fn reader_that_missed_too_many_changed_services_learns_none() {
+    let mut changed = ChangedServices::default();
+    changed.add(Some(&service_keys(&["a"])));
+    changed.add(None);
+    assert_eq!(changed.after(1), None);
+    assert_eq!(changed.after(2), Some(service_keys(&[])));
+    for number in 0..2 * MAX_CHANGED {
+        changed.add(Some(&service_keys(&[&format!("s-{number}")])));
+    }
+    assert_eq!(changed.after(2), None);
+    assert_eq!(changed.after(changed.last - 1).unwrap().len(), 1);
+    let names: Vec<String> = (0..=MAX_CHANGED)
+        .map(|number| format!("s-{number}"))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    changed.add(Some(&service_keys(&names)));
+    assert_eq!((changed.after(changed.last - 1), changed.count), (None, 0));
+    // Empty tables are not kept without a limit either.
+    for _ in 0..2 * MAX_CHANGED {
+        changed.add(Some(&service_keys(&[])));
+    }
+    assert!(changed.tables.len() <= MAX_CHANGED);
 }

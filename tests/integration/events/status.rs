@@ -1,4 +1,4 @@
-//! `/api/v1/status`: its fields, and a sentence for each problem.
+//! `/api/v1/status`: its fields, and a cause for each group of problems.
 
 use std::net::TcpListener;
 
@@ -12,12 +12,15 @@ use support::wire::Transport;
 
 use super::{east, west};
 
-fn problems(status: &Value) -> Vec<&str> {
-    let problems = status["problems"].as_array().unwrap();
-    problems
-        .iter()
-        .map(|problem| problem.as_str().unwrap())
-        .collect()
+/// Returns a sentence for each cause.
+fn causes(status: &Value) -> Vec<String> {
+    let causes = status["attention"].as_array().unwrap().iter();
+    let sentence = |cause: &Value| {
+        let parts = ["sentence", "subject", "detail"].map(|part| cause[part].as_str().unwrap());
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join(": ")
+    };
+    causes.map(sentence).collect()
 }
 
 #[test]
@@ -29,31 +32,33 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "--reverse-zone=96.10.in-addr.arpa",
     ];
     let server = Server::with_objects(east(), &flags);
-    for _ in 0..5 {
-        server.ask("db.prod.global. A", Transport::Udp);
-    }
-    server.ask("db.prod.global. AAAA", Transport::Tcp);
-    let status = server.api("/api/v1/status");
+    let mut status = server.api("/api/v1/status");
     let (generation, serial) = server.generation_and_serial();
-    let age = status["tableAgeSeconds"].as_f64().unwrap();
-    assert!((0.0..60.0).contains(&age), "{age}");
+    let time = status["time"].take();
+    time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let replica = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let expected = json!({
         "schemaVersion": 1,
         "version": env!("CARGO_PKG_VERSION"),
         "cluster": "hub",
+        "replica": replica.trim(),
         "zones": ["global.", "clusterset.local.", "other.example.", "96.10.in-addr.arpa."],
         "nameSuffixes": ["global.", "svc.clusterset.local.", "other.example."],
+        "servers": [server.dns.to_string()],
         "state": "ready",
         "generation": generation,
         "serial": serial,
         "tableHash": server.metric("global_dns_table_hash") as u64,
-        "tableAgeSeconds": age,
-        "queries": server.sum("global_dns_requests_total{"),
-        "problems": [],
-        "problemRows": [],
+        "tables": 1,
+        "lastEvent": status["lastEvent"],
+        "level": "fine",
+        "attention": [],
+        "moreAttention": 0,
+        "problems": {"error": 0, "warning": 0, "note": 0},
+        "clusters": [{"name": "hub", "isOwn": true}],
+        "time": null,
     });
     assert_eq!(status, expected);
-    assert_eq!(status["queries"], 6);
 }
 
 #[test]
@@ -67,14 +72,13 @@ fn server_without_a_table_is_loading() {
         (&status["generation"], &status["serial"]),
         (&Value::Null, &Value::Null)
     );
-    let problems = problems(&status);
-    assert_eq!(problems[0], "No complete table yet: answering SERVFAIL");
-    // One sentence for each watch.
-    let unlisted = problems
-        .iter()
-        .filter(|text| text.contains("Watch is not listed yet"));
-    // A table does not need that of Links.
-    assert_eq!(unlisted.count(), WATCHES.len() + 1, "{problems:?}");
+    let causes = causes(&status);
+    assert_eq!(causes[0], "No complete table yet: answering SERVFAIL");
+    // One cause for all watches. A table does not need that of Links.
+    assert_eq!(causes.len(), 2, "{causes:?}");
+    let unlisted = &status["attention"][1];
+    let facts = (&unlisted["kind"], &unlisted["count"]);
+    assert_eq!(facts, (&json!("not-listed"), &json!(WATCHES.len() + 1)));
 }
 
 #[test]
@@ -91,7 +95,7 @@ fn log_of_a_server_without_a_table_names_what_is_not_listed() {
 }
 
 #[test]
-fn each_problem_is_a_sentence() {
+fn each_cause_is_a_sentence() {
     let mut stranger = west(Gateway::Down, "10.96.2.1").service();
     stranger["metadata"]["name"] = json!("other-west");
     stranger["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
@@ -105,27 +109,25 @@ fn each_problem_is_a_sentence() {
     let server = Server::with_objects(manifest, &[]);
     let status = server.api("/api/v1/status");
     assert_eq!(status["state"], "ready");
-    let problems = problems(&status);
-    assert_eq!(problems.len(), 3, "{problems:?}");
+    let sentences = causes(&status);
+    assert_eq!(sentences.len(), 3, "{sentences:?}");
     let starts = [
-        "Mirror of a service in another namespace: Service/prod/other-west: ",
         "Short name is ambiguous: db: ",
+        "Mirror of a service in another namespace: Service/prod/other-west: ",
         "Gateway is down: prod/db: cluster 'west': db-0",
     ];
-    let pairs = || problems.iter().zip(starts);
+    let pairs = || sentences.iter().zip(starts);
     assert!(
         pairs().all(|(text, start)| text.starts_with(start)),
-        "{problems:?}"
+        "{sentences:?}"
     );
-    let rows = status["problemRows"].as_array().unwrap();
-    let texts: Vec<&str> = rows.iter().filter_map(|row| row["text"].as_str()).collect();
-    assert_eq!(texts, problems);
+    let rows = status["attention"].as_array().unwrap();
     let anchors = rows.iter().map(|row| row["anchor"].clone());
-    let kinds = ["namespace-mismatch", "short-name", "gateway-down"];
+    let kinds = ["short-name", "namespace-mismatch", "gateway-down"];
     let expected = kinds.map(|kind| json!(format!("problems.html#{kind}")));
     assert_eq!(anchors.collect::<Vec<_>>(), expected);
     // A file that cannot be read.
     server.write_invalid("just words\n");
     let status = server.api("/api/v1/status");
-    assert!(status["problems"].as_array().unwrap().len() > 3, "{status}");
+    assert!(causes(&status).len() > 3, "{status}");
 }

@@ -1,0 +1,233 @@
+//! What needs attention: the problems of the server and of its table, in one group for each cause.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::report::{Health, is_failing};
+use crate::table::{EndpointLiveness, Published, Service, Table};
+
+/// Problems by cause: their kind, and the cluster that they concern.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Causes(BTreeMap<(ProblemKind, Option<ClusterName>), Cause>);
+
+/// Problems of one cause.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cause {
+    /// The number of problems.
+    count: u32,
+    /// The first of them.
+    first: Problem,
+    /// Since when the cause exists, if it is known: the earliest time of its problems.
+    since: Option<Timestamp>,
+    /// The number of services that it affects.
+    services: u32,
+    /// The number of endpoints that are not alive because of it.
+    endpoints: u32,
+    /// The number of services that cannot be reached by their names, and have one of these problems.
+    failing: u32,
+    /// The service that was counted last.
+    last: Option<ServiceKey>,
+}
+
+/// The report on a cause.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct CauseReport {
+    kind: ProblemKind,
+    level: Level,
+    /// What is wrong.
+    sentence: &'static str,
+    /// What it concerns, if it is one thing: an object, a name, a service or a cluster.
+    subject: Line,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    /// The service, if it is one problem of one service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<String>,
+    /// What is wrong in this case, if it is one problem, or one of the server.
+    detail: Line,
+    /// The number of problems.
+    count: u32,
+    services: u32,
+    endpoints: u32,
+    failing: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    /// What a person does.
+    hint: &'static str,
+    /// The section of the manual.
+    anchor: String,
+}
+
+/// The numbers of problems by level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct LevelCounts {
+    error: u32,
+    warning: u32,
+    note: u32,
+}
+
+// === impl Causes ===
+
+impl Causes {
+    /// Groups the problems of the published table.
+    pub(super) fn of(now: &Published) -> Self {
+        let mut causes = Self::default();
+        let table = now.table.iter();
+        table
+            .clone()
+            .flat_map(Table::problems)
+            .for_each(|problem| causes.add(&problem));
+        for service in table.flat_map(Table::services) {
+            let mut problems = service.problems().peekable();
+            if problems.peek().is_some() && is_failing(service, now) {
+                problems.for_each(|problem| causes.of_problem(&problem).failing += 1);
+            }
+            causes.count_endpoints(service);
+        }
+        causes
+    }
+
+    /// Adds a problem.
+    pub(super) fn add(&mut self, problem: &Problem) {
+        let cause = self.of_problem(problem);
+        cause.count += 1;
+        if *problem < cause.first {
+            cause.first = problem.clone();
+        }
+        if let Some(service) = &problem.service {
+            cause.count_service(service);
+        }
+    }
+
+    /// Returns the cause of a problem. It counts nothing yet if it is new.
+    fn of_problem(&mut self, problem: &Problem) -> &mut Cause {
+        // The clusters of skipped objects are those of their labels.
+        let is_of_cluster = matches!(problem.kind.row().family, Family::State);
+        let cluster = problem.cluster.clone().filter(|_| is_of_cluster);
+        let cause = self.0.entry((problem.kind, cluster));
+        cause.or_insert_with(|| Cause::new(problem.clone()))
+    }
+
+    /// Counts the endpoints of a service that are not alive, for the causes of that.
+    fn count_endpoints(&mut self, service: &Service) {
+        for endpoint in &service.endpoints {
+            let kind = match endpoint.liveness {
+                EndpointLiveness::Alive => continue,
+                EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
+                EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
+                EndpointLiveness::Unlinked => ProblemKind::Unlinked,
+            };
+            if let Some(cause) = self.0.get_mut(&(kind, endpoint.cluster.clone())) {
+                cause.endpoints += 1;
+                // Problems of services are counted already.
+                if cause.first.service.is_none() {
+                    cause.count_service(&service.key);
+                }
+            }
+        }
+    }
+
+    /// Returns the number of problems of a kind.
+    pub(super) fn count(&self, kind: ProblemKind) -> u32 {
+        let causes = self.0.range((kind, None)..);
+        let causes = causes.take_while(|((other, _), _)| *other == kind);
+        causes.map(|(_, cause)| cause.count).sum()
+    }
+
+    /// Returns the causes that somebody should look at: the worst first, and of these the newest.
+    pub(super) fn serious(&self) -> Vec<CauseReport> {
+        let serious = self.0.values().filter(|cause| cause.first.is_serious());
+        let mut serious: Vec<&Cause> = serious.collect();
+        serious.sort_by_key(|cause| (Reverse(cause.health()), Reverse(cause.since)));
+        serious.into_iter().map(CauseReport::from).collect()
+    }
+
+    /// Returns how bad the worst cause is.
+    pub(super) fn health(&self) -> Health {
+        self.0.values().map(Cause::health).max().unwrap_or_default()
+    }
+
+    /// Returns the numbers of problems by level.
+    pub(super) fn levels(&self) -> LevelCounts {
+        let mut counts = LevelCounts::default();
+        for cause in self.0.values() {
+            *match cause.first.kind.row().level {
+                Level::Error => &mut counts.error,
+                Level::Warning => &mut counts.warning,
+                Level::Note => &mut counts.note,
+            } += cause.count;
+        }
+        counts
+    }
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// Creates a cause that counts nothing yet.
+    fn new(first: Problem) -> Self {
+        Self {
+            count: 0,
+            first,
+            since: None,
+            services: 0,
+            endpoints: 0,
+            failing: 0,
+            last: None,
+        }
+    }
+
+    /// Counts a service once. Its problems follow each other.
+    fn count_service(&mut self, service: &ServiceKey) {
+        if self.last.as_ref() != Some(service) {
+            self.services += 1;
+            self.last = Some(service.clone());
+        }
+    }
+
+    fn health(&self) -> Health {
+        let of_level = Health::from(self.first.kind.row().level);
+        let of_services = (self.failing > 0).then_some(Health::Failing);
+        of_services.unwrap_or(of_level)
+    }
+}
+
+impl From<&Cause> for CauseReport {
+    fn from(cause: &Cause) -> Self {
+        let first = &cause.first;
+        let row = first.kind.row();
+        let is_one = cause.count == 1;
+        let cluster = first.cluster.as_ref().map(ToString::to_string);
+        let cluster = cluster.filter(|_| row.family == Family::State);
+        let subject = if is_one {
+            first.subject()
+        } else {
+            cluster.as_deref().unwrap_or_default().into()
+        };
+        let has_detail = is_one || row.family == Family::Server;
+        let service = first.service.as_ref().filter(|_| is_one);
+        Self {
+            kind: row.kind,
+            level: row.level,
+            sentence: row.sentence,
+            subject,
+            cluster,
+            service: service.map(ToString::to_string),
+            detail: if has_detail {
+                first.detail.clone()
+            } else {
+                Line::default()
+            },
+            count: cause.count,
+            services: cause.services,
+            endpoints: cause.endpoints,
+            failing: cause.failing,
+            since: cause.since.map(Timestamp::to_text),
+            hint: row.hint,
+            anchor: row.kind.anchor(),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The summary: one row for each service, with one cell for each cluster.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::Serialize;
+
+use super::{EndpointState, Lazy};
+use crate::model::Level;
+use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
+use crate::zone::answer::answer_question;
+use crate::zone::{AnswerResult, Name, RecordType, ZoneKind, Zones};
+
+/// The row of a service in the summary.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ServiceRow {
+    /// Namespace, label `N`.
+    pub namespace: String,
+    /// Name, label `S`.
+    pub service: String,
+    /// The kind that answers its name.
+    pub kind: &'static str,
+    /// How bad its state is for clients.
+    pub level: Health,
+    /// The result of a query for its name: the best of A, AAAA and SRV.
+    pub result: &'static str,
+    /// The number of endpoints that its name returns.
+    pub returned: u32,
+    /// The number of endpoints that are alive, returned or not.
+    pub alive: u32,
+    /// The number of endpoints.
+    pub endpoints: u32,
+    /// Its clusters.
+    pub cells: Vec<Cell>,
+    /// Its failover order, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failover: Option<StepNumber>,
+}
+
+/// The step of a failover order that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StepNumber {
+    /// Its number, counted from one.
+    pub step: usize,
+    /// The number of steps.
+    pub steps: usize,
+}
+
+/// What a cluster contributes to a service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cell {
+    /// The cluster. Empty: an address of no single cluster.
+    pub cluster: String,
+    /// The state of its endpoints: the worst, if there are several.
+    pub state: CellState,
+    /// The number of endpoints that are alive, returned or not.
+    pub alive: u32,
+    /// The number of endpoints.
+    pub endpoints: u32,
+    /// The number of endpoints that the name of the service returns.
+    pub returned: u32,
+    /// Since when the state holds, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+}
+
+/// The state of a cell, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellState {
+    /// An endpoint is down.
+    Down,
+    /// The cluster left the service within the last hour (rule L5).
+    Left,
+    /// The name waits for an endpoint of the cluster (rule K8).
+    Expected,
+    /// An endpoint is not ready.
+    NotReady,
+    /// An endpoint is left out by a rule.
+    Omitted,
+    /// Another step of the failover order answers.
+    Standby,
+    /// All endpoints are alive.
+    Alive,
+}
+
+/// How bad something is for clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Nothing is wrong.
+    #[default]
+    Fine,
+    /// Somebody should look at it.
+    Attention,
+    /// Clients get no answer, or one that they cannot use.
+    Failing,
+}
+
+/// Writes a summary: a head, and the rows of all services.
+///
+/// # Errors
+///
+/// If writing fails.
+pub fn write_summary(
+    out: impl io::Write,
+    head: &impl Serialize,
+    zones: &Zones,
+    published: &Published,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Summary<'h, H, S> {
+        #[serde(flatten)]
+        head: &'h H,
+        services: S,
+    }
+    let services = published.table.iter().flat_map(Table::sorted_services);
+    let listed: Vec<&Service> = services.filter(|service| service.is_listed()).collect();
+    let rows = listed.iter();
+    let rows = rows.map(|service| ServiceRow::new(zones, published, service));
+    let services = Lazy(rows);
+    Ok(serde_json::to_writer(out, &Summary { head, services })?)
+}
+
+// === impl ServiceRow ===
+
+impl ServiceRow {
+    /// Describes a service of the published table.
+    pub fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
+        let mut cells: BTreeMap<&str, Cell> = BTreeMap::new();
+        for (endpoint, state, is_returned) in EndpointState::of_service(service, published) {
+            let cell = cells.entry(endpoint.labels()[1]);
+            let cell = cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Alive));
+            cell.state = cell.state.min(state.into());
+            cell.endpoints += 1;
+            cell.alive += u32::from(state.is_alive());
+            cell.returned += u32::from(is_returned);
+        }
+        for left in &service.left {
+            // Endpoints of an unlinked cluster stay.
+            let cell = cells.entry(left.cluster.as_str());
+            let cell = cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Left));
+            cell.since = Some(left.since.to_text());
+        }
+        for cluster in service.awaited() {
+            let cell = cells.entry(cluster);
+            cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Expected));
+        }
+        let cells: Vec<Cell> = cells.into_values().collect();
+        let sum = |count: fn(&Cell) -> u32| cells.iter().map(count).sum();
+        let failover = service.failover.as_deref();
+        Self {
+            namespace: service.key.namespace.to_string(),
+            service: service.key.service.to_string(),
+            kind: service.kind.name(),
+            level: health(service, published),
+            result: result(zones, published, service).into(),
+            returned: sum(|cell| cell.returned),
+            alive: sum(|cell| cell.alive),
+            endpoints: sum(|cell| cell.endpoints),
+            cells,
+            failover: failover.map(|failover| StepNumber {
+                step: failover.answering + 1,
+                steps: failover.steps.len(),
+            }),
+        }
+    }
+}
+
+/// Returns the result of a query for the name of a service, the best of its types.
+fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResult {
+    let key = &service.key;
+    let own = zones.iter().find_map(|zone| match zone.kind {
+        ZoneKind::Forward => Some(format!("{}.{}.{}", key.service, key.namespace, zone.name)),
+        ZoneKind::ClusterSet => Some(format!(
+            "{}.{}.svc.{}",
+            key.service, key.namespace, zone.name
+        )),
+        ZoneKind::Reverse(_) => None,
+    });
+    let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
+        return AnswerResult::NxDomain;
+    };
+    let results = RecordType::OF_SERVICES.into_iter();
+    let results = results.map(|rtype| answer_question(zones, published, &own, rtype).result());
+    results.min().unwrap_or(AnswerResult::NxDomain)
+}
+
+/// Returns whether clients that query the name of a service get no answer, or only endpoints that are not alive. A service
+/// without endpoints does not count: it may be scaled to zero on purpose.
+pub fn is_failing(service: &Service, published: &Published) -> bool {
+    let mut endpoints = EndpointState::of_service(service, published);
+    let is_reachable =
+        |(_, state, is_returned): (_, EndpointState, bool)| is_returned && state.is_alive();
+    let is_unreachable = !service.endpoints.is_empty() && !endpoints.any(is_reachable);
+    published.is_expired || service.failure.is_some() || is_unreachable
+}
+
+/// Returns how bad the state of a service is for clients.
+fn health(service: &Service, published: &Published) -> Health {
+    if is_failing(service, published) {
+        return Health::Failing;
+    }
+    let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
+    let of_link = service.endpoints.iter().any(is_unlinked);
+    let of_link = of_link.then_some(Health::Attention);
+    let of_problems = service
+        .problems()
+        .map(|problem| problem.kind.row().level.into());
+    of_problems.chain(of_link).max().unwrap_or_default()
+}
+
+// === impl Cell ===
+
+impl Cell {
+    fn new(cluster: &str, state: CellState) -> Self {
+        Self {
+            cluster: cluster.to_owned(),
+            state,
+            alive: 0,
+            endpoints: 0,
+            returned: 0,
+            since: None,
+        }
+    }
+}
+
+// === impl CellState ===
+
+impl From<EndpointState> for CellState {
+    fn from(state: EndpointState) -> Self {
+        match state {
+            EndpointState::Alive => Self::Alive,
+            EndpointState::Down => Self::Down,
+            EndpointState::NotReady => Self::NotReady,
+            EndpointState::Standby => Self::Standby,
+            EndpointState::Omitted => Self::Omitted,
+        }
+    }
+}
+
+// === impl Health ===
+
+impl From<Level> for Health {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Note => Self::Fine,
+            Level::Warning => Self::Attention,
+            Level::Error => Self::Failing,
+        }
+    }
+}
