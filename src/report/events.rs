@@ -1,8 +1,9 @@
 //! The JSON of `/api/v1/events`: changes of answers with their IDs and times.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::SchemaVersion;
+use crate::model::Line;
 use crate::table::change::Change;
 
 /// The response of `/api/v1/events`.
@@ -26,6 +27,37 @@ pub struct Event {
     /// The change.
     #[serde(flatten)]
     pub change: Change,
+}
+
+/// An event in the history of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryEvent {
+    /// The ID of the event.
+    pub id: u64,
+    /// The time in UTC, to the second (RFC 3339).
+    pub time: String,
+    /// The kind of the change.
+    pub kind: String,
+    /// The cluster, if the change concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// A sentence.
+    pub text: Line,
+}
+
+// === impl HistoryEvent ===
+
+impl From<&Event> for HistoryEvent {
+    fn from(event: &Event) -> Self {
+        let change = &event.change;
+        Self {
+            id: event.id,
+            time: event.time.clone(),
+            kind: <&str>::from(change.kind).to_owned(),
+            cluster: change.cluster.as_ref().map(ToString::to_string),
+            text: change.text.clone(),
+        }
+    }
 }
 
 #[cfg(test)]

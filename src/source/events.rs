@@ -8,7 +8,7 @@
 //! ([`Difference`](crate::table::difference::Difference)), and a full ring forgets the oldest event of the kind that it has
 //! most of. So new endpoints do not displace the failover before them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::unix_seconds;
-use crate::model::Problem;
+use crate::model::{ClusterName, Problem, ServiceKey};
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
@@ -206,6 +206,28 @@ impl Events {
         }
         let known = ring.events.partition_point(|event| event.id <= id);
         Some(ring.events.range(known..).take(max).cloned().collect())
+    }
+
+    /// Returns at most `max` events that concern one of these services, or all names, the newest first. An event that stands for
+    /// changes of several services concerns those that have its cluster.
+    pub fn of_services(
+        &self,
+        services: &BTreeSet<ServiceKey>,
+        clusters: &BTreeSet<ClusterName>,
+        max: usize,
+    ) -> Vec<Arc<Event>> {
+        let concerns = |change: &Change| match (&change.service, &change.cluster) {
+            (Some(service), _) => services.contains(service),
+            (None, Some(cluster)) => clusters.contains(cluster),
+            (None, None) => matches!(change.kind, ChangeKind::TableStale | ChangeKind::Snapshot),
+        };
+        let ring = self.0.ring.lock();
+        let newest = ring.events.iter().rev();
+        newest
+            .filter(|event| concerns(&event.change))
+            .take(max)
+            .cloned()
+            .collect()
     }
 
     /// Returns the services that changed after a table, and the number of the last table. `None` instead of the services: too

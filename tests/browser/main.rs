@@ -19,6 +19,8 @@ mod states;
 mod attack;
 // Ten thousand services.
 mod large;
+// What the page transfers.
+mod light;
 // What axe finds in every view.
 mod accessibility;
 // The picture of the page in the manual.
