@@ -112,11 +112,12 @@
 //! 3. `source/change_log.rs` logs each change.
 //! 4. `source/events.rs` numbers and keeps it.
 //! 5. `admin/events.rs` sends it to each open stream.
-//! 6. `admin/page/events.js` shows it.
+//! 6. `admin/page/changes.js` shows it.
 //!
 //! Helpers: `table/change.rs` (sentences, and the aggregation of many changes), `report/events.rs` (JSON), `admin/gate.rs`,
 //! `admin/host.rs` and `admin/limits.rs` (who may read), `server/http.rs`, `admin/page.rs`, `admin/page/api.js`,
-//! `admin/page/dom.js`, `admin/page/main.js` and `admin/page/words.js`.
+//! `admin/page/live.js` and `admin/page/main.js` (the stream), `admin/page/address.js`, `admin/page/problem.js` and
+//! `admin/page/model.js` (the link to the service), `admin/page/dom.js` and `admin/page/words.js`.
 //!
 //! # Glossary
 //!

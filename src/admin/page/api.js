@@ -6,9 +6,11 @@ export class Refused extends Error {}
 /** There is no server, or it did not respond in time. */
 export class Unreachable extends Error {}
 
-/** Returns the JSON document of a path below /api/v1/. */
-export async function load(path) {
-  const options = { headers: { accept: "application/json" }, signal: AbortSignal.timeout(15000) };
+/** The tag of the last summary. */
+let tag;
+
+async function request(path, headers = {}) {
+  const options = { headers: { accept: "application/json", ...headers }, cache: "no-store", signal: AbortSignal.timeout(15000) };
   let response, text;
   try {
     response = await fetch(`api/v1/${path}`, options);
@@ -16,21 +18,34 @@ export async function load(path) {
   } catch (error) {
     throw new Unreachable(error.message);
   }
+  if (response.status === 304) return undefined;
   if (!response.ok) throw new Refused(text.trim() || `HTTP status ${response.status}`);
+  if (path === "summary") tag = response.headers.get("etag");
   return JSON.parse(text);
 }
 
+/** Returns the JSON document of a path below /api/v1/. Parameters without a value are omitted. */
+export function load(path, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
+  return request(query.size ? `${path}?${query}` : path);
+}
+
+/** Returns the summary, or undefined if it is still the one that was loaded last. */
+export const loadSummary = () => request("summary", tag ? { "if-none-match": tag } : {});
+
+/** Makes the next summary a whole one, because an update has changed the last one. */
+export const forgetTag = () => (tag = undefined);
+
 /**
- * Opens the stream of changes after the event `after`. Returns it when it is open, or undefined if it cannot be opened.
- * `on` has a function for each event of the server, and `lost` for the end of a stream that was open.
+ * Opens the stream of changes. Returns it when it is open, or undefined if it cannot be opened. `on` has a function for each
+ * event of the server, and `lost` for the end of a stream that was open.
  *
  * The browser would reconnect by itself, but not after every error, and without loading what the page missed.
  */
-export function follow(after, on) {
-  const query = after === undefined ? "" : `?after=${encodeURIComponent(after)}`;
-  const source = new EventSource(`api/v1/events${query}`);
+export function follow(on) {
+  const source = new EventSource("api/v1/events");
   source.addEventListener("change", (message) => on.change(JSON.parse(message.data)));
-  source.addEventListener("table", (message) => on.table(JSON.parse(message.data).generation));
+  source.addEventListener("summary", (message) => on.summary(JSON.parse(message.data)));
   source.addEventListener("reset", () => on.reset());
   return new Promise((resolve) => {
     source.onopen = () => resolve(source);

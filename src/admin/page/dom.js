@@ -14,18 +14,28 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** Returns a link to a place of this page. */
+export const link = (href, ...children) => element("a", { href, "data-focus": href }, ...children);
+
+/** Returns a button that runs `action`. */
+export function button(attributes, action, ...children) {
+  const node = element("button", { type: "button", ...attributes }, ...children);
+  node.addEventListener("click", action);
+  return node;
+}
+
 /** Returns a shape of the sprite in the document. Its meaning is always written next to it. */
-export function icon(shape) {
+export function icon(shape, color = "") {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 12 12");
   svg.setAttribute("aria-hidden", "true");
   svg.append(document.createElementNS(SVG, "use"));
-  setIcon(svg, shape);
+  setIcon(svg, shape, color);
   return svg;
 }
 
-export function setIcon(svg, shape) {
-  svg.setAttribute("class", `icon ${shape}`);
+export function setIcon(svg, shape, color = "") {
+  svg.setAttribute("class", `icon ${color}`);
   svg.firstChild.setAttribute("href", `#i-${shape}`);
 }
 
@@ -34,12 +44,24 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Returns the address of the explanation of a name. */
-export const addressOf = (name) => `#/name/${encodeURIComponent(name)}`;
+/** Replaces the children of a node. The focus stays on the link or button that was there before. */
+export function replace(node, ...children) {
+  const focused = node.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
+  node.replaceChildren(...children.filter((child) => child !== undefined));
+  if (focused) [...node.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused)?.focus();
+}
 
-let silence;
-/** Announces a sentence to screen readers. Sentences that follow each other quickly are announced once. */
-export function announce(sentence) {
-  clearTimeout(silence);
-  silence = setTimeout(() => (byId("announce").textContent = sentence), 400);
+/** Puts spaces between parts, so that they are words for every reader. Undefined parts are omitted. */
+export const separated = (parts) => parts.filter(Boolean).flatMap((part) => [part, " "]);
+
+/** Sets the options of a list: pairs of a value and its text. The first one stands for no choice. */
+export function setOptions(select, options, chosen) {
+  const text = JSON.stringify(options);
+  if (select.dataset.options !== text) {
+    select.dataset.options = text;
+    select.replaceChildren(...options.map(([value, label]) => element("option", { value }, label)));
+  }
+  // A link may name a value that does not exist any more. It must be visible that it filters.
+  if (chosen && !options.some(([value]) => value === chosen)) select.append(element("option", { value: chosen }, chosen));
+  if (select.value !== chosen) select.value = chosen;
 }

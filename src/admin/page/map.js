@@ -1,202 +1,153 @@
 // The map: a row for each service, a column for each cluster. Only the visible rows are in the document.
 
-import { addressOf, announce, byId, element, icon, setIcon, setText } from "./dom.js";
-import { count, counted, isAlive, isTrouble, labelOf, shapeOf, stateNames, worst } from "./words.js";
+import * as address from "./address.js";
+import { announce } from "./announce.js";
+import { button, byId, element, icon, setIcon, setText } from "./dom.js";
+import { isFiltered, matching } from "./filters.js";
+import { headOf, labelOfCluster, layout } from "./heads.js";
+import * as model from "./model.js";
+import { serviceAddress } from "./problem.js";
+import { STATES, colorOfState, count, counted, isTrouble, labelOf, rank, shapeOfColor, shapeOfState, sinceWords, timeOf } from "./words.js";
 
 /** Rows above and below the visible ones, so that a fast scroll shows no gap. */
 const MARGIN = 8;
 /** How long a changed row is marked, in milliseconds. */
 const MARKED = 2500;
-/** Text of a column for addresses that belong to no one cluster. */
-const SHARED = "shared";
+/** Pixels of the column of kinds. */
+const KIND = 150;
 
-let nameOf;
-let services = [];
+const scroll = byId("scroll");
+const map = byId("map");
+
+/** The rows that match the filters: those in trouble first. */
 let shown = [];
 let columns = [];
-let hasFailover = false;
-/** Services of the last table, by key, with a text that changes with the row. */
-let previous = new Map();
-/** Index of the row that the keyboard is at, and key of the row that is open. */
-let active = 0;
-let open;
+/** What the heads show, to make them again only if it changed. */
+let headsMark;
+/** Key of the row that the keyboard is at, and of the row whose answer is open. */
+let active, open;
 /** Rows in the document: their elements and the index of the first one. */
 let rows = [];
 let first = 0;
 let spare = [];
 let before, after;
-
-const scroll = byId("scroll");
-const filters = { search: byId("search"), namespace: byId("by-namespace"), state: byId("by-state"), kind: byId("by-kind") };
+/** Height of a row and width of a cluster's column, in pixels. */
+let height = 34;
+let cellWidth = 0;
 
 // === Start ===
 
-/** Prepares the map. `toName` returns the DNS name of a service. */
-export function start(toName) {
-  nameOf = toName;
-  const body = byId("map").tBodies[0];
+export function start() {
+  const body = map.tBodies[0];
   [before, after] = [0, 1].map(() => element("tr", { class: "space", "aria-hidden": "true" }, element("td")));
   body.append(before, after);
   scroll.addEventListener("scroll", render, { passive: true });
-  new ResizeObserver(measure).observe(scroll);
+  new ResizeObserver(() => {
+    showColumns();
+    render();
+  }).observe(byId("services"));
   scroll.addEventListener("keydown", moveByKey);
   body.addEventListener("click", openByClick);
-  body.addEventListener("focusin", (event) => (active = indexOf(event.target)));
-  for (const input of Object.values(filters)) input.addEventListener("input", () => filter(true));
-  const option = (value, text) => element("option", { value }, text);
-  filters.state.append(option("", "State"), option("trouble", "Needs attention"));
-  filters.state.append(...stateNames.toReversed().map((state) => option(state, labelOf(state))));
-  const sample = (state) => element("li", {}, icon(state), labelOf(state));
-  byId("legend").append(...stateNames.toReversed().map(sample));
+  body.addEventListener("focusin", ({ target }) => (active = keyAt(target)));
+  byId("legend").append(...STATES.toReversed().map((state) => element("li", {}, icon(shapeOfState(state), state === "alive" ? "fine" : "idle"), labelOf(state))));
 }
 
 // === Data ===
 
-/** Shows the services of `/api/v1/table`. `cluster` is the name of this cluster; its column comes first. */
-export function showServices(list, cluster) {
-  const now = performance.now();
-  const isFirst = previous.size === 0;
-  const current = new Map();
-  const clusters = new Set();
-  services = list.map((service) => {
-    const row = rowOf(service, clusters);
-    const old = previous.get(row.key);
-    if (old?.mark === row.mark) row.changed = old.changed;
-    else row.changed = isFirst ? undefined : now;
-    current.set(row.key, row);
-    return row;
-  });
-  previous = current;
-  setColumns([...clusters].sort((one, other) => rank(one, cluster) - rank(other, cluster) || (one < other ? -1 : 1)), cluster);
-  setOptions(filters.namespace, "Namespace", services.map((row) => row.namespace));
-  setOptions(filters.kind, "Kind", services.map((row) => row.kind));
-  filter(false);
-}
-
-const rank = (name, own) => (name === own ? 0 : name === "" ? 2 : 1);
-
-function rowOf(service, clusters) {
-  const cells = new Map();
-  const states = new Set();
-  for (const { cluster, state } of service.endpoints) {
-    let cell = cells.get(cluster);
-    if (!cell) cells.set(cluster, (cell = { alive: 0, known: 0, states: new Map() }));
-    cell.known += 1;
-    if (isAlive(state)) cell.alive += 1;
-    cell.states.set(state, (cell.states.get(state) ?? 0) + 1);
-    states.add(state);
-  }
-  for (const cluster of service.awaited ?? []) {
-    if (cells.has(cluster)) continue;
-    cells.set(cluster, { alive: 0, known: 0, states: new Map([["awaited", 1]]) });
-    states.add("awaited");
-  }
-  let mark = `${service.kind} ${service.failover?.step}`;
-  for (const [cluster, cell] of cells) {
-    clusters.add(cluster);
-    cell.state = worst(cell.states);
-    mark += ` ${cluster} ${cell.alive}/${cell.known} ${cell.state}`;
-  }
-  const { namespace, service: name, kind, failover } = service;
-  return { key: `${namespace}/${name}`, text: `${name}.${namespace}`, namespace, name, kind, failover, cells, states, mark };
-}
-
-/** Returns the service of a key, `namespace/service`. */
-export const serviceOf = (key) => previous.get(key);
-
-/** Returns the numbers of living and known endpoints. */
-export function totals() {
-  let [alive, known] = [0, 0];
-  for (const { cells } of services) {
-    for (const cell of cells.values()) [alive, known] = [alive + cell.alive, known + cell.known];
-  }
-  return [alive, known];
-}
-
-function setOptions(select, all, values) {
-  const wanted = [...new Set(values)].sort();
-  const now = [...select.options].slice(1).map((option) => option.value);
-  if (select.options.length && wanted.join() === now.join()) return;
-  const chosen = select.value;
-  select.replaceChildren(element("option", { value: "" }, all), ...wanted.map((value) => element("option", { value }, value)));
-  select.value = wanted.includes(chosen) ? chosen : "";
-}
-
-function setColumns(wanted, cluster) {
-  const withFailover = services.some((row) => row.failover);
-  if (wanted.join() === columns.join() && withFailover === hasFailover && byId("map").tHead.rows.length) return;
-  [columns, hasFailover] = [wanted, withFailover];
-  const head = (text, css, hint) =>
-    element("th", { scope: "col", class: css }, element("span", {}, text), hint && element("small", {}, hint));
-  const titles = [head("Service", "service"), head("Kind", "kind")];
-  if (hasFailover) titles.push(head("Failover", "failover"));
-  for (const name of columns) titles.push(head(name || SHARED, "cell", name === cluster ? "here" : undefined));
-  const map = byId("map");
-  map.tHead.replaceChildren(element("tr", { "aria-rowindex": 1 }, ...titles));
-  map.querySelector("colgroup").replaceChildren(...titles.map((title) => element("col", { class: title.className })));
-  map.style.setProperty("--clusters", columns.length);
-  map.classList.toggle("with-failover", hasFailover);
-  drop(rows.length, 0);
-  spare = [];
-}
-
-// === Filters ===
-
-function filter(isByUser) {
-  const words = filters.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  const [namespace, state, kind] = [filters.namespace.value, filters.state.value, filters.kind.value];
-  const isShown = (row) =>
-    (!namespace || row.namespace === namespace) &&
-    (!kind || row.kind === kind) &&
-    (!state || (state === "trouble" ? isTrouble(row.states) : row.states.has(state))) &&
-    words.every((word) => row.text.includes(word));
-  const isFiltered = words.length > 0 || namespace || state || kind;
-  shown = isFiltered ? services.filter(isShown) : services;
-  const text = isFiltered ? `${count(shown.length)} of ${count(services.length)}` : count(services.length);
-  setText(byId("count"), services.length ? text : "");
-  byId("map").setAttribute("aria-rowcount", shown.length + 1);
-  if (isByUser) {
-    [scroll.scrollTop, active] = [0, 0];
-    announce(counted(shown.length, "service"));
-  }
-  active = Math.max(0, Math.min(active, shown.length - 1));
+/** Shows the services that match the filters. `isByReader` says that the reader changed a filter. */
+export function show(isByReader = false) {
+  const wasOpen = open;
+  const anchor = shown[Math.floor(scroll.scrollTop / height)]?.key;
+  const offset = scroll.scrollTop % height;
+  const groups = [[], [], []];
+  for (const row of matching()) groups[2 - rank(model.levelOf(row))].push(row);
+  shown = groups.flat();
+  open = model.rowOfName(address.parameter("name"))?.key;
+  map.setAttribute("aria-rowcount", shown.length + 1);
   showBlank();
+  showColumns();
+  if (isByReader) {
+    scroll.scrollTop = 0;
+    announce("count", counted(shown.length, "service"));
+  } else if (scroll.scrollTop > 0) {
+    // Rows that come or go above the visible ones do not move these.
+    const index = shown.findIndex(({ key }) => key === anchor);
+    if (index >= 0) scroll.scrollTop = index * height + offset;
+  }
+  if (open && open !== wasOpen) reveal(shown.findIndex(({ key }) => key === open));
+  if (!shown.some(({ key }) => key === active)) active = shown[0]?.key;
   render();
   rows.forEach((row, index) => fill(row, first + index));
 }
 
-export function clearFilters() {
-  for (const input of Object.values(filters)) input.value = "";
-  filter(true);
-}
-
-let blank = () => undefined;
-/** Sets the function that returns what to show instead of an empty map. */
-export function setBlank(describe) {
-  blank = describe;
-  showBlank();
-}
+/** Returns how many services are shown, of how many. */
+export const countText = () => `${shown.length < model.all().length ? `${count(shown.length)} of ` : ""}${count(model.all().length)}`;
 
 function showBlank() {
   const isEmpty = shown.length === 0;
   scroll.hidden = isEmpty;
+  byId("legend").hidden = isEmpty;
   byId("blank").hidden = !isEmpty;
-  byId("services").classList.toggle("is-empty", services.length === 0);
-  const parts = (isEmpty && blank(services.length > 0)) || [];
+  const parts = isEmpty ? describeBlank() : [];
   const text = parts.map((part) => part.textContent).join("");
   // The same text keeps the focus of its button.
   if (text !== byId("blank").textContent) byId("blank").replaceChildren(...parts);
 }
 
-// === Rows ===
-
-/** Height of a row in pixels, as the style of the page defines it for the width of the window. */
-let height = 34;
-
-function measure() {
-  height = parseFloat(getComputedStyle(scroll).getPropertyValue("--row"));
-  render();
+/** Describes why the map is empty. */
+function describeBlank() {
+  const head = model.headOf();
+  const text = (title, ...sentences) => [element("h2", {}, title), ...sentences.map((text) => element("p", {}, text))];
+  if (!head) return document.body.dataset.link === "lost" ? text("Cannot reach the server", "Trying again.") : text("Loading");
+  if (head.state === "loading") return text("Waiting for the first complete table", "Until then, every query is answered with SERVFAIL.");
+  if (!isFiltered()) {
+    return text("No services yet", "A service appears as soon as a link mirrors it into this cluster.", "If one is missing, type its name above.");
+  }
+  const search = address.parameter("q").trim();
+  const parts = text("No service matches");
+  if (search && !/\s/.test(search)) {
+    parts.push(button({}, () => address.go(address.here({ name: search })), `Explain ${search}`));
+  }
+  return [...parts, button({ class: "plain" }, () => address.go("#/"), "Clear the filters")];
 }
+
+// === Columns ===
+
+function showColumns() {
+  if (!model.headOf() || !scroll.clientWidth) return;
+  const clusters = model.clusters();
+  const style = getComputedStyle(scroll);
+  height = parseFloat(style.getPropertyValue("--row"));
+  const fixed = parseFloat(style.getPropertyValue("--fixed"));
+  const font = `600 13px ${style.fontFamily}`;
+  let plan = layout(clusters, scroll.clientWidth - fixed, font);
+  // The kind is the least important column. Without it, names may fit.
+  const isDense = plan.isTurned;
+  if (isDense) plan = layout(clusters, scroll.clientWidth - fixed + KIND, font);
+  const mark = JSON.stringify([clusters, plan, address.parameter("cluster"), address.currentView()]);
+  if (mark === headsMark) return;
+  headsMark = mark;
+  const names = clusters.map(({ name }) => name);
+  if (names.join() !== columns.join() || !rows.length) {
+    drop(rows.length, 0);
+    spare = [];
+  }
+  columns = names;
+  const title = (text, css) => element("th", { scope: "col", class: css }, text);
+  const titles = [title("Service", "service"), title("Answer", "result"), title("Kind", "kind"), title("Clusters", "trouble")];
+  const heads = clusters.map((cluster, index) => headOf(cluster, plan.labels[index]));
+  map.tHead.replaceChildren(element("tr", { "aria-rowindex": 1 }, ...titles, ...heads));
+  map.querySelector("colgroup").replaceChildren(...[...titles, ...heads].map(({ className }) => element("col", { class: className })));
+  cellWidth = plan.width;
+  map.classList.toggle("dense", isDense);
+  map.classList.toggle("turned", plan.isTurned);
+  map.classList.toggle("narrow", plan.width < 100);
+  map.style.setProperty("--cell", `${plan.width}px`);
+  map.style.setProperty("--head", `${plan.height ?? 34}px`);
+  map.style.setProperty("--clusters", columns.length);
+}
+
+// === Rows ===
 
 /** Puts the visible rows into the document. Rows that stay visible are not touched, so they keep the focus. */
 function render() {
@@ -214,6 +165,8 @@ function render() {
     rows.push(row);
     after.before(row);
   }
+  // The turned heads of the first columns reach over the head of the services, unless the columns are scrolled.
+  map.classList.toggle("scrolled", scroll.scrollLeft > 0);
   before.style.height = `${first * height}px`;
   after.style.height = `${Math.max(0, shown.length - first - rows.length) * height}px`;
 }
@@ -237,88 +190,137 @@ function take(index) {
 }
 
 function blankRow() {
-  const link = element("a", {}, element("b"), element("i"));
-  const row = element("tr", {}, element("th", { scope: "row", class: "service" }, link, element("small")), element("td", { class: "kind" }));
-  if (hasFailover) row.append(element("td", { class: "failover" }));
-  const cell = () => element("td", { class: "cell" }, icon("answered"), element("span"), element("span", { class: "unseen" }));
-  row.append(...columns.map(cell));
-  return row;
+  const cell = () => element("td", { class: "cell", tabindex: -1 }, icon("alive"), element("span"), element("span", { class: "unseen" }));
+  return element(
+    "tr",
+    {},
+    element("th", { scope: "row", class: "service" }, icon("fine"), element("a", {}, element("b"), element("i"))),
+    element("td", { class: "result" }),
+    element("td", { class: "kind" }),
+    element("td", { class: "trouble" }, element("div")),
+    ...columns.map(cell),
+  );
 }
 
 function fill(row, index) {
   const service = shown[index];
+  const level = model.levelOf(service);
+  const isOpen = service.key === open;
+  // A row that shows the same already is not touched.
+  const mark = `${index} ${service.mark} ${level} ${isOpen} ${service.key === active} ${cellWidth} ${serviceAddress(service.key)}`;
+  if (row.mark === mark) return;
+  row.mark = mark;
   row.setAttribute("aria-rowindex", index + 2);
-  row.classList.toggle("open", service.key === open);
-  row.classList.toggle("changed", performance.now() - service.changed < MARKED);
-  const [head, kind, ...rest] = row.children;
-  const [link, small] = head.children;
-  link.setAttribute("href", addressOf(nameOf(service.name, service.namespace)));
-  link.tabIndex = index === active ? 0 : -1;
-  if (service.key === open) link.setAttribute("aria-current", "true");
+  row.className = `${level} ${isOpen ? "open" : ""} ${performance.now() - service.changed < MARKED ? "changed" : ""}`;
+  const [head, result, kind, trouble, ...cells] = row.children;
+  const [shape, link] = head.children;
+  setIcon(shape, level, level);
+  link.setAttribute("href", serviceAddress(service.key));
+  link.tabIndex = service.key === active ? 0 : -1;
+  if (isOpen) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");
-  setText(link.firstChild, service.name);
+  setText(link.firstChild, service.service);
   setText(link.lastChild, `.${service.namespace}`);
-  const step = service.failover ? `step ${service.failover.step} of ${service.failover.steps.length}` : "";
-  setText(small, step ? `${service.kind}, ${step}` : service.kind);
-  setText(kind, service.kind);
-  if (hasFailover) setText(rest.shift(), step);
-  columns.forEach((cluster, column) => fillCell(rest[column], service.cells.get(cluster)));
+  setText(result, resultOf(service));
+  result.classList.toggle("failed", level === "failing");
+  setText(kind, kindOf(service));
+  kind.dataset.tip = kind.textContent;
+  fillTrouble(trouble, service, level);
+  columns.forEach((cluster, column) => fillCell(cells[column], cluster, service.cells.get(cluster), level));
 }
 
-function fillCell(node, cell) {
+function kindOf({ kind, failover }) {
+  return failover ? `${kind}, step ${failover.step} of ${failover.steps}` : kind;
+}
+
+/** Returns what a query for the name gets: how many of the endpoints, or why none. */
+function resultOf({ result, returned, endpoints }) {
+  if (model.isSilent()) return "SERVFAIL";
+  return result === "NOERROR" ? `${count(returned)} of ${count(endpoints)}` : result;
+}
+
+/** Lists the clusters in trouble, for windows that are too narrow for a column of each cluster. */
+function fillTrouble(node, service, level) {
+  const parts = [...service.cells.values()]
+    .filter(({ state }) => isTrouble(state))
+    .map((cell) => {
+      const text = cell.endpoints ? `${cell.alive}/${cell.endpoints} ${labelOf(cell.state)}` : labelOf(cell.state);
+      return element("span", {}, icon(shapeOfState(cell.state), colorOfState(cell.state, false, level)), `${labelOfCluster(cell.cluster)} ${text}`);
+    });
+  if (!parts.length) parts.push(element("span", { class: "soft" }, counted(service.cells.size, "cluster")));
+  node.firstChild.replaceChildren(...parts);
+}
+
+function fillCell(node, cluster, cell, level) {
   const [shape, number, words] = node.children;
-  node.classList.toggle("none", !cell);
+  node.className = "cell";
   if (!cell) {
-    node.removeAttribute("title");
+    node.classList.add("none");
+    delete node.dataset.tip;
     setText(number, "");
     return setText(words, "no endpoint");
   }
-  const parts = [...cell.states].map(([state, number]) => `${number} ${labelOf(state)}`);
-  setIcon(shape, shapeOf(cell.state));
-  setText(number, cell.known ? `${cell.alive}/${cell.known}` : "");
-  setText(words, ` ${parts.join(", ")}`);
-  node.title = parts.join(", ");
+  const color = colorOfState(cell.state, cell.returned > 0, level);
+  if (isTrouble(cell.state)) node.classList.add(`in-${color}`);
+  setIcon(shape, shapeOfState(cell.state), color);
+  setText(number, cell.endpoints ? `${cell.alive}/${cell.endpoints}` : wordOf(cell));
+  const counts = cell.endpoints ? `; ${cell.alive} of ${counted(cell.endpoints, "endpoint")} alive, ${cell.returned} returned` : "";
+  const text = `${labelOf(cell.state)}${cell.state === "alive" ? "" : sinceWords(cell.since)}${counts}`;
+  setText(words, ` ${text}`);
+  node.dataset.tip = `${labelOfCluster(cluster)}: ${text}`;
+}
+
+/** Returns the state of a cluster without endpoints, as long as the column permits. */
+function wordOf({ state, since }) {
+  const words = since ? [`${labelOf(state)} ${timeOf(since)}`, labelOf(state)] : [labelOf(state)];
+  return words.find((word) => 30 + 8 * word.length <= cellWidth) ?? "";
 }
 
 // === Keyboard and mouse ===
 
-const indexOf = (node) => Number(node.closest("tr").getAttribute("aria-rowindex")) - 2;
+const keyAt = (node) => shown[Number(node.closest("tr").getAttribute("aria-rowindex")) - 2]?.key;
+const indexOfActive = () => Math.max(0, shown.findIndex(({ key }) => key === active));
 
-/** Moves the focus to a row. */
-export function focusRow(index = active) {
+/** Moves the focus to a row, and to one of its cells. The first one is the link. */
+export function focusRow(index = indexOfActive(), column = 0) {
   if (shown.length === 0) return byId("search").focus();
-  active = Math.max(0, Math.min(index, shown.length - 1));
-  const head = byId("map").tHead.offsetHeight;
-  const bottom = (active + 1) * height + head - scroll.clientHeight;
-  if (active * height < scroll.scrollTop) scroll.scrollTop = active * height;
-  else if (bottom > scroll.scrollTop) scroll.scrollTop = bottom;
+  const at = Math.max(0, Math.min(index, shown.length - 1));
+  active = shown[at].key;
+  reveal(at);
   render();
-  rows.forEach((row, at) => (row.querySelector("a").tabIndex = first + at === active ? 0 : -1));
-  rows[active - first]?.querySelector("a").focus({ preventScroll: true });
+  rows.forEach((row, index) => fill(row, first + index));
+  const row = rows[at - first];
+  const target = column ? row?.querySelectorAll(".cell")[column - 1] : row?.querySelector("a");
+  target?.focus({ preventScroll: !column });
+}
+
+/** Scrolls as little as it takes to make a row visible. */
+function reveal(index) {
+  if (index < 0) return;
+  const bottom = (index + 1) * height + map.tHead.offsetHeight - scroll.clientHeight;
+  if (index * height < scroll.scrollTop) scroll.scrollTop = index * height;
+  else if (bottom > scroll.scrollTop) scroll.scrollTop = bottom;
 }
 
 function moveByKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("thead")) return;
   const page = Math.max(1, Math.floor(scroll.clientHeight / height) - 2);
   const isInRow = event.target !== scroll;
   const steps = { ArrowDown: isInRow ? 1 : 0, ArrowUp: isInRow ? -1 : 0, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
-  if (!(event.key in steps)) return;
+  const sides = { ArrowLeft: -1, ArrowRight: 1 };
+  const row = isInRow && event.target.closest("tr");
+  const column = row ? [...row.querySelectorAll(".cell")].indexOf(event.target.closest(".cell")) + 1 : 0;
+  if (event.key in steps) focusRow(indexOfActive() + steps[event.key], column);
+  else if (row && event.key in sides) focusRow(indexOfActive(), Math.max(0, Math.min(columns.length, column + sides[event.key])));
+  else if (row && column && event.key === "Enter") row.querySelector("a").click();
+  else return;
   event.preventDefault();
-  focusRow(active + steps[event.key]);
 }
 
 function openByClick(event) {
   const row = event.target.closest("tr");
   const isSelecting = !getSelection().isCollapsed;
-  if (row?.classList.contains("space") || isSelecting || event.target.closest("a")) return;
-  if (!row) return;
-  active = indexOf(row);
+  if (!row || row.classList.contains("space") || isSelecting || event.target.closest("a")) return;
+  active = keyAt(row);
   row.querySelector("a").click();
-}
-
-/** Marks the row of the name that is explained. */
-export function setOpen(key) {
-  if (key === open) return;
-  open = key;
-  rows.forEach((row, index) => fill(row, first + index));
 }

@@ -1,71 +1,124 @@
-// The words and shapes of states, kinds and events, and the formats of numbers and times.
+// The words, shapes and colors of levels, states and events, and the formats of numbers and times.
 
-/** Each state of an endpoint: its name on the page, and why it is or is not in the answer. The worst state is first. */
-const STATES = new Map([
-  ["gateway-down", ["gateway down", "Its gateway is down."]],
-  ["unlinked", ["unlinked", "No Link names its cluster."]],
-  ["awaited", ["awaited", "The service waits for an endpoint of this cluster."]],
-  ["last-resort", ["last resort", "Returned although its gateway is down, because no gateway is up."]],
-  ["not-ready", ["not ready", "The pod is not ready."]],
-  ["other-kind", ["excluded", "Another kind answers the name. Only names of its cluster return it."]],
-  ["standby", ["standby", "An earlier step of the failover order answers."]],
-  ["answered", ["alive", "Returned."]],
-]);
-/** States whose endpoints work, whether they are returned or not. */
-const ALIVE = new Set(["answered", "standby", "other-kind"]);
-/** States of a service that needs attention. */
-const TROUBLE = ["gateway-down", "unlinked", "awaited", "last-resort", "not-ready"];
+import { element, setText } from "./dom.js";
 
-export const stateNames = [...STATES.keys()];
-export const isAlive = (state) => ALIVE.has(state);
-export const isReturned = (state) => state === "answered" || state === "last-resort";
-export const isTrouble = (states) => TROUBLE.some((state) => states.has(state));
-/** A newer server may have states that this page does not know. They get the shape of excluded endpoints. */
-export const shapeOf = (state) => (STATES.has(state) ? state : "other-kind");
-export const labelOf = (state) => STATES.get(state)?.[0] ?? state;
-export const reasonOf = (state) => STATES.get(state)?.[1] ?? "";
-export const worst = (states) => stateNames.find((state) => states.has(state)) ?? [...states][0];
+// === Levels ===
 
-const EVENTS = new Map([
-  ["cluster-joined", ["plus", "good"]],
-  ["cluster-left", ["minus", "bad"]],
-  ["link-changed", ["warning", "fair"]],
-  ["service-added", ["plus", "good"]],
-  ["service-removed", ["minus", "bad"]],
-  ["endpoint-added", ["plus", "good"]],
-  ["endpoint-removed", ["minus", "plain"]],
-  ["endpoint-changed", ["change", "plain"]],
-  ["gateway-down", ["gateway-down", "bad"]],
-  ["gateway-up", ["answered", "good"]],
-  ["failover", ["change", "fair"]],
-  ["list-held", ["warning", "fair"]],
-  ["table-stale", ["not-ready", "fair"]],
-]);
-/** Returns the shape of an event and the class of its color. */
-export const eventStyle = (kind) => EVENTS.get(kind) ?? ["note", "plain"];
+/** Levels of services and of the whole page, the best first. They are names of shapes and colors, too. */
+const LEVELS = ["fine", "attention", "failing"];
+const OF_PROBLEMS = { error: "failing", warning: "attention", note: "idle" };
 
-export const SERVER_STATES = new Map([
-  ["ready", ["answered", "Ready"]],
-  ["loading", ["awaited", "Loading"]],
-  ["stale", ["not-ready", "Stale"]],
-  ["expired", ["gateway-down", "Expired"]],
-  ["connecting", ["awaited", "Connecting"]],
-  ["lost", ["gateway-down", "Disconnected"]],
-]);
+/** A newer server may have levels that this page does not know. They need attention. */
+const known = (level) => (LEVELS.includes(level) ? level : "attention");
+export const rank = (level) => LEVELS.indexOf(known(level));
+export const worst = (levels) => LEVELS[Math.max(0, ...levels.map(rank))];
+/** Returns the color of a problem's level. */
+export const colorOf = (level) => OF_PROBLEMS[level] ?? "attention";
+export const shapeOfColor = (color) => (color === "idle" ? "note" : color);
+export const PROBLEM_LEVELS = [["error", "Error"], ["warning", "Warning"], ["note", "Note"]];
+
+// === States of endpoints ===
+
+/** The states of endpoints and of cells, the worst first. */
+export const STATES = ["down", "left", "expected", "not-ready", "omitted", "standby", "alive"];
+const TROUBLE = new Set(["down", "left", "expected", "not-ready"]);
+
+export const isTrouble = (state) => TROUBLE.has(state) || !STATES.includes(state);
+export const shapeOfState = (state) => (STATES.includes(state) ? state : "other");
+export const labelOf = (state) => state.replaceAll("-", " ");
+
+/** Returns the color of a cell or an endpoint. It is never worse than that of its service, and fine only if it is returned. */
+export function colorOfState(state, isReturned, level) {
+  if (isTrouble(state)) return level === "fine" ? "idle" : level;
+  return isReturned && level !== "failing" ? "fine" : "idle";
+}
+
+// === Results ===
+
+export const colorOfResult = (result) => ({ NOERROR: "fine", NODATA: "idle", NXDOMAIN: "attention", REFUSED: "attention" })[result] ?? "failing";
+
+// === Changes ===
+
+const CHANGES = {
+  "cluster-joined": ["plus", "fine"],
+  "cluster-left": ["minus", "attention"],
+  "link-changed": ["change", "attention"],
+  "service-added": ["plus", "fine"],
+  "service-removed": ["minus", "attention"],
+  "endpoint-added": ["plus", "fine"],
+  "endpoint-removed": ["minus", "idle"],
+  "endpoint-changed": ["change", "idle"],
+  "gateway-down": ["down", "attention"],
+  "gateway-up": ["alive", "fine"],
+  failover: ["change", "attention"],
+  "list-held": ["attention", "attention"],
+  "table-stale": ["attention", "attention"],
+};
+/** Returns the shape and the color of a change. */
+export const styleOfChange = (kind) => CHANGES[kind] ?? ["note", "idle"];
+
+// === Numbers and times ===
 
 const integer = new Intl.NumberFormat("en");
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
-const date = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
+const format = (options) => new Intl.DateTimeFormat("en", { hourCycle: "h23", ...options });
+const minutes = format({ hour: "2-digit", minute: "2-digit" });
+const seconds = format({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const monthDay = format({ month: "short", day: "numeric" });
+const full = format({ dateStyle: "full", timeStyle: "long" });
+const longDay = format({ dateStyle: "full" });
+/** Each of these knows the short names of other time zones, and has "GMT+1" for the rest. */
+const ZONE_LOCALES = ["en-US", "en-GB", "en-AU", "en-IN"];
 
+export const natural = new Intl.Collator("en", { numeric: true }).compare;
 export const count = (number) => integer.format(number);
 /** Returns a number with its noun: "1 service", "2 services". */
 export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
-export const timeOf = (moment) => clock.format(moment);
-export const dayOf = (moment) => date.format(moment);
+export const upper = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+export const dayOf = (moment) => longDay.format(moment);
+export const secondsOf = (moment) => seconds.format(moment);
 
-export function duration(seconds) {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+/** Returns the short name of the time zone: "CET". */
+export function zoneName() {
+  const parts = ZONE_LOCALES.flatMap((locale) => new Intl.DateTimeFormat(locale, { timeZoneName: "short" }).formatToParts());
+  const names = parts.filter(({ type }) => type === "timeZoneName").map(({ value }) => value);
+  return names.find((name) => !/\d/.test(name)) ?? names[0];
+}
+
+/** Returns a time as short as it is unmistakable: that of another day has its date. */
+export function timeOf(time) {
+  const moment = new Date(time);
+  if (isNaN(moment)) return String(time);
+  const isToday = moment.toDateString() === new Date().toDateString();
+  return isToday ? minutes.format(moment) : `${monthDay.format(moment)}, ${minutes.format(moment)}`;
+}
+
+function duration(moment) {
+  const passed = (Date.now() - moment) / 60000;
+  if (passed < 1) return "just now";
+  if (passed < 120) return `${Math.floor(passed)} min`;
+  return passed < 2880 ? `${Math.floor(passed / 60)} h` : `${Math.floor(passed / 1440)} d`;
+}
+
+/** Returns "since 03:11 (13 min)" of a time of the server. */
+function sinceText(time) {
+  const moment = new Date(time);
+  return `since ${timeOf(time)}${isNaN(moment) ? "" : ` (${duration(moment)})`}`;
+}
+
+/** Returns a time as an element, with the whole date as its tooltip. `text` is what it shows of the time. */
+export function timeElement(time, text) {
+  const moment = new Date(time);
+  return element("time", { datetime: time, title: isNaN(moment) ? undefined : full.format(moment) }, text);
+}
+
+/** Returns "since 03:11 (13 min)" as an element, or undefined. */
+export const since = (time) => (time ? timeElement(time, sinceText(time)) : undefined);
+/** The same as a text, for tooltips. */
+export const sinceWords = (time) => (time ? ` ${sinceText(time)}` : "");
+
+/** Writes the durations again, which grow. */
+export function refreshTimes() {
+  for (const node of document.querySelectorAll("time")) {
+    if (node.textContent.startsWith("since ")) setText(node, sinceText(node.dateTime));
+  }
 }

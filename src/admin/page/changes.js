@@ -1,0 +1,55 @@
+// Recent changes of answers, the newest first, with a heading for each day.
+
+import * as address from "./address.js";
+import { load } from "./api.js";
+import { byId, element, icon, link, replace } from "./dom.js";
+import { serviceAddress } from "./problem.js";
+import { dayOf, secondsOf, styleOfChange, timeElement } from "./words.js";
+
+/** As many as the server keeps. */
+const LIMIT = 1000;
+
+/** The changes, the newest first. They are loaded when the view is opened. */
+let events;
+
+const serviceOf = ({ namespace, service }) => (namespace && service ? `${namespace}/${service}` : undefined);
+
+/** Returns the services that the filter of this view offers. */
+export const known = () => ({ services: (events ?? []).map(serviceOf).filter(Boolean) });
+
+/** Shows the changes that match the filter, and loads them first if nothing is known. */
+export async function show() {
+  events ??= (await load("events")).events.toReversed();
+  const wanted = address.parameter("service");
+  const matching = events.filter((event) => !wanted || serviceOf(event) === wanted);
+  const blank = element(
+    "li",
+    { class: "blank" },
+    element("h2", {}, wanted ? `No recent change of ${wanted}` : "Nothing has changed yet"),
+    element("p", {}, "A change of an answer is a new cluster, a new endpoint, or a gateway that is down. Each process knows its own."),
+  );
+  const days = Map.groupBy(matching, ({ time }) => dayOf(new Date(time)));
+  const groups = [...days].map(([day, list]) => element("li", { class: "day" }, element("h2", {}, day), changeList(list)));
+  replace(byId("change-list"), ...(groups.length ? groups : [blank]));
+}
+
+/** Adds a new change. */
+export function add(event) {
+  if (!events || events.some(({ id }) => id === event.id)) return;
+  events = [event, ...events].slice(0, LIMIT);
+}
+
+/** Forgets the changes, because some may be missing. */
+export const forget = () => (events = undefined);
+
+/** Returns a list of changes. `describe` returns what it shows of the time of one. */
+export function changeList(list, describe = (time) => secondsOf(new Date(time))) {
+  return element("ol", { class: "changes" }, ...list.map((event) => item(event, describe)));
+}
+
+function item(event, describe) {
+  const [shape, color] = styleOfChange(event.kind);
+  const service = serviceOf(event);
+  const text = service ? link(serviceAddress(service), event.text) : element("span", {}, event.text);
+  return element("li", {}, timeElement(event.time, describe(event.time)), icon(shape, color), text);
+}

@@ -1,0 +1,74 @@
+// The filters of the views. They are kept in the address bar; these inputs only show and change it.
+
+import * as address from "./address.js";
+import { byId, setOptions } from "./dom.js";
+import * as model from "./model.js";
+import { PROBLEM_LEVELS, STATES, isTrouble, labelOf, natural, upper } from "./words.js";
+
+/** The filters of services, in the address bar and as inputs. */
+const OF_SERVICES = ["q", "namespace", "cluster", "state", "kind"];
+const OF_VIEWS = { services: OF_SERVICES, problems: ["level", "kind", "cluster", "service"], changes: ["service"] };
+/** Values of the filter of states that are no states of endpoints. */
+const OF_STATES = [["attention", "Needs attention"], ["failing", "Failing"], ["trouble", "In trouble"]];
+
+export function start() {
+  for (const form of document.querySelectorAll(".filters")) {
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("input", ({ target }) => address.go(address.here({ [target.dataset.filter]: target.value, offset: "" })));
+  }
+}
+
+export const isFiltered = () => OF_VIEWS[address.currentView()].some((name) => address.parameter(name));
+
+/** Returns the services that match the filters of the address, in their natural order. */
+export function matching() {
+  if (address.currentView() !== "services" || !isFiltered()) return model.all();
+  const [search, namespace, cluster, state, kind] = OF_SERVICES.map(address.parameter);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const suffixes = model.headOf()?.nameSuffixes ?? [];
+  const hasState = (row) => {
+    if (!state && !cluster) return true;
+    if (state === "failing") return model.levelOf(row) === "failing" && (!cluster || row.cells.has(cluster));
+    if (state === "attention") return model.levelOf(row) !== "fine" && (!cluster || row.cells.has(cluster));
+    const cells = cluster ? [row.cells.get(cluster)] : [...row.cells.values()];
+    return cells.some((cell) => cell && (!state || cell.state === state || (state === "trouble" && isTrouble(cell.state))));
+  };
+  const hasWords = (row) => words.every((word) => row.text.includes(word) || suffixes.some((suffix) => isPartOf(word, row, suffix)));
+  return model.all().filter((row) => (!namespace || row.namespace === namespace) && (!kind || row.kind === kind) && hasState(row) && hasWords(row));
+}
+
+/** Returns whether a word is a part of the whole name of a service, with or without the final dot. */
+const isPartOf = (word, row, suffix) => word.includes(".") && `${row.text}.${suffix}`.includes(word);
+
+/** Shows the filters of the current view. `known` has the kinds of problems and the services that a view knows about. */
+export function show({ kinds = [], services = [] }) {
+  const view = address.currentView();
+  const values = (list) => [...new Set(list)].sort(natural).map((value) => [value, value]);
+  const clusters = model.headOf() ? model.clusters().map(({ name }) => name).filter(Boolean) : [];
+  const options = {
+    services: {
+      namespace: () => [["", "Namespace"], ...values(model.all().map((row) => row.namespace))],
+      cluster: () => [["", "Cluster"], ...clusters.map((name) => [name, name])],
+      state: () => [["", "State"], ...OF_STATES, ...STATES.map((state) => [state, upper(labelOf(state))])],
+      kind: () => [["", "Kind"], ...values(model.all().map((row) => row.kind))],
+    },
+    problems: {
+      level: () => [["", "Level"], ...PROBLEM_LEVELS],
+      kind: () => [["", "Kind"], ...values(kinds)],
+      cluster: () => [["", "Cluster"], ...clusters.map((name) => [name, name])],
+      service: () => [["", "Service"], ...values(services)],
+    },
+    changes: { service: () => [["", "Service"], ...values(services)] },
+  };
+  for (const form of document.querySelectorAll(".filters")) {
+    form.hidden = form.dataset.for !== view;
+    if (form.hidden) continue;
+    for (const select of form.elements) {
+      setOptions(select, options[view][select.dataset.filter](), address.parameter(select.dataset.filter));
+      select.classList.toggle("set", select.value !== "");
+    }
+  }
+  byId("clear").hidden = !isFiltered();
+  byId("clear").href = address.addressOf(view);
+  if (document.activeElement !== byId("search")) byId("search").value = address.parameter("q");
+}

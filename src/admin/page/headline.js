@@ -1,0 +1,184 @@
+// The first sentence: is anything wrong, where, and since when. Below it, a line for each cause.
+
+import * as address from "./address.js";
+import { announce } from "./announce.js";
+import { load } from "./api.js";
+import { button, byId, element, icon, link, replace, separated, setIcon } from "./dom.js";
+import * as model from "./model.js";
+import { manual, problemRow, subjectLink } from "./problem.js";
+import { colorOf, count, counted, shapeOfColor, since, timeOf, upper, worst } from "./words.js";
+
+/** Lines that are shown before the reader asks for all: fewer in a narrow window, where the map must stay visible. */
+const SHOWN = matchMedia("(max-width: 860px)").matches ? 2 : 4;
+/** Services that an unfolded line lists. */
+const LISTED = 100;
+
+let isWhole = false;
+let lostSince;
+let spoken;
+/** The problems of the unfolded line, with the address that they were loaded from. */
+let unfolded = {};
+
+/** Shows the state of the server, or that there is no connection to it. */
+export function show(connection) {
+  if (connection === "lost") lostSince ??= new Date();
+  else lostSince = undefined;
+  const head = model.headOf();
+  const level = lostSince ? "failing" : levelOf(head);
+  byId("headline").className = level;
+  setIcon(byId("level"), shapeOfColor(level), level);
+  replace(byId("sentence"), ...sentence(head));
+  replace(byId("where"), ...(head ? where(head, level) : []));
+  const text = byId("sentence").textContent;
+  if (spoken !== undefined && spoken !== text) announce("state", text);
+  spoken = text;
+  document.title = head ? `${level === "fine" ? "" : `${text} – `}${head.cluster} – global-dns` : "global-dns";
+  showCauses(head);
+}
+
+/** Returns the worst level of everything that the page shows. */
+function levelOf(head) {
+  if (!head) return "idle";
+  const causes = head.attention.map(({ level }) => (level === "error" ? "failing" : "attention"));
+  const counts = model.countsByLevel();
+  const services = counts.failing ? "failing" : counts.attention ? "attention" : "fine";
+  const server = model.isSilent() ? "failing" : head.state === "ready" ? "fine" : "attention";
+  return worst([head.level, server, services, ...causes]);
+}
+
+// === Sentence ===
+
+function sentence(head) {
+  if (lostSince) return [head ? `Disconnected since ${timeOf(lostSince)}: this is the last known state` : "Cannot reach the server"];
+  if (!head) return ["Loading"];
+  if (head.state === "loading") return ["No answers yet: SERVFAIL for every name"];
+  if (head.state === "expired") return ["No answers: SERVFAIL for every name"];
+  const clauses = [];
+  if (head.state === "stale") clauses.push(["Answers are from a saved copy"]);
+  else if (head.state !== "ready") clauses.push([`State: ${head.state}`]);
+  const troubles = troubleOf(head);
+  if (troubles.length) clauses.push(troubles);
+  if (!clauses.length) clauses.push([model.all().length ? "All names are answered" : "No services yet"]);
+  return clauses.flatMap((clause, index) => (index ? ["; ", ...clause] : clause));
+}
+
+/** Says how many services are in trouble, each number with a link to them. */
+function troubleOf(head) {
+  const { failing, attention } = model.countsByLevel();
+  const to = (state) => address.addressOf("services", { state });
+  const verb = (number, one, many) => (number === 1 ? one : many);
+  const parts = [];
+  if (failing) parts.push(link(to("failing"), `${counted(failing, "service")} ${verb(failing, "fails", "fail")}`));
+  if (attention) {
+    const noun = failing ? count(attention) : counted(attention, "service");
+    parts.push(failing ? ", " : "", link(to("attention"), `${noun} ${verb(attention, "needs", "need")} attention`));
+  }
+  const others = head.attention.length + (head.moreAttention ?? 0);
+  if (!parts.length && others && head.state === "ready") {
+    const text = `${counted(others, "problem")} ${verb(others, "needs", "need")} attention`;
+    if (head.level !== "failing") parts.push("All names are answered; ");
+    parts.push(link(address.addressOf("problems"), text));
+  }
+  return parts;
+}
+
+/** Says where the worst trouble is, and since when. */
+function where(head, level) {
+  if (level === "fine") {
+    return [`${counted(model.all().length, "service")} in ${counted(head.clusters.length, "cluster")}`];
+  }
+  const isOfServer = head.state !== "ready";
+  const causes = head.attention.filter((cause) => isOfServer || colorOf(cause.level) === level);
+  const named = causes.filter(({ subject }) => subject);
+  const links = named.slice(0, 2).flatMap((cause, index) => [index ? ", " : "", subjectLink(cause)]);
+  if (named.length > 2) links.push(` and ${named.length - 2} more`);
+  const times = causes.map((cause) => cause.since).filter(Boolean).sort();
+  const time = isOfServer ? head.since : times[0];
+  if (links.length && time) links.push(" ");
+  if (time) links.push(link(address.addressOf("changes"), since(time)));
+  return links;
+}
+
+// === Causes ===
+
+const idOf = ({ kind, subject }) => `${kind}/${subject}`;
+
+function showCauses(head) {
+  const causes = head?.attention ?? [];
+  const more = head?.moreAttention ?? 0;
+  const open = address.parameter("open");
+  const shown = isWhole || causes.slice(SHOWN).some((cause) => idOf(cause) === open) ? causes : causes.slice(0, SHOWN);
+  const lines = shown.map((cause) => line(cause, idOf(cause) === open));
+  if (causes.length > shown.length || isWhole) {
+    const text = isWhole ? "Show fewer" : `Show ${count(causes.length + more - shown.length)} more`;
+    lines.push(element("li", { class: "rest" }, button({ class: "plain", "data-focus": "rest" }, toggleWhole, text)));
+  }
+  if (more && isWhole) lines.push(element("li", { class: "rest" }, link(address.addressOf("problems"), `${count(more)} more in Problems`)));
+  byId("attention").hidden = !lines.length;
+  replace(byId("attention"), ...lines);
+}
+
+function toggleWhole() {
+  isWhole = !isWhole;
+  showCauses(model.headOf());
+}
+
+function line(cause, isOpen) {
+  const color = colorOf(cause.level);
+  const toggle = () => address.go(address.here({ open: isOpen ? "" : idOf(cause) }), true);
+  const label = `Details: ${cause.subject} ${cause.sentence}`;
+  const fold = button(
+    { class: "fold", "aria-expanded": String(isOpen), "aria-label": label, "data-focus": `fold ${idOf(cause)}` },
+    toggle,
+    icon("fold"),
+  );
+  const subject = cause.subject ? [subjectLink(cause), cause.sentence] : [subjectLink(cause, cause.sentence)];
+  const facts = [...subject, cause.since && since(cause.since), ...numbers(cause)];
+  const detail = cause.detail && element("span", { class: "detail" }, cause.detail);
+  return element(
+    "li",
+    {},
+    element("div", { class: "cause" }, fold, icon(shapeOfColor(color), color), element("p", {}, ...separated(facts), detail)),
+    isOpen ? element("div", { class: "unfolded" }, ...details(cause)) : undefined,
+  );
+}
+
+function numbers({ services, endpoints, failing, count: total, service }) {
+  const of = (number, noun) => (number > 0 ? counted(number, noun) : undefined);
+  // Names that fail are counted below.
+  const affected = [service || services === failing ? undefined : of(services, "service"), of(endpoints, "endpoint")].filter(Boolean);
+  if (!affected.length && !failing && total > 1) affected.push(counted(total, "problem"));
+  const facts = affected.length ? [element("span", { class: "number" }, affected.join(", "))] : [];
+  if (failing > 0 && !service) facts.push(element("b", { class: "failing" }, `${counted(failing, "name")} ${failing === 1 ? "fails" : "fail"}`));
+  return facts;
+}
+
+/** Returns what an unfolded line says: what to do, and the services that the cause affects. */
+function details(cause) {
+  const filters = { kind: cause.kind, cluster: cause.cluster, service: cause.service };
+  const key = JSON.stringify(filters);
+  if (unfolded.key !== key) unfolded = { key };
+  if (!unfolded.isLoading && unfolded.head !== JSON.stringify(cause)) loadDetails(cause, filters, key);
+  const list = unfolded.problems?.map((problem) => problemRow({ ...problem, since: problem.since === cause.since ? undefined : problem.since }));
+  const rest = (unfolded.total ?? 0) - LISTED;
+  const all = link(address.addressOf("problems", filters), rest > 0 ? `${count(rest)} more in Problems` : "Open in Problems");
+  return [
+    cause.detail ? element("p", {}, upper(cause.detail)) : undefined,
+    element("p", {}, element("b", {}, "What to do: "), `${cause.hint}. `, manual(cause)),
+    list ? element("ul", { class: "rows affected" }, ...list) : element("p", { class: "soft" }, unfolded.failure ?? "Loading"),
+    element("p", {}, all),
+  ].filter(Boolean);
+}
+
+async function loadDetails(cause, filters, key) {
+  unfolded.isLoading = true;
+  let found = {};
+  try {
+    found = await load("problems", { ...filters, limit: LISTED });
+  } catch (error) {
+    found = { failure: error.message };
+  }
+  if (unfolded.key !== key) return;
+  unfolded = { key, head: JSON.stringify(cause), ...found };
+  showCauses(model.headOf());
+}

@@ -1,0 +1,102 @@
+// Keeps the page up to date while it is visible: loads the summary once, and then follows the stream of changes.
+
+import { Refused, Unreachable, follow, forgetTag, loadSummary, pause } from "./api.js";
+import * as model from "./model.js";
+
+/** Milliseconds before a new attempt to connect: at first, and at most. */
+const RETRY = [200, 5000];
+/** Milliseconds between two requests of the summary if the server gives no stream, and requests before a new attempt. */
+const POLL = 5000;
+const POLLS = 6;
+
+let stream;
+/** Increases with each attempt to connect, so that an older one ends. */
+let attempt = 0;
+let on;
+/** Updates that arrive while the summary is loaded. */
+let waiting;
+
+/**
+ * Starts. `listeners` has functions for a new summary (`summary`), for changed services (`update`), for a change of answers
+ * (`change`), and for the state of the connection (`link`: live or lost).
+ */
+export function start(listeners) {
+  on = listeners;
+  // A hidden page keeps no connection: a browser has only six for each server.
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+  if (!document.hidden) connect();
+}
+
+function disconnect() {
+  attempt += 1;
+  stream?.close();
+  stream = undefined;
+}
+
+/** Loads everything and opens the stream. Tries until it succeeds or a later call takes over. */
+async function connect() {
+  disconnect();
+  const own = attempt;
+  for (let wait = RETRY[0]; own === attempt; wait = Math.min(wait * 2, RETRY[1])) {
+    try {
+      await refresh(own);
+      const opened = await follow(listenersOf(own));
+      if (own !== attempt) return opened?.close();
+      stream = opened;
+      // What changed before the stream was open is not in it. Usually, the answer is that nothing did.
+      await refresh(own);
+      if (own === attempt && !stream) await poll(own);
+      return;
+    } catch (error) {
+      report(error);
+      if (own === attempt) on.link("lost");
+    }
+    await pause(wait);
+  }
+}
+
+async function refresh(own) {
+  waiting = [];
+  const summary = await loadSummary();
+  if (own !== attempt) return;
+  const updates = waiting;
+  waiting = undefined;
+  if (summary) model.replaceAll(summary);
+  if (summary) on.summary();
+  on.link("live");
+  updates.forEach(apply);
+}
+
+/** Applies an update, unless the summary is newer. */
+function apply(update) {
+  if ((update.generation ?? 0) < (model.headOf().generation ?? 0)) return;
+  const changed = model.update(update);
+  if (!changed) return;
+  forgetTag();
+  on.update(changed);
+}
+
+function listenersOf(own) {
+  const isCurrent = (action) => (data) => own === attempt && action(data);
+  return {
+    change: isCurrent(on.change),
+    summary: isCurrent((update) => (waiting ? waiting.push(update) : apply(update))),
+    reset: isCurrent(connect),
+    lost: isCurrent(() => stream && connect()),
+  };
+}
+
+/** Without a stream, asks for the summary now and then, and after a while tries again to open a stream. */
+async function poll(own) {
+  for (let round = 0; round < POLLS; round += 1) {
+    await pause(POLL);
+    if (own !== attempt) return;
+    await refresh(own);
+  }
+  connect();
+}
+
+/** Other errors than those of the server are mistakes of this page. */
+function report(error) {
+  if (!(error instanceof Refused || error instanceof Unreachable)) console.error(error);
+}

@@ -1,0 +1,92 @@
+// What the page knows: the head of the summary, and a row for each service in their natural order.
+
+import { natural, worst } from "./words.js";
+
+let head;
+/** Rows by their key, `namespace/service`. */
+let rows = new Map();
+/** The same rows in natural order. */
+let ordered = [];
+
+/** Returns the head of the summary, or undefined before it was loaded. */
+export const headOf = () => head;
+export const row = (key) => rows.get(key);
+export const all = () => ordered;
+
+/** Takes over a whole summary. Rows that did not change stay the same objects. */
+export function replaceAll({ services, ...rest }) {
+  head = rest;
+  const before = rows;
+  rows = new Map();
+  for (const service of services) add(service, before);
+  sort();
+}
+
+/** Takes over the changes of an update. Returns the keys of the services that changed, or undefined if nothing changed. */
+export function update({ services = [], removed = [], ...rest }) {
+  if (!services.length && !removed.length && JSON.stringify(rest) === JSON.stringify(head)) return undefined;
+  head = rest;
+  const size = rows.size;
+  for (const key of removed) rows.delete(key);
+  for (const service of services) add(service, rows);
+  if (removed.length || rows.size !== size) sort();
+  else if (services.length) ordered = ordered.map(({ key }) => rows.get(key));
+  return new Set([...removed, ...services.map(keyOf)]);
+}
+
+const keyOf = ({ namespace, service }) => `${namespace}/${service}`;
+
+function add(service, before) {
+  const key = keyOf(service);
+  const mark = JSON.stringify(service);
+  const old = before.get(key);
+  if (old?.mark === mark) return rows.set(key, old);
+  const cells = new Map(service.cells.map((cell) => [cell.cluster, cell]));
+  const changed = before.size ? performance.now() : undefined;
+  rows.set(key, { ...service, key, mark, cells, changed, text: `${service.service}.${service.namespace}` });
+}
+
+function sort() {
+  ordered = [...rows.values()].sort((one, other) => natural(one.service, other.service) || natural(one.namespace, other.namespace));
+}
+
+/** Returns whether the server answers no name at all, whatever the rows say. */
+export const isSilent = () => head?.state === "expired" || head?.state === "loading";
+
+/** Returns the level of a row. */
+export const levelOf = (row) => (isSilent() ? "failing" : worst([row.level]));
+
+/** Returns the number of services of each level. */
+export function countsByLevel() {
+  const counts = { fine: 0, attention: 0, failing: 0 };
+  for (const row of ordered) counts[levelOf(row)] += 1;
+  return counts;
+}
+
+/** Returns the clusters, this one first. Addresses of no one cluster have a column of their own, the last one. */
+export function clusters() {
+  const known = new Map(head.clusters.map((cluster) => [cluster.name, cluster]));
+  const others = new Set();
+  for (const { cells } of ordered) {
+    for (const name of cells.keys()) if (!known.has(name)) others.add(name);
+  }
+  const rest = [...others].sort((one, other) => (one === "") - (other === "") || natural(one, other));
+  return [...known.values(), ...rest.map((name) => ({ name }))];
+}
+
+// === Names ===
+
+/** Returns the name of a service in a zone, without the final dot. */
+export function nameOf({ service, namespace }, suffix) {
+  return `${service}.${namespace}.${suffix}`.replace(/\.$/, "");
+}
+
+/** Returns the row of the service that a name belongs to, if there is one. */
+export function rowOfName(name) {
+  const text = `${name.toLowerCase().replace(/\.$/, "")}.`;
+  const matches = (head?.nameSuffixes ?? []).filter((suffix) => text.endsWith(`.${suffix}`));
+  if (!matches.length) return undefined;
+  const longest = Math.max(...matches.map((suffix) => suffix.length));
+  const [service, namespace] = text.slice(0, -longest - 1).split(".").slice(-2);
+  return rows.get(`${namespace}/${service}`);
+}

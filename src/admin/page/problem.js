@@ -1,0 +1,63 @@
+// Problems: their subjects with links to what they concern, their sentences, and what to do.
+
+import * as address from "./address.js";
+import { element, icon, link, separated } from "./dom.js";
+import * as model from "./model.js";
+import { colorOf, shapeOfColor, since } from "./words.js";
+
+/** Returns the zone in which the page names services: the one of the address, or the first one. */
+export function suffix() {
+  const suffixes = model.headOf()?.nameSuffixes ?? [];
+  const chosen = address.parameter("zone");
+  return suffixes.includes(chosen) ? chosen : (suffixes[0] ?? "");
+}
+
+/** Returns the address of the answer to a name, in the current view. */
+export const answerAddress = (name) => address.here({ name: name.replace(/\.$/, "") });
+
+/** Returns the address of the answer to the name of a service, `namespace/service`. */
+export function serviceAddress(key) {
+  const [namespace, service] = key.split("/");
+  return answerAddress(model.nameOf({ namespace, service }, suffix()));
+}
+
+/** Returns the link of what a problem concerns: the answer of its service, the services of its cluster, or its kind. */
+export function subjectLink({ kind, subject, service, cluster, services }, text = subject || kind) {
+  if (service) return link(serviceAddress(service), text);
+  if (cluster && services !== 0) return link(address.addressOf("services", { cluster, state: "trouble" }), text);
+  return link(address.addressOf("problems", { kind, cluster }), text);
+}
+
+/** Returns the section of the manual, which may be hosted anywhere. */
+export const manual = ({ anchor }) => element("span", { class: "soft" }, "Manual: ", element("code", {}, anchor));
+
+/** Returns one problem of a group. `own` is the service that everything around is about. */
+export function problemRow(problem, own) {
+  const { subject, service, cluster, detail } = problem;
+  // Most details name the cluster.
+  const where = cluster && cluster !== subject && !detail.includes(cluster) ? [`cluster ${cluster}:`] : [];
+  const of = service && service !== subject && service !== own ? [link(serviceAddress(service), service)] : [];
+  const parts = [
+    subject && subject !== own ? subjectLink(problem) : undefined,
+    element("span", {}, ...separated([...of, ...where, detail])),
+    since(problem.since),
+  ];
+  return element("li", {}, ...separated(parts));
+}
+
+/** Returns a list for each kind of problem: what is wrong and what to do once, and below it what is affected. */
+export function problemGroups(problems, own) {
+  const groups = Map.groupBy(problems, ({ kind, level }) => `${kind} ${level}`);
+  return [...groups.values()].map((group) => {
+    const [{ level, sentence, hint }] = group;
+    const color = colorOf(level);
+    return element(
+      "section",
+      { class: "group" },
+      icon(shapeOfColor(color), color),
+      element("h3", {}, `${sentence} (${level})`),
+      element("ul", { class: "rows" }, ...group.map((problem) => problemRow(problem, own))),
+      element("p", { class: "soft" }, `What to do: ${hint}. `, manual(group[0])),
+    );
+  });
+}
