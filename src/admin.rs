@@ -96,7 +96,7 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
     };
     let ready = status.is_success().then(|| "ok".to_owned());
     let problems = shutdown.into_iter().chain(state.metrics.problems(&now));
-    let lines = ready.into_iter().chain(problems.map(|one| one.to_string()));
+    let lines = ready.into_iter().chain(problems.map(|one| one.with_time()));
     let awaited = now.table.iter().flat_map(awaited_clusters);
     let lines: Vec<String> = lines.chain(awaited).collect();
     (status, lines.join("\n") + "\n")
@@ -110,7 +110,7 @@ fn awaited_clusters(table: &Table) -> Vec<String> {
     let awaiting = table.awaiting_services().take(MAX_LINES);
     let problems = awaiting.flat_map(Service::problems);
     let awaited = problems.filter(|problem| problem.kind == ProblemKind::AwaitedClusters);
-    let mut lines: Vec<String> = awaited.map(|problem| problem.to_string()).collect();
+    let mut lines: Vec<String> = awaited.map(|problem| problem.with_time()).collect();
     let more = table.awaiting_count().saturating_sub(MAX_LINES);
     if more > 0 {
         let sentence = ProblemKind::AwaitedClusters.row().sentence;

@@ -86,7 +86,7 @@
 //! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
 //! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `model/kube_object.rs`,
 //! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
-//! `source/problem_log.rs` (the log of problems), `source/steady_clock.rs` and `table/timers.rs` (failovers),
+//! `source/problem_log.rs` (the log of problems), `failures.rs` and `table/times.rs` (since when they hold), `source/steady_clock.rs` and `table/timers.rs` (failovers),
 //! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
 //! `model/lease.rs` and `table/links.rs` (the states of links), `table/left.rs` (clusters that left), `table/items.rs`, `table/headless.rs`,
 //! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
@@ -172,6 +172,7 @@ pub mod wire;
 pub mod zone;
 
 mod clock;
+mod failures;
 mod heartbeat;
 mod random;
 

@@ -207,7 +207,7 @@ impl<'t> Parts<'t> {
         problems.filter(|problem| problem.is_conflict())
     }
 }
-/// Writes indented rows with aligned columns.
+/// Writes indented rows with aligned columns. A column without content is left out.
 ///
 /// # Errors
 ///
@@ -221,7 +221,7 @@ pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> st
     }
     for row in rows {
         let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row) {
+        for (width, cell) in widths.iter().zip(row).filter(|(width, _)| **width > 0) {
             write!(line, "  {cell:width$}")?;
         }
         writeln!(text, "{}", line.trim_end())?;

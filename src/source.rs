@@ -33,13 +33,13 @@ pub use feeds::{Feed, Feeds};
 pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
 use link_feeds::LinkFeeds;
-pub use problem_log::log_problem;
+pub use problem_log::{log_problem, problem_of_failures};
 pub use snapshot::{SnapshotScope, Snapshots};
 use steady_clock::SteadyClock;
 
-use crate::clock::unix_seconds;
+use crate::clock::unix_milliseconds;
 use crate::heartbeat;
-use crate::model::{Namespace, Object, ObjectKey, Watch};
+use crate::model::{Namespace, Object, ObjectKey, Problem, Timestamp, Watch};
 use crate::table::links::LeasePoll;
 use crate::table::publish::{Reader, expired_problem, stale_problem};
 use crate::table::store::{Objects, ServiceKeys};
@@ -94,6 +94,8 @@ pub struct UpdateSettings {
     pub snapshot: Option<Snapshots>,
     /// The age at which the table expires; `None`: it never expires.
     pub max_stale: Option<Duration>,
+    /// Whether tables follow the first one. If so, problems have the time since which they hold.
+    pub is_following: bool,
 }
 
 /// Runs a source and the update loop until the source ends. After a panic, restarts both after a pause. The last table
@@ -131,6 +133,7 @@ async fn run_update_loop(
     for feed in feeds.all() {
         feeds.release(&feed);
     }
+    timers.is_following = settings.is_following;
     let mut update_loop = UpdateLoop {
         reader: publisher.reader(),
         publisher,
@@ -145,7 +148,7 @@ async fn run_update_loop(
         max_stale: settings.max_stale,
         feeds,
         log: ChangeLog::default(),
-        clock: SteadyClock::start(),
+        clock: feeds.clock(),
         timers,
     };
     update_loop.restore();
@@ -277,7 +280,10 @@ impl UpdateLoop<'_> {
         let built = build(&empty, &restored.store, &services, rules, self.timers);
         self.feeds.note_restored(restored.age);
         let problem = stale_problem(Some(restored.age));
-        let publish = || self.publisher.publish_stale(built, unix_seconds());
+        let publish = || {
+            self.publisher
+                .publish_stale(built, Timestamp(unix_milliseconds()))
+        };
         self.feeds.events().note_snapshot(&problem, publish);
         log_problem(&problem);
         self.dirty = services;
@@ -302,7 +308,10 @@ impl UpdateLoop<'_> {
         if now.table.is_some() && now.is_expired != is_expired {
             drop(now);
             let problem = is_expired.then(|| expired_problem(Some(age)));
-            let publish = || self.publisher.set_expired(is_expired);
+            let publish = || {
+                self.publisher
+                    .set_expired(is_expired, Timestamp(unix_milliseconds()))
+            };
             self.feeds.events().note_expiry(problem.as_ref(), publish);
             match problem {
                 Some(problem) => log_problem(&problem),
@@ -317,8 +326,11 @@ impl UpdateLoop<'_> {
         })
     }
 
-    fn apply(&mut self, watch: Watch, key: ObjectKey, object: Option<Object>) {
+    fn apply(&mut self, watch: Watch, key: ObjectKey, mut object: Option<Object>) {
         self.has_news = true;
+        if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
+            self.add_time(watch, &key, skip);
+        }
         self.dirty.extend(match object {
             Some(object) => self.store.apply(watch, key.clone(), object),
             None => self.store.delete(watch, key.clone()),
@@ -328,7 +340,28 @@ impl UpdateLoop<'_> {
         }
     }
 
-    fn reset(&mut self, lists: Vec<(Feed, Objects)>) {
+    /// Adds the time since which an object is skipped: that of the current table, if the kind of the problem is the same.
+    fn add_time(&self, watch: Watch, key: &ObjectKey, skip: &mut Problem) {
+        if !self.timers.is_following {
+            return;
+        }
+        let last = self.reader.load();
+        let known = last
+            .table
+            .as_ref()
+            .and_then(|table| table.skip_of(watch, key));
+        let known = known.filter(|known| known.kind == skip.kind);
+        skip.set_since(known.map_or(Some(self.clock.now()), Problem::since));
+    }
+
+    fn reset(&mut self, mut lists: Vec<(Feed, Objects)>) {
+        for (feed, objects) in &mut lists {
+            for (key, object) in objects {
+                if let Some(skip) = object.skipped_mut() {
+                    self.add_time(feed.watch, key, skip);
+                }
+            }
+        }
         let old = self.store.skipped().clone();
         for (feed, objects) in &lists {
             debug!(%feed, objects = objects.len(), "Listed");
@@ -429,7 +462,10 @@ impl UpdateLoop<'_> {
         {
             snapshot.note_change();
         }
-        let publish = |built| self.publisher.publish(built, unix_seconds());
+        let publish = |built| {
+            self.publisher
+                .publish(built, Timestamp(unix_milliseconds()))
+        };
         let events = self.feeds.events();
         let failovers = self.log.publish(&last, built, self.rules, events, publish);
         self.feeds.note_published(failovers, self.links.is_listed());

@@ -118,6 +118,7 @@ mod short;
 mod short_name;
 pub mod store;
 pub mod timers;
+mod times;
 
 pub use build::{Built, build};
 pub use content::Table;

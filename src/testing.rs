@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 pub(crate) use support::objects::{import_slice, submariner_slice};
 
-use crate::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Watch, parse};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Timestamp, Watch, parse};
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
@@ -183,6 +183,38 @@ pub(crate) fn table(objects: &[Value]) -> Table {
     table_by(&rules(), objects)
 }
 
+/// A server that sees the objects change.
+pub(crate) struct Server {
+    pub(crate) table: Table,
+    pub(crate) timers: Timers,
+    rules: Rules,
+}
+
+impl Server {
+    pub(crate) fn new(rules: Rules) -> Self {
+        let mut timers = Timers::default();
+        timers.is_following = true;
+        Self {
+            table: Table::default(),
+            timers,
+            rules,
+        }
+    }
+
+    /// Sees these objects at a time in seconds. Returns whether the table changed.
+    pub(crate) fn see(&mut self, second: u64, objects: &[Value]) -> bool {
+        let store = store(objects);
+        let mut services = store.services();
+        services.extend(self.table.services().map(|service| service.key.clone()));
+        services.extend(self.timers.due());
+        self.timers.now = Timestamp::from_seconds(second);
+        let built = build(&self.table, &store, &services, &self.rules, &self.timers);
+        self.timers.apply(built.timers);
+        self.table = built.table;
+        built.is_changed
+    }
+}
+
 /// Returns a published table.
 pub(crate) fn published(table: Table) -> Published {
     let publisher = Publisher::default();
@@ -192,13 +224,12 @@ pub(crate) fn published(table: Table) -> Published {
         services: Default::default(),
         timers: Vec::new(),
     };
-    let now = publisher.publish(built, 1_790_000_000);
+    let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000));
     Published {
         table: Some(table),
         generation: now.generation,
         serial: now.serial,
-        is_stale: false,
-        is_expired: false,
+        ..Published::default()
     }
 }
 

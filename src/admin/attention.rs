@@ -94,6 +94,7 @@ impl Causes {
     pub(super) fn add(&mut self, problem: &Problem) {
         let cause = self.of_problem(problem);
         cause.count += 1;
+        cause.since = [cause.since, problem.since()].into_iter().flatten().min();
         if *problem < cause.first {
             cause.first = problem.clone();
         }

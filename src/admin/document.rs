@@ -301,6 +301,7 @@ impl Read for ReadPosition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Timestamp;
     use crate::table::store::ServiceKeys;
     use crate::table::{Built, Publisher, Table};
     use crate::testing::zones;
@@ -312,7 +313,7 @@ mod tests {
             timers: Vec::new(),
             services: ServiceKeys::new(),
         };
-        publisher.publish(built, 1);
+        publisher.publish(built, Timestamp(1));
     }
 
     /// Returns octets that cannot be compressed.

@@ -19,6 +19,7 @@ use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Timestamp};
 use crate::report::{Health, SchemaVersion};
 use crate::source::events::Latest;
+use crate::table::links::{ClusterLink, LinkState, UnknownReason};
 use crate::table::{Published, Table};
 use crate::zone::{Zone, ZoneKind};
 
@@ -42,6 +43,9 @@ pub(super) struct Head {
     /// The addresses of the DNS port.
     servers: Vec<String>,
     state: TableState,
+    /// Since when the state holds, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
     /// The number of tables that differ from the one before. `None` before the first table, as the next two.
     generation: Option<u64>,
     serial: Option<u32>,
@@ -167,6 +171,7 @@ impl Head {
             name_suffixes: zones().filter_map(name_suffix).collect(),
             servers: identity.servers.iter().map(ToString::to_string).collect(),
             state: TableState::of(now),
+            since: now.since.map(Timestamp::to_text),
             generation: table.map(|_| now.generation),
             serial: table.map(|_| now.serial),
             table_hash: table.map(|_| state.metrics.facts.of(now).hash),
@@ -215,11 +220,13 @@ fn clusters(own: &ClusterName, table: Option<&Table>) -> Vec<ClusterReport> {
     let links = table
         .into_iter()
         .flat_map(|table| table.links().clusters.values());
-    let linked = links.map(|link| ClusterReport {
+    // Files without Links say nothing about them.
+    let is_given = |link: &&ClusterLink| link.state != LinkState::Unknown(UnknownReason::NotGiven);
+    let linked = links.filter(is_given).map(|link| ClusterReport {
         name: link.cluster.to_string(),
         is_own: false,
         link: Some(link.state.name()),
-        since: None,
+        since: link.state.since().map(Timestamp::to_text),
     });
     std::iter::once(own).chain(linked).collect()
 }

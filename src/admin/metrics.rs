@@ -10,7 +10,7 @@ mod process;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -21,11 +21,12 @@ use page::Page;
 
 use super::attention::Causes;
 use super::facts::{CurrentFacts, TableFacts};
+use crate::failures::Failures;
 use crate::model::problem::ROWS;
 use crate::model::{Family, Problem, ProblemKind};
 use crate::server::Certificate;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
-use crate::source::Feeds;
+use crate::source::{Feeds, problem_of_failures};
 use crate::table::Published;
 use crate::table::publish::Reader;
 
@@ -38,10 +39,10 @@ pub struct Metrics {
     pub reader: Reader,
     /// The state of the feeds.
     pub feeds: Feeds,
-    /// The number of snapshots that could not be written.
-    pub snapshot_failures: Arc<AtomicU64>,
-    /// The number of log lines that could not be written.
-    pub lost_log_lines: Arc<AtomicU64>,
+    /// The snapshots that could not be written.
+    pub snapshot_failures: Failures,
+    /// The log lines that could not be written.
+    pub lost_log_lines: Failures,
     /// The certificate, if there is an encrypted listener.
     pub certificate: Option<Arc<Certificate>>,
     /// The facts about the current table.
@@ -84,7 +85,7 @@ impl Collector for Metrics {
             let help = "Expiry of the current certificate, in Unix seconds";
             page.gauge("certificate_expiry_timestamp_seconds", help, expiry)?;
         }
-        let lost = self.lost_log_lines.load(Relaxed);
+        let lost = self.lost_log_lines.count();
         let help = "Log lines that were lost because standard error was blocked or failed";
         page.counter("lost_log_lines", help, lost)?;
         self.encode_table(&mut page)
@@ -199,27 +200,22 @@ impl Metrics {
 
     /// Returns the problems of the server: of its table as a whole, its source, its files and its process.
     pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
-        let since_start = |count: u64| format!("since the start: {count}");
         let failures = [
             (&self.snapshot_failures, ProblemKind::SnapshotFailed),
             (&self.lost_log_lines, ProblemKind::LogLinesLost),
         ];
-        let failures = failures.map(|(count, kind)| (count.load(Relaxed), kind));
         let mut problems: Vec<Problem> = now.problems(Some(self.feeds.age())).collect();
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.feeds.panic_problem());
-        for (count, kind) in failures {
-            if count > 0 {
-                problems.push(Problem::new(kind, since_start(count)));
-            }
-        }
+        let problem = |(failures, kind)| problem_of_failures(kind, failures);
+        problems.extend(failures.into_iter().filter_map(problem));
         problems
     }
 
     /// Writes the state of the source.
     fn encode_source(&self, page: &mut Page<'_, '_>) -> fmt::Result {
-        let failures = self.snapshot_failures.load(Relaxed);
+        let failures = self.snapshot_failures.count();
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;
         let age = self.feeds.age().as_secs_f64();

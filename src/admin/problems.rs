@@ -56,7 +56,8 @@ pub(super) async fn problems(
     let all = of_server.chain(of_table);
     let mut selected: Vec<Cow<'_, Problem>> = all.filter(|one| query.selects(one)).collect();
     selected.sort_by(|one, other| {
-        let rank = |problem: &Problem| Reverse(problem.kind.row().level);
+        let rank =
+            |problem: &Problem| (Reverse(problem.kind.row().level), Reverse(problem.since()));
         rank(one).cmp(&rank(other)).then_with(|| one.cmp(other))
     });
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);

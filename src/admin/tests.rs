@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::Request;
@@ -15,7 +14,8 @@ use tower::ServiceExt as _;
 use super::facts::MAX_CLUSTERS;
 use super::limits::MAX_REQUESTS;
 use super::*;
-use crate::model::Mcs;
+use crate::failures::Failures;
+use crate::model::{Mcs, Timestamp};
 use crate::report::Report;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
@@ -42,8 +42,8 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             counters: CounterSet::default(),
             reader,
             feeds,
-            snapshot_failures: Arc::<AtomicU64>::default(),
-            lost_log_lines: Arc::default(),
+            snapshot_failures: Failures::default(),
+            lost_log_lines: Failures::default(),
             certificate: None,
             facts: CurrentFacts::default(),
         },
@@ -108,7 +108,7 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
         services: ServiceKeys::new(),
         timers: Vec::new(),
     };
-    publisher.publish(built, 1);
+    publisher.publish(built, Timestamp(1));
 }
 
 fn alive() -> Liveness {

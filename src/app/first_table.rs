@@ -39,6 +39,7 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
         snapshot: None,
         max_stale: None,
+        is_following: false,
     };
     let origin = TableSource::of(&source);
     source.spawn(&mut tasks, &feeds, publisher, settings)?;

@@ -5,7 +5,7 @@ use std::mem::take;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -26,9 +26,11 @@ use crate::admin::{
     AdminState, ApiHosts, CurrentFacts, Identity, Liveness, Metrics, admin_routes, api_routes,
 };
 use crate::cli::{ListenArgs, ServeArgs};
+use crate::clock::unix_milliseconds;
+use crate::failures::Failures;
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
-use crate::model::Watch;
+use crate::model::{Timestamp, Watch};
 use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, ConnectionLimits, Cookies, DnsListener, DnsServer, Encrypted, NS_PORT, TCP_IDLE,
@@ -119,6 +121,7 @@ fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings 
         },
         snapshot: args.snapshot.clone().map(snapshots),
         max_stale: args.max_stale,
+        is_following: true,
     }
 }
 
@@ -194,7 +197,7 @@ impl Server {
         args: &ServeArgs,
         resources: Resources,
         mut bound: BoundListeners,
-        lost_log_lines: Arc<AtomicU64>,
+        lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
         let zones = zones(
             &args.model,
@@ -202,7 +205,7 @@ impl Server {
         );
         let feeds = Feeds::new(&args.source.namespace, args.model.mcs())
             .with_links(args.model.links.namespaces());
-        let publisher = Publisher::default();
+        let publisher = Publisher::new(Timestamp(unix_milliseconds()));
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
         let snapshot = resources.update_settings.snapshot.as_ref();

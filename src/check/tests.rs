@@ -372,8 +372,9 @@ fn name_with_endpoints_of_several_kinds_is_normal() {
 
 /// The sentence of a cluster without a Link at the start of a process.
 fn without_link(cluster: &str) -> String {
-    let times = "since 1970-01-01T00:00:00Z; its endpoints count until 1970-01-01T00:05:00Z, and until a list of Links confirms it";
-    format!("Cluster has no Link: {cluster}: {times}")
+    let effect =
+        "its endpoints count until 1970-01-01T00:05:00Z, and until a list of Links confirms it";
+    format!("Cluster has no Link: {cluster}: {effect}")
 }
 
 #[test]

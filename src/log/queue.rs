@@ -3,12 +3,14 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::failures::Failures;
 
 /// Maximum size of the queue in octets. It holds warnings about ten thousand objects that arrive at once.
 const MAX_QUEUED: usize = 4 << 20;
@@ -23,7 +25,7 @@ struct SharedQueue {
     items: Sender<QueuedLine>,
     /// Octets of the queued lines, including the line that is being written.
     waiting: AtomicUsize,
-    lost: Arc<AtomicU64>,
+    lost: Failures,
 }
 
 enum QueuedLine {
@@ -36,7 +38,7 @@ enum QueuedLine {
 #[must_use = "dropping it writes the queued lines"]
 pub struct LogGuard {
     queue: LogQueue,
-    lost: Arc<AtomicU64>,
+    lost: Failures,
 }
 
 // === impl LogQueue ===
@@ -49,7 +51,7 @@ impl LogQueue {
     /// If the system has no thread.
     pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
         let (items, inbox) = channel();
-        let lost = Arc::<AtomicU64>::default();
+        let lost = Failures::default();
         let queue = Self(Arc::new(SharedQueue {
             items,
             waiting: AtomicUsize::new(0),
@@ -73,7 +75,7 @@ impl SharedQueue {
             match item {
                 QueuedLine::Line(line) => {
                     if to.write_all(&line).is_err() {
-                        self.lost.fetch_add(1, Relaxed);
+                        self.lost.note();
                     }
                     self.waiting.fetch_sub(line.len(), Relaxed);
                 }
@@ -96,7 +98,7 @@ impl Write for &LogQueue {
         if before + line.len() > MAX_QUEUED || items.send(QueuedLine::Line(line.to_vec())).is_err()
         {
             waiting.fetch_sub(line.len(), Relaxed);
-            lost.fetch_add(1, Relaxed);
+            lost.note();
         }
         Ok(line.len())
     }
@@ -117,8 +119,8 @@ impl<'q> MakeWriter<'q> for LogQueue {
 // === impl LogGuard ===
 
 impl LogGuard {
-    /// Returns the number of lost lines.
-    pub fn lost(&self) -> Arc<AtomicU64> {
+    /// Returns the lost lines.
+    pub fn lost(&self) -> Failures {
         self.lost.clone()
     }
 }
@@ -159,7 +161,7 @@ mod tests {
             reading.join().unwrap(),
             lines().collect::<String>().as_bytes()
         );
-        assert_eq!(lost.load(Relaxed), 0);
+        assert_eq!(lost.count(), 0);
     }
 
     #[test]
@@ -170,7 +172,7 @@ mod tests {
         for _ in 0..lines {
             queue.make_writer().write_all(&LINE).unwrap();
         }
-        let lost = log.lost.load(Relaxed) as usize;
+        let lost = log.lost.count() as usize;
         assert!((lines / 2 - 1_000..=lines / 2).contains(&lost), "{lost}");
         assert!(queue.0.waiting.load(Relaxed) <= MAX_QUEUED);
         // A reader that continues gets the queued lines.
@@ -187,6 +189,6 @@ mod tests {
         queue.make_writer().write_all(&LINE).unwrap();
         let lost = log.lost();
         drop(log);
-        assert_eq!(lost.load(Relaxed), 1);
+        assert_eq!(lost.count(), 1);
     }
 }

@@ -4,14 +4,20 @@
 //! One row of [`ROWS`] says what a kind of problem is called, how bad it is, and what a person does about it. No other place
 //! repeats it. The manual has a section for each kind.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterName, Line, ObjectRef, ServiceKey};
+use super::{ClusterName, Line, ObjectRef, ServiceKey, Timestamp};
 
 /// One fact that a person may have to know.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+///
+/// Its time is no part of what it is: problems that differ in it alone are equal. Otherwise, a table that was built later
+/// would differ from one with the same answers, and replicas would differ from each other.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Problem {
     /// The kind, with its row in [`ROWS`].
     pub kind: ProblemKind,
@@ -29,7 +35,20 @@ pub struct Problem {
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,
+    /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<NonZeroU64>,
 }
+
+/// What a problem says, without its detail: the kind, service, object, cluster and name. If it stays, the problem is not a
+/// new one.
+pub type ProblemFact<'p> = (
+    ProblemKind,
+    &'p Option<ServiceKey>,
+    &'p Option<ObjectRef>,
+    &'p Option<ClusterName>,
+    &'p Option<Line>,
+);
 
 /// Maximum number of characters in [`Problem::detail`]. An annotation of 200 KB must not fill memory, logs and reports.
 const MAX_DETAIL: usize = 400;
@@ -346,6 +365,7 @@ impl Problem {
             cluster: None,
             name: None,
             detail: detail.into().truncated(MAX_DETAIL),
+            since: None,
         }
     }
 
@@ -381,6 +401,49 @@ impl Problem {
         }
     }
 
+    /// Sets the time since which it holds.
+    pub fn holds_since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
+        self.set_since(since.into());
+        self
+    }
+
+    /// Sets the time since which it holds.
+    pub fn set_since(&mut self, since: Option<Timestamp>) {
+        self.since = since.and_then(|since| NonZeroU64::new(since.0));
+    }
+
+    /// Returns the time since which it holds, as far as this process knows. A change of the detail does not change it.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.since.map(|since| Timestamp(since.get()))
+    }
+
+    /// Returns what it says, without its detail.
+    pub fn fact(&self) -> ProblemFact<'_> {
+        let Self {
+            kind,
+            service,
+            object,
+            cluster,
+            name,
+            ..
+        } = self;
+        (*kind, service, object, cluster, name)
+    }
+
+    /// Gives `new` problems the times since which they hold: that of the same problem in `old`, or of one that is gone and
+    /// differs in its detail only, or else `now`. Both lists are sorted.
+    pub fn carry_times(old: &[Self], new: &mut [Self], now: Timestamp) {
+        let gone = old.iter().filter(|one| new.binary_search(one).is_err());
+        let gone: BTreeMap<_, _> = gone.map(|one| (one.fact(), one.since())).collect();
+        for problem in new {
+            let since = match old.binary_search(problem) {
+                Ok(index) => old[index].since(),
+                Err(_) => gone.get(&problem.fact()).copied().unwrap_or(Some(now)),
+            };
+            problem.set_since(since);
+        }
+    }
+
     /// Returns what it concerns: the object, the name, the service as `namespace/name`, or the cluster. Empty if it concerns
     /// the server.
     pub fn subject(&self) -> Line {
@@ -392,6 +455,14 @@ impl Problem {
             .or_else(service)
             .or_else(cluster)
             .unwrap_or_default()
+    }
+
+    /// Returns it as one sentence with the time since which it holds.
+    pub fn with_time(&self) -> String {
+        match self.since() {
+            Some(since) => format!("{self} (since {})", since.to_text()),
+            None => self.to_string(),
+        }
     }
 
     /// Returns whether it is about an object that is not used.
@@ -407,6 +478,26 @@ impl Problem {
     /// Returns whether somebody should look at it. Otherwise it is intended, or normal for a while.
     pub fn is_serious(&self) -> bool {
         self.kind.row().level > Level::Note
+    }
+}
+
+impl PartialEq for Problem {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Problem {}
+
+impl PartialOrd for Problem {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Problem {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.fact(), &self.detail).cmp(&(other.fact(), &other.detail))
     }
 }
 
@@ -533,6 +624,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn problem_keeps_its_time_until_it_is_gone() {
+        let at = |second| Timestamp::from_seconds(second);
+        let problem = |name: &str, detail: &str| {
+            let kind = ProblemKind::ShortName;
+            Problem::new(kind, detail).of_name(name)
+        };
+        let old = ["db: in a, b", "web: in a", "web: in b"];
+        let mut list: Vec<Problem> = old
+            .iter()
+            .map(|text| text.split_once(": ").unwrap())
+            .map(|(name, detail)| problem(name, detail).holds_since(at(1)))
+            .collect();
+        list.sort();
+        let mut next = vec![
+            problem("api", "in a, b"),
+            // Its detail changed.
+            problem("db", "in a, b, c"),
+            problem("web", "in a"),
+            problem("web", "in b"),
+            // The others with this name are not gone.
+            problem("web", "in c"),
+        ];
+        Problem::carry_times(&list, &mut next, at(2));
+        let times: Vec<_> = next.iter().map(|one| one.since().unwrap()).collect();
+        assert_eq!(times, [at(2), at(1), at(1), at(1), at(2)]);
+        assert_eq!(next[0], problem("api", "in a, b"));
+        assert!(
+            next[0]
+                .with_time()
+                .ends_with(" (since 1970-01-01T00:00:02Z)")
+        );
     }
 
     #[test]

@@ -20,6 +20,11 @@ impl Timestamp {
         u64::try_from(time.as_millisecond()).ok().map(Self)
     }
 
+    /// Returns the time in whole seconds since the Unix epoch.
+    pub fn seconds(self) -> u32 {
+        u32::try_from(self.0 / 1000).unwrap_or(u32::MAX)
+    }
+
     /// Returns the time as text in UTC, to the second (RFC 3339).
     pub fn to_text(self) -> String {
         let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);

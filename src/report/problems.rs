@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Level, Line, Problem, ProblemKind};
+use crate::model::{Level, Line, Problem, ProblemKind, Timestamp};
 
 /// The report on one problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,9 @@ pub struct ProblemReport {
     pub cluster: Option<String>,
     /// What is wrong in this case.
     pub detail: Line,
+    /// The time since which it holds, if it is known (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// What a person does.
     #[serde(default)]
     pub hint: Line,
@@ -58,7 +61,7 @@ pub struct ConflictReport {
 
 impl ProblemReport {
     /// Returns the problem as a row of text.
-    pub fn row(&self) -> [String; 4] {
+    pub fn row(&self) -> [String; 5] {
         let row = self.kind.row();
         let text = if self.detail.is_empty() {
             row.sentence.to_owned()
@@ -67,7 +70,8 @@ impl ProblemReport {
         };
         let [level, kind, subject] =
             [self.level.name(), row.name, &self.subject].map(str::to_owned);
-        [level, kind, subject, text]
+        let since = self.since.iter().map(|since| format!("since {since}"));
+        [level, kind, subject, since.collect(), text]
     }
 }
 
@@ -82,6 +86,7 @@ impl From<&Problem> for ProblemReport {
             service: problem.service.as_ref().map(ToString::to_string),
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.detail.clone(),
+            since: problem.since().map(Timestamp::to_text),
             hint: row.hint.into(),
             anchor: problem.kind.anchor(),
         }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{EndpointState, Lazy};
-use crate::model::Level;
+use crate::model::{Level, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Name, RecordType, ZoneKind, Zones};
@@ -59,9 +59,9 @@ pub struct Cell {
     pub endpoints: u32,
     /// The number of endpoints that the name of the service returns.
     pub returned: u32,
-    /// Since when the state holds, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<String>,
+    /// Since when an endpoint is not alive, or since when the cluster has left: the earliest time, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub since: Option<Timestamp>,
 }
 
 /// The state of a cell, the worst first.
@@ -122,6 +122,11 @@ pub fn write_summary(
     Ok(serde_json::to_writer(out, &Summary { head, services })?)
 }
 
+/// Writes a time as text (RFC 3339).
+fn as_text<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(Timestamp::to_text).serialize(serializer)
+}
+
 // === impl ServiceRow ===
 
 impl ServiceRow {
@@ -132,6 +137,7 @@ impl ServiceRow {
             let cell = cells.entry(endpoint.labels()[1]);
             let cell = cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Alive));
             cell.state = cell.state.min(state.into());
+            cell.note_since(service.since(endpoint));
             cell.endpoints += 1;
             cell.alive += u32::from(state.is_alive());
             cell.returned += u32::from(is_returned);
@@ -140,7 +146,7 @@ impl ServiceRow {
             // Endpoints of an unlinked cluster stay.
             let cell = cells.entry(left.cluster.as_str());
             let cell = cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Left));
-            cell.since = Some(left.since.to_text());
+            cell.note_since(Some(left.since));
         }
         for cluster in service.awaited() {
             let cell = cells.entry(cluster);
@@ -222,6 +228,11 @@ impl Cell {
             returned: 0,
             since: None,
         }
+    }
+
+    /// Notes a time. The earliest counts.
+    fn note_since(&mut self, since: Option<Timestamp>) {
+        self.since = [self.since, since].into_iter().flatten().min();
     }
 }
 

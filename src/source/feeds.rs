@@ -10,8 +10,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Events;
+use super::problem_log::problem_of_failures;
+use super::steady_clock::SteadyClock;
+use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Watch};
+use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
@@ -36,13 +39,16 @@ pub struct Feeds {
     events: Events,
     /// The heartbeat of the update loop.
     heartbeat: Heartbeat,
+    /// The clock of the process, for the times of problems and delays.
+    clock: SteadyClock,
+    /// Panics of the source or of the update loop.
+    panics: Failures,
 }
 
 #[derive(Debug)]
 struct State {
     started: Instant,
     feeds: BTreeMap<Feed, FeedState>,
-    panics: u64,
     failovers: u64,
     /// Whether a table was published, and its lines were logged.
     has_published: bool,
@@ -56,13 +62,21 @@ struct FeedState {
     is_listed: bool,
     definition: Definition,
     /// The problem of its watch or file.
-    problem: Option<Line>,
+    problem: Option<FeedFailure>,
     /// The reason why its last list failed. Activity on the watch does not clear it.
-    list_problem: Option<Line>,
+    list_problem: Option<FeedFailure>,
     /// The different problems that were logged since the feed last had none.
     logged: Vec<String>,
     /// The problem that its last list is held.
     held: Option<Problem>,
+}
+
+/// Why a watch, a list or a file fails.
+#[derive(Clone, Debug)]
+struct FeedFailure {
+    reason: Line,
+    /// The time since which it has failed, also for other reasons.
+    since: Timestamp,
 }
 
 /// Whether a source defines a kind of objects.
@@ -98,7 +112,6 @@ impl Feeds {
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
-            panics: 0,
             failovers: 0,
             has_published: false,
             has_published_links: false,
@@ -108,6 +121,8 @@ impl Feeds {
             relists: watch::Sender::default(),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
+            clock: SteadyClock::start(),
+            panics: Failures::default(),
         }
     }
 
@@ -126,6 +141,11 @@ impl Feeds {
     /// Returns the heartbeat of the update loop.
     pub(crate) fn heartbeat(&self) -> &Heartbeat {
         &self.heartbeat
+    }
+
+    /// Returns the clock of the process.
+    pub(super) fn clock(&self) -> SteadyClock {
+        self.clock
     }
 
     /// Returns the last changes of answers.
@@ -214,23 +234,27 @@ impl Feeds {
         &self,
         feed: &Feed,
         failure: &str,
-        slot: impl FnOnce(&mut FeedState) -> &mut Option<Line>,
+        slot: impl FnOnce(&mut FeedState) -> &mut Option<FeedFailure>,
     ) -> Option<Problem> {
         let mut state = self.state.lock();
         let state = state.feeds.get_mut(feed)?;
-        *slot(state) = Some(failure.into());
+        let slot = slot(state);
+        let since = slot.as_ref().map_or(self.clock.now(), |last| last.since);
+        let reason = failure.into();
+        *slot = Some(FeedFailure { reason, since });
         let is_logged = state.logged.iter().any(|other| other == failure);
         if is_logged || state.logged.len() >= MAX_LOGGED {
             return None;
         }
         state.logged.push(failure.to_owned());
-        Some(state.problem_of(feed, failure.into()))
+        Some(state.problem_of(feed, failure).holds_since(since))
     }
 
     /// Notes that a feed's list is held, and requests another list at `due`.
     pub(super) fn hold(&self, feed: &Feed, problem: Problem, due: Instant) {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            state.held = Some(problem);
+            let known = state.held.as_ref().and_then(Problem::since);
+            state.held = Some(problem.holds_since(known.unwrap_or(self.clock.now())));
         }
         self.request_relist(feed, due);
     }
@@ -287,19 +311,17 @@ impl Feeds {
 
     /// Counts a panic of the source or of the update loop.
     pub(super) fn note_panic(&self) {
-        self.state.lock().panics += 1;
+        self.panics.note();
     }
 
     /// Returns the problem that the source or the update loop panicked, if it did.
     pub fn panic_problem(&self) -> Option<Problem> {
-        let count = self.panic_count();
-        let detail = format!("since the start: {count}");
-        (count > 0).then(|| Problem::new(ProblemKind::SourcePanicked, detail))
+        problem_of_failures(ProblemKind::SourcePanicked, &self.panics)
     }
 
     /// Returns how often the source or the update loop panicked and was restarted.
     pub fn panic_count(&self) -> u64 {
-        self.state.lock().panics
+        self.panics.count()
     }
 
     /// Notes that a table was published, and its lines were logged, with a number of failovers, and whether it has the states of
@@ -346,12 +368,16 @@ impl Feeds {
     /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists.
     pub fn problems(&self) -> Vec<Problem> {
         let problems = |(feed, state): (&Feed, &FeedState)| {
-            let failures = state.failures();
             let mut problems: Vec<Problem> = if state.is_listed {
-                let problem = |failure| state.problem_of(feed, failure);
-                failures.into_iter().map(problem).collect()
+                let problem = |(failure, since): (String, _)| {
+                    let problem = state.problem_of(feed, &failure);
+                    problem.holds_since(since)
+                };
+                state.failures().map(problem).collect()
             } else {
-                vec![state.problem_of(feed, failures.join("; "))]
+                let failures: Vec<String> = state.failures().map(|(failure, _)| failure).collect();
+                let problem = state.problem_of(feed, &failures.join("; "));
+                vec![problem.holds_since(self.clock.started())]
             };
             problems.extend(state.held.clone());
             problems
@@ -362,12 +388,8 @@ impl Feeds {
     /// Returns a sentence for each current failure of a feed that a table needs.
     pub fn failures(&self) -> Vec<String> {
         let sentences = |(feed, state): (&Feed, &FeedState)| {
-            let of_feed = |problem| format!("{feed}: {problem}");
-            state
-                .failures()
-                .into_iter()
-                .map(of_feed)
-                .collect::<Vec<_>>()
+            let of_feed = |(failure, _)| format!("{feed}: {failure}");
+            state.failures().map(of_feed).collect::<Vec<_>>()
         };
         let state = self.state.lock();
         let needed = state
@@ -384,7 +406,8 @@ impl Feeds {
             .feeds
             .iter()
             .filter(|(feed, _)| feed.watch.is_needed());
-        needed.flat_map(|(_, feed)| feed.failures()).collect()
+        let failures = needed.flat_map(|(_, feed)| feed.failures());
+        failures.map(|(failure, _)| failure).collect()
     }
 }
 
@@ -392,7 +415,7 @@ impl Feeds {
 
 impl FeedState {
     /// Makes the problem of a failure.
-    fn problem_of(&self, feed: &Feed, failure: String) -> Problem {
+    fn problem_of(&self, feed: &Feed, failure: &str) -> Problem {
         let kind = if self.is_listed {
             ProblemKind::SourceFailed
         } else {
@@ -401,18 +424,22 @@ impl FeedState {
         Problem::new(kind, failure).of_name(feed.to_string())
     }
 
-    /// Returns the current failures of the feed. The failure of a relist has a prefix.
-    fn failures(&self) -> Vec<String> {
-        let of_list = self.list_problem.as_ref().map(|problem| {
-            let prefix = if self.is_listed {
-                "the last list failed: "
-            } else {
-                ""
-            };
-            format!("{prefix}{problem}")
-        });
-        let of_watch = self.problem.iter().map(ToString::to_string);
-        of_watch.chain(of_list).collect()
+    /// Returns the current failures of the feed, with their times. The failure of a relist has a prefix.
+    fn failures(&self) -> impl Iterator<Item = (String, Timestamp)> {
+        let of_list = self
+            .list_problem
+            .iter()
+            .map(|FeedFailure { reason, since }| {
+                let prefix = if self.is_listed {
+                    "the last list failed: "
+                } else {
+                    ""
+                };
+                (format!("{prefix}{reason}"), *since)
+            });
+        let of_watch = self.problem.iter();
+        let of_watch = of_watch.map(|failure| (failure.reason.to_string(), failure.since));
+        of_watch.chain(of_list)
     }
 }
 
@@ -481,5 +508,36 @@ mod tests {
         assert_eq!(of_feed().len(), 2);
         feeds.note_listed(&feed);
         assert!(of_feed().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_keeps_its_time_until_it_ends() {
+        let feeds = Feeds::new(&[], Mcs::Off);
+        let feed = feeds.all().pop_first().unwrap();
+        let start = feeds.clock().now();
+        let since = |kind: ProblemKind| {
+            let mut problems = feeds.problems().into_iter();
+            let own = problems.find(|one| one.kind == kind)?;
+            Some(own.since()?.0 - start.0)
+        };
+        let pause = async || tokio::time::sleep(Duration::from_millis(10)).await;
+        pause().await;
+        feeds.note_failure(&feed, "refused");
+        assert_eq!(since(ProblemKind::NotListed), Some(0));
+        feeds.note_listed(&feed);
+        for failure in ["refused", "silent"] {
+            pause().await;
+            feeds.note_failure(&feed, failure);
+            assert_eq!(since(ProblemKind::SourceFailed), Some(20));
+        }
+        feeds.note_activity(&feed);
+        assert_eq!(since(ProblemKind::SourceFailed), None);
+        feeds.note_failure(&feed, "refused");
+        assert_eq!(since(ProblemKind::SourceFailed), Some(30));
+        let held = || Problem::new(ProblemKind::ListHeld, "").of_name(feed.to_string());
+        feeds.hold(&feed, held(), Instant::now());
+        pause().await;
+        feeds.hold(&feed, held(), Instant::now());
+        assert_eq!(since(ProblemKind::ListHeld), Some(30));
     }
 }

@@ -3,7 +3,8 @@
 
 use tracing::{debug, error, info, warn};
 
-use crate::model::{Level, Problem, ProblemKind};
+use crate::failures::Failures;
+use crate::model::{Level, Problem, ProblemKind, Timestamp};
 
 /// The target of the lines, for filters.
 const TARGET: &str = "global_dns::problem";
@@ -26,6 +27,13 @@ pub fn log_problem(problem: &Problem) {
     let Problem { kind, detail, .. } = problem;
     let (row, subject) = (kind.row(), problem.subject());
     log_row!(row, problem = row.name, %subject, %detail, "{}", row.sentence);
+}
+
+/// Returns the problem that there were failures since the start of the process, if there were any.
+pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Problem> {
+    let count = failures.count();
+    let since = Timestamp(failures.first());
+    (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
 /// Logs that there are more problems of a kind than those that were logged.

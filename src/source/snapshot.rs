@@ -23,6 +23,7 @@ use tracing::{info, warn};
 use super::log_problem;
 use crate::VERSION;
 use crate::clock::unix_seconds;
+use crate::failures::Failures;
 use crate::model::{ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKind, Watch};
 use crate::table::Store;
 
@@ -64,7 +65,7 @@ pub struct Snapshots {
 /// The status of the writes.
 #[derive(Debug, Default)]
 struct WriteStatus {
-    failures: Arc<AtomicU64>,
+    failures: Failures,
     /// Whether the last write failed. The first of several failures is logged.
     is_failing: AtomicBool,
     /// The duration of the last write in milliseconds.
@@ -131,8 +132,8 @@ impl Snapshots {
         }
     }
 
-    /// Returns the counter of failed writes.
-    pub fn failures(&self) -> Arc<AtomicU64> {
+    /// Returns the failed writes.
+    pub fn failures(&self) -> Failures {
         self.status.failures.clone()
     }
 
@@ -246,7 +247,7 @@ impl WriteStatus {
         match result {
             Ok(()) => self.is_failing.store(false, Relaxed),
             Err(error) => {
-                self.failures.fetch_add(1, Relaxed);
+                self.failures.note();
                 if !self.is_failing.swap(true, Relaxed) {
                     let detail = format!("{}: {error}", path.display());
                     log_problem(&Problem::new(ProblemKind::SnapshotFailed, detail));

@@ -21,6 +21,11 @@ impl SteadyClock {
         }
     }
 
+    /// Returns the time at which it started.
+    pub(super) fn started(&self) -> Timestamp {
+        self.start
+    }
+
     /// Returns the time.
     pub(super) fn now(&self) -> Timestamp {
         self.start.after(self.instant.elapsed())

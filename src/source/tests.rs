@@ -31,6 +31,7 @@ async fn table_expires_until_its_source_is_active_again() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: Some(max_stale),
+        is_following: true,
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
     let note_activity = || {
@@ -93,6 +94,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: None,
         max_stale: None,
+        is_following: true,
     };
     let lists = |count: usize| {
         let mirrors = mirrors(count);
@@ -161,6 +163,7 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: None,
+        is_following: true,
     };
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
     let source = async move |_: Feeds, updates: Updates| {
@@ -203,6 +206,7 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
         max_stale: None,
+        is_following: true,
     };
     let heartbeat = feeds.heartbeat().clone();
     let (_updates, _task) = spawn_update_loop(feeds, Publisher::default(), settings);

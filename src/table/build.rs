@@ -58,9 +58,18 @@ pub fn build(
             old,
         };
         let mut next = ServiceTimers::default();
-        let new = build_service(Profile::Global, key, context, &mut next).map(Arc::new);
+        let mut build = |profile| {
+            let new = build_service(profile, key, context, &mut next)?;
+            let [name, namespace] = key.labels();
+            let old = last.of(profile).service(namespace, name);
+            Some(Arc::new(match timers.seen() {
+                Some(now) => new.with_times(old, now),
+                None => new,
+            }))
+        };
+        let new = build(Profile::Global);
         if let Some(services) = &mut table.cluster_set {
-            let other = build_service(Profile::ClusterSet, key, context, &mut next).map(Arc::new);
+            let other = build(Profile::ClusterSet);
             let is_alike = other == new;
             is_changed |= services.replace(key, if is_alike { new.clone() } else { other });
         }
@@ -84,7 +93,7 @@ pub fn build(
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
-    short::update_problems(&mut table, dirty, rules);
+    short::update_problems(&mut table, dirty, rules, timers.seen());
     Built {
         table,
         is_changed,

@@ -94,15 +94,15 @@ impl<'t> Difference<'t> {
         let changes = next.links().clusters.iter();
         let changes = changes.filter_map(|(link, new)| link_change(old.clusters.get(link), new));
         self.changes.extend(changes);
-        let of = |problem: &Problem| (problem.kind, problem.cluster.clone());
-        let known: BTreeSet<_> = old.problems().iter().map(of).collect();
+        let known = old.problems();
+        let known: BTreeSet<_> = known.iter().map(Problem::fact).collect();
         // There may be thousands.
         let told = self.changes.iter().map(|change| change.cluster.clone());
         let told: BTreeSet<Option<ClusterName>> = told.collect();
         let new = next.links().problems().into_iter();
         let new = new.filter(|problem| {
             let is_told = problem.cluster.is_some() && told.contains(&problem.cluster);
-            !known.contains(&of(problem)) && !is_told
+            !known.contains(&problem.fact()) && !is_told
         });
         self.problems.extend(new.map(Cow::Owned));
     }
@@ -150,8 +150,7 @@ impl<'t> Difference<'t> {
         let changes = &self.changes[first_change..];
         // A state whose detail alone changed, such as the number of its hosts, is not new.
         let is_new = |problem: &Problem| {
-            let of = |one: &Problem| (one.kind, one.object.clone(), one.cluster.clone());
-            !known.iter().any(|one| of(one) == of(problem))
+            !known.iter().any(|one| one.fact() == problem.fact())
                 && !changes.iter().any(|change| tells(change, problem))
         };
         let state = state.into_iter().filter(is_new);

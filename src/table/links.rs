@@ -40,6 +40,8 @@ pub struct LinkStates {
     pub clusters: BTreeMap<ClusterName, ClusterLink>,
     /// Why the Leases cannot be read, if they cannot.
     pub leases_problem: Option<Line>,
+    /// The time since which states are unknown, if that is a problem.
+    pub unknown_since: Option<Timestamp>,
 }
 
 /// A cluster of Linkerd's mirrors.
@@ -232,10 +234,13 @@ impl Links {
             clusters.insert(link.clone(), ClusterLink { cluster, state });
         }
         self.absences = absences;
-        let next = LinkStates {
+        let mut next = LinkStates {
             clusters,
             leases_problem: self.leases_problem.clone(),
+            unknown_since: None,
         };
+        let is_unknown = next.unknown_reason().is_some();
+        next.unknown_since = is_unknown.then(|| self.states.unknown_since.unwrap_or(now));
         if *self.states == next {
             return None;
         }
@@ -296,6 +301,16 @@ impl LinkStates {
 // === impl LinkState ===
 
 impl LinkState {
+    /// Returns the time since which nobody maintains the mirrors of the cluster, if that is so.
+    pub fn since(&self) -> Option<Timestamp> {
+        match self {
+            Self::Frozen { since, .. }
+            | Self::Missing { since, .. }
+            | Self::Unlinked { since, .. } => Some(*since),
+            Self::Linked { .. } | Self::Unknown(_) => None,
+        }
+    }
+
     /// The names of the states in metrics, reports and the manual.
     pub const NAMES: [&str; 5] = ["linked", "frozen", "missing", "unlinked", "unknown"];
 

@@ -15,9 +15,10 @@ use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
 use super::rules::UnlinkedRule;
 use super::service::{NameFailure, Service};
+use super::times::{self, Times};
 use crate::model::{
     ClusterName, Export, FailoverMode, GatewayDown, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceKey, Watch, list_some,
+    ServiceKey, Timestamp, Watch, list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
@@ -120,6 +121,15 @@ impl LinkStates {
     pub(super) fn problems(&self) -> Vec<Problem> {
         let of_clusters = self.clusters.values().filter_map(ClusterLink::problem);
         let mut problems: Vec<Problem> = of_clusters.collect();
+        let unknown = self.unknown_reason();
+        problems.extend(unknown.map(|detail| {
+            Problem::new(ProblemKind::LinksUnknown, detail).holds_since(self.unknown_since)
+        }));
+        problems
+    }
+
+    /// Returns why states are unknown, if a person can do something about it.
+    pub(super) fn unknown_reason(&self) -> Option<String> {
         let mut states = self.clusters.values().map(|one| &one.state);
         let unknown = states.find_map(|state| match state {
             LinkState::Unknown(UnknownReason::Undefined) => {
@@ -136,9 +146,7 @@ impl LinkStates {
             let has_cluster = !self.clusters.is_empty();
             has_cluster.then(|| format!("Leases cannot be read: {reason}"))
         };
-        let detail = unknown.or_else(refused);
-        problems.extend(detail.map(|detail| Problem::new(ProblemKind::LinksUnknown, detail)));
-        problems
+        unknown.or_else(refused)
     }
 }
 
@@ -147,7 +155,7 @@ impl LinkStates {
 impl ClusterLink {
     /// Returns the problem of the cluster, if nobody maintains its mirrors.
     pub(super) fn problem(&self) -> Option<Problem> {
-        let (kind, detail) = match &self.state {
+        let (kind, since, detail) = match &self.state {
             LinkState::Unknown(_) | LinkState::Linked { .. } => return None,
             LinkState::Frozen {
                 since,
@@ -159,27 +167,26 @@ impl ClusterLink {
                 } else {
                     ""
                 };
-                let since = since.to_text();
-                let detail = format!("Lease {lease} was last renewed at {since}{released}");
-                (ProblemKind::Frozen, detail)
+                let detail = format!("Lease {lease} is not renewed{released}");
+                (ProblemKind::Frozen, since, detail)
             }
             LinkState::Missing { since, end } => {
-                let (since, end) = (since.to_text(), end.to_text());
+                let end = end.to_text();
                 let detail = format!(
-                    "since {since}; its endpoints count until {end}, and until a list of Links confirms it"
+                    "its endpoints count until {end}, and until a list of Links confirms it"
                 );
-                (ProblemKind::Unlinked, detail)
+                (ProblemKind::Unlinked, since, detail)
             }
             LinkState::Unlinked { since, rule } => {
                 let effect = match rule {
                     UnlinkedRule::Down => "its endpoints are down",
                     UnlinkedRule::Ignore => "--unlinked is ignore, so its endpoints count",
                 };
-                let detail = format!("since {}; {effect}", since.to_text());
-                (ProblemKind::Unlinked, detail)
+                (ProblemKind::Unlinked, since, effect.to_owned())
             }
         };
-        Some(Problem::new(kind, detail).of_cluster(&self.cluster))
+        let problem = Problem::new(kind, detail).of_cluster(&self.cluster);
+        Some(problem.holds_since(*since))
     }
 }
 
@@ -214,12 +221,33 @@ impl Service {
         }
         problems.extend(self.left.iter().map(|left| {
             let LeftCluster { cluster, since, .. } = left;
-            let (since, why) = (since.to_text(), left.describe());
-            let detail = format!("cluster '{cluster}' since {since}: {why}");
+            let detail = format!("cluster '{cluster}': {}", left.describe());
             self.problem(ProblemKind::ClusterLeft, detail)
                 .of_cluster(cluster)
+                .holds_since(*since)
         }));
+        for problem in &mut problems {
+            if problem.since().is_none() {
+                problem.set_since(self.times.get(times::hash(problem.fact())));
+            }
+        }
         problems
+    }
+
+    /// Adds the times since which its problems hold, and since which endpoints are not alive: those of the version before it,
+    /// or else `now`.
+    pub(super) fn with_times(mut self, old: Option<&Self>, now: Timestamp) -> Self {
+        let known_problems = old.map_or(&[][..], |old| &old.problems);
+        Problem::carry_times(known_problems, &mut self.problems, now);
+        let problems = self.state_problems();
+        let problems = problems.iter().filter(|problem| problem.since().is_none());
+        let problems = problems.map(|problem| times::hash(problem.fact()));
+        let endpoints = self.endpoints.iter().filter(|one| !one.is_alive());
+        let endpoints = endpoints.chain(&self.not_ready).map(times::hash_endpoint);
+        let unknown = Times::default();
+        let known = old.map_or(&unknown, |old| &old.times);
+        self.times = Times::of(problems.chain(endpoints), known, now);
+        self
     }
 
     /// Returns what a person has to know about expected clusters, unless each has an endpoint while they count.

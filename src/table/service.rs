@@ -7,7 +7,10 @@ use super::kind::ServiceKind;
 use super::left::LeftCluster;
 use super::missing::MissingHost;
 use super::own_name::{NameAddresses, SharedPort};
-use crate::model::{ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ServiceKey};
+use super::times::{self, Times};
+use crate::model::{
+    ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ServiceKey, Timestamp,
+};
 
 /// One service with the endpoints of all its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ pub struct Service {
     pub is_headless: bool,
     /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
     pub problems: Box<[Problem]>,
+    /// Since when its facts hold.
+    pub(super) times: Times,
 }
 
 /// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
@@ -114,6 +119,11 @@ impl Service {
             Ok(index) => &endpoints[index..=index],
             Err(_) => &[],
         }
+    }
+
+    /// Returns the time since which an endpoint of the service is not alive, or not ready, as far as this process knows.
+    pub fn since(&self, endpoint: &Endpoint) -> Option<Timestamp> {
+        self.times.get(times::hash_endpoint(endpoint))
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.

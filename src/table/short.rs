@@ -25,7 +25,9 @@ use super::rules::{ChildZone, Rules, ShortNames};
 use super::service::Service;
 use super::short_name::{NoOwner, ShortName};
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
+use crate::model::{
+    ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Timestamp,
+};
 
 /// The namespaces that have a service of one name.
 #[derive(Default)]
@@ -135,8 +137,14 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
     })
 }
 
-/// Updates the problems of names after the services in `dirty` changed.
-pub(super) fn update_problems(table: &mut Table, dirty: &ServiceKeys, rules: &Rules) {
+/// Updates the problems of names after the services in `dirty` changed. `now` is the time since which new ones hold, if it is
+/// known.
+pub(super) fn update_problems(
+    table: &mut Table,
+    dirty: &ServiceKeys,
+    rules: &Rules,
+    now: Option<Timestamp>,
+) {
     let mut of_zones = hidden_by_zone(table);
     of_zones.extend(hidden_by_child_zones(table, rules));
     let mut updates = BTreeMap::from([(NameScope::Zone, of_zones)]);
@@ -152,15 +160,25 @@ pub(super) fn update_problems(table: &mut Table, dirty: &ServiceKeys, rules: &Ru
         }
     }
     for (scope, problems) in updates {
-        replace_problems(table, scope, problems);
+        replace_problems(table, scope, problems, now);
     }
 }
 
 /// Replaces the problems of one scope. If they are equal, the shared map is not copied.
-fn replace_problems(table: &mut Table, scope: NameScope, problems: Vec<Problem>) {
+fn replace_problems(
+    table: &mut Table,
+    scope: NameScope,
+    mut problems: Vec<Problem>,
+    now: Option<Timestamp>,
+) {
+    problems.sort();
     let previous = table.name_problems.get(&scope);
-    if previous.map_or(&[][..], Vec::as_slice) == problems {
+    let previous = previous.map_or(&[][..], Vec::as_slice);
+    if previous == problems {
         return;
+    }
+    if let Some(now) = now {
+        Problem::carry_times(previous, &mut problems, now);
     }
     let all = Arc::make_mut(&mut table.name_problems);
     if problems.is_empty() {

@@ -21,6 +21,9 @@ pub struct Timers {
     pub now: Timestamp,
     /// Whether a complete table exists, so that delays apply.
     pub is_started: bool,
+    /// Whether the process follows its source, so that it sees since when facts hold. A command that reads objects once does
+    /// not know that.
+    pub is_following: bool,
     /// Links and Leases.
     pub links: Links,
     services: BTreeMap<ServiceKey, ServiceTimers>,
@@ -49,6 +52,11 @@ impl Timers {
     /// Returns the timers of a service.
     pub(super) fn of(&self, service: &ServiceKey) -> Option<&ServiceTimers> {
         self.services.get(service)
+    }
+
+    /// Returns the time since which new facts hold, if it is known.
+    pub(super) fn seen(&self) -> Option<Timestamp> {
+        self.is_following.then_some(self.now)
     }
 
     /// Returns the clusters that left a service before `old` was built, and what `old` had, if its clusters can be added.

@@ -333,7 +333,7 @@ fn check_orphans(cluster: &Cluster) -> Result<()> {
     let run = CheckRun::run_until(cluster, &[], |run| {
         let found = run.sentences("yellow", "orphaned-mirrors").join("");
         ensure!(
-            found.starts_with("Cluster has no Link: north: since "),
+            found.starts_with("Cluster has no Link: north: its endpoints count until "),
             "{run:#?}"
         );
         Ok(())

@@ -127,7 +127,7 @@ fn check_frozen(controllers: &Controllers<'_>, server: &Server) -> Result<()> {
         "stopped controller: first view after {:.1?}",
         stopped.elapsed()
     ));
-    let lease = format!("Lease {LINKS}/service-mirror-write-west was last renewed at");
+    let lease = format!("Lease {LINKS}/service-mirror-write-west is not renewed");
     ensure!(text.contains(&lease), "{text}");
     controllers.working.set(&["east", "west"]);
     controllers.wait_for_state(server, "linked", 2)?;

@@ -9,7 +9,7 @@ use support::process::run_global_dns;
 use support::server::Server;
 use support::wait::TIMEOUT;
 
-const PATHS: [&str; 7] = [
+const PATHS: [&str; 8] = [
     "/api/v1/status",
     "/api/v1/events",
     "/api/v1/table",

@@ -14,7 +14,7 @@ use source::sources;
 use support::differences::assert_none;
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 18] = [
     "app",
     "cli",
     "admin",
@@ -29,6 +29,7 @@ const MODULES: [&str; 17] = [
     "table",
     "model",
     "log",
+    "failures",
     "clock",
     "heartbeat",
     "random",

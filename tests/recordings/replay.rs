@@ -228,7 +228,8 @@ impl Replay {
             let change = to.map(|to| (time.0, format!("{service} {from} -> {to}")));
             self.failovers.extend(change);
         }
-        self.publisher.publish(built, 1_790_000_000);
+        self.publisher
+            .publish(built, Timestamp::from_seconds(1_790_000_000));
     }
 
     /// Answers a question `NAME TYPE`. Returns sorted RDATA, `NODATA`, `NXDOMAIN` or `SERVFAIL`.

@@ -8,6 +8,7 @@ use tower::ServiceExt as _;
 use super::*;
 use crate::admin::tests::state;
 use crate::admin::{ApiHosts, Liveness, api_routes};
+use crate::model::Timestamp;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, gateway, mirror, service_keys, table};
 
@@ -34,7 +35,7 @@ impl TestServer {
             services: services.clone(),
             timers: Vec::new(),
         };
-        let publish = || self.publisher.publish(built, 1);
+        let publish = || self.publisher.publish(built, Timestamp(1000));
         let events = self.state.feeds.events();
         events.note_published(&last, Vec::new(), &services, publish);
     }

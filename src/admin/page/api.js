@@ -37,13 +37,14 @@ export const loadSummary = () => request("summary", tag ? { "if-none-match": tag
 export const forgetTag = () => (tag = undefined);
 
 /**
- * Opens the stream of changes. Returns it when it is open, or undefined if it cannot be opened. `on` has a function for each
- * event of the server, and `lost` for the end of a stream that was open.
+ * Opens the stream of the changes that follow an event and a table, as a summary names them. Returns it when it is open, or
+ * undefined if it cannot be opened. `on` has a function for each event of the server, and `lost` for the end of a stream that
+ * was open.
  *
  * The browser would reconnect by itself, but not after every error, and without loading what the page missed.
  */
-export function follow(on) {
-  const source = new EventSource("api/v1/events");
+export function follow(after, tables, on) {
+  const source = new EventSource(`api/v1/events?after=${after}&tables=${tables}`);
   source.addEventListener("change", (message) => on.change(JSON.parse(message.data)));
   source.addEventListener("summary", (message) => on.summary(JSON.parse(message.data)));
   source.addEventListener("reset", () => on.reset());

@@ -13,8 +13,6 @@ let stream;
 /** Increases with each attempt to connect, so that an older one ends. */
 let attempt = 0;
 let on;
-/** Updates that arrive while the summary is loaded. */
-let waiting;
 
 /**
  * Starts. `listeners` has functions for a new summary (`summary`), for changed services (`update`), for a change of answers
@@ -40,12 +38,12 @@ async function connect() {
   for (let wait = RETRY[0]; own === attempt; wait = Math.min(wait * 2, RETRY[1])) {
     try {
       await refresh(own);
-      const opened = await follow(listenersOf(own));
+      if (own !== attempt) return;
+      const { lastEvent, tables } = model.headOf();
+      const opened = await follow(lastEvent, tables, listenersOf(own));
       if (own !== attempt) return opened?.close();
       stream = opened;
-      // What changed before the stream was open is not in it. Usually, the answer is that nothing did.
-      await refresh(own);
-      if (own === attempt && !stream) await poll(own);
+      if (!stream) await poll(own);
       return;
     } catch (error) {
       report(error);
@@ -56,31 +54,23 @@ async function connect() {
 }
 
 async function refresh(own) {
-  waiting = [];
   const summary = await loadSummary();
   if (own !== attempt) return;
-  const updates = waiting;
-  waiting = undefined;
   if (summary) model.replaceAll(summary);
   if (summary) on.summary();
   on.link("live");
-  updates.forEach(apply);
 }
 
-/** Applies an update, unless the summary is newer. */
 function apply(update) {
-  if ((update.generation ?? 0) < (model.headOf().generation ?? 0)) return;
-  const changed = model.update(update);
-  if (!changed) return;
   forgetTag();
-  on.update(changed);
+  on.update(model.update(update));
 }
 
 function listenersOf(own) {
   const isCurrent = (action) => (data) => own === attempt && action(data);
   return {
     change: isCurrent(on.change),
-    summary: isCurrent((update) => (waiting ? waiting.push(update) : apply(update))),
+    summary: isCurrent(apply),
     reset: isCurrent(connect),
     lost: isCurrent(() => stream && connect()),
   };

@@ -22,10 +22,9 @@ export function replaceAll({ services, ...rest }) {
   sort();
 }
 
-/** Takes over the changes of an update. Returns the keys of the services that changed, or undefined if nothing changed. */
-export function update({ services = [], removed = [], ...rest }) {
-  if (!services.length && !removed.length && JSON.stringify(rest) === JSON.stringify(head)) return undefined;
-  head = rest;
+/** Takes over the changes of an update. Returns the keys of the services that changed. */
+export function update({ tables, services, removed, head: next = head }) {
+  head = { ...next, tables };
   const size = rows.size;
   for (const key of removed) rows.delete(key);
   for (const service of services) add(service, rows);

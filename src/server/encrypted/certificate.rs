@@ -16,9 +16,9 @@ use tracing::{info, warn};
 use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
-use crate::clock::unix_seconds;
+use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::log::error_chain;
-use crate::model::{Problem, ProblemKind};
+use crate::model::{Problem, ProblemKind, Timestamp};
 use crate::server::file_change::{FileContent, POLL_INTERVAL, read_content, wait_for_change};
 use crate::source::log_problem;
 
@@ -82,6 +82,8 @@ struct CertificateFiles {
 struct Active {
     key: Arc<CertifiedKey>,
     validity: Validity,
+    /// The time at which it was read.
+    read: Timestamp,
 }
 
 /// The validity period of a certificate in Unix seconds.
@@ -121,15 +123,17 @@ impl Certificate {
 
     /// Returns the problem of the certificate in use.
     pub fn problem(&self) -> Option<Problem> {
-        let Validity { begins, ends } = self.active().validity;
-        let kind = Validity { begins, ends }.problem(u64::from(unix_seconds()))?;
+        let Active { validity, read, .. } = self.active();
+        let (kind, since) = validity.problem(u64::from(unix_seconds()))?;
+        let Validity { begins, ends } = validity;
         let detail = if kind == ProblemKind::CertificateNotYetValid {
             format!("valid from {}", time_text(begins))
         } else {
             format!("valid until {}", time_text(ends))
         };
         let file = self.files.certificate.display().to_string();
-        Some(Problem::new(kind, detail).of_name(file))
+        let since = since.map_or(read, Timestamp::from_seconds);
+        Some(Problem::new(kind, detail).of_name(file).holds_since(since))
     }
 
     /// Reloads the files when they change, and logs each problem once. It never returns.
@@ -218,6 +222,7 @@ impl CertificateFiles {
         Ok(Active {
             key: Arc::new(certified),
             validity,
+            read: Timestamp(unix_milliseconds()),
         })
     }
 
@@ -255,14 +260,17 @@ impl Validity {
         })
     }
 
-    /// Returns the kind of problem that a certificate with this validity has at a time.
-    fn problem(self, now: u64) -> Option<ProblemKind> {
+    /// Returns the kind of problem that a certificate with this validity has at a time, and the time since which it has it. One
+    /// that is not valid yet never was.
+    fn problem(self, now: u64) -> Option<(ProblemKind, Option<u64>)> {
         let lasts = self.ends.saturating_sub(self.begins);
+        let warning_time = MAX_WARNING_TIME.min(lasts / WARNING_PART);
         match self.ends.saturating_sub(now) {
-            _ if now < self.begins => Some(ProblemKind::CertificateNotYetValid),
-            0 => Some(ProblemKind::CertificateExpired),
-            left if left < MAX_WARNING_TIME.min(lasts / WARNING_PART) => {
-                Some(ProblemKind::CertificateExpires)
+            _ if now < self.begins => Some((ProblemKind::CertificateNotYetValid, None)),
+            0 => Some((ProblemKind::CertificateExpired, Some(self.ends))),
+            left if left < warning_time => {
+                let since = self.ends - warning_time;
+                Some((ProblemKind::CertificateExpires, Some(since)))
             }
             _ => None,
         }
@@ -294,30 +302,30 @@ mod tests {
             (
                 of_a_year,
                 1_000 * DAY - 1,
-                Some(ProblemKind::CertificateNotYetValid),
+                Some((ProblemKind::CertificateNotYetValid, None)),
             ),
             (of_a_year, 1_000 * DAY, None),
             (of_a_year, 1_358 * DAY, None),
             (
                 of_a_year,
                 1_358 * DAY + 1,
-                Some(ProblemKind::CertificateExpires),
+                Some((ProblemKind::CertificateExpires, Some(1_358 * DAY))),
             ),
             (
                 of_a_year,
                 1_365 * DAY - 1,
-                Some(ProblemKind::CertificateExpires),
+                Some((ProblemKind::CertificateExpires, Some(1_358 * DAY))),
             ),
             (
                 of_a_year,
                 1_365 * DAY,
-                Some(ProblemKind::CertificateExpired),
+                Some((ProblemKind::CertificateExpired, Some(1_365 * DAY))),
             ),
             (of_a_day, 1_000 * DAY + DAY / 2, None),
             (
                 of_a_day,
                 1_001 * DAY - DAY / 6,
-                Some(ProblemKind::CertificateExpires),
+                Some((ProblemKind::CertificateExpires, Some(1_001 * DAY - DAY / 5))),
             ),
         ] {
             assert_eq!(validity.problem(now), problem, "{validity:?} at {now}");

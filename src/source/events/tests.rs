@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Timestamp;
 use crate::table::publish::{expired_problem, stale_problem};
 use crate::testing::service_keys;
 
@@ -47,7 +48,7 @@ fn ring_keeps_the_last_events() {
 
 #[test]
 fn ids_differ_between_processes_and_are_exact_in_javascript() {
-    let epochs: std::collections::BTreeSet<u64> = (0..50)
+    let epochs: BTreeSet<u64> = (0..50)
         .map(|_| {
             let id = Events::default().subscribe().borrow().id;
             assert!(id + (1 << NUMBER_BITS) <= 1 << 53);
@@ -132,19 +133,19 @@ fn table_and_its_events_become_visible_together() {
     };
     assert!(!is_hidden());
     let now = events.note_snapshot(&stale_problem(None), || {
-        let now = publisher.publish_stale(built(), 1);
+        let now = publisher.publish_stale(built(), Timestamp(1));
         assert!(reader.load().table.is_some() && is_hidden());
         now
     });
     check(now.clone(), 1);
     let now = events.note_published(&now, vec![change(1)], &ServiceKeys::new(), || {
-        let now = publisher.publish(built(), 2);
+        let now = publisher.publish(built(), Timestamp(2));
         assert!(!reader.load().is_stale && is_hidden());
         now
     });
     check(now, 3);
     let now = events.note_expiry(Some(&expired_problem(None)), || {
-        let now = publisher.set_expired(true);
+        let now = publisher.set_expired(true, Timestamp(3));
         assert!(reader.load().is_expired && is_hidden());
         now
     });

@@ -39,6 +39,7 @@ impl TestLoop {
             shrink_guard,
             snapshot: None,
             max_stale: None,
+            is_following: true,
         };
         let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
         Self {

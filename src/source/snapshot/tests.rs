@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::model::{Kind, KubeObject, Mcs};
+use crate::model::{Kind, KubeObject, Mcs, Timestamp};
 use crate::source::{
     Feed, Feeds, ShrinkGuard, Update, UpdateSettings, Updates, tests::spawn_update_loop,
 };
@@ -193,7 +193,7 @@ async fn failed_writes_are_counted() {
         snapshots.note_change();
         snapshots.save_if_due(&store(&objects()), Duration::ZERO);
         snapshots.writer.take().unwrap().join().unwrap();
-        assert_eq!(snapshots.failures().load(Relaxed), count);
+        assert_eq!(snapshots.failures().count(), count);
         assert!(snapshots.status.is_failing.load(Relaxed));
         tokio::time::advance(INTERVAL).await;
     }
@@ -217,6 +217,7 @@ fn start_loop(snapshots: Snapshots) -> TestLoop {
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
         max_stale: None,
+        is_following: true,
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
     TestLoop {
@@ -379,4 +380,88 @@ async fn first_lists_are_applied_when_confirmed() {
     let mut services = now.table.as_ref().unwrap().services();
     assert!(!services.any(Service::is_listed));
     assert_eq!((now.is_stale, running.feeds.held_count()), (false, 0));
+}
+
+/// Returns the objects of [`objects`], with another one for `db-1`, which is skipped.
+fn objects_with(skipped: &Value) -> Vec<Value> {
+    let mut objects = objects();
+    objects[2] = skipped.clone();
+    objects
+}
+
+/// Returns `db-1` with an address that clients cannot use.
+fn unusable(address: &str) -> Value {
+    endpoint("prod", "db", "east", "db-1", &[address])
+}
+
+impl TestLoop {
+    async fn send(&self, update: Update) {
+        self.updates.send(update).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+
+    /// Returns the times since which `db-1` is skipped and `db-0` is down.
+    fn times(&self) -> [Option<Timestamp>; 2] {
+        let now = self.reader.load();
+        let table = now.table.as_ref().unwrap();
+        let mut skipped = table.skipped();
+        let skipped = skipped.find(|one| one.subject() == "Service/prod/db-1-east");
+        let service = table.service("prod", "db").unwrap();
+        [
+            skipped.unwrap().since(),
+            service.since(&service.endpoints[0]),
+        ]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn object_keeps_the_time_since_which_it_is_skipped_while_the_reason_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.json");
+    let snapshots = Snapshots::new(path, Duration::from_secs(3600), scope());
+    let running = start_loop(snapshots);
+    let start = running.feeds.clock().now();
+    let list = |skipped: &Value| Update::Reset(lists(&objects_with(skipped)));
+    let apply = |object: &Value| {
+        let watch = Watch::Services;
+        let (key, object) = parsed(watch, object);
+        Update::Apply {
+            watch,
+            key,
+            object: Some(object),
+        }
+    };
+    running.send(list(&unusable("127.0.0.1"))).await;
+    assert_eq!(running.times(), [Some(start); 2]);
+    running.send(list(&unusable("127.0.0.2"))).await;
+    running.send(apply(&unusable("127.0.0.3"))).await;
+    assert_eq!(running.times(), [Some(start); 2]);
+    let mut other_reason = unusable("127.0.0.1");
+    other_reason["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
+        json!("db-1.shop.svc.cluster.local");
+    running.send(apply(&other_reason)).await;
+    let later = start.after(Duration::from_secs(30));
+    assert_eq!(running.times(), [Some(later), Some(start)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_of_a_snapshot_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("snapshot.json");
+    let long_ago = Timestamp::from_seconds(1_000_000);
+    let mut store = store(&objects());
+    let (key, mut object) = parsed(Watch::Services, &unusable("127.0.0.2"));
+    let skipped = object.skipped_mut().unwrap();
+    skipped.set_since(Some(long_ago));
+    store.apply(Watch::Services, key, object);
+    let snapshots = saved(&path, &[]);
+    write(&path, scope(), u64::from(unix_seconds()), &store).unwrap();
+    let running = start_loop(snapshots);
+    let start = running.feeds.clock().now();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(running.reader.load().is_stale);
+    assert_eq!(running.times(), [Some(long_ago), Some(start)]);
+    running.send(Update::Reset(lists(&objects()))).await;
+    assert!(!running.reader.load().is_stale);
+    assert_eq!(running.times(), [Some(long_ago), Some(start)]);
 }

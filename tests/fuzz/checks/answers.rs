@@ -36,8 +36,7 @@ pub fn published(table: &Table) -> Published {
         table: Some(table.clone()),
         generation: 1,
         serial: 1,
-        is_stale: false,
-        is_expired: false,
+        ..Published::default()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use global_dns::model::Watch;
+use global_dns::model::{Timestamp, Watch};
 use global_dns::source::file::parse_texts;
 use global_dns::table::{Published, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::wire::cookie::Cookie;
@@ -67,7 +67,7 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
         &Timers::default(),
     );
     let publisher = Publisher::default();
-    publisher.publish(built, 1);
+    publisher.publish(built, Timestamp::from_seconds(1));
     publisher.reader()
 });
 

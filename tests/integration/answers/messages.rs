@@ -18,10 +18,9 @@ fn before_the_first_table_own_names_are_servfail_and_readiness_fails() {
     let page = server.admin("/readyz");
     assert_eq!(page.status, 503);
     let mut lines = page.body.lines();
-    assert_eq!(
-        lines.next(),
-        Some("No complete table yet: answering SERVFAIL")
-    );
+    let first = lines.next().unwrap();
+    let start = "No complete table yet: answering SERVFAIL (since 20";
+    assert!(first.starts_with(start), "{first}");
     let rest: Vec<&str> = lines.collect();
     for watch in WATCHES {
         let start = format!("Watch is not listed yet: {watch}");

@@ -428,7 +428,7 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
     let state = state_after("23-all-gateways-down-and-up.jsonl");
     let (checkup, _) = check_of(state.with(link("east")).with(link("west")), &[]);
     let found = finding(&checkup, "orphaned-mirrors");
-    let start = "yellow: Cluster has no Link: north: since ";
+    let start = "yellow: Cluster has no Link: north: its endpoints count until ";
     assert!(found.starts_with(start), "{found}");
 }
 

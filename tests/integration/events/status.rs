@@ -8,7 +8,6 @@ use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wait::wait_for;
 use support::watches::WATCHES;
-use support::wire::Transport;
 
 use super::{east, west};
 

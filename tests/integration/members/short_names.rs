@@ -155,7 +155,8 @@ fn explain_shows_why_a_short_name_has_no_owner() {
             for part in [
                 "is ambiguous: 'db' exists in the namespaces prod, shop",
                 "--short-name SERVICE=NAMESPACE",
-                "short-name  db  Short name is ambiguous: exists in namespaces prod, shop",
+                "short-name  db  ",
+                "  Short name is ambiguous: exists in namespaces prod, shop",
             ] {
                 assert!(ended.stdout.contains(part), "{}", ended.stdout);
             }

@@ -29,6 +29,7 @@ impl Server {
             shrink_guard: ShrinkGuard::new(Some(50)),
             snapshot: None,
             max_stale: None,
+            is_following: true,
         };
         let timing = WatchTiming {
             watch_timeout: 30 * SECOND,
