@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::{Problem, ProblemKind};
 use crate::testing::{endpoint, link, mirror, rules, store};
 
 /// A process that polls Leases, and sees Links and mirrors.
@@ -196,4 +197,32 @@ fn removed_definition_forgets_absences() {
         end: Timestamp::from_seconds(320),
     };
     assert_eq!(process.poll(20, &[("east", "b")]), expected);
+}
+
+#[test]
+fn problems_have_the_times_of_their_states() {
+    let mut process = Process::new(&["east"]);
+    let since = |process: &Process| {
+        let problems = process.links.states().problems();
+        let since = |one: &Problem| (one.kind, one.since().unwrap().seconds());
+        problems.iter().map(since).collect::<Vec<_>>()
+    };
+    process.poll(1, &[("east", "a")]);
+    process.poll(50, &[("east", "a")]);
+    assert_eq!(since(&process), [(ProblemKind::Frozen, 1)]);
+    // Another reason does not make it a new problem.
+    for (second, reason) in [(60, "refused"), (70, "refused again")] {
+        let poll = LeasePoll::Refused(reason.into());
+        process
+            .links
+            .note_leases(poll, Timestamp::from_seconds(second));
+        process.state(second);
+        assert_eq!(since(&process), [(ProblemKind::LinksUnknown, 60)]);
+    }
+    process.poll(80, &[("east", "b")]);
+    assert_eq!(since(&process), []);
+    let mut process = Process::new(&[]);
+    process.poll(90, &[("north", "a")]);
+    process.poll(99, &[("north", "b")]);
+    assert_eq!(since(&process), [(ProblemKind::Unlinked, 90)]);
 }
