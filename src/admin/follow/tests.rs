@@ -74,6 +74,12 @@ fn database(name: &str, is_up: bool) -> Vec<Value> {
     objects
 }
 
+/// Returns the cause that a gateway is down. The watches of this server are not listed, which is another cause.
+fn gateway_cause(head: &Value) -> Value {
+    let mut causes = head["attention"].as_array().unwrap().iter();
+    causes.find(|cause| cause["kind"] == "gateway-down").unwrap().clone()
+}
+
 fn services(changes: Option<Result<SummaryChanges, TooMany>>) -> Vec<String> {
     let changes = changes.unwrap().unwrap();
     changes
@@ -123,7 +129,7 @@ async fn follower_gets_the_head_if_a_cause_is_new() {
     let changes = serde_json::to_value(follower.look().unwrap().unwrap()).unwrap();
     assert_eq!(changes["services"][0]["level"], "attention");
     assert_eq!(changes["head"]["level"], "attention");
-    let cause = &changes["head"]["attention"][0];
+    let cause = gateway_cause(&changes["head"]);
     let facts = [
         "kind",
         "cluster",
@@ -197,5 +203,5 @@ async fn name_without_an_endpoint_that_is_alive_is_failing() {
     let facts = ["level", "result", "returned", "alive"].map(|fact| row[fact].clone());
     assert_eq!(json!(facts), json!(["failing", "NOERROR", 1, 0]));
     assert_eq!(summary["level"], "failing");
-    assert_eq!(summary["attention"][0]["failing"], 1);
+    assert_eq!(gateway_cause(&summary)["failing"], 1);
 }
