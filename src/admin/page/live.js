@@ -17,8 +17,8 @@ let on;
 let waiting;
 
 /**
- * Starts. `listeners` has functions for a new summary (`summary`), for changed services (`update`), for a change of answers
- * (`change`), and for the state of the connection (`link`: live or lost).
+ * Starts. `listeners` has functions for a new summary (`loaded`), for changed services (`update`), for a change of answers
+ * (`change`), and for the loss of the connection (`lost`).
  */
 export function start(listeners) {
   on = listeners;
@@ -39,7 +39,7 @@ async function connect() {
   const own = attempt;
   for (let wait = RETRY[0]; own === attempt; wait = Math.min(wait * 2, RETRY[1])) {
     try {
-      await refresh(own);
+      await refresh(own, true);
       const opened = await follow(listenersOf(own));
       if (own !== attempt) return opened?.close();
       stream = opened;
@@ -49,21 +49,21 @@ async function connect() {
       return;
     } catch (error) {
       report(error);
-      if (own === attempt) on.link("lost");
+      if (own === attempt) on.lost();
     }
     await pause(wait);
   }
 }
 
-async function refresh(own) {
+/** Loads the summary. The first one of a connection is new for the page, whether it has changed or not. */
+async function refresh(own, isFirst = false) {
   waiting = [];
   const summary = await loadSummary();
   if (own !== attempt) return;
   const updates = waiting;
   waiting = undefined;
   if (summary) model.replaceAll(summary);
-  if (summary) on.summary();
-  on.link("live");
+  if (summary || isFirst) on.loaded();
   updates.forEach(apply);
 }
 
