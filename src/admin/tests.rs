@@ -334,12 +334,12 @@ async fn problems_are_selected_and_divided_into_pages() {
         ("cluster=nowhere", 0, ""),
         ("service=prod/db&cluster=east", 1, "gateway-down"),
         ("level=error", 0, ""),
-        // The watches of this server are not listed.
-        ("level=warning&limit=2", 8, "no-parent no-parent"),
+        // The watches of this server are not listed, since later.
+        ("level=warning&limit=2", 8, "not-listed not-listed"),
         (
-            "level=warning&limit=2&offset=2",
+            "level=warning&offset=5",
             8,
-            "gateway-down not-listed",
+            "no-parent no-parent gateway-down",
         ),
         ("limit=0", 8, ""),
         ("offset=9&limit=99999999", 8, ""),

@@ -77,7 +77,10 @@ fn database(name: &str, is_up: bool) -> Vec<Value> {
 /// Returns the cause that a gateway is down. The watches of this server are not listed, which is another cause.
 fn gateway_cause(head: &Value) -> Value {
     let mut causes = head["attention"].as_array().unwrap().iter();
-    causes.find(|cause| cause["kind"] == "gateway-down").unwrap().clone()
+    causes
+        .find(|cause| cause["kind"] == "gateway-down")
+        .unwrap()
+        .clone()
 }
 
 fn services(changes: Option<Result<SummaryChanges, TooMany>>) -> Vec<String> {

@@ -44,7 +44,7 @@ export async function show(wanted) {
   if (text === shownText) return;
   const isUpdate = shownText !== undefined;
   shownText = text;
-  replace(pane, ...(refusal ? [element("p", { class: "refusal" }, refusal)] : parts(explanation)));
+  replace(pane, ...(refusal ? [element("p", {}, refusal)] : parts(explanation)));
   announce("answer", refusal ?? `${name}${isUpdate ? " changed" : ""}: ${outcome(explanation).result}`);
 }
 

@@ -44,10 +44,13 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Replaces the children of a node. The focus stays on the link or button that was there before. */
+/** Replaces the children of a node if they differ. The focus stays on the link or button that was there before. */
 export function replace(node, ...children) {
+  const fresh = node.cloneNode(false);
+  fresh.append(...children);
+  if (fresh.isEqualNode(node)) return;
   const focused = node.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
-  node.replaceChildren(...children.filter((child) => child !== undefined));
+  node.replaceChildren(...fresh.childNodes);
   if (focused) [...node.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused)?.focus();
 }
 

@@ -9,7 +9,7 @@ import { manual, problemRow, subjectLink } from "./problem.js";
 import { colorOf, count, counted, shapeOfColor, since, timeOf, upper, worst } from "./words.js";
 
 /** Lines that are shown before the reader asks for all: fewer in a narrow window, where the map must stay visible. */
-const SHOWN = matchMedia("(max-width: 860px)").matches ? 2 : 4;
+const SHOWN = matchMedia("(max-width: 640px)").matches ? 2 : 4;
 /** Services that an unfolded line lists. */
 const LISTED = 100;
 
@@ -39,11 +39,11 @@ export function show(connection) {
 /** Returns the worst level of everything that the page shows. */
 function levelOf(head) {
   if (!head) return "idle";
-  const causes = head.attention.map(({ level }) => (level === "error" ? "failing" : "attention"));
+  const causes = head.attention.map(({ level }) => colorOf(level)).filter((color) => color !== "idle");
   const counts = model.countsByLevel();
-  const services = counts.failing ? "failing" : counts.attention ? "attention" : "fine";
+  const services = Object.keys(counts).filter((level) => counts[level] > 0);
   const server = model.isSilent() ? "failing" : head.state === "ready" ? "fine" : "attention";
-  return worst([head.level, server, services, ...causes]);
+  return worst([head.level, server, ...services, ...causes]);
 }
 
 // === Sentence ===

@@ -15,8 +15,8 @@ let attempt = 0;
 let on;
 
 /**
- * Starts. `listeners` has functions for a new summary (`summary`), for changed services (`update`), for a change of answers
- * (`change`), and for the state of the connection (`link`: live or lost).
+ * Starts. `listeners` has functions for a new summary (`loaded`), for changed services (`update`), for a change of answers
+ * (`change`), and for the loss of the connection (`lost`).
  */
 export function start(listeners) {
   on = listeners;
@@ -37,7 +37,7 @@ async function connect() {
   const own = attempt;
   for (let wait = RETRY[0]; own === attempt; wait = Math.min(wait * 2, RETRY[1])) {
     try {
-      await refresh(own);
+      await refresh(own, true);
       if (own !== attempt) return;
       const { lastEvent, tables } = model.headOf();
       const opened = await follow(lastEvent, tables, listenersOf(own));
@@ -47,18 +47,18 @@ async function connect() {
       return;
     } catch (error) {
       report(error);
-      if (own === attempt) on.link("lost");
+      if (own === attempt) on.lost();
     }
     await pause(wait);
   }
 }
 
-async function refresh(own) {
+/** Loads the summary. The first one of a connection is new for the page, whether it has changed or not. */
+async function refresh(own, isFirst = false) {
   const summary = await loadSummary();
   if (own !== attempt) return;
   if (summary) model.replaceAll(summary);
-  if (summary) on.summary();
-  on.link("live");
+  if (summary || isFirst) on.loaded();
 }
 
 function apply(update) {

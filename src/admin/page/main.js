@@ -20,21 +20,26 @@ const SPACING = 2000;
 
 let connection = "connecting";
 /** If the window is as narrow, the answer covers everything else. */
-const isNarrow = matchMedia("(max-width: 860px)");
+const isNarrow = matchMedia("(max-width: 960px)");
 
 // === Details: what is loaded only while it is open ===
 
-/** Returns a function that runs `action` now, or after the spacing if it has just run. */
+/** Returns a function that runs `action` now, or after the spacing if it has just run. A request that fails is repeated. */
 function spaced(action) {
   let timer;
   let last = -SPACING;
+  const run = () => {
+    if (document.hidden) return;
+    last = performance.now();
+    action().catch((error) => {
+      if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+      timer = setTimeout(run, 2 * SPACING);
+    });
+  };
   return (isUrgent) => {
     if (isUrgent) last = -SPACING;
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      last = performance.now();
-      action().catch(report);
-    }, Math.max(0, last + SPACING - performance.now()));
+    timer = setTimeout(run, Math.max(0, last + SPACING - performance.now()));
   };
 }
 
@@ -49,11 +54,6 @@ const refreshView = spaced(async () => {
   await view.show();
   showFilters();
 });
-
-/** Details that cannot be loaded stay as they are; the connection reports the reason. Other errors are mistakes of this page. */
-function report(error) {
-  if (!(error instanceof Refused || error instanceof Unreachable)) console.error(error);
-}
 
 // === What is shown ===
 
@@ -101,15 +101,15 @@ function show(isByReader) {
 }
 
 /** The parts of the place that were shown last, to know what the reader changed. */
-let shownName = "";
-let shownView = "";
+let shownName = address.parameter("name");
+let shownView;
 
 function navigate() {
   const name = address.parameter("name");
-  const place = address.addressOf(address.currentView(), { name: "", open: "" }) + address.here({ name: "", open: "" });
+  const place = address.here({ name: "", open: "" });
   const isNewView = place !== shownView;
-  show(isNewView);
-  if (isNewView) refreshView(true);
+  show(isNewView && connection === "live");
+  if (isNewView && connection === "live") refreshView(true);
   if (name !== shownName) {
     refreshAnswer(true);
     if (name) byId("answer-title").focus({ preventScroll: true });
@@ -147,8 +147,11 @@ const showClock = () => setText(byId("clock"), `${secondsOf(new Date())} ${zone}
 setInterval(showClock, 1000);
 setInterval(refreshTimes, 15000);
 
+showClock();
+navigate();
 live.start({
-  summary() {
+  loaded() {
+    connection = "live";
     show(false);
     changes.forget();
     refreshAnswer();
@@ -166,12 +169,8 @@ live.start({
     if (!row || !event.service || row.key === `${event.namespace}/${event.service}`) refreshAnswer();
     if (address.currentView() === "changes") refreshView();
   },
-  link(state) {
-    if (state === connection) return;
-    connection = state;
+  lost() {
+    connection = "lost";
     show(false);
   },
 });
-showClock();
-show(false);
-shownName = address.parameter("name");

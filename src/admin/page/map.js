@@ -22,6 +22,8 @@ const map = byId("map");
 /** The rows that match the filters: those in trouble first. */
 let shown = [];
 let columns = [];
+/** The label of each column's cluster. */
+let labels = new Map();
 /** What the heads show, to make them again only if it changed. */
 let headsMark;
 /** Key of the row that the keyboard is at, and of the row whose answer is open. */
@@ -133,6 +135,7 @@ function showColumns() {
     spare = [];
   }
   columns = names;
+  labels = new Map(names.map((name, index) => [name, plan.labels[index]]));
   const title = (text, css) => element("th", { scope: "col", class: css }, text);
   const titles = [title("Service", "service"), title("Answer", "result"), title("Kind", "kind"), title("Clusters", "trouble")];
   const heads = clusters.map((cluster, index) => headOf(cluster, plan.labels[index]));
@@ -245,7 +248,8 @@ function fillTrouble(node, service, level) {
     .filter(({ state }) => isTrouble(state))
     .map((cell) => {
       const text = cell.endpoints ? `${cell.alive}/${cell.endpoints} ${labelOf(cell.state)}` : labelOf(cell.state);
-      return element("span", {}, icon(shapeOfState(cell.state), colorOfState(cell.state, false, level)), `${labelOfCluster(cell.cluster)} ${text}`);
+      const color = colorOfState(cell.state, false, level);
+      return element("span", {}, icon(shapeOfState(cell.state), color), `${labels.get(cell.cluster)} ${text}`);
     });
   if (!parts.length) parts.push(element("span", { class: "soft" }, counted(service.cells.size, "cluster")));
   node.firstChild.replaceChildren(...parts);

@@ -36,5 +36,6 @@ function open(text) {
   if (!text) return focusRow();
   const rows = matching();
   const meant = rows.find((row) => row.text === text.toLowerCase()) ?? (rows.length === 1 ? rows[0] : undefined);
-  address.go(meant ? serviceAddress(meant.key) : address.here({ name: text }));
+  // A text that matches no service is a name only, and must not hide the services.
+  address.go(meant ? serviceAddress(meant.key) : address.here({ name: text, q: rows.length ? input.value : "" }));
 }
