@@ -21,6 +21,7 @@ mod metrics;
 mod page;
 mod problems;
 mod state;
+mod summary;
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
@@ -63,8 +64,8 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
         .route("/api/v1/table", get(table))
         .route("/api/v1/explain", get(explanation))
         .route("/api/v1/problems", get(problems::problems))
-        .route("/api/v1/status", get(head::status))
-        .route("/api/v1/summary", get(head::summary))
+        .route("/api/v1/status", get(summary::status))
+        .route("/api/v1/summary", get(summary::summary))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
         .layer(Extension(Documents::new(limits.memory().clone())))

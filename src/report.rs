@@ -29,9 +29,7 @@ use crate::zone::Zones;
 
 pub use select::Selection;
 pub use stream::write_report;
-pub use summary::{Cell, CellState, Health, ServiceRow, StepNumber, is_failing, write_summary};
-
-use stream::Lazy;
+pub use summary::{Cell, CellState, Impact, ServiceRow, StepNumber, is_failing, write_summary};
 
 /// The columns of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
