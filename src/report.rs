@@ -7,6 +7,7 @@ mod endpoint;
 
 pub mod events;
 mod failover;
+mod lazy;
 mod problems;
 mod select;
 mod stream;

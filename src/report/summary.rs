@@ -6,7 +6,7 @@ use std::io;
 use serde::{Serialize, Serializer};
 
 use super::EndpointState;
-use super::stream::Lazy;
+use super::lazy::Lazy;
 use crate::model::{Level, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::answer::answer_question;
