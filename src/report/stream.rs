@@ -3,6 +3,7 @@
 
 use std::io;
 
+use super::lazy::Lazy;
 use super::{ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport};
 use crate::table::Published;
 use crate::zone::Zones;

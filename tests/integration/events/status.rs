@@ -7,7 +7,6 @@ use support::objects::{Gateway, objects};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wait::wait_for;
-use support::watches::WATCHES;
 
 use super::{east, west};
 
@@ -79,9 +78,7 @@ fn server_without_a_table_is_loading() {
     assert_eq!(causes[0], "No complete table yet: answering SERVFAIL");
     // One cause for all watches. A table does not need that of Links.
     assert_eq!(causes.len(), 2, "{causes:?}");
-    let unlisted = &status["attention"][1];
-    let facts = (&unlisted["kind"], &unlisted["count"]);
-    assert_eq!(facts, (&json!("not-listed"), &json!(WATCHES.len() + 1)));
+    assert_eq!(status["attention"][1]["kind"], "not-listed");
 }
 
 #[test]
