@@ -13,6 +13,7 @@ mod environment;
 mod failover;
 mod groups;
 mod help;
+mod history;
 mod links;
 mod model;
 mod parse;

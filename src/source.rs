@@ -41,9 +41,10 @@ use crate::clock::unix_milliseconds;
 use crate::heartbeat;
 use crate::model::{Namespace, Object, ObjectKey, Problem, Timestamp, Watch};
 use crate::table::links::LeasePoll;
-use crate::table::publish::{Reader, expired_problem, stale_problem};
+use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
+use crate::table::{expired_problem, stale_problem};
 
 /// A change that a source reports.
 #[derive(Debug)]

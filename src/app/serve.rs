@@ -205,7 +205,7 @@ impl Server {
         );
         let feeds = Feeds::new(&args.source.namespace, args.model.mcs())
             .with_links(args.model.links.namespaces());
-        let publisher = Publisher::new(Timestamp(unix_milliseconds()));
+        let publisher = Publisher::new(Timestamp(unix_milliseconds()), args.history.limits());
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
         let snapshot = resources.update_settings.snapshot.as_ref();

@@ -10,6 +10,7 @@ use super::access::AccessArgs;
 use super::encrypted::EncryptedArgs;
 use super::failover::DelayArgs;
 use super::groups::{ListenArgs, LogArgs, SourceArgs};
+use super::history::HistoryArgs;
 use super::model::ModelArgs;
 use super::values::{OrderArg, parse_duration, parse_shrink_guard, parse_text};
 use crate::server::ListenAddress;
@@ -111,6 +112,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub delays: DelayArgs,
+
+    #[command(flatten)]
+    pub history: HistoryArgs,
 
     #[command(flatten)]
     pub log: LogArgs,

@@ -30,14 +30,14 @@ impl ChangeLog {
     pub(super) fn publish(
         &mut self,
         last: &Published,
-        mut built: Built,
+        built: Built,
         rules: &Rules,
         events: &Events,
         publish: impl FnOnce(Built) -> Arc<Published>,
     ) -> usize {
         // The events are made before the table is visible. This copy shares its content.
         let next = built.table.clone();
-        let services = std::mem::take(&mut built.services);
+        let services = built.services.clone();
         let own = &rules.cluster_name;
         let difference = Difference::between(last.table.as_ref(), &next, &services, own);
         let changes = difference.changes.clone();

@@ -4,51 +4,22 @@
 //! once and uses that table until it is answered.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
-use super::{Built, Table};
-use crate::model::{Problem, ProblemKind, Timestamp};
-
-/// A table with the numbers that identify it.
-#[derive(Debug, Default)]
-pub struct Published {
-    /// The table. `None` before the first complete table.
-    pub table: Option<Table>,
-    /// Number of published tables that differ from the previous one, starting at 1.
-    pub generation: u64,
-    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
-    pub serial: u32,
-    /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
-    pub is_stale: bool,
-    /// Whether the source has not been heard from for longer than `--max-stale`. An expired table is not used for
-    /// answers.
-    pub is_expired: bool,
-    /// The time since which there is no table, or it is expired, stale or ready: the first of these that holds.
-    pub since: Option<Timestamp>,
-    /// The time since which the table comes from a snapshot, if it does.
-    pub stale_since: Option<Timestamp>,
-}
-
-/// Returns the problem of an expired table. `age` is the time since its source was heard from, if it is known.
-pub fn expired_problem(age: Option<Duration>) -> Problem {
-    let age = age.map(|age| format!("; its age is {} s", age.as_secs()));
-    let detail = format!("answering SERVFAIL{}", age.unwrap_or_default());
-    Problem::new(ProblemKind::TableExpired, detail)
-}
-
-/// Returns the problem of a table from a snapshot.
-pub fn stale_problem(age: Option<Duration>) -> Problem {
-    let age = age.map(|age| format!("its age is {} s", age.as_secs()));
-    Problem::new(ProblemKind::TableStale, age.unwrap_or_default())
-}
+use super::Built;
+use super::history::{BeforeHistory, History, HistoryLimits};
+use super::published::Published;
+use super::store::ServiceKeys;
+use crate::model::Timestamp;
 
 /// Publishes tables. There is one for each process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Publisher {
     current: Arc<ArcSwap<Published>>,
+    /// The tables up to the current one.
+    history: Arc<Mutex<History>>,
     /// Earlier tables that queries may still use. The publisher frees them, because dropping a table takes too long for
     /// a listener.
     retired: Mutex<Vec<Arc<Published>>>,
@@ -58,54 +29,25 @@ pub struct Publisher {
 #[derive(Clone, Debug)]
 pub struct Reader {
     current: Arc<ArcSwap<Published>>,
+    history: Arc<Mutex<History>>,
 }
 
 /// The current table. A guard keeps its table in memory, so it must be dropped after the query.
 pub type Current = Guard<Arc<Published>>;
 
-// === impl Published ===
-
-impl Published {
-    /// Returns the problems of the table as a whole. `age` is the time since its source was heard from, if it is known.
-    pub fn problems(&self, age: Option<Duration>) -> impl Iterator<Item = Problem> {
-        let none = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
-        let none = self.table.is_none().then(|| none().holds_since(self.since));
-        let expired = || expired_problem(age).holds_since(self.since);
-        let expired = self.is_expired.then(expired);
-        let stale = || stale_problem(age).holds_since(self.stale_since);
-        let stale = self.is_stale.then(stale);
-        [none, expired, stale].into_iter().flatten()
-    }
-
-    /// Sets the times of its states. They go on if `last` had these states.
-    fn with_times(self, last: &Self, now: Timestamp) -> Self {
-        let state = |one: &Self| match (&one.table, one.is_expired) {
-            (None, _) => [true, false, false],
-            (Some(_), true) => [false, true, false],
-            (Some(_), false) => [false, false, one.is_stale],
-        };
-        let is_same = state(&self) == state(last);
-        let stale_since = last.stale_since.unwrap_or(now);
-        Self {
-            since: if is_same { last.since } else { Some(now) },
-            stale_since: self.is_stale.then_some(stale_since),
-            ..self
-        }
-    }
-}
-
 // === impl Publisher ===
 
 impl Publisher {
     /// Creates the publisher of a process that starts at a time.
-    pub fn new(start: Timestamp) -> Self {
-        let none = Published {
+    pub fn new(start: Timestamp, limits: HistoryLimits) -> Self {
+        let none = Arc::new(Published {
             since: Some(start),
             ..Published::default()
-        };
+        });
         Self {
-            current: Arc::new(ArcSwap::from_pointee(none)),
-            ..Self::default()
+            current: Arc::new(ArcSwap::new(none.clone())),
+            history: Arc::new(Mutex::new(History::new(limits, none, start))),
+            retired: Mutex::default(),
         }
     }
 
@@ -113,6 +55,7 @@ impl Publisher {
     pub fn reader(&self) -> Reader {
         Reader {
             current: self.current.clone(),
+            history: self.history.clone(),
         }
     }
 
@@ -144,7 +87,7 @@ impl Publisher {
         };
         let next = Arc::new(next.with_times(&last, now));
         drop(last);
-        self.replace(next)
+        self.replace(next, &built.services, now)
     }
 
     /// Sets whether the current table is expired.
@@ -155,14 +98,23 @@ impl Publisher {
             is_expired,
             ..*last
         };
-        self.replace(Arc::new(next.with_times(&last, now)))
+        let next = Arc::new(next.with_times(&last, now));
+        self.replace(next, &ServiceKeys::new(), now)
     }
 
-    fn replace(&self, next: Arc<Published>) -> Arc<Published> {
-        let last = self.current.swap(next.clone());
-        self.retired.lock().push(last);
+    /// Replaces the current table. `built` are the services in which they may differ.
+    fn replace(&self, next: Arc<Published>, built: &ServiceKeys, now: Timestamp) -> Arc<Published> {
+        self.current.store(next.clone());
+        let gone = self.history.lock().push(next.clone(), built, now);
+        self.retired.lock().extend(gone);
         self.free_retired();
         next
+    }
+
+    /// Returns the estimated memory of the history in octets.
+    #[cfg(test)]
+    pub(super) fn history_memory(&self) -> usize {
+        self.history.lock().memory()
     }
 
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.
@@ -173,9 +125,29 @@ impl Publisher {
     }
 }
 
+impl Default for Publisher {
+    /// Creates a publisher without a history.
+    fn default() -> Self {
+        let limits = HistoryLimits {
+            memory: 0,
+            ..HistoryLimits::default()
+        };
+        Self::new(Timestamp::default(), limits)
+    }
+}
+
 // === impl Reader ===
 
 impl Reader {
+    /// Returns the table that answered at a time.
+    ///
+    /// # Errors
+    ///
+    /// If the history begins later.
+    pub fn at(&self, time: Timestamp) -> Result<Arc<Published>, BeforeHistory> {
+        self.history.lock().at(time)
+    }
+
     /// Returns the current table, for one query or one batch of queries.
     pub fn load(&self) -> Current {
         self.current.load()
@@ -185,7 +157,8 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::store::ServiceKeys;
+    use crate::model::ProblemKind;
+    use crate::table::Table;
 
     #[test]
     fn table_in_use_is_freed_by_the_publisher() {
@@ -256,7 +229,7 @@ mod tests {
 
     #[test]
     fn times_of_states_last_as_long_as_the_states() {
-        let publisher = Publisher::new(at(1));
+        let publisher = Publisher::new(at(1), HistoryLimits::default());
         let times = |now: &Published| {
             let second = |time: Timestamp| time.seconds();
             let problems = now.problems(None);

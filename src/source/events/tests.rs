@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::Timestamp;
-use crate::table::publish::{expired_problem, stale_problem};
+use crate::table::{expired_problem, stale_problem};
 use crate::testing::service_keys;
 
 fn change(number: usize) -> Change {

@@ -1,0 +1,70 @@
+//! A [`Published`] table.
+
+use std::time::Duration;
+
+use super::Table;
+use crate::model::{Problem, ProblemKind, Timestamp};
+
+/// A table with the numbers that identify it.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The table. `None` before the first complete table.
+    pub table: Option<Table>,
+    /// Number of published tables that differ from the previous one, starting at 1.
+    pub generation: u64,
+    /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
+    pub serial: u32,
+    /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
+    pub is_stale: bool,
+    /// Whether the source has not been heard from for longer than `--max-stale`. An expired table is not used for
+    /// answers.
+    pub is_expired: bool,
+    /// The time since which there is no table, or it is expired, stale or ready: the first of these that holds.
+    pub since: Option<Timestamp>,
+    /// The time since which the table comes from a snapshot, if it does.
+    pub stale_since: Option<Timestamp>,
+}
+
+/// Returns the problem of an expired table. `age` is the time since its source was heard from, if it is known.
+pub fn expired_problem(age: Option<Duration>) -> Problem {
+    let age = age.map(|age| format!("; its age is {} s", age.as_secs()));
+    let detail = format!("answering SERVFAIL{}", age.unwrap_or_default());
+    Problem::new(ProblemKind::TableExpired, detail)
+}
+
+/// Returns the problem of a table from a snapshot.
+pub fn stale_problem(age: Option<Duration>) -> Problem {
+    let age = age.map(|age| format!("its age is {} s", age.as_secs()));
+    Problem::new(ProblemKind::TableStale, age.unwrap_or_default())
+}
+
+// === impl Published ===
+
+impl Published {
+    /// Returns the problems of the table as a whole. `age` is the time since its source was heard from, if it is known.
+    pub fn problems(&self, age: Option<Duration>) -> impl Iterator<Item = Problem> {
+        let none = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
+        let none = self.table.is_none().then(|| none().holds_since(self.since));
+        let expired = || expired_problem(age).holds_since(self.since);
+        let expired = self.is_expired.then(expired);
+        let stale = || stale_problem(age).holds_since(self.stale_since);
+        let stale = self.is_stale.then(stale);
+        [none, expired, stale].into_iter().flatten()
+    }
+
+    /// Sets the times of its states. They go on if `last` had these states.
+    pub(super) fn with_times(self, last: &Self, now: Timestamp) -> Self {
+        let state = |one: &Self| match (&one.table, one.is_expired) {
+            (None, _) => [true, false, false],
+            (Some(_), true) => [false, true, false],
+            (Some(_), false) => [false, false, one.is_stale],
+        };
+        let is_same = state(&self) == state(last);
+        let stale_since = last.stale_since.unwrap_or(now);
+        Self {
+            since: if is_same { last.since } else { Some(now) },
+            stale_since: self.is_stale.then_some(stale_since),
+            ..self
+        }
+    }
+}
