@@ -37,7 +37,6 @@ pub use state::AdminState;
 
 use crate::explain::{Context, Observer, Subject};
 use crate::model::ProblemKind;
-use crate::report::ConflictList;
 use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -57,7 +56,6 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
     let limits = Limits::default();
     Router::new()
         .route("/api/v1/table", get(table))
-        .route("/api/v1/conflicts", get(conflicts))
         .route("/api/v1/explain", get(explanation))
         .route("/api/v1/status", get(status::status))
         .route("/api/v1/events", get(events::events))
@@ -175,10 +173,6 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
         [only] => Ok(only),
         _ => Err(format!("several zones are served; name one: {}", served())),
     }
-}
-
-async fn conflicts(FromState(state): FromState<AdminState>) -> Response {
-    Json(ConflictList::new(&state.reader.load())).into_response()
 }
 
 /// The query string of `/api/v1/explain`.

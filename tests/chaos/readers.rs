@@ -216,7 +216,6 @@ fn read_everything(server: &Server, done: &AtomicBool, [requests, tables]: &[Ato
         explain(&long),
         explain("10.0.77.7"),
         ("api", "/api/v1/status".to_owned()),
-        ("api", "/api/v1/conflicts".to_owned()),
         ("api", "/api/v1/table".to_owned()),
         ("api", "/api/v1/table?output=zone".to_owned()),
         ("admin", "/metrics".to_owned()),

@@ -67,12 +67,22 @@ fn queries_and_replies_are_counted_but_received_responses_are_not() {
         ("responses_total{rcode=\"REFUSED\"}", 1.0),
         ("responses_total{rcode=\"SERVFAIL\"}", 0.0),
         ("request_duration_seconds_count", 5.0),
-        ("endpoints{remote_cluster=\"east\",state=\"answered\"}", 2.0),
         (
-            "endpoints{remote_cluster=\"west\",state=\"last-resort\"}",
+            "endpoints{remote_cluster=\"east\",state=\"alive\",returned=\"true\"}",
+            2.0,
+        ),
+        (
+            "endpoints{remote_cluster=\"west\",state=\"down\",returned=\"true\"}",
             1.0,
         ),
-        ("endpoints{remote_cluster=\"hub\",state=\"not-ready\"}", 1.0),
+        (
+            "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"last-resort\"}",
+            1.0,
+        ),
+        (
+            "endpoints{remote_cluster=\"hub\",state=\"not-ready\",returned=\"false\"}",
+            1.0,
+        ),
         ("services{kind=\"headless\"}", 4.0),
         ("services{kind=\"flat\"}", 0.0),
         ("table_generation", 1.0),
