@@ -102,7 +102,7 @@ impl Metrics {
             let count = self.counters.sum(|c| &c.limited[index]);
             ([("action", action)], count)
         });
-        let help = "UDP queries above --rate-limit: slipped (a reply with TC) or dropped";
+        let help = "UDP queries above --rate-limit: a reply with TC (slipped) or none (dropped)";
         page.counters("limited_requests", help, limited)?;
         let truncated = self.by_proto(|counters| &counters.truncated);
         let help = "Replies with the TC bit set";
