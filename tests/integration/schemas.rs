@@ -59,13 +59,15 @@ fn broken() -> Manifest {
 }
 
 /// Names with each result.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 8] = [
     ("db.prod.global", "NOERROR"),
     ("_sql._tcp.db.prod.global", "NODATA"),
     ("prod.global", "NODATA"),
     ("db.global", "NXDOMAIN"),
     ("idle.shop.global", "NXDOMAIN"),
     ("www.example.org", "REFUSED"),
+    ("global.", "NOERROR"),
+    ("dns-version.global", "NOERROR"),
 ];
 
 /// Validates the documents of a server and of its file. Returns the results of `explain`, for type A.
