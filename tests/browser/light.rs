@@ -102,7 +102,7 @@ fn page_of_five_thousand_services_transfers_little() {
     let started = Instant::now();
     let url = format!("http://{}/", counter.address);
     let mut chromium = Chromium::open(&url, WIDE);
-    chromium.wait_for_text("#count", "5,000");
+    chromium.wait_for_text("#services-count", "5,000");
     chromium.wait_for("document.body.dataset.link === 'live'");
     let (loaded, took) = (counter.octets(), started.elapsed());
     let changed = mirror("team-7", "service-350", "east");

@@ -85,7 +85,8 @@ function troubleOf(head) {
 /** Says where the worst trouble is, and since when. */
 function where(head, level) {
   if (level === "fine") {
-    return [`${counted(model.all().length, "service")} in ${counted(head.clusters.length, "cluster")}`];
+    const clusters = model.clusters().filter(({ name }) => name).length;
+    return [`${counted(model.all().length, "service")} in ${counted(clusters, "cluster")}`];
   }
   const isOfServer = head.state !== "ready";
   const causes = head.attention.filter((cause) => isOfServer || colorOf(cause.level) === level);
