@@ -57,11 +57,11 @@ const FILTER: &str = "const search = document.getElementById('search');
         state.value = value; state.dispatchEvent(new Event('input', {bubbles: true})); await frame();
     }";
 
-/// The row in the middle of the map, and its place in the window.
+/// A row in the middle of the map, and its place in it.
 const MIDDLE: &str = "(() => {
     const box = document.getElementById('scroll').getBoundingClientRect();
-    const row = document.elementFromPoint(box.x + 20, box.y + box.height / 2).closest('tr');
-    return [row.querySelector('a').textContent, Math.round(row.getBoundingClientRect().y)];
+    const row = document.elementFromPoint(box.x + 20, box.y + 300).closest('tr');
+    return [row.querySelector('a').textContent, Math.round(row.getBoundingClientRect().y - box.y)];
 })()";
 
 /// Services of which every tenth is in trouble.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use support::objects::{Manifest, mirror, objects};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
+use support::wait::wait_for;
 
 use crate::chromium::{Chromium, WIDE};
 
@@ -96,8 +97,11 @@ fn many() -> Manifest {
 #[ignore = "needs Chromium"]
 fn page_of_five_thousand_services_transfers_little() {
     let standin = StandIn::start(Behavior::Normal, &many().0).unwrap();
-    let flags = ["--cluster-name=hub", "--links=off", "--grace=0s"];
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    let flags = ["--links=off", "--grace", "0s"];
+    let server = Server::of_cluster(&standin.kubeconfig, &flags);
+    wait_for("the table", || {
+        (server.api("/api/v1/status")["state"] == "ready").then_some(())
+    });
     let counter = Counter::start(server.api);
     let started = Instant::now();
     let url = format!("http://{}/", counter.address);
