@@ -33,6 +33,7 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
         lines
             .filter(|line| !line.is_empty())
             .map(without_time)
+            .filter(|line| !line.is_empty())
             .collect::<Vec<_>>()
             .join("\n")
     };
@@ -41,11 +42,19 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
     by_server
 }
 
-/// Removes the time of a problem, such as `since 2026-11-24T06:30:00Z`.
+/// Removes the time of a problem or of an endpoint: `since 2026-11-24T06:30:00Z`, `(since …)`, or the field.
 fn without_time(line: &str) -> String {
-    let columns = line.split("  ");
-    let columns: Vec<&str> = columns.filter(|one| !one.starts_with("since 20")).collect();
-    columns.join("  ")
+    let words = line.split_whitespace();
+    let words: Vec<&str> = words.collect();
+    let Some(index) = words
+        .iter()
+        .position(|word| word.trim_start_matches(['(', '"']).starts_with("since"))
+    else {
+        return words.join(" ");
+    };
+    [&words[..index], &words[(index + 2).min(words.len())..]]
+        .concat()
+        .join(" ")
 }
 
 fn json_of(ended: &ProcessOutput) -> Value {
