@@ -7,6 +7,7 @@ mod diagnose;
 mod events;
 mod first_table;
 mod flags;
+mod identity;
 mod inspect;
 mod origin;
 mod output;

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::report::{Health, is_failing};
+use crate::report::{Impact, is_failing};
 use crate::table::{EndpointLiveness, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Causes(BTreeMap<(ProblemKind, Option<ClusterName>), Cause>);
+pub(super) struct Causes(BTreeMap<(ProblemKind, Option<ClusterName>), ProblemCause>);
 
 /// Problems of one cause.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Cause {
+pub(super) struct ProblemCause {
     /// The number of problems.
     count: u32,
     /// The first of them.
@@ -104,12 +104,12 @@ impl Causes {
     }
 
     /// Returns the cause of a problem. It counts nothing yet if it is new.
-    fn of_problem(&mut self, problem: &Problem) -> &mut Cause {
+    fn of_problem(&mut self, problem: &Problem) -> &mut ProblemCause {
         // The clusters of skipped objects are those of their labels.
         let is_of_cluster = matches!(problem.kind.row().family, Family::State);
         let cluster = problem.cluster.clone().filter(|_| is_of_cluster);
         let cause = self.0.entry((problem.kind, cluster));
-        cause.or_insert_with(|| Cause::new(problem.clone()))
+        cause.or_insert_with(|| ProblemCause::new(problem.clone()))
     }
 
     /// Counts the endpoints of a service that are not alive, for the causes of that.
@@ -141,14 +141,18 @@ impl Causes {
     /// Returns the causes that somebody should look at: the worst first, and of these the newest.
     pub(super) fn serious(&self) -> Vec<CauseReport> {
         let serious = self.0.values().filter(|cause| cause.first.is_serious());
-        let mut serious: Vec<&Cause> = serious.collect();
-        serious.sort_by_key(|cause| (Reverse(cause.health()), Reverse(cause.since)));
+        let mut serious: Vec<&ProblemCause> = serious.collect();
+        serious.sort_by_key(|cause| (Reverse(cause.impact()), Reverse(cause.since)));
         serious.into_iter().map(CauseReport::from).collect()
     }
 
     /// Returns how bad the worst cause is.
-    pub(super) fn health(&self) -> Health {
-        self.0.values().map(Cause::health).max().unwrap_or_default()
+    pub(super) fn impact(&self) -> Impact {
+        self.0
+            .values()
+            .map(ProblemCause::impact)
+            .max()
+            .unwrap_or_default()
     }
 
     /// Returns the numbers of problems by level.
@@ -165,9 +169,9 @@ impl Causes {
     }
 }
 
-// === impl Cause ===
+// === impl ProblemCause ===
 
-impl Cause {
+impl ProblemCause {
     /// Creates a cause that counts nothing yet.
     fn new(first: Problem) -> Self {
         Self {
@@ -189,15 +193,15 @@ impl Cause {
         }
     }
 
-    fn health(&self) -> Health {
-        let of_level = Health::from(self.first.kind.row().level);
-        let of_services = (self.failing > 0).then_some(Health::Failing);
+    fn impact(&self) -> Impact {
+        let of_level = Impact::from(self.first.kind.row().level);
+        let of_services = (self.failing > 0).then_some(Impact::Failing);
         of_services.unwrap_or(of_level)
     }
 }
 
-impl From<&Cause> for CauseReport {
-    fn from(cause: &Cause) -> Self {
+impl From<&ProblemCause> for CauseReport {
+    fn from(cause: &ProblemCause) -> Self {
         let first = &cause.first;
         let row = first.kind.row();
         let is_one = cause.count == 1;

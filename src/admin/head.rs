@@ -3,21 +3,13 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::State as FromState;
-use axum::http::header::{ETAG, HeaderMap, IF_NONE_MATCH};
-use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::attention::{CauseReport, LevelCounts};
-use super::body::json;
-use super::document::{Documents, Form};
 use super::state::AdminState;
 use crate::VERSION;
-use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Timestamp};
-use crate::report::{Health, SchemaVersion};
+use crate::report::{Impact, SchemaVersion};
 use crate::source::events::Latest;
 use crate::table::links::{ClusterLink, LinkState, UnknownReason};
 use crate::table::{Published, Table};
@@ -42,7 +34,7 @@ pub(super) struct Head {
     name_suffixes: Vec<String>,
     /// The addresses of the DNS port.
     servers: Vec<String>,
-    state: TableState,
+    state: TableStatus,
     /// Since when the state holds, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
@@ -56,7 +48,7 @@ pub(super) struct Head {
     /// The ID of the last event.
     last_event: u64,
     /// How bad the worst problem is.
-    level: Health,
+    level: Impact,
     /// What somebody should look at: the worst first, and of these the newest.
     attention: Vec<CauseReport>,
     /// The number of causes that are not listed.
@@ -85,7 +77,7 @@ struct ClusterReport {
 /// The state of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum TableState {
+enum TableStatus {
     /// There is no table yet.
     Loading,
     /// The table is confirmed by its source.
@@ -94,51 +86,6 @@ enum TableState {
     Stale,
     /// The table is older than `--max-stale`.
     Expired,
-}
-
-/// Answers `/api/v1/status`.
-pub(super) async fn status(
-    FromState(state): FromState<AdminState>,
-    headers: HeaderMap,
-) -> Response {
-    #[derive(Serialize)]
-    struct Status {
-        #[serde(flatten)]
-        head: Head,
-        /// The time of the server in UTC.
-        time: String,
-    }
-    let latest = *state.feeds.events().subscribe().borrow();
-    let head = Head::new(&state, &state.reader.load(), latest);
-    let time = Timestamp(unix_milliseconds()).to_text();
-    json(&headers, &Status { head, time })
-}
-
-/// Answers `/api/v1/summary`.
-pub(super) async fn summary(
-    FromState(state): FromState<AdminState>,
-    Extension(documents): Extension<Documents>,
-    headers: HeaderMap,
-) -> Response {
-    // In this order, the table is at least as new as the number that the client continues from.
-    let latest = *state.feeds.events().subscribe().borrow();
-    let head = Head::new(&state, &state.reader.load(), latest);
-    let tag = head.tag();
-    let known = headers.get_all(IF_NONE_MATCH).iter();
-    let known = known.filter_map(|value| value.to_str().ok());
-    // RFC 9110 section 13.1.2: the tags are compared weakly.
-    let mut known = known.flat_map(|value| value.split(','));
-    let is_known = known.any(|one| one.trim().trim_start_matches("W/") == tag);
-    let Ok(tag) = HeaderValue::try_from(tag) else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    };
-    let tag = [(ETAG, tag)];
-    if is_known {
-        return (StatusCode::NOT_MODIFIED, tag).into_response();
-    }
-    let form = Form::Summary(Box::new(head));
-    let document = documents.respond(&state.zones, &state.reader, form, &headers);
-    (tag, document.await).into_response()
 }
 
 /// Returns what follows the namespace in the names of services of a zone.
@@ -170,14 +117,14 @@ impl Head {
             zones: zones().map(|zone| zone.name.to_string()).collect(),
             name_suffixes: zones().filter_map(name_suffix).collect(),
             servers: identity.servers.iter().map(ToString::to_string).collect(),
-            state: TableState::of(now),
+            state: TableStatus::of(now),
             since: now.since.map(Timestamp::to_text),
             generation: table.map(|_| now.generation),
             serial: table.map(|_| now.serial),
             table_hash: table.map(|_| state.metrics.facts.of(now).hash),
             tables: latest.tables,
             last_event: latest.id,
-            level: causes.health(),
+            level: causes.impact(),
             attention,
             more_attention,
             problems: causes.levels(),
@@ -200,7 +147,7 @@ impl Head {
 
     /// Returns the entity tag of a summary with this head (RFC 9110 section 8.8.3). A summary depends on the table, which the
     /// number of tables and the ID of the last event identify, also between processes.
-    fn tag(&self) -> String {
+    pub(super) fn tag(&self) -> String {
         let mut hasher = DefaultHasher::new();
         serde_json::to_string(self)
             .unwrap_or_default()
@@ -231,9 +178,9 @@ fn clusters(own: &ClusterName, table: Option<&Table>) -> Vec<ClusterReport> {
     std::iter::once(own).chain(linked).collect()
 }
 
-// === impl TableState ===
+// === impl TableStatus ===
 
-impl TableState {
+impl TableStatus {
     fn of(now: &Published) -> Self {
         match (&now.table, now.is_expired, now.is_stale) {
             (None, _, _) => Self::Loading,
@@ -252,12 +199,12 @@ mod tests {
     #[test]
     fn state_names_the_worst() {
         let mut now = Published::default();
-        assert_eq!(TableState::of(&now), TableState::Loading);
+        assert_eq!(TableStatus::of(&now), TableStatus::Loading);
         now = published(Table::default());
-        assert_eq!(TableState::of(&now), TableState::Ready);
+        assert_eq!(TableStatus::of(&now), TableStatus::Ready);
         now.is_stale = true;
-        assert_eq!(TableState::of(&now), TableState::Stale);
+        assert_eq!(TableStatus::of(&now), TableStatus::Stale);
         now.is_expired = true;
-        assert_eq!(TableState::of(&now), TableState::Expired);
+        assert_eq!(TableStatus::of(&now), TableStatus::Expired);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::mem::take;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use futures::future::join_all;
-use rustix::system::uname;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
@@ -19,11 +18,12 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::flags::{level, zones};
+use super::identity::identity;
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
 use super::variables::{NODE_IPS, POD_IPS, log_unknown};
 use crate::admin::{
-    AdminState, ApiHosts, CurrentFacts, Identity, Liveness, Metrics, admin_routes, api_routes,
+    AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
 };
 use crate::cli::{ListenArgs, ServeArgs};
 use crate::clock::unix_milliseconds;
@@ -33,8 +33,8 @@ use crate::log::start_queued_logging;
 use crate::model::{Timestamp, Watch};
 use crate::server::counters::CounterSet;
 use crate::server::{
-    Answerers, ConnectionLimits, Cookies, DnsListener, DnsServer, Encrypted, NS_PORT, TCP_IDLE,
-    descriptors, ns_addresses,
+    Answerers, ConnectionLimits, Cookies, DnsListener, DnsServer, Encrypted, TCP_IDLE, descriptors,
+    ns_addresses,
 };
 use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
 use crate::table::Publisher;
@@ -298,41 +298,6 @@ impl Server {
         info!("Stopped");
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Returns what the server is called, and the addresses at which clients reach it: those of `ns.dns.Z`, or those of its DNS
-/// port.
-fn identity(args: &ServeArgs, bound: &[SocketAddr], own_addresses: &[IpAddr]) -> Identity {
-    let given = args.ns_address.iter();
-    let mut servers: Vec<SocketAddr> = given.map(|ip| SocketAddr::new(*ip, NS_PORT)).collect();
-    if servers.is_empty() {
-        servers.extend(
-            bound
-                .iter()
-                .map(|address| reachable(*address, own_addresses)),
-        );
-    }
-    Identity {
-        cluster: args.model.cluster_name.clone(),
-        replica: uname().nodename().to_string_lossy().into_owned(),
-        servers,
-    }
-}
-
-/// Returns an address with which clients reach a listener: for a wildcard, that of this pod, or else loopback.
-fn reachable(listener: SocketAddr, own_addresses: &[IpAddr]) -> SocketAddr {
-    if !listener.ip().is_unspecified() {
-        return listener;
-    }
-    let is_family = |ip: &&IpAddr| ip.is_ipv4() == listener.is_ipv4();
-    let loopback = if listener.is_ipv4() {
-        IpAddr::from(Ipv4Addr::LOCALHOST)
-    } else {
-        IpAddr::from(Ipv6Addr::LOCALHOST)
-    };
-    // The addresses of the pod come before those of its node.
-    let own = own_addresses.iter().find(is_family);
-    SocketAddr::new(own.copied().unwrap_or(loopback), listener.port())
 }
 
 fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> ResponseSettings {

@@ -3,21 +3,10 @@
 
 use std::io;
 
-use serde::Serialize;
-use serde::ser::Serializer;
-
+use super::lazy::Lazy;
 use super::{ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport};
 use crate::table::Published;
 use crate::zone::Zones;
-
-/// A list whose items are made when they are written.
-pub(super) struct Lazy<I>(pub(super) I);
-
-impl<I: Iterator<Item: Serialize> + Clone> Serialize for Lazy<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.clone())
-    }
-}
 
 /// Writes the report on the published table: the JSON document of [`Report::new`].
 ///

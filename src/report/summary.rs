@@ -5,7 +5,8 @@ use std::io;
 
 use serde::{Serialize, Serializer};
 
-use super::{EndpointState, Lazy};
+use super::EndpointState;
+use super::lazy::Lazy;
 use crate::model::{Level, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::answer::answer_question;
@@ -21,7 +22,7 @@ pub struct ServiceRow {
     /// The kind that answers its name.
     pub kind: &'static str,
     /// How bad its state is for clients.
-    pub level: Health,
+    pub level: Impact,
     /// The result of a query for its name: the best of A, AAAA and SRV.
     pub result: &'static str,
     /// The number of endpoints that its name returns.
@@ -87,7 +88,7 @@ pub enum CellState {
 /// How bad something is for clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Health {
+pub enum Impact {
     /// Nothing is wrong.
     #[default]
     Fine,
@@ -159,7 +160,7 @@ impl ServiceRow {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.name(),
-            level: health(service, published),
+            level: impact(service, published),
             result: result(zones, published, service).into(),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),
@@ -203,13 +204,13 @@ pub fn is_failing(service: &Service, published: &Published) -> bool {
 }
 
 /// Returns how bad the state of a service is for clients.
-fn health(service: &Service, published: &Published) -> Health {
+fn impact(service: &Service, published: &Published) -> Impact {
     if is_failing(service, published) {
-        return Health::Failing;
+        return Impact::Failing;
     }
     let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
     let of_link = service.endpoints.iter().any(is_unlinked);
-    let of_link = of_link.then_some(Health::Attention);
+    let of_link = of_link.then_some(Impact::Attention);
     let of_problems = service
         .problems()
         .map(|problem| problem.kind.row().level.into());
@@ -250,9 +251,9 @@ impl From<EndpointState> for CellState {
     }
 }
 
-// === impl Health ===
+// === impl Impact ===
 
-impl From<Level> for Health {
+impl From<Level> for Impact {
     fn from(level: Level) -> Self {
         match level {
             Level::Note => Self::Fine,

@@ -14,11 +14,14 @@ use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch};
+use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
 const MAX_LOGGED: usize = 8;
+
+/// Maximum number of feeds that one problem names.
+const MAX_NAMED: usize = 10;
 
 /// One stream of objects: a watch of all namespaces, or of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -365,7 +368,8 @@ impl Feeds {
             .elapsed()
     }
 
-    /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists.
+    /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists. Problems of one kind with the
+    /// same cause are one: if the API server cannot be reached, every watch of it fails.
     pub fn problems(&self) -> Vec<Problem> {
         let problems = |(feed, state): (&Feed, &FeedState)| {
             let mut problems: Vec<Problem> = if state.is_listed {
@@ -382,7 +386,19 @@ impl Feeds {
             problems.extend(state.held.clone());
             problems
         };
-        self.state.lock().feeds.iter().flat_map(problems).collect()
+        let state = self.state.lock();
+        let all: Vec<Problem> = state.feeds.iter().flat_map(problems).collect();
+        let mut united: Vec<Vec<Problem>> = Vec::new();
+        for problem in all {
+            let is_alike = |group: &&mut Vec<Problem>| {
+                group[0].kind == problem.kind && group[0].detail == problem.detail
+            };
+            match united.iter_mut().find(is_alike) {
+                Some(group) => group.push(problem),
+                None => united.push(vec![problem]),
+            }
+        }
+        united.iter().map(|group| unite(group)).collect()
     }
 
     /// Returns a sentence for each current failure of a feed that a table needs.
@@ -408,6 +424,20 @@ impl Feeds {
             .filter(|(feed, _)| feed.watch.is_needed());
         let failures = needed.flat_map(|(_, feed)| feed.failures());
         failures.map(|(failure, _)| failure).collect()
+    }
+}
+
+/// Makes one problem of problems of several feeds with the same cause. It has the names of the feeds, and the earliest time.
+fn unite(alike: &[Problem]) -> Problem {
+    let names = alike.iter().filter_map(|problem| problem.name.as_ref());
+    let since = alike.iter().filter_map(Problem::since).min();
+    let first = &alike[0];
+    let names = list_some(names, MAX_NAMED);
+    let problem = Problem::new(first.kind, first.detail.clone()).holds_since(since);
+    if names.is_empty() {
+        problem
+    } else {
+        problem.of_name(names)
     }
 }
 
@@ -508,6 +538,27 @@ mod tests {
         assert_eq!(of_feed().len(), 2);
         feeds.note_listed(&feed);
         assert!(of_feed().is_empty());
+    }
+
+    #[test]
+    fn failures_with_one_cause_are_one_problem() {
+        let feeds = Feeds::new(&[], Mcs::Off);
+        let all = feeds.all();
+        for feed in &all {
+            feeds.note_listed(feed);
+            feeds.note_failure(feed, "cannot reach https://10.0.0.1");
+        }
+        let problems = feeds.problems();
+        let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let expected = format!(
+            "Source of objects fails: {}: cannot reach https://10.0.0.1",
+            names.join(", ")
+        );
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].to_string(), expected);
+        // A watch that fails for another reason is another problem.
+        feeds.note_failure(&all.iter().next().unwrap().clone(), "403 Forbidden");
+        assert_eq!(feeds.problems().len(), 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,7 +32,10 @@ const CRATE_USERS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("procfs", &["admin/metrics"]),
-    ("rustix", &["app/thread", "random", "server/bind"]),
+    (
+        "rustix",
+        &["app/identity", "app/thread", "random", "server/bind"],
+    ),
     ("rustls", &["server/encrypted"]),
     // For tests only.
     ("support", &[]),

@@ -7,7 +7,6 @@ use support::objects::{Gateway, objects};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wait::wait_for;
-use support::watches::WATCHES;
 
 use super::{east, west};
 
@@ -33,8 +32,11 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
     let server = Server::with_objects(east(), &flags);
     let mut status = server.api("/api/v1/status");
     let (generation, serial) = server.generation_and_serial();
+    let since = status["since"].clone();
     let time = status["time"].take();
-    time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    for time in [&since, &time] {
+        time.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    }
     let replica = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let expected = json!({
         "schemaVersion": 1,
@@ -45,6 +47,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "nameSuffixes": ["global.", "svc.clusterset.local.", "other.example."],
         "servers": [server.dns.to_string()],
         "state": "ready",
+        "since": since,
         "generation": generation,
         "serial": serial,
         "tableHash": server.metric("global_dns_table_hash") as u64,
@@ -75,9 +78,7 @@ fn server_without_a_table_is_loading() {
     assert_eq!(causes[0], "No complete table yet: answering SERVFAIL");
     // One cause for all watches. A table does not need that of Links.
     assert_eq!(causes.len(), 2, "{causes:?}");
-    let unlisted = &status["attention"][1];
-    let facts = (&unlisted["kind"], &unlisted["count"]);
-    assert_eq!(facts, (&json!("not-listed"), &json!(WATCHES.len() + 1)));
+    assert_eq!(status["attention"][1]["kind"], "not-listed");
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! `/api/v1/status` and `/api/v1/summary`.
+
+use axum::Extension;
+use axum::extract::State as FromState;
+use axum::http::header::{ETAG, HeaderMap, IF_NONE_MATCH};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::body::json;
+use super::document::{Documents, Form};
+use super::head::Head;
+use super::state::AdminState;
+use crate::clock::unix_milliseconds;
+use crate::model::Timestamp;
+
+/// Answers `/api/v1/status`.
+pub(super) async fn status(
+    FromState(state): FromState<AdminState>,
+    headers: HeaderMap,
+) -> Response {
+    #[derive(Serialize)]
+    struct Status {
+        #[serde(flatten)]
+        head: Head,
+        /// The time of the server in UTC.
+        time: String,
+    }
+    let latest = *state.feeds.events().subscribe().borrow();
+    let head = Head::new(&state, &state.reader.load(), latest);
+    let time = Timestamp(unix_milliseconds()).to_text();
+    json(&headers, &Status { head, time })
+}
+
+/// Answers `/api/v1/summary`.
+pub(super) async fn summary(
+    FromState(state): FromState<AdminState>,
+    Extension(documents): Extension<Documents>,
+    headers: HeaderMap,
+) -> Response {
+    // In this order, the table is at least as new as the number that the client continues from.
+    let latest = *state.feeds.events().subscribe().borrow();
+    let head = Head::new(&state, &state.reader.load(), latest);
+    let tag = head.tag();
+    let known = headers.get_all(IF_NONE_MATCH).iter();
+    let known = known.filter_map(|value| value.to_str().ok());
+    // RFC 9110 section 13.1.2: the tags are compared weakly.
+    let mut known = known.flat_map(|value| value.split(','));
+    let is_known = known.any(|one| one.trim().trim_start_matches("W/") == tag);
+    let Ok(tag) = HeaderValue::try_from(tag) else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let tag = [(ETAG, tag)];
+    if is_known {
+        return (StatusCode::NOT_MODIFIED, tag).into_response();
+    }
+    let form = Form::Summary(Box::new(head));
+    let document = documents.respond(&state.zones, &state.reader, form, &headers);
+    (tag, document.await).into_response()
+}
