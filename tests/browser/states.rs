@@ -89,6 +89,7 @@ fn gateway_that_goes_down_appears_in_sentence_map_answer_and_changes() {
     assert_eq!(chromium.text("#sentence"), "All names are answered");
     server.rewrite(&both(Gateway::Down));
     chromium.wait_for_text("#explanation", "Its gateway is down");
+    chromium.wait_for_text("#explanation", "History");
     chromium.wait_for_text("#sentence", "1 service needs attention");
     chromium.wait_for_text("#attention", "Gateway is down");
     chromium.wait_for("document.querySelector('#map td .attention [href=\"#i-down\"]')");
