@@ -136,6 +136,8 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
             ));
         }
         chromium.screenshot(&format!("attack-{view}-1440-light"));
+        let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert!(overflow.as_i64().unwrap() <= 0, "{view}: {overflow}");
         assert_no_markup(&mut chromium);
     }
     // Names of clusters are shortened, but not in the tooltip.

@@ -343,7 +343,7 @@ fn answer_lists_records_and_what_is_not_returned() {
         "headless · TTL 5 s · http 8080, sql 26257",
         &format!("dig @127.0.0.1 -p {port} +noall +answer db.prod.global. A"),
         "A 5 records, TTL 5 s",
-        "10.96.10.1",
+        "10.96.10.1 db-0 · east Service/prod/db-0-east",
         "SRV 10 records, TTL 5 s",
         "0 10 26257 db-0.east.db.prod.global",
         "Its pod is not ready (1)",
@@ -357,7 +357,7 @@ fn answer_lists_records_and_what_is_not_returned() {
     // The target of an SRV record leads to its answer.
     chromium.evaluate("[...document.querySelectorAll('#explanation a')].find((a) => a.textContent.startsWith('db-0.east')).click()");
     chromium.wait_for_text("#answer-title", "db-0.east.db.prod.global");
-    chromium.wait_for_text("#explanation", "ndpoint 'db-0' of cluster 'east'");
+    chromium.wait_for_text("#explanation", "endpoint 'db-0'");
     chromium.evaluate("history.back()");
     chromium.wait_for("document.querySelector('#answer-title').innerText === 'db.prod.global'");
     chromium.assert_no_complaint();

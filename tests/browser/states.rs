@@ -89,6 +89,7 @@ fn gateway_that_goes_down_appears_in_sentence_map_answer_and_changes() {
     assert_eq!(chromium.text("#sentence"), "All names are answered");
     server.rewrite(&both(Gateway::Down));
     chromium.wait_for_text("#explanation", "Its gateway is down");
+    chromium.wait_for_text("#explanation", "History");
     chromium.wait_for_text("#sentence", "1 service needs attention");
     chromium.wait_for_text("#attention", "Gateway is down");
     chromium.wait_for("document.querySelector('#map td .attention [href=\"#i-down\"]')");
@@ -227,11 +228,20 @@ fn dead_api_server_is_one_line() {
     );
     let mut chromium = open(&server, "", WIDE);
     standin.set_behavior(Behavior::InternalErrors);
-    wait_for("problems of all watches", || {
-        let problems = server.api("/api/v1/problems?kind=source-failed");
-        (problems["total"].as_u64() >= Some(3)).then_some(())
+    wait_for("the failures of all watches", || {
+        let problems = server
+            .api("/api/v1/problems?kind=source-failed")
+            .to_string();
+        let watches = [
+            "mirrors",
+            "headless Services",
+            "exported Services",
+            "other controllers",
+        ];
+        let is_named = |watch: &str| problems.contains(&format!("EndpointSlices of {watch}"));
+        watches.into_iter().all(is_named).then_some(())
     });
-    chromium.wait_for_text("#attention", "problems");
+    chromium.wait_for_text("#attention", "Source of objects fails");
     assert_eq!(
         chromium.evaluate("document.querySelectorAll('#attention li').length"),
         1
