@@ -7,7 +7,7 @@ use crate::zone::Record;
 
 /// The version of the format of the JSON documents. It changes if a field is removed or gets another meaning. New
 /// fields do not change it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The field `schemaVersion`, the first of each JSON document. A document of another version is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +77,11 @@ mod tests {
             schema_version: SchemaVersion,
         }
         let read = |text: &str| serde_json::from_str::<Document>(text);
-        let current = read(r#"{"schemaVersion": 1}"#).unwrap();
+        let current = read(r#"{"schemaVersion": 2}"#).unwrap();
         let text = serde_json::to_string(&current).unwrap();
-        assert_eq!(text, r#"{"schemaVersion":1}"#);
-        let error = read(r#"{"schemaVersion": 2}"#).unwrap_err();
-        let start = "schemaVersion is 2, and this program reads 1; use the version of the server";
+        assert_eq!(text, r#"{"schemaVersion":2}"#);
+        let error = read(r#"{"schemaVersion": 1}"#).unwrap_err();
+        let start = "schemaVersion is 1, and this program reads 2; use the version of the server";
         assert!(error.to_string().starts_with(start), "{error}");
         assert!(read("{}").is_err());
     }

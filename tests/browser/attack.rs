@@ -68,7 +68,7 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     ] {
         poison(document);
     }
-    let events = json!({"schemaVersion": 1, "events": [event]});
+    let events = json!({"schemaVersion": 2, "events": [event]});
     event["id"] = json!(2);
     let mut chromium = Chromium::start();
     chromium.resize(WIDE);

@@ -34,7 +34,7 @@ fn validate(document: &str, text: &str) -> Value {
         .collect();
     assert!(problems.is_empty(), "{document}: {problems:#?}");
     let compact: String = text.split_whitespace().collect();
-    assert!(compact.starts_with("{\"schemaVersion\":1,"), "{text}");
+    assert!(compact.starts_with("{\"schemaVersion\":2,"), "{text}");
     value
 }
 
@@ -200,9 +200,9 @@ fn schemas_are_valid_closed_and_agree_on_common_parts() {
     }
     // A field that the schema does not have is an error.
     let validator = jsonschema::draft202012::new(&schema("problems")).unwrap();
-    let page = json!({"schemaVersion": 1, "total": 0, "problems": []});
+    let page = json!({"schemaVersion": 2, "total": 0, "problems": []});
     assert!(validator.is_valid(&page));
-    for (field, value) in [("more", 1), ("schemaVersion", 2)] {
+    for (field, value) in [("more", 1), ("schemaVersion", 1)] {
         let mut wrong = page.clone();
         wrong[field] = json!(value);
         assert!(!validator.is_valid(&wrong), "{field}");

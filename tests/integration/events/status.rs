@@ -39,7 +39,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
     }
     let replica = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let expected = json!({
-        "schemaVersion": 1,
+        "schemaVersion": 2,
         "version": env!("CARGO_PKG_VERSION"),
         "cluster": "hub",
         "replica": replica.trim(),
