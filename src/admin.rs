@@ -41,8 +41,9 @@ pub use liveness::Liveness;
 pub use metrics::Metrics;
 pub use state::{AdminState, Identity};
 
-use crate::explain::{Context, Observer, Subject};
+use crate::explain::{Context, Explanation, Observer, Subject, service_of};
 use crate::model::ProblemKind;
+use crate::report::events::HistoryEvent;
 use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
@@ -183,6 +184,28 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
     }
 }
 
+/// Maximum number of changes in an explanation.
+const MAX_CHANGES: usize = 50;
+
+/// Adds the last changes of the services of an explanation. A service without endpoints has changes, too.
+fn with_history(explanation: Explanation, state: &AdminState, subject: &Subject) -> Explanation {
+    let mut services = explanation.services();
+    services.extend(
+        subject
+            .name()
+            .and_then(|name| service_of(&state.zones, name)),
+    );
+    let events = state.feeds.events();
+    let events = events.of_services(&services, &explanation.clusters(), MAX_CHANGES);
+    Explanation {
+        history: events
+            .iter()
+            .map(|event| HistoryEvent::from(event.as_ref()))
+            .collect(),
+        ..explanation
+    }
+}
+
 /// The query string of `/api/v1/explain`.
 #[derive(Deserialize)]
 struct ExplainQuery {
@@ -204,7 +227,8 @@ async fn explanation(
         watched: &state.namespaces,
         observer: Observer::Server,
     };
-    match subject.explain(&state.zones, &now, &context) {
+    let explanation = subject.explain(&state.zones, &now, &context);
+    match explanation.map(|explanation| with_history(explanation, &state, &subject)) {
         Some(explanation) => json(&headers, &explanation),
         None => {
             let sentence = ProblemKind::NoTable.row().sentence;

@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-pub use document::{ConflictList, RecordReport, SchemaVersion};
+pub use document::{RecordReport, SchemaVersion};
 pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last_resort};
 pub use failover::{FailoverReport, StepReport};
 pub use problems::{ConflictReport, ProblemReport, SkipReport};
@@ -93,12 +93,12 @@ pub struct ServiceReport {
     pub kind: String,
     /// TTL of the records, seconds.
     pub ttl: u32,
-    /// Whether the service owns its short name.
+    /// Whether its short name is that of this service.
     pub owns_short_name: bool,
     /// Its failover order, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverReport>,
-    /// The expected clusters that its name waits for. If there are any, the name is answered with SERVFAIL.
+    /// The expected clusters that its name waits for. If there are any, the name fails with SERVFAIL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<String>,
     /// Its endpoints, including those that replies for its name lack.
@@ -228,7 +228,7 @@ pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> st
     Ok(())
 }
 
-/// Returns whether a service owns its short name.
+/// Returns whether the short name of a service is that of this one.
 fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
     let key = &service.key;
     let short = table.and_then(|table| table.short_name(key.service.as_str()));
@@ -255,9 +255,9 @@ impl ServiceReport {
     /// Writes the service as text: a heading and a row for each endpoint.
     fn write(&self, text: &mut String) -> std::fmt::Result {
         let short = if self.owns_short_name {
-            ", owns its short name"
+            format!(", short name {}", self.service)
         } else {
-            ""
+            String::new()
         };
         let Self {
             service,
@@ -281,7 +281,7 @@ impl ServiceReport {
         if !self.awaited.is_empty() {
             writeln!(
                 text,
-                "  its name is not answered; it waits for clusters: {}",
+                "  its name fails; it waits for expected clusters: {}",
                 self.awaited.join(", ")
             )?;
         }

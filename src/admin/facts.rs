@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::attention::Causes;
+use crate::model::Problem;
 use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, ServiceKind, Table};
@@ -38,16 +39,24 @@ pub(super) struct TableFacts {
     /// The numbers of services.
     pub(super) services: BTreeMap<ServiceKind, u32>,
     /// The numbers of endpoints by cluster, state, and whether the name of their service returns them.
-    pub(super) endpoints: ByCluster<(EndpointState, bool)>,
-    /// Those of the endpoints that are not alive by cluster, cause and [`effect`].
-    pub(super) unavailable: ByCluster<(&'static str, &'static str)>,
+    pub(super) endpoints: ByCluster<StateLabels>,
+    /// Those of the endpoints that are down or not ready.
+    pub(super) unavailable: ByCluster<CauseLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
     pub(super) clusters: BTreeMap<&'static str, u32>,
     /// The numbers of clusters that left a service: those of services that are not watched, and those of watched ones.
     pub(super) left: [u32; 2],
     /// The problems of objects and services.
     pub(super) causes: Causes,
+    /// The problem that endpoints have the default cluster name, if they do. The server has it once.
+    pub(super) default_cluster_name: Option<Problem>,
 }
+
+/// The state of an endpoint, and whether the name of its service returns it.
+type StateLabels = (EndpointState, bool);
+
+/// The cause for which an endpoint is down or not ready, and its [`effect`].
+type CauseLabels = (&'static str, &'static str);
 
 /// Numbers by cluster and labels. Those of small clusters are together.
 pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
@@ -87,9 +96,7 @@ impl TableFacts {
         for service in table.services() {
             left[usize::from(service.is_watched)] += service.left.len() as u32;
         }
-        let mut causes = Causes::of(now);
         let default_name = table.services().filter_map(Service::default_cluster_name);
-        default_name.min().iter().for_each(|one| causes.add(one));
         let (endpoints, unavailable) = count_endpoints(table, now);
         Self {
             hash: table.answers_hash(),
@@ -98,7 +105,8 @@ impl TableFacts {
             unavailable,
             clusters,
             left,
-            causes,
+            causes: Causes::of(now),
+            default_cluster_name: default_name.min(),
         }
     }
 }
@@ -107,18 +115,15 @@ impl TableFacts {
 #[derive(Default)]
 struct ClusterCounts {
     total: u32,
-    endpoints: BTreeMap<(EndpointState, bool), u32>,
-    unavailable: BTreeMap<(&'static str, &'static str), u32>,
+    endpoints: BTreeMap<StateLabels, u32>,
+    unavailable: BTreeMap<CauseLabels, u32>,
 }
 
 /// Counts the endpoints by cluster.
 fn count_endpoints(
     table: &Table,
     now: &Published,
-) -> (
-    ByCluster<(EndpointState, bool)>,
-    ByCluster<(&'static str, &'static str)>,
-) {
+) -> (ByCluster<StateLabels>, ByCluster<CauseLabels>) {
     let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
     for service in table.services() {
         for (endpoint, state, is_returned) in EndpointState::of_service(service, now) {
@@ -147,8 +152,8 @@ fn count_endpoints(
     (endpoints, unavailable)
 }
 
-/// Returns why an endpoint is not alive that the name of its service stands for, in its order or without one. Pods of this
-/// cluster that are not ready do not count: they are a part of everyday life.
+/// Returns why an endpoint is down or not ready. Returns `None` if the name of its service does not stand for it, because a
+/// better kind answers. Pods of this cluster that are not ready are not counted: every rollout has some.
 fn cause(endpoint: &Endpoint) -> Option<&'static str> {
     let is_of_name = endpoint.is_selected || endpoint.is_standby;
     match endpoint.liveness {
@@ -160,7 +165,7 @@ fn cause(endpoint: &Endpoint) -> Option<&'static str> {
     }
 }
 
-/// Returns whether the name of its service returns an endpoint that is not alive, and by which rule (rule M4).
+/// Returns whether the name of its service returns an endpoint that is down or not ready, and by which rule (rule M4).
 fn effect(service: &Service, endpoint: &Endpoint, is_returned: bool) -> &'static str {
     match (is_returned, is_last_resort(service, endpoint)) {
         (false, _) => "false",

@@ -20,7 +20,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) const MAX_MISSED: u32 = 20;
 
 /// The loops that must make progress. Clones share them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Liveness(Arc<Mutex<Vec<Loop>>>);
 
 #[derive(Debug)]

@@ -104,7 +104,7 @@ impl Metrics {
             let count = self.counters.sum(|c| &c.limited[index]);
             ([("action", action)], count)
         });
-        let help = "UDP queries above --rate-limit: slipped (a reply with TC) or dropped";
+        let help = "UDP queries above --rate-limit: a reply with TC (slipped) or none (dropped)";
         page.counters("limited_requests", help, limited)?;
         let truncated = self.by_proto(|counters| &counters.truncated);
         let help = "Replies with the TC bit set";
@@ -194,7 +194,9 @@ impl Metrics {
         page.published(&now, &facts)?;
         self.encode_source(page)?;
         let mut causes = facts.causes.clone();
-        self.problems(&now).iter().for_each(|one| causes.add(one));
+        let of_server = self.problems(&now).into_iter();
+        let of_server = of_server.chain(facts.default_cluster_name.clone());
+        of_server.for_each(|problem| causes.add(&problem));
         page.content(&facts, &causes)
     }
 

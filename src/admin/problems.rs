@@ -48,10 +48,7 @@ pub(super) async fn problems(
     headers: HeaderMap,
 ) -> Response {
     let now = state.reader.load();
-    let of_server = state.shutdown().into_iter();
-    let of_server = of_server
-        .chain(state.metrics.problems(&now))
-        .map(Cow::Owned);
+    let of_server = state.server_problems(&now).map(Cow::Owned);
     let of_table = now.table.iter().flat_map(Table::problems);
     let all = of_server.chain(of_table);
     let mut selected: Vec<Cow<'_, Problem>> = all.filter(|one| query.selects(one)).collect();

@@ -56,12 +56,19 @@ impl AdminState {
         is_draining.then(|| Problem::new(ProblemKind::ShuttingDown, ""))
     }
 
-    /// Returns the causes of the problems of this server and of its table.
-    pub(super) fn causes(&self, now: &Arc<Published>) -> Causes {
-        let mut causes = self.metrics.facts.of(now).causes.clone();
+    /// Returns the problems of this server. The table has the others.
+    pub(super) fn server_problems(&self, now: &Arc<Published>) -> impl Iterator<Item = Problem> {
+        let facts = self.metrics.facts.of(now);
         let of_server = self.shutdown().into_iter();
         let of_server = of_server.chain(self.metrics.problems(now));
-        of_server.for_each(|problem| causes.add(&problem));
+        of_server.chain(facts.default_cluster_name.clone())
+    }
+
+    /// Returns the causes of all problems.
+    pub(super) fn causes(&self, now: &Arc<Published>) -> Causes {
+        let mut causes = self.metrics.facts.of(now).causes.clone();
+        self.server_problems(now)
+            .for_each(|problem| causes.add(&problem));
         causes
     }
 }

@@ -1058,7 +1058,7 @@ fn json_has_the_same_findings() {
         Check::MorePermissions.yellow("has more permissions", "bind less"),
     ]);
     let expected = json!({
-        "schemaVersion": 1, "success": true, "green": 1, "yellow": 1, "red": 0,
+        "schemaVersion": 2, "success": true, "green": 1, "yellow": 1, "red": 0,
         "checks": [
             {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
              "hint": null, "link": null, "problem": null, "anchor": null},

@@ -1,7 +1,7 @@
 //! The explanation of a name.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -12,15 +12,16 @@ use super::missing::{cluster_set_notes, missing_notes, occupant_notes};
 use super::names::{is_in_cluster_set, labels_below, services_of_name};
 use super::nearest::nearest;
 use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
+use crate::report::events::HistoryEvent;
 use crate::report::{
     ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion,
     SkipReport, TextForm, write_rows,
 };
-use crate::table::{NoOwner, Published, Service, Table};
+use crate::table::{Endpoint, NoOwner, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{
-    Answer, AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
-    read,
+    AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zone, ZoneKind,
+    Zones, read,
 };
 
 /// The explanation of a name.
@@ -31,7 +32,7 @@ pub struct Explanation {
     pub schema_version: SchemaVersion,
     /// The absolute name.
     pub name: String,
-    /// The meaning of the name, in words.
+    /// The meaning of the name, as a clause.
     pub reading: String,
     /// Whether the name exists.
     pub exists: bool,
@@ -52,17 +53,26 @@ pub struct Explanation {
     pub nearest: Vec<String>,
     /// Further information.
     pub notes: Vec<String>,
+    /// The last changes of the services, the newest first, as the server that answers saw them.
+    #[serde(default)]
+    pub history: Vec<HistoryEvent>,
 }
+
+/// Maximum number of changes in the text of an explanation.
+const MAX_CHANGES: usize = 10;
 
 /// The answer for one record type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerReport {
-    /// `A`, `AAAA`, `SRV`.
+    /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`; in reverse zones `PTR`.
     pub rtype: String,
     /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`, `SERVFAIL`.
     pub result: String,
     /// TTL of the records, or of the negative answer, in seconds.
     pub ttl: Option<u32>,
+    /// Why it is SERVFAIL: the text of the extended error, or what its code means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The records of the answer section.
     pub records: Vec<RecordReport>,
 }
@@ -77,6 +87,9 @@ pub struct AnsweringName {
     /// Its service.
     pub service: String,
 }
+
+/// An endpoint of the table, and its report.
+type ListedEndpoint<'t> = (&'t Endpoint, EndpointReport);
 
 /// Returns the service of a canonical name or of a name below it. The service need not exist.
 pub fn service_of(zones: &Zones, name: &Name) -> Option<ServiceKey> {
@@ -108,19 +121,17 @@ pub fn explain(
         problems.extend(published.problems(None));
     }
     notes.extend(service_notes(&services, context));
-    let answer = |rtype| answer_report(zones, published, name, rtype);
     let reply = NameReply::of_name(zones, published, name);
-    let endpoints = services.iter().flat_map(|service| reply.reports(service));
-    let mut endpoints: Vec<EndpointReport> = endpoints.collect();
-    endpoints.sort_by_key(|endpoint| !endpoint.returned);
+    let endpoints = endpoints_of(&services, &reading, &reply);
+    let answer = |rtype: &RecordType| answer_report(zones, published, name, *rtype, &endpoints);
     Some(Explanation {
         schema_version: SchemaVersion,
         name: name.to_string(),
-        reading: describe_reading(zones, table, name, &reading),
+        reading: describe_reading(zones, table, name, &reading, (&reply, &endpoints)),
         exists,
-        answers: RecordType::OF_SERVICES.map(answer).into(),
+        answers: types_of(zones, name, &reading).iter().map(answer).collect(),
         names: Vec::new(),
-        endpoints,
+        endpoints: endpoints.into_iter().map(|(_, report)| report).collect(),
         skipped: reports(&problems, Problem::is_skip),
         conflicts: reports(&problems, Problem::is_conflict),
         problems: reports(&problems, |_| true),
@@ -130,6 +141,7 @@ pub fn explain(
             nearest(zones, table, name)
         },
         notes,
+        history: Vec::new(),
     })
 }
 
@@ -189,40 +201,95 @@ fn reading_notes(
     }
 }
 
+/// Returns the record types of names with this meaning.
+fn types_of(zones: &Zones, name: &Name, reading: &Reading<'_>) -> &'static [RecordType] {
+    let is_reverse = |zone: &Zone| matches!(zone.kind, ZoneKind::Reverse(_));
+    match reading {
+        Reading::Apex(..) => &[RecordType::SOA, RecordType::NS],
+        Reading::Version(_) => &[RecordType::TXT],
+        Reading::NsHost(_) => &RecordType::OF_SERVICES,
+        _ if zones.find(name).is_some_and(is_reverse) => &[RecordType::PTR],
+        _ => &RecordType::OF_SERVICES,
+    }
+}
+
+/// Returns the endpoints of the services with their reports: for the name of an address in a reverse zone those that have
+/// it, otherwise all. Those that the replies contain come first.
+fn endpoints_of<'t>(
+    services: &[&'t Service],
+    reading: &Reading<'t>,
+    reply: &NameReply<'t>,
+) -> Vec<ListedEndpoint<'t>> {
+    let selected: Option<HashSet<*const Endpoint>> = match reading {
+        Reading::Pointers(_, pointers) => {
+            let selected = pointers.selected();
+            Some(selected.map(|(_, one)| std::ptr::from_ref(one)).collect())
+        }
+        _ => None,
+    };
+    let is_listed = |endpoint: &Endpoint| {
+        let selected = selected.as_ref();
+        selected.is_none_or(|selected| selected.contains(&std::ptr::from_ref(endpoint)))
+    };
+    let mut listed: Vec<_> = services
+        .iter()
+        .flat_map(|service| {
+            let endpoints = reply.endpoints(service);
+            let endpoints = endpoints.filter(|(endpoint, ..)| is_listed(endpoint));
+            endpoints.map(|(endpoint, state, is_returned)| {
+                let report = reply.report(service, endpoint, state, is_returned);
+                (endpoint, report)
+            })
+        })
+        .collect();
+    listed.sort_by_key(|(_, report)| !report.returned);
+    listed
+}
+
 fn answer_report(
     zones: &Zones,
     published: &Published,
     name: &Name,
     rtype: RecordType,
+    endpoints: &[ListedEndpoint<'_>],
 ) -> AnswerReport {
     let answer = answer_question(zones, published, name, rtype);
-    let result = match answer {
-        Answer::Data(..)
-        | Answer::Address(..)
-        | Answer::Pointers(..)
-        | Answer::Soa(_)
-        | Answer::Ns(_)
-        | Answer::Text(_) => "NOERROR",
-        Answer::NoData(_) => "NODATA",
-        Answer::NxDomain(_) => "NXDOMAIN",
-        Answer::Refused => "REFUSED",
-        Answer::NotReady | Answer::Failed(_) | Answer::Expired => "SERVFAIL",
-    };
+    let indexes: HashMap<*const Endpoint, usize> = endpoints
+        .iter()
+        .enumerate()
+        .map(|(index, (endpoint, _))| (std::ptr::from_ref(*endpoint), index))
+        .collect();
+    let sources = answer.endpoints();
+    let mut sources = sources.into_iter();
     let records = answer.records(AnswerContext::new(name, published.serial));
-    let answered = records.iter().filter(|r| r.section == Section::Answer);
+    let in_answer = records.iter().filter(|r| r.section == Section::Answer);
     AnswerReport {
         rtype: rtype.to_string(),
-        result: result.to_owned(),
+        result: <&str>::from(answer.result()).to_owned(),
         ttl: records.first().map(|record| record.ttl),
-        records: answered.map(RecordReport::from).collect(),
+        reason: answer.failure().map(str::to_owned),
+        records: in_answer
+            .map(|record| RecordReport {
+                endpoint: sources
+                    .next()
+                    .and_then(|source| indexes.get(&std::ptr::from_ref(source)).copied()),
+                ..RecordReport::from(record)
+            })
+            .collect(),
     }
 }
 
 // === The meaning of the name ===
 
 /// Describes the meaning of a name.
-fn describe_reading(zones: &Zones, table: &Table, name: &Name, reading: &Reading<'_>) -> String {
-    match reading {
+fn describe_reading(
+    zones: &Zones,
+    table: &Table,
+    name: &Name,
+    reading: &Reading<'_>,
+    (reply, endpoints): (&NameReply<'_>, &[ListedEndpoint<'_>]),
+) -> String {
+    let text = match reading {
         Reading::Outside => "outside the zones of this server".to_owned(),
         Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
         Reading::NsHost(_) => "this server's own name".to_owned(),
@@ -230,26 +297,49 @@ fn describe_reading(zones: &Zones, table: &Table, name: &Name, reading: &Reading
         Reading::Empty(_) => {
             "an empty non-terminal: names exist below it, and it has no records".to_owned()
         }
-        Reading::Pointers(..) => "an address of endpoints".to_owned(),
-        Reading::Failing(_, service, failure) => format!(
-            "service '{}' in namespace '{}', whose name fails: {}",
-            service.key.service,
-            service.key.namespace,
-            failure.reason()
-        ),
-        Reading::View(_, view) => describe_view(view),
+        Reading::Pointers(..) => match endpoints.len() {
+            1 => "the address of 1 endpoint".to_owned(),
+            count => format!("the address of {count} endpoints"),
+        },
+        Reading::Failing(_, service, _) => {
+            let count = count_returned(endpoints, None);
+            format!("{}: {count}", describe_service(&service.key))
+        }
+        Reading::View(_, view) => describe_view(view, endpoints),
+        Reading::Missing(_, MissingReason::NoService | MissingReason::NoOwner) => {
+            describe_unknown(table, &labels_below(zones, name))
+        }
         Reading::Missing(_, reason) => match reason {
             MissingReason::NoForm => "not a valid form of name",
             MissingReason::NoAddress => "not the address of an endpoint",
-            MissingReason::NoService | MissingReason::NoOwner => {
-                return describe_unknown(table, &labels_below(zones, name));
-            }
+            MissingReason::NoService | MissingReason::NoOwner => "an unknown name",
             MissingReason::NoEndpoint => "a service without endpoints",
             MissingReason::NoCluster => "a service without endpoints in that cluster",
             MissingReason::NoHost => "a cluster without an endpoint of that hostname",
             MissingReason::NoPort => "a name without an endpoint with that port",
         }
         .to_owned(),
+    };
+    match reply {
+        NameReply::Failing(reason) => format!("{text}; the name fails: {reason}"),
+        NameReply::Endpoints(_) | NameReply::Names(_) | NameReply::Nothing(_) => text,
+    }
+}
+
+fn describe_service(key: &ServiceKey) -> String {
+    format!("service '{}' in namespace '{}'", key.service, key.namespace)
+}
+
+/// Returns how many of the endpoints, of one cluster or of all, the replies contain.
+fn count_returned(endpoints: &[ListedEndpoint<'_>], cluster: Option<&str>) -> String {
+    let reports = endpoints.iter().map(|(_, report)| report);
+    let is_counted = |report: &&EndpointReport| cluster.is_none_or(|one| one == report.cluster);
+    let counted = reports.filter(is_counted);
+    let returned = counted.clone().filter(|report| report.returned).count();
+    match counted.count() {
+        0 => "no endpoints".to_owned(),
+        1 => format!("{returned} of 1 endpoint"),
+        count => format!("{returned} of {count} endpoints"),
     }
 }
 
@@ -266,32 +356,30 @@ fn describe_unknown(table: &Table, labels: &[&str]) -> String {
         }
         (_, Some(_)) => "a short name that belongs to no namespace".to_owned(),
         ([.., service, namespace], None) => {
-            format!(
-                "a name of service '{service}' in namespace '{namespace}', which does not exist"
-            )
+            format!("no service '{service}' in namespace '{namespace}'")
         }
         _ => "a short name that no service has".to_owned(),
     }
 }
 
-fn describe_view(view: &View<'_>) -> String {
-    let key = &view.service.key;
+fn describe_view(view: &View<'_>, endpoints: &[ListedEndpoint<'_>]) -> String {
     let first = view.covered.first().map(|e| e.labels());
     let [host, cluster] = first.unwrap_or_default();
-    let scope = match view.scope {
-        Scope::Service => "every endpoint of every cluster".to_owned(),
-        Scope::Cluster => format!("every endpoint of cluster '{cluster}'"),
-        Scope::Host => format!("endpoint '{host}' of cluster '{cluster}'"),
-    };
+    let mut text = describe_service(&view.service.key);
+    if view.scope != Scope::Service {
+        text += &format!(", cluster '{cluster}'");
+    }
     let describe_port = |port: &Port| {
         let (name, protocol) = (port.name.as_ref()?, port.protocol.label());
         Some(format!(", port '{name}' over {protocol}"))
     };
-    let port = view.port.and_then(describe_port).unwrap_or_default();
-    format!(
-        "service '{}' in namespace '{}': {scope}{port}",
-        key.service, key.namespace
-    )
+    text += &view.port.and_then(describe_port).unwrap_or_default();
+    let part = match view.scope {
+        Scope::Service => count_returned(endpoints, None),
+        Scope::Cluster => count_returned(endpoints, Some(cluster)),
+        Scope::Host => format!("endpoint '{host}'"),
+    };
+    format!("{text}: {part}")
 }
 
 /// Returns the problems of the services, of their short names, of the name itself, and of its zone. If there is no service:
@@ -385,7 +473,7 @@ impl Explanation {
     }
 
     fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
-        writeln!(text, "{}\n  is {}", self.name, self.reading)?;
+        writeln!(text, "{}\n  {}", self.name, self.reading)?;
         self.write_names(text)?;
         if !self.answers.is_empty() {
             writeln!(text, "\nanswers:")?;
@@ -395,15 +483,15 @@ impl Explanation {
                 .ttl
                 .map(|ttl| format!(", TTL {ttl}"))
                 .unwrap_or_default();
-            writeln!(text, "  {:4}  {}{ttl}", answer.rtype, answer.result)?;
+            let AnswerReport { rtype, result, .. } = answer;
+            let reason = answer.reason.iter().map(|reason| format!(": {reason}"));
+            let reason: String = reason.collect();
+            writeln!(text, "  {rtype:4}  {result}{ttl}{reason}")?;
             for record in &answer.records {
                 writeln!(text, "        {}", record.data)?;
             }
         }
-        if !self.endpoints.is_empty() {
-            writeln!(text, "\nendpoints of the service:")?;
-            self.write_endpoints(text, form)?;
-        }
+        self.write_endpoints(text, form)?;
         if !self.problems.is_empty() {
             writeln!(text, "\nproblems:")?;
             let rows = self.problems.iter().map(ProblemReport::row);
@@ -421,7 +509,23 @@ impl Explanation {
         }
         self.notes
             .iter()
-            .try_for_each(|note| writeln!(text, "\nnote: {note}"))
+            .try_for_each(|note| writeln!(text, "\nnote: {note}"))?;
+        self.write_history(text)
+    }
+
+    /// Writes the last changes.
+    fn write_history(&self, text: &mut String) -> std::fmt::Result {
+        if self.history.is_empty() {
+            return Ok(());
+        }
+        writeln!(text, "\nlast changes:")?;
+        let shown = self.history.iter().take(MAX_CHANGES);
+        let rows = shown.map(|event| [event.time.clone(), event.text.to_string()]);
+        write_rows(text, &rows.collect::<Vec<_>>())?;
+        match self.history.len().saturating_sub(MAX_CHANGES) {
+            0 => Ok(()),
+            more => writeln!(text, "  and {more} more: global-dns events"),
+        }
     }
 }
 

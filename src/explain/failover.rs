@@ -39,7 +39,7 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
             StepHealth::Dead => format!("; {name} has been down{since}"),
             StepHealth::Empty => format!("; {name} has had no endpoint{since}"),
             StepHealth::Alive if index < failover.answering => {
-                format!("; {name} has been up{since}, and answers again after --failback-delay")
+                format!("; {name} has been alive{since}, and answers again after --failback-delay")
             }
             StepHealth::Alive => continue,
         };

@@ -3,7 +3,8 @@
 use crate::table::{Profile, Service, Table};
 use crate::zone::{Name, Reading, ZoneKind, Zones, yields};
 
-/// Returns the service of a name, or of the longest part of the name that exists.
+/// Returns the service of a name, or of the longest part of the name that exists. For the name of an address: those that have
+/// it.
 pub(super) fn services_of_name<'t>(
     zones: &Zones,
     table: &'t Table,
@@ -13,6 +14,11 @@ pub(super) fn services_of_name<'t>(
     match reading {
         Reading::View(_, view) => return vec![view.service],
         Reading::Failing(_, service, _) => return vec![*service],
+        Reading::Pointers(_, pointers) => {
+            let mut services: Vec<_> = pointers.selected().map(|(service, _)| service).collect();
+            services.dedup_by(|one, other| std::ptr::eq(*one, *other));
+            return services;
+        }
         _ => {}
     }
     let labels = labels_below(zones, name);

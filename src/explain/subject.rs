@@ -1,16 +1,14 @@
 //! The subject of an explanation: a name, which may lack its zone, or an address.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::context::Context;
 use super::explanation::{AnsweringName, Explanation, exists, explain};
-use crate::model::{Namespace, ServiceKey};
-use crate::report::{EndpointReport, NameReply, ProblemReport, SchemaVersion};
-use crate::table::{Published, Service, Table};
-use crate::zone::answer::{answer_question, rtype_of};
-use crate::zone::records::{AnswerContext, Data, Section};
+use crate::model::{ClusterName, Namespace, ServiceKey};
+use crate::report::{EndpointReport, EndpointState, NameReply, ProblemReport, SchemaVersion};
+use crate::table::{Endpoint, Profile, Published, Service, Table};
 use crate::zone::{Name, Zone, ZoneKind, Zones, read};
 
 /// The subject of an explanation.
@@ -77,25 +75,64 @@ impl Subject {
     }
 }
 
-/// Explains an address by the endpoints that have it and the names that return it.
+/// Explains an address by the endpoints that have it and the names that return it. An endpoint is returned if one of these
+/// names returns it; the widest of them says why.
 fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Option<Explanation> {
     let table = published.table.as_ref()?;
-    let (mut endpoints, mut names, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for service in table.sorted_services() {
-        let reply = NameReply::of_own_name(published, service);
-        for endpoint in reply.reports(service) {
-            if !endpoint.addresses.contains(&address) {
+    let (mut endpoints, mut names, mut seen) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+    for (kind, profile) in [
+        (ZoneKind::Forward, Profile::Global),
+        (ZoneKind::ClusterSet, Profile::ClusterSet),
+    ] {
+        let zones_of_kind: Vec<&Zone> = zones.iter().filter(|zone| zone.kind == kind).collect();
+        if zones_of_kind.is_empty() {
+            continue;
+        }
+        let has = |endpoint: &Endpoint| endpoint.addresses.iter().any(|one| one.ip == address);
+        for service in table.of(profile).sorted() {
+            let mut all = service.endpoints.iter().chain(&service.not_ready);
+            if !all.any(has) {
                 continue;
             }
-            let labels = [&*endpoint.hostname, &*endpoint.cluster];
-            for name in names_above(zones, service, labels) {
-                if returns(zones, published, &name, address) && seen.insert(name.to_string()) {
-                    names.push(AnsweringName::new(&name, &service.key));
+            let own = NameReply::of_own_name(published, service);
+            // Most names are those of several endpoints.
+            let mut replies = HashMap::new();
+            for (endpoint, state, _) in own.endpoints(service).filter(|(one, ..)| has(one)) {
+                let candidates = zones_of_kind.iter();
+                let candidates = candidates.flat_map(|zone| names_above(zone, service, endpoint));
+                let mut returning = Vec::new();
+                for name in candidates {
+                    let reply = replies.entry(name.to_string());
+                    let reply =
+                        reply.or_insert_with(|| NameReply::of_name(zones, published, &name));
+                    if reply.has(endpoint) {
+                        returning.push((name, reply.clone()));
+                    }
+                }
+                let widest = returning.iter().min_by_key(|(_, reply)| reply.scope());
+                let (reply, is_returned) = match widest {
+                    Some((_, reply)) => (reply, true),
+                    None => (&own, false),
+                };
+                let report = reply.report(service, endpoint, state, is_returned);
+                let [host, cluster] = endpoint.labels();
+                let is_ready = state != EndpointState::NotReady;
+                // Zones of both kinds may have it.
+                let known = endpoints.entry((&service.key, cluster, host, is_ready));
+                let known = known.or_insert_with(|| report.clone());
+                if !known.returned {
+                    *known = report;
+                }
+                for (name, _) in returning {
+                    if seen.insert(name.to_string()) {
+                        names.push(AnsweringName::new(&name, &service.key));
+                    }
                 }
             }
-            endpoints.push(endpoint);
         }
     }
+    let mut endpoints: Vec<EndpointReport> = endpoints.into_values().collect();
+    endpoints.sort_by_key(|endpoint| !endpoint.returned);
     Some(Explanation {
         schema_version: SchemaVersion,
         name: address.to_string(),
@@ -112,6 +149,7 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
             .collect(),
         nearest: Vec::new(),
         notes: Vec::new(),
+        history: Vec::new(),
     })
 }
 
@@ -125,37 +163,27 @@ fn describe_address(names: usize, endpoints: usize) -> String {
     }
 }
 
-/// Returns the canonical and short names of an endpoint, of its cluster and of its service, in every zone. Some of them
-/// may not exist. `labels` are `H` and `C`, empty if the endpoint has none.
-fn names_above(zones: &Zones, service: &Service, [host, cluster]: [&str; 2]) -> Vec<Name> {
-    let (namespace, name) = (&service.key.namespace, &service.key.service);
-    let forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
-    let families = forward.flat_map(|zone| {
-        let zone = &zone.name;
-        [
-            format!("{name}.{namespace}.{zone}"),
-            format!("{name}.{zone}"),
-        ]
-    });
-    let names = families.flat_map(|family| {
+/// Returns the names of an endpoint, of its cluster and of its service in a zone: the canonical and short ones, or those of
+/// the profile `mcs`. Some of them may not exist.
+fn names_above(zone: &Zone, service: &Service, endpoint: &Endpoint) -> Vec<Name> {
+    let [host, cluster] = endpoint.labels();
+    let (namespace, name, suffix) = (&service.key.namespace, &service.key.service, &zone.name);
+    let families = match zone.kind {
+        ZoneKind::ClusterSet => vec![format!("{name}.{namespace}.svc.{suffix}")],
+        ZoneKind::Forward | ZoneKind::Reverse(_) => {
+            vec![
+                format!("{name}.{namespace}.{suffix}"),
+                format!("{name}.{suffix}"),
+            ]
+        }
+    };
+    let names = families.into_iter().flat_map(|family| {
         let of_cluster = (!cluster.is_empty()).then(|| format!("{cluster}.{family}"));
         let of_host = of_cluster.as_ref().filter(|_| !host.is_empty());
         let of_host = of_host.map(|above| format!("{host}.{above}"));
         [of_host, of_cluster, Some(family)].into_iter().flatten()
     });
     names.filter_map(|name| Name::from_text(&name)).collect()
-}
-
-/// Returns whether the answer for a name contains an address.
-fn returns(zones: &Zones, published: &Published, name: &Name, address: IpAddr) -> bool {
-    let answer = answer_question(zones, published, name, rtype_of(address));
-    let records = answer.records(AnswerContext::new(name, published.serial));
-    let mut answered = records.iter().filter(|r| r.section == Section::Answer);
-    answered.any(|record| match record.data {
-        Data::A(ip) => address == ip,
-        Data::Aaaa(ip) => address == ip,
-        Data::Srv { .. } | Data::Ns(_) | Data::Soa(_) | Data::Ptr(_) | Data::Txt(_) => false,
-    })
 }
 
 // === impl AnsweringName ===
@@ -173,6 +201,25 @@ impl AnsweringName {
 // === impl Explanation ===
 
 impl Explanation {
+    /// Returns the services that it shows.
+    pub fn services(&self) -> BTreeSet<ServiceKey> {
+        let key = |endpoint: &EndpointReport| {
+            Some(ServiceKey {
+                namespace: endpoint.namespace.parse().ok()?,
+                service: endpoint.service.parse().ok()?,
+            })
+        };
+        self.endpoints.iter().filter_map(key).collect()
+    }
+
+    /// Returns the clusters of its endpoints.
+    pub fn clusters(&self) -> BTreeSet<ClusterName> {
+        let clusters = self.endpoints.iter();
+        clusters
+            .filter_map(|endpoint| endpoint.cluster.parse().ok())
+            .collect()
+    }
+
     /// Keeps what belongs to these namespaces; without namespaces, everything. Returns whether the name is in one of them.
     /// An address is in all.
     pub fn retain_namespaces(&mut self, namespaces: &[Namespace]) -> bool {
@@ -181,7 +228,16 @@ impl Explanation {
         }
         let is_kept = |name: &str| namespaces.iter().any(|one| one.as_str() == name);
         let has_kept = |endpoint: &EndpointReport| is_kept(&endpoint.namespace);
+        // Records refer to endpoints by their indexes.
+        let mut kept = 0..;
+        let new_index = |one: &EndpointReport| has_kept(one).then(|| kept.next()).flatten();
+        let indexes: Vec<Option<usize>> = self.endpoints.iter().map(new_index).collect();
         self.endpoints.retain(has_kept);
+        for answer in &mut self.answers {
+            for record in &mut answer.records {
+                record.endpoint = record.endpoint.and_then(|old| *indexes.get(old)?);
+            }
+        }
         // Only the explanation of an address has no answers.
         if !self.answers.is_empty() {
             return !self.endpoints.is_empty();

@@ -3,28 +3,56 @@
 use super::Explanation;
 use crate::report::{EndpointReport, TextForm, write_rows};
 
+/// The columns of the wide form. The narrow one has neither headings nor the kind.
+const HEAD: [&str; 8] = [
+    "KIND",
+    "CLUSTER",
+    "HOST",
+    "ADDRESSES",
+    "PORTS",
+    "STATE",
+    "OBJECT",
+    "WHY",
+];
+
 // === impl Explanation ===
 
 impl Explanation {
-    /// Writes the endpoints. The wide form has a heading and the kind of each endpoint.
+    /// Writes the endpoints: first those that the replies contain, then those that they lack, with the reasons.
     pub(super) fn write_endpoints(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
-        let rows = self.endpoints.iter().map(EndpointReport::row);
-        match form {
-            TextForm::Narrow => write_rows(text, &rows.collect::<Vec<_>>()),
-            TextForm::Wide => {
-                let head = EndpointReport::HEAD.map(str::to_owned);
-                let kinds = self.endpoints.iter().map(|endpoint| endpoint.kind.clone());
-                let kinds = std::iter::once("KIND".to_owned()).chain(kinds);
-                let rows = std::iter::once(head).chain(rows).zip(kinds);
-                let rows = rows.map(
-                    |([cluster, host, addresses, ports, state, returned, object], kind)| {
-                        [
-                            kind, cluster, host, addresses, ports, state, returned, object,
-                        ]
-                    },
-                );
-                write_rows(text, &rows.collect::<Vec<_>>())
+        for (heading, is_returned) in [("\nreturned:\n", true), ("\nleft out:\n", false)] {
+            let endpoints = self.endpoints.iter();
+            let mut rows: Vec<_> = endpoints
+                .filter(|endpoint| endpoint.returned == is_returned)
+                .map(row)
+                .collect();
+            if rows.is_empty() {
+                continue;
+            }
+            text.push_str(heading);
+            match form {
+                TextForm::Narrow => {
+                    let rows = rows.into_iter().map(|[_, rest @ ..]| rest);
+                    write_rows(text, &rows.collect::<Vec<_>>())?;
+                }
+                TextForm::Wide => {
+                    rows.insert(0, HEAD.map(str::to_owned));
+                    write_rows(text, &rows)?;
+                }
             }
         }
+        Ok(())
     }
+}
+
+fn row(endpoint: &EndpointReport) -> [String; 8] {
+    let [cluster, host, addresses, ports, state, _, object] = endpoint.row();
+    let why = endpoint.why.clone().unwrap_or_default();
+    let since = endpoint
+        .since
+        .iter()
+        .map(|since| format!(" (since {since})"));
+    let why = why + &since.collect::<String>();
+    let kind = endpoint.kind.clone();
+    [kind, cluster, host, addresses, ports, state, object, why]
 }

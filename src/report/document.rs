@@ -3,40 +3,31 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::ConflictReport;
-use crate::table::{Published, Table};
 use crate::zone::Record;
 
 /// The version of the format of the JSON documents. It changes if a field is removed or gets another meaning. New
 /// fields do not change it.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The field `schemaVersion`, the first of each JSON document. A document of another version is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaVersion;
-
-/// The document of `/api/v1/conflicts`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ConflictList {
-    /// Version of the document's format.
-    #[serde(rename = "schemaVersion")]
-    pub schema_version: SchemaVersion,
-    /// All conflicts, sorted, each once.
-    pub conflicts: Vec<ConflictReport>,
-}
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordReport {
     /// Owner name, with the final dot.
     pub name: String,
-    /// Type: `A`, `AAAA`, `SRV`.
+    /// Type, such as `A`.
     #[serde(rename = "type")]
     pub rtype: String,
     /// TTL, seconds.
     pub ttl: u32,
     /// Data, as in a zone file (RFC 1035 section 5.1).
     pub data: String,
+    /// In an explanation: the index of the endpoint that the record comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<usize>,
 }
 
 // === impl SchemaVersion ===
@@ -58,22 +49,6 @@ impl<'de> Deserialize<'de> for SchemaVersion {
     }
 }
 
-// === impl ConflictList ===
-
-impl ConflictList {
-    /// Lists the conflicts of the published table.
-    pub fn new(published: &Published) -> Self {
-        let conflicts = published.table.iter().flat_map(Table::conflicts);
-        let mut conflicts: Vec<ConflictReport> = conflicts.map(ConflictReport::from).collect();
-        conflicts.sort();
-        conflicts.dedup();
-        Self {
-            schema_version: SchemaVersion,
-            conflicts,
-        }
-    }
-}
-
 // === impl RecordReport ===
 
 impl From<&Record<'_>> for RecordReport {
@@ -85,6 +60,7 @@ impl From<&Record<'_>> for RecordReport {
             rtype: rtype.to_owned(),
             ttl: record.ttl,
             data: data.to_owned(),
+            endpoint: None,
         }
     }
 }
@@ -95,13 +71,18 @@ mod tests {
 
     #[test]
     fn document_of_another_version_is_refused_with_both_versions() {
-        let read = |text: &str| serde_json::from_str::<ConflictList>(text);
-        let current = read(r#"{"schemaVersion": 1, "conflicts": []}"#).unwrap();
+        #[derive(Debug, Serialize, Deserialize)]
+        struct Document {
+            #[serde(rename = "schemaVersion")]
+            schema_version: SchemaVersion,
+        }
+        let read = |text: &str| serde_json::from_str::<Document>(text);
+        let current = read(r#"{"schemaVersion": 2}"#).unwrap();
         let text = serde_json::to_string(&current).unwrap();
-        assert_eq!(text, r#"{"schemaVersion":1,"conflicts":[]}"#);
-        let error = read(r#"{"schemaVersion": 2, "conflicts": []}"#).unwrap_err();
-        let start = "schemaVersion is 2, and this program reads 1; use the version of the server";
+        assert_eq!(text, r#"{"schemaVersion":2}"#);
+        let error = read(r#"{"schemaVersion": 1}"#).unwrap_err();
+        let start = "schemaVersion is 1, and this program reads 2; use the version of the server";
         assert!(error.to_string().starts_with(start), "{error}");
-        assert!(read(r#"{"conflicts": []}"#).is_err());
+        assert!(read("{}").is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::ptr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{GatewayDown, Port, Protocol};
+use crate::model::{GatewayDown, Port, Protocol, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::{answer_own_name, answer_question};
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones};
@@ -35,6 +35,9 @@ pub struct EndpointReport {
     /// Why it has this state, and why it is returned or not. `None` if it is alive and returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Since when it is not alive. `None` if it is, or if the time is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// Source object. A merged endpoint has several.
     pub object: String,
 }
@@ -72,6 +75,8 @@ pub enum EndpointState {
 pub enum NameReply<'t> {
     /// The endpoints of a part of the service.
     Endpoints(View<'t>),
+    /// The names of these endpoints: it is that of an address in a reverse zone.
+    Names(Vec<&'t Endpoint>),
     /// Nothing, because the name fails. It has the reason.
     Failing(&'static str),
     /// Nothing. It has the reason.
@@ -156,6 +161,7 @@ impl<'t> NameReply<'t> {
         match (answer.failure(), answer) {
             (Some(failure), _) => Self::Failing(failure),
             (None, Answer::Data(_, view, _)) => Self::Endpoints(view),
+            (None, answer @ Answer::Pointers(..)) => Self::Names(answer.endpoints()),
             (None, Answer::NxDomain(_) | Answer::Refused) => {
                 Self::Nothing("the name does not exist")
             }
@@ -168,12 +174,17 @@ impl<'t> NameReply<'t> {
         &self,
         service: &'t Service,
     ) -> impl Iterator<Item = (&'t Endpoint, EndpointState, bool)> + use<'t> {
-        let view = match self {
-            Self::Endpoints(view) => Some(view),
-            Self::Failing(_) | Self::Nothing(_) => None,
+        let (view, named) = match self {
+            Self::Endpoints(view) => (Some(view), Vec::new()),
+            Self::Names(endpoints) => (None, endpoints.clone()),
+            Self::Failing(_) | Self::Nothing(_) => (None, Vec::new()),
         };
-        // Both are in the order of the table.
-        let mut returned = view.map(View::endpoints).into_iter().flatten().peekable();
+        let own = service.endpoints.as_ptr_range();
+        let named = named.into_iter();
+        let named = named.filter(move |one| own.contains(&ptr::from_ref(*one)));
+        // All are in the order of the table.
+        let of_view = view.map(View::endpoints).into_iter().flatten();
+        let mut returned = of_view.chain(named).peekable();
         let of_table = service.endpoints.iter().map(move |endpoint| {
             let is_returned = returned.next_if(|one| ptr::eq(*one, endpoint)).is_some();
             (endpoint, EndpointState::of(endpoint), is_returned)
@@ -182,17 +193,46 @@ impl<'t> NameReply<'t> {
         of_table.chain(not_ready.map(|endpoint| (endpoint, EndpointState::NotReady, false)))
     }
 
+    /// Returns whether the replies contain an endpoint.
+    pub fn has(&self, endpoint: &'t Endpoint) -> bool {
+        match self {
+            Self::Endpoints(view) => view.contains(endpoint),
+            Self::Names(endpoints) => endpoints.iter().any(|one| ptr::eq(*one, endpoint)),
+            Self::Failing(_) | Self::Nothing(_) => false,
+        }
+    }
+
+    /// Returns the scope of the name, if the replies contain endpoints.
+    pub fn scope(&self) -> Option<Scope> {
+        match self {
+            Self::Endpoints(view) => Some(view.scope),
+            Self::Names(_) | Self::Failing(_) | Self::Nothing(_) => None,
+        }
+    }
+
     /// Reports all endpoints of a service.
     pub fn reports(
         &self,
         service: &'t Service,
     ) -> impl Iterator<Item = EndpointReport> + use<'t, '_> {
         self.endpoints(service)
-            .map(|(endpoint, state, is_returned)| EndpointReport {
-                returned: is_returned,
-                why: self.why(service, endpoint, state, is_returned),
-                ..EndpointReport::new(service, endpoint, state)
-            })
+            .map(|(endpoint, state, returned)| self.report(service, endpoint, state, returned))
+    }
+
+    /// Reports one of the endpoints of [`NameReply::endpoints`].
+    pub fn report(
+        &self,
+        service: &Service,
+        endpoint: &Endpoint,
+        state: EndpointState,
+        returned: bool,
+    ) -> EndpointReport {
+        EndpointReport {
+            returned,
+            why: self.why(service, endpoint, state, returned),
+            since: service.since(endpoint).map(Timestamp::to_text),
+            ..EndpointReport::new(service, endpoint, state)
+        }
     }
 
     /// Returns why an endpoint has its state, and why it is returned or not. Returns `None` if it is alive and returned.
@@ -219,33 +259,29 @@ impl<'t> NameReply<'t> {
             one if !one.is_selected => "a better kind answers for its cluster",
             _ => "",
         };
-        let reply = match self {
-            Self::Endpoints(_) if is_returned => match state {
-                EndpointState::Alive => String::new(),
-                EndpointState::Standby | EndpointState::Omitted => {
-                    "returned for names of its cluster".to_owned()
-                }
-                EndpointState::Down | EndpointState::NotReady => {
-                    if is_last_resort(service, endpoint) {
-                        "returned because nothing better is left".to_owned()
-                    } else {
-                        "returned because gateway-down is include".to_owned()
-                    }
-                }
-            },
-            Self::Endpoints(view) if is_elsewhere => match view.scope {
+        let is_explained = !(cause.is_empty() && place.is_empty());
+        let reply = match (self, state) {
+            (Self::Names(_), _) if is_returned => String::new(),
+            (_, EndpointState::Alive) if is_returned => String::new(),
+            (_, EndpointState::Standby | EndpointState::Omitted) if is_returned => {
+                "returned for names of its cluster".to_owned()
+            }
+            _ if is_returned && is_last_resort(service, endpoint) => {
+                "returned because nothing better is left".to_owned()
+            }
+            _ if is_returned => "returned because gateway-down is include".to_owned(),
+            (Self::Endpoints(view), _) if is_elsewhere => match view.scope {
                 Scope::Host => "the name is that of another endpoint".to_owned(),
                 Scope::Cluster | Scope::Service => {
                     let cluster = view.covered.first().map_or("", |one| one.labels()[1]);
                     format!("the name is that of cluster '{cluster}'")
                 }
             },
-            Self::Failing(reason) => format!("the name fails: {reason}"),
-            Self::Endpoints(_) if cause.is_empty() && place.is_empty() => {
-                "it lacks the port".to_owned()
-            }
-            Self::Nothing(reason) if cause.is_empty() && place.is_empty() => (*reason).to_owned(),
-            Self::Endpoints(_) | Self::Nothing(_) => String::new(),
+            (Self::Failing(reason), _) => format!("the name fails: {reason}"),
+            _ if is_explained => String::new(),
+            (Self::Endpoints(_), _) => "it lacks the port".to_owned(),
+            (Self::Names(_), _) => "another zone hides its name".to_owned(),
+            (Self::Nothing(reason), _) => (*reason).to_owned(),
         };
         let reasons = [cause, place, &reply];
         let reasons: Vec<&str> = reasons.into_iter().filter(|one| !one.is_empty()).collect();
@@ -284,6 +320,7 @@ impl EndpointReport {
             state,
             returned: false,
             why: None,
+            since: None,
             object: objects.join(" "),
         }
     }

@@ -92,7 +92,7 @@ mod tests {
         };
         assert_eq!(
             serde_json::to_value(&report).unwrap(),
-            json!({"schemaVersion": 1, "events": [
+            json!({"schemaVersion": 2, "events": [
                 {
                     "id": 1, "time": "2026-11-22T15:00:00Z", "kind": "list-held", "text": "A list is held.",
                     "count": 1,

@@ -47,17 +47,17 @@ fn report_as_text_has_all_sections() {
     let expected = "\
 generation 1, serial 1790000000, zones global.
 
-db.prod  headless, ttl 5, owns its short name
+db.prod  headless, ttl 5, short name db
   CLUSTER  HOST  ADDRESSES              PORTS                                 STATE      RETURNED  OBJECT
   east     db-0  10.96.0.1 2001:db8::1  dns:53/udp dns-tcp:53 7000 sql:26257  alive      yes       Service/prod/db-0-east
   east     db-1  10.96.0.2              dns:53/udp dns-tcp:53 7000 sql:26257  down       no        Service/prod/db-1-east
   hub      db-0  192.0.2.1              sql:26257                             alive      yes       EndpointSlice/prod/db-slice
   hub      db-1  192.0.2.2              sql:26257                             not-ready  no        EndpointSlice/prod/db-slice
 
-idle.prod  headless, ttl 5, owns its short name
+idle.prod  headless, ttl 5, short name idle
   no endpoints
 
-down.shop  headless, ttl 5, owns its short name
+down.shop  headless, ttl 5, short name down
   CLUSTER  HOST    ADDRESSES  PORTS                                 STATE  RETURNED  OBJECT
   east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  down   yes       Service/shop/down-0-east
 

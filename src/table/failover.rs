@@ -146,7 +146,7 @@ impl StepHealth {
     pub fn name(self) -> &'static str {
         match self {
             Self::Alive => "alive",
-            Self::Dead => "dead",
+            Self::Dead => "down",
             Self::Empty => "empty",
         }
     }

@@ -105,8 +105,12 @@ pub fn answer_question<'t>(
     }
 }
 
-/// Returns the part of a service whose endpoints the replies for its own name, `S.N.Z`, contain. If there is none, returns
-/// why the name fails, or `None` if it does not exist. Another zone may hide the name.
+/// Returns the part of a service whose endpoints the replies for its own name, `S.N.Z`, contain. Another zone may hide the
+/// name.
+///
+/// # Errors
+///
+/// If there is none: why the name fails, or `None` if it does not exist.
 pub fn answer_own_name<'t>(
     now: &Published,
     service: &'t Service,
@@ -191,7 +195,7 @@ pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAd
 
 // === impl Answer ===
 
-impl Answer<'_> {
+impl<'t> Answer<'t> {
     /// Returns the result of the query.
     pub fn result(&self) -> AnswerResult {
         match self {
@@ -205,6 +209,32 @@ impl Answer<'_> {
             Self::NxDomain(_) => AnswerResult::NxDomain,
             Self::Refused => AnswerResult::Refused,
             Self::NotReady | Self::Failed(_) | Self::Expired => AnswerResult::ServFail,
+        }
+    }
+
+    /// Returns the endpoint of each record of the answer section, in the order of the table. Records of the zone itself
+    /// have none.
+    pub fn endpoints(&self) -> Vec<&'t Endpoint> {
+        match self {
+            Self::Data(_, view, rtype) => {
+                let mut endpoints = Vec::new();
+                let _ = view.visit_rows(*rtype, &mut |row| {
+                    endpoints.push(row.endpoint);
+                    ControlFlow::Continue(())
+                });
+                endpoints
+            }
+            Self::Pointers(_, pointers) => pointers.named().map(|(one, _)| one).collect(),
+            Self::Soa(_)
+            | Self::Ns(_)
+            | Self::Address(..)
+            | Self::Text(_)
+            | Self::NoData(_)
+            | Self::NxDomain(_)
+            | Self::Refused
+            | Self::NotReady
+            | Self::Failed(_)
+            | Self::Expired => Vec::new(),
         }
     }
 

@@ -7,15 +7,21 @@ use super::zones::{Zone, ZoneKind};
 use crate::table::Endpoint;
 
 impl<'t> Pointers<'t> {
-    /// Returns the names of the endpoints with the address, alive or not: a name of one endpoint is never filtered by
+    /// Returns the endpoints with the address and their names, alive or not: a name of one endpoint is never filtered by
     /// liveness (rule M4). A name that does not resolve to its endpoint is omitted: it belongs to a child zone, or to the
     /// zone itself.
-    pub fn targets(&self) -> impl Iterator<Item = RecordName<'t>> + use<'t> {
+    pub fn named(&self) -> impl Iterator<Item = (&'t Endpoint, RecordName<'t>)> + use<'t> {
         let pointers = *self;
         self.selected().filter_map(move |(service, endpoint)| {
             let target = RecordName::of_endpoint(endpoint, &service.key, pointers.below);
-            pointers.resolves(&target, endpoint).then_some(target)
+            let is_named = pointers.resolves(&target, endpoint);
+            is_named.then_some((endpoint, target))
         })
+    }
+
+    /// Returns the names of [`Pointers::named`].
+    pub fn targets(&self) -> impl Iterator<Item = RecordName<'t>> + use<'t> {
+        self.named().map(|(_, target)| target)
     }
 
     /// Returns whether a name returns an endpoint.

@@ -63,8 +63,8 @@ pub enum Targets {
     ClusterSet(usize),
 }
 
-/// The scope of an owner name within a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The scope of an owner name within a service, the widest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// The endpoints of all clusters.
     Service,
@@ -146,6 +146,15 @@ impl<'t> View<'t> {
     pub fn covers(&self, endpoint: &Endpoint) -> bool {
         let covered = self.covered.as_ptr_range();
         covered.contains(&std::ptr::from_ref(endpoint))
+    }
+
+    /// Returns whether an endpoint of the service is one of the answer.
+    pub fn contains(&self, endpoint: &'t Endpoint) -> bool {
+        let alone = Self {
+            covered: std::slice::from_ref(endpoint),
+            ..self.clone()
+        };
+        self.covers(endpoint) && alone.endpoints().next().is_some()
     }
 
     /// Returns the endpoints of the answer, filtered by port and by rules M4, K1 and K5.
@@ -235,7 +244,7 @@ impl<'t> Pointers<'t> {
     }
 
     /// Returns the endpoints that [`Pointers::new`] selects.
-    pub(super) fn selected(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + use<'t> {
+    pub fn selected(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + use<'t> {
         let Self {
             table,
             services,

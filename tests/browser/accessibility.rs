@@ -37,9 +37,12 @@ fn axe_finds_nothing() {
     ] {
         for (route, expected) in [
             ("", "#map tbody a"),
-            ("#/events", "#happened"),
-            ("#/name/db.prod.global", "#explanation .endpoints"),
-            ("#/name/nope.prod.global", "#explanation .NXDOMAIN"),
+            ("#/problems", "#problem-list .group"),
+            ("#/changes", "#change-list li"),
+            ("#/?open=gateway-down/prod/cache", "#attention .affected li"),
+            ("#/?q=no+such+service", "#blank button"),
+            ("#/?name=db.prod.global", "#explanation .endpoints"),
+            ("#/?name=nope.prod.global", "#explanation .badge"),
         ] {
             let mut chromium = open(&server, route, window);
             chromium.wait_for(&format!("document.querySelector('{expected}')"));
@@ -51,6 +54,6 @@ fn axe_finds_nothing() {
     chromium.wait_for_text("#blank", "No services yet");
     assert_accessible(&mut chromium, "empty");
     drop(server);
-    chromium.wait_for_text("#state", "Disconnected");
+    chromium.wait_for_text("#sentence", "Disconnected");
     assert_accessible(&mut chromium, "disconnected");
 }

@@ -27,6 +27,11 @@ fn poison(document: &mut Value) {
     }
 }
 
+/// Returns a text as the value of a parameter.
+fn escape(text: &str) -> String {
+    text.bytes().map(|octet| format!("%{octet:02x}")).collect()
+}
+
 fn assert_no_markup(chromium: &mut Chromium) {
     assert_eq!(chromium.evaluate("window.attacked ?? 'safe'"), "safe");
     assert_eq!(
@@ -39,66 +44,108 @@ fn assert_no_markup(chromium: &mut Chromium) {
 #[ignore = "needs Chromium"]
 fn markup_in_every_field_of_the_api_is_shown_as_text() {
     let server = demo();
-    let mut table = server.api("/api/v1/table");
+    let mut summary = server.api("/api/v1/summary");
     // Fields that this sample does not have.
-    table["services"][0]["failover"] = json!({"order": "east:*", "origin": "annotation", "mode": "auto", "step": 1,
-        "steps": [{"clusters": "east", "state": "alive"}, {"clusters": "*", "state": "dead"}]});
-    table["services"][0]["awaited"] = json!(["north"]);
-    let mut status = server.api("/api/v1/status");
-    let problem = json!({"kind": "kind", "level": "warning", "count": 1, "text": "a problem", "hint": "a hint",
-        "anchor": "problems.html#kind"});
-    status["problems"] = json!(["a problem"]);
-    status["problemRows"] = json!([problem]);
+    let link = json!({"name": "east", "link": "frozen", "since": "2026-01-01T00:00:00Z"});
+    summary["clusters"].as_array_mut().unwrap().push(link);
+    let mut update = json!({"tables": 7, "services": [summary["services"][1]], "removed": []});
+    update["services"][0]["service"] = json!("streamed");
+    let mut problems = server.api("/api/v1/problems");
     let mut explanation = server.api("/api/v1/explain?name=db.prod.global");
-    explanation["problems"] = json!([{"kind": "kind", "subject": "prod/db", "sentence": "a kind", "detail": "a conflict",
-            "hint": "a hint", "anchor": "problems.html#kind"}]);
     explanation["nearest"] = json!(["cache.prod.global."]);
     explanation["notes"] = json!(["a note"]);
+    explanation["names"] =
+        json!([{"name": "pay.shop.global.", "namespace": "shop", "service": "pay"}]);
     let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "endpoint-added", "namespace": "prod",
         "service": "db", "cluster": "east", "hostname": "db-0", "text": "a sentence"});
-    for document in [&mut table, &mut status, &mut explanation, &mut event] {
+    explanation["history"] = json!([event]);
+    for document in [
+        &mut summary,
+        &mut update,
+        &mut problems,
+        &mut explanation,
+        &mut event,
+    ] {
         poison(document);
     }
-    let events = json!({"schemaVersion": 1, "events": [event]});
+    let events = json!({"schemaVersion": 2, "events": [event]});
+    event["id"] = json!(2);
     let mut chromium = Chromium::start();
     chromium.resize(WIDE);
     chromium.substitute(Box::new(move |path| {
-        let document = match path {
-            "status" => &status,
-            "table" => &table,
-            "events" => &events,
-            _ if path.starts_with("explain") => &explanation,
-            // The stream sends one more event. Its end makes the page connect again.
+        let document = match path.split('?').next().unwrap() {
+            "summary" => &summary,
+            "problems" => &problems,
+            "explain" => &explanation,
+            "events" if path == "events" => &events,
+            // The end of the stream makes the page connect again.
             _ => {
                 return Some((
-                    format!("event: change\ndata: {event}\n\n"),
+                    format!("event: change\ndata: {event}\n\nevent: summary\ndata: {update}\n\n"),
                     "text/event-stream",
                 ));
             }
         };
         Some((document.to_string(), "application/json"))
     }));
-    chromium.go(&url(&server, "#/name/db.prod.global"));
-    for (selector, text) in [
-        ("#cluster", "hub"),
-        ("#state", ""),
-        ("#zones", "clusterset.local."),
-        ("#problems", "a problem"),
-        ("#map tbody", "db"),
-        ("#map thead", "east"),
-        ("#explanation", "10.96.10.1"),
-        ("#explanation", "a note"),
-        ("#explanation", "a conflict"),
-        ("#explanation", "Service/prod/db-0-east"),
-        ("#explanation", "cache.prod.global"),
+    let cause = format!(
+        "#/problems?name=db.prod.global&open={}",
+        escape(&format!("{ATTACK}gateway-down/{ATTACK}prod/cache"))
+    );
+    for (view, route, texts) in [
+        (
+            "problems",
+            cause.as_str(),
+            &[
+                ("#cluster", "hub"),
+                ("#replica", ""),
+                ("#by-zone", "svc.clusterset.local."),
+                ("#sentence", "ready"),
+                ("#where", "prod/cache"),
+                ("#attention", "Gateway is down"),
+                ("#attention .unfolded", "check the gateway"),
+                ("#attention .affected", "in this cluster: db-2"),
+                ("#problem-list", "Mirror of a service in another namespace"),
+                ("#problem-list", "problems.html#namespace-mismatch"),
+                ("#explanation", "10.96.10.1"),
+                ("#explanation", "a note"),
+                ("#explanation", "a sentence"),
+                ("#explanation", "Pods are not ready"),
+                ("#explanation", "its pod is not ready"),
+                ("#explanation", "EndpointSlice/prod/db-x7k2p"),
+                ("#explanation", "cache.prod.global"),
+                ("#explanation", "pay.shop.global"),
+            ][..],
+        ),
+        ("changes", "#/changes", &[("#change-list", "a sentence")]),
+        (
+            "services",
+            "#/",
+            &[
+                ("#map tbody", "db"),
+                ("#map tbody", "streamed"),
+                ("#map tbody", "headless"),
+            ],
+        ),
     ] {
-        chromium.wait_for_text(selector, &format!("{ATTACK}{text}"));
+        chromium.evaluate(&format!("location.href = {}", json!(url(&server, route))));
+        for (selector, text) in texts {
+            let text = json!(format!("{ATTACK}{text}"));
+            chromium.wait_for(&format!(
+                "document.querySelector('{selector}')?.textContent.includes({text})"
+            ));
+        }
+        chromium.screenshot(&format!("attack-{view}-1440-light"));
+        let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth");
+        assert!(overflow.as_i64().unwrap() <= 0, "{view}: {overflow}");
+        assert_no_markup(&mut chromium);
     }
-    chromium.wait_for(&format!(
-        "document.querySelector('#events').textContent.includes({})",
-        json!(format!("{ATTACK}a sentence"))
-    ));
-    chromium.screenshot("attack-1440-light");
+    // Names of clusters are shortened, but not in the tooltip.
+    chromium.wait_for_text("#map thead", "</script>east");
+    chromium.evaluate(
+        "[...document.querySelectorAll('#map thead th')].find((th) => th.abbr.endsWith('>east')).firstChild.focus()",
+    );
+    chromium.wait_for_text("#tip", &format!("Cluster {ATTACK}east: {ATTACK}frozen"));
     assert_no_markup(&mut chromium);
     assert_eq!(chromium.complaints(), [""; 0]);
 }
@@ -108,17 +155,21 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
 fn markup_in_a_link_is_shown_as_text() {
     let server = demo();
     for route in [
-        "#/name/",
-        "#/name/%3Cimg%20src=x%20onerror=%22window.attacked=1%22%3E",
-        "#/name/%",
+        "#/?name=",
+        "#/?name=%3Cimg%20src=x%20onerror=%22window.attacked=1%22%3E",
+        "#/?name=%",
         "#//evil.example",
-        "#/events?<img src=x>",
+        "#/changes?service=<img src=x>",
+        "#/problems?kind=<img src=x>&offset=<img src=x>",
+        "#/?q=<img src=x>&state=<img src=x>&zone=<img src=x>&open=<img src=x>",
     ] {
         let mut chromium = open(&server, route, WIDE);
-        chromium.wait_for_text("#map", "db.prod");
         if route.contains("img%20src") {
-            chromium.wait_for_text("#name-title", "<img src=x");
+            chromium.wait_for_text("#answer-title", "<img src=x");
             chromium.wait_for_text("#explanation", "img");
+        }
+        if route.contains("?q=") {
+            chromium.wait_for_text("#blank", "No service matches");
         }
         assert_no_markup(&mut chromium);
     }
@@ -158,7 +209,7 @@ fn policy_stops_markup_scripts_and_requests_to_other_hosts() {
         ("referrer-policy", "no-referrer"),
         ("cross-origin-resource-policy", "same-origin"),
     ] {
-        for path in ["", "page/main.js", "api/v1/table"] {
+        for path in ["", "page/main.js", "api/v1/summary"] {
             let header = chromium.evaluate(&format!(
                 "fetch('{path}').then((response) => response.headers.get('{header}'))"
             ));
@@ -214,7 +265,7 @@ fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
          const image = new Image(); \
          const loaded = new Promise((resolve) => {{ image.onload = image.onerror = resolve; }}); \
          image.src = '{own}/page/icon.svg'; document.body.append(image); \
-         const fetched = fetch('{own}/api/v1/table', {{mode: 'no-cors'}}).catch(() => undefined); \
+         const fetched = fetch('{own}/api/v1/summary', {{mode: 'no-cors'}}).catch(() => undefined); \
          Promise.all([loaded, fetched]).then(() => {{ window.done = true; }});</script>"
     ));
     // Another port of the same host is the same site. The other name of the host is another site.
@@ -230,14 +281,14 @@ fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
             (responses.len() >= 2).then_some(responses)
         });
         responses.sort();
-        let refused = ["/api/v1/table", "/page/icon.svg"].map(|path| (path.to_owned(), 403));
+        let refused = ["/api/v1/summary", "/page/icon.svg"].map(|path| (path.to_owned(), 403));
         assert_eq!(responses, refused, "{host}");
         chromium.evaluate("document.querySelector('a').click()");
         wait_for("the page", || {
             let tree = chromium.call("Page.getFrameTree", json!({}));
             (tree["frameTree"]["frame"]["url"] == format!("{own}/")).then_some(())
         });
-        chromium.wait_for_text("#state", "Ready");
+        chromium.wait_for_text("#link", "Live");
         let statuses: BTreeSet<u64> = chromium.responses(&own)[2..]
             .iter()
             .map(|(_, status)| *status)

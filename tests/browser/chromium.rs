@@ -281,6 +281,8 @@ impl Chromium {
             "ArrowUp" => (38, ""),
             "ArrowDown" => (40, ""),
             "PageDown" => (34, ""),
+            "ArrowRight" => (39, ""),
+            "/" => (191, "/"),
             _ => panic!("unknown key {key}"),
         };
         for kind in ["keyDown", "keyUp"] {
@@ -291,6 +293,20 @@ impl Chromium {
             }
             self.call("Input.dispatchKeyEvent", event);
         }
+    }
+
+    /// Opens another tab in front of the page.
+    pub fn hide(&mut self) {
+        let session = self.session.take();
+        self.call("Target.createTarget", json!({"url": "about:blank"}));
+        self.session = session;
+        self.wait_for("document.hidden");
+    }
+
+    /// Shows the page again.
+    pub fn unhide(&mut self) {
+        self.call("Page.bringToFront", json!({}));
+        self.wait_for("!document.hidden");
     }
 
     /// Types a text into the focused element.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use support::objects::{Manifest, mirror, objects};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
+use support::wait::wait_for;
 
 use crate::chromium::{Chromium, WIDE};
 
@@ -96,13 +97,16 @@ fn many() -> Manifest {
 #[ignore = "needs Chromium"]
 fn page_of_five_thousand_services_transfers_little() {
     let standin = StandIn::start(Behavior::Normal, &many().0).unwrap();
-    let flags = ["--cluster-name=hub", "--links=off", "--grace=0s"];
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    let flags = ["--links=off", "--grace", "0s"];
+    let server = Server::of_cluster(&standin.kubeconfig, &flags);
+    wait_for("the table", || {
+        (server.api("/api/v1/status")["state"] == "ready").then_some(())
+    });
     let counter = Counter::start(server.api);
     let started = Instant::now();
     let url = format!("http://{}/", counter.address);
     let mut chromium = Chromium::open(&url, WIDE);
-    chromium.wait_for_text("#count", "5,000");
+    chromium.wait_for_text("#services-count", "5,000");
     chromium.wait_for("document.body.dataset.link === 'live'");
     let (loaded, took) = (counter.octets(), started.elapsed());
     let changed = mirror("team-7", "service-350", "east");

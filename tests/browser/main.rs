@@ -11,9 +11,9 @@
 
 // Chromium and its DevTools protocol.
 mod chromium;
-// The map, its filters, and the explanation of a name, with mouse, keyboard and address bar.
+// The first glance, the map, its filters, problems, and the answer to a name, with mouse, keyboard and address bar.
 mod page;
-// States of the server: loading, empty, stale, expired, disconnected; changes without a reload; a restart.
+// States of the server: loading, empty, stale, expired, disconnected; changes without a reload; a restart; a hidden page.
 mod states;
 // Markup in every field of the API, and in names that a link contains; requests of pages of other sites.
 mod attack;
@@ -37,7 +37,7 @@ fn demo() -> Server {
     Server::demo(tempfile::tempdir().unwrap(), Stdio::null(), &[])
 }
 
-/// Returns the address of the page, with a route such as `#/events`.
+/// Returns the address of the page, with a route such as `#/changes`.
 fn url(server: &Server, route: &str) -> String {
     format!("http://{}/{route}", server.api)
 }
@@ -45,7 +45,6 @@ fn url(server: &Server, route: &str) -> String {
 /// Opens the page of a server and waits until it is up to date.
 fn open(server: &Server, route: &str, window: Window) -> Chromium {
     let mut chromium = Chromium::open(&url(server, route), window);
-    chromium.wait_for_text("#state", "Ready");
     chromium.wait_for("document.body.dataset.link === 'live'");
     chromium
 }

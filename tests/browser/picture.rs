@@ -20,19 +20,12 @@ const MAX_SIZE: usize = 150_000;
 fn picture_of_the_page_is_small() {
     if std::env::var_os(WRITE).is_some() {
         let server = demo();
-        let mut chromium = open(&server, "#/name/db.prod.global", Window(1280, 800, "light"));
+        let mut chromium = open(
+            &server,
+            "#/?name=db.prod.global",
+            Window(1280, 800, "light"),
+        );
         chromium.wait_for("document.querySelector('#explanation .endpoints')");
-        // Queries at a rate that changes draw a line.
-        let seconds =
-            "document.querySelector('#spark .line').getAttribute('d')?.split('L').length ?? 0";
-        for round in 1.. {
-            if chromium.evaluate(seconds).as_u64() >= Some(40) {
-                break;
-            }
-            for _ in 0..round / 50 % 9 {
-                server.outcome("db.prod.global. A");
-            }
-        }
         let picture = chromium.capture(json!({"format": "webp", "quality": 90}));
         fs::write(repository(PICTURE), picture).unwrap();
     }

@@ -123,24 +123,40 @@ const CASES: [Case; 26] = [
     case(
         "GlobalDnsLastResort",
         &[(
-            "endpoints{remote_cluster=\"west\",state=\"last-resort\"}",
+            "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"last-resort\"}",
             "1x200",
         )],
-        &[(
-            "endpoints{remote_cluster=\"west\",state=\"gateway-down\"}",
-            "1x200",
-        )],
+        &[
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"false\"}",
+                "1x200",
+            ),
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"include\"}",
+                "1x200",
+            ),
+        ],
     ),
     case(
         "GlobalDnsGatewayDown",
         &[(
-            "endpoints{remote_cluster=\"west\",state=\"gateway-down\"}",
+            "unavailable_endpoints{remote_cluster=\"west\",cause=\"not-ready\",returned=\"false\"}",
             "1x200",
         )],
-        &[(
-            "endpoints{remote_cluster=\"west\",state=\"answered\"}",
-            "1x200",
-        )],
+        &[
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"link\",returned=\"false\"}",
+                "1x200",
+            ),
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"last-resort\"}",
+                "1x200",
+            ),
+            (
+                "endpoints{remote_cluster=\"hub\",state=\"not-ready\",returned=\"false\"}",
+                "1x200",
+            ),
+        ],
     ),
     case(
         "GlobalDnsClusterFrozen",

@@ -293,8 +293,8 @@ fn check_published_table(server: &Server) -> Result<()> {
         "/api/v1/table has {addresses:?}"
     );
     ensure!(
-        endpoints.iter().all(|e| e["state"] == "answered"),
-        "an endpoint is not answered: {nginx}"
+        endpoints.iter().all(|e| e["returned"] == true),
+        "an endpoint is not returned: {nginx}"
     );
     let east = endpoints
         .iter()

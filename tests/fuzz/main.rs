@@ -19,6 +19,7 @@ use global_dns::server::encrypted::request::DnsRequest;
 #[path = "checks.rs"]
 mod checks;
 mod sequences;
+mod views;
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus")

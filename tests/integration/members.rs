@@ -31,7 +31,7 @@ fn check_outcomes(server: &Server, what: &str, cases: &[(&str, &str)]) {
 /// Returns kinds and names of the conflicts, sorted.
 fn conflicts(server: &Server) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let report = server.api("/api/v1/conflicts");
+    let report = server.api("/api/v1/table");
     let conflicts = report["conflicts"].as_array().unwrap().iter();
     let mut conflicts: Vec<_> = conflicts
         .map(|conflict| {

@@ -56,7 +56,7 @@ fn clusters(server: &Server) -> Clusters {
         .find(|service| service["namespace"] == "prod" && service["service"] == "db");
     for endpoint in service.unwrap()["endpoints"].as_array().unwrap() {
         let text = |field: &str| endpoint[field].as_str().unwrap().to_owned();
-        if text("state") == "answered" {
+        if endpoint["returned"] == true {
             let address = endpoint["addresses"][0].as_str().unwrap().to_owned();
             let of_cluster = clusters.entry(text("cluster")).or_default();
             of_cluster.push((text("hostname"), address));

@@ -85,10 +85,13 @@ function troubleOf(head) {
 /** Says where the worst trouble is, and since when. */
 function where(head, level) {
   if (level === "fine") {
-    return [`${counted(model.all().length, "service")} in ${counted(head.clusters.length, "cluster")}`];
+    const clusters = model.clusters().filter(({ name }) => name).length;
+    return [`${counted(model.all().length, "service")} in ${counted(clusters, "cluster")}`];
   }
   const isOfServer = head.state !== "ready";
-  const causes = head.attention.filter((cause) => isOfServer || colorOf(cause.level) === level);
+  // A warning can be the cause of names that fail.
+  const isWorst = (cause) => colorOf(cause.level) === level || (level === "failing" && cause.failing > 0);
+  const causes = head.attention.filter((cause) => isOfServer || isWorst(cause));
   const named = causes.filter(({ subject }) => subject);
   const links = named.slice(0, 2).flatMap((cause, index) => [index ? ", " : "", subjectLink(cause)]);
   if (named.length > 2) links.push(` and ${named.length - 2} more`);

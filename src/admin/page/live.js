@@ -62,7 +62,7 @@ async function refresh(own, isFirst = false) {
 }
 
 function apply(update) {
-  forgetTag();
+  if (!model.isKnown(update)) forgetTag();
   on.update(model.update(update));
 }
 

@@ -33,6 +33,11 @@ export function update({ tables, services, removed, head: next = head }) {
   return new Set([...removed, ...services.map(keyOf)]);
 }
 
+/** Returns whether an update only repeats what is known, as the first one of a stream does. */
+export function isKnown({ services, removed, head: next = head }) {
+  return !services.length && !removed.length && JSON.stringify(next) === JSON.stringify(head);
+}
+
 const keyOf = ({ namespace, service }) => `${namespace}/${service}`;
 
 function add(service, before) {

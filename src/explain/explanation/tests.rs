@@ -7,9 +7,10 @@ use crate::model::{Namespace, ProblemKind};
 use crate::report::EndpointState;
 use crate::table::{LocalMembers, Rules, ShortNames, Timers};
 use crate::testing::{
-    backends, endpoint, exported, flat_mirror, gateway, import, import_slice, listing, local,
-    mirror, published, rules, service_mirror, table, table_by, zones,
+    backends, endpoint, exported, federated, flat_mirror, gateway, import, import_slice, listing,
+    local, mirror, published, rules, service_mirror, table, table_by, zones,
 };
+use crate::zone::Answer;
 use crate::zone::Zone;
 
 fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
@@ -63,20 +64,22 @@ fn explanation_lists_each_endpoint_and_its_object() {
     assert!(explained.exists);
     assert_eq!(
         explained.reading,
-        "service 'db' in namespace 'prod': every endpoint of every cluster"
+        "service 'db' in namespace 'prod': 2 of 2 endpoints"
     );
     let answers = &explained.answers[0];
     assert_eq!(
         (answers.rtype.as_str(), answers.result.as_str(), answers.ttl),
         ("A", "NOERROR", Some(5))
     );
-    let record = |data: &str| RecordReport {
+    let record = |(data, endpoint): (&str, usize)| RecordReport {
         name: "db.prod.global.".to_owned(),
         rtype: "A".to_owned(),
         ttl: 5,
         data: data.to_owned(),
+        endpoint: Some(endpoint),
     };
-    assert_eq!(answers.records, ["10.96.0.1", "10.96.0.2"].map(record));
+    let records = [("10.96.0.1", 0), ("10.96.0.2", 1)].map(record);
+    assert_eq!(answers.records, records);
     let objects: Vec<&str> = explained
         .endpoints
         .iter()
@@ -88,6 +91,202 @@ fn explanation_lists_each_endpoint_and_its_object() {
     );
     // A headless mirror without endpoint mirrors, as in recording 14.
     assert_eq!(said(&explained), [EMPTY_WEST, MESHED]);
+}
+
+/// Returns the answers as `TYPE RESULT DATA`, and the endpoints as `HOST returned: WHY`.
+fn outline(explained: &Explanation) -> (Vec<String>, Vec<String>) {
+    let answer = |answer: &AnswerReport| {
+        let data = answer.records.iter().map(|record| {
+            let endpoint = record.endpoint.map(|index| format!(" [{index}]"));
+            format!(" {}{}", record.data, endpoint.unwrap_or_default())
+        });
+        let reason = answer.reason.iter().map(|reason| format!(": {reason}"));
+        let data: String = data.chain(reason).collect();
+        format!("{} {}{data}", answer.rtype, answer.result)
+    };
+    let endpoint = |one: &EndpointReport| {
+        let returned = if one.returned { "+" } else { "-" };
+        let why = one.why.iter().map(|why| format!(": {why}"));
+        let why: String = why.collect();
+        format!("{returned}{} {}{why}", one.cluster, one.state.name())
+    };
+    (
+        explained.answers.iter().map(answer).collect(),
+        explained.endpoints.iter().map(endpoint).collect(),
+    )
+}
+
+#[test]
+fn names_of_the_zone_and_of_addresses_have_answers_of_their_types() {
+    let mut now = published(table(&shop()));
+    let zones = zones(&["global", "10.in-addr.arpa"]);
+    let explained = |now: &Published, name: &str| {
+        let name = Name::from_text(name).unwrap();
+        outline(&explain(&zones, now, &SERVER, &name).unwrap())
+    };
+    for (name, answers) in [
+        (
+            "global",
+            vec![
+                "SOA NOERROR ns.dns.global. hostmaster.global. 1790000000 7200 1800 86400 5",
+                "NS NOERROR ns.dns.global.",
+            ],
+        ),
+        (
+            "10.in-addr.arpa",
+            vec![
+                "SOA NOERROR ns.dns.10.in-addr.arpa. hostmaster.10.in-addr.arpa. 1790000000 7200 1800 86400 5",
+                "NS NOERROR ns.dns.10.in-addr.arpa.",
+            ],
+        ),
+        ("dns-version.global", vec!["TXT NOERROR \"1.1.0\""]),
+        ("0.96.10.in-addr.arpa", vec!["PTR NODATA"]),
+        ("9.0.96.10.in-addr.arpa", vec!["PTR NXDOMAIN"]),
+    ] {
+        assert_eq!(
+            explained(&now, name),
+            (answers.into_iter().map(str::to_owned).collect(), vec![]),
+            "{name}"
+        );
+    }
+    // Only the endpoint that has the address is listed.
+    let (answers, endpoints) = explained(&now, "2.0.96.10.in-addr.arpa");
+    assert_eq!(answers, ["PTR NOERROR db-1.east.db.prod.global. [0]"]);
+    assert_eq!(endpoints, ["+east alive"]);
+    now.is_expired = true;
+    let expired = "the table is older than --max-stale";
+    let (answers, endpoints) = explained(&now, "2.0.96.10.in-addr.arpa");
+    assert_eq!(answers, [format!("PTR SERVFAIL: {expired}")]);
+    assert_eq!(
+        endpoints,
+        [format!("-east alive: the name fails: {expired}")]
+    );
+    assert_eq!(
+        explained(&now, "global").0,
+        ["SOA", "NS"].map(|rtype| format!("{rtype} SERVFAIL: {expired}"))
+    );
+}
+
+/// Each endpoint with the reason for which the replies contain it or not.
+#[test]
+fn reason_of_an_endpoint_depends_on_the_name() {
+    let mut objects = shop();
+    objects.push(gateway("prod", "db-0-east", false));
+    let pods = [("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)];
+    objects.extend(local("prod", "db", &pods));
+    objects.push(federated("prod", "web", "10.96.6.1", "web@east"));
+    objects.push(service_mirror("prod", "web", "east", "10.96.5.1"));
+    objects.push(backends("prod", "web-east", true, true));
+    let mut own = local("shop", "pay", &[])[0].clone();
+    own["metadata"]["annotations"] = json!({
+        "global-dns/failover": "east:west", "global-dns/failover-mode": "hold",
+    });
+    objects.push(own);
+    for (cluster, ip) in [("east", "10.96.7.1"), ("west", "10.96.7.2")] {
+        objects.push(service_mirror("shop", "pay", cluster, ip));
+    }
+    // The one of east has no slice.
+    objects.push(backends("shop", "pay-west", true, true));
+    let unready = "-hub not-ready: its pod is not ready";
+    let down = "east down: its gateway is down";
+    for (name, reading, expected) in [
+        (
+            "db.prod.global",
+            "service 'db' in namespace 'prod': 2 of 4 endpoints",
+            ["+east alive", "+hub alive", &format!("-{down}"), unready].to_vec(),
+        ),
+        (
+            "_dns._udp.db.prod.global",
+            "service 'db' in namespace 'prod', port 'dns' over udp: 1 of 4 endpoints",
+            ["+east alive", &format!("-{down}"), "-hub alive: it lacks the port", unready].to_vec(),
+        ),
+        (
+            "hub.db.prod.global",
+            "service 'db' in namespace 'prod', cluster 'hub': 1 of 2 endpoints",
+            [
+                "+hub alive",
+                &format!("-{down}; the name is that of cluster 'hub'"),
+                "-east alive: the name is that of cluster 'hub'",
+                unready,
+            ].to_vec(),
+        ),
+        (
+            "db-0.east.db.prod.global",
+            "service 'db' in namespace 'prod', cluster 'east': endpoint 'db-0'",
+            [
+                &format!("+{down}; returned because nothing better is left"),
+                "-east alive: the name is that of another endpoint",
+                "-hub alive: the name is that of another endpoint",
+                unready,
+            ].to_vec(),
+        ),
+        (
+            "_tcp.db.prod.global",
+            "an empty non-terminal: names exist below it, and it has no records",
+            [
+                &format!("-{down}"),
+                "-east alive: the name has no records of endpoints",
+                "-hub alive: the name has no records of endpoints",
+                unready,
+            ].to_vec(),
+        ),
+        (
+            "web.prod.global",
+            "service 'web' in namespace 'prod': 1 of 2 endpoints",
+            ["+ alive", "-east omitted: a better kind answers for its cluster"].to_vec(),
+        ),
+        (
+            "east.web.prod.global",
+            "service 'web' in namespace 'prod', cluster 'east': 1 of 1 endpoint",
+            [
+                "+east omitted: a better kind answers for its cluster; returned for names of its cluster",
+                "- alive: the name is that of cluster 'east'",
+            ].to_vec(),
+        ),
+        (
+            "pay.shop.global",
+            "service 'pay' in namespace 'shop': 1 of 2 endpoints",
+            [
+                "+east not-ready: no pod behind its address is ready; returned because nothing better is left",
+                "-west standby: another step of the failover order answers",
+            ].to_vec(),
+        ),
+    ] {
+        let explained = explained(&objects, name);
+        assert_eq!(outline(&explained).1, expected, "{name}");
+        assert_eq!(explained.reading, reading);
+    }
+}
+
+#[test]
+fn address_is_returned_by_the_zones_that_have_a_name_with_it() {
+    let rules = Rules {
+        has_cluster_sets: true,
+        ..rules()
+    };
+    // Beside the mirrors, only zones with the profile mcs have names of the ServiceImport.
+    let objects = [
+        service_mirror("prod", "web", "east", "10.96.5.1"),
+        service_mirror("prod", "web", "west", "10.96.5.2"),
+        import("prod", "web", "ClusterSetIP", &["10.96.6.1"]),
+    ];
+    let zones = zones(&["global", "set=mcs"]);
+    let mut now = published(table_by(&rules, &objects));
+    let address = |now: &Published, address: &str| {
+        let subject = crate::explain::Subject::parse(&zones, None, address).unwrap();
+        let explained = subject.explain(&zones, now, &SERVER).unwrap();
+        let names = explained.names.iter().map(|one| one.name.clone());
+        (names.collect::<Vec<_>>(), outline(&explained).1)
+    };
+    let (names, endpoints) = address(&now, "10.96.6.1");
+    assert_eq!(names, ["web.prod.svc.set."]);
+    assert_eq!(endpoints, ["+ alive"]);
+    now.is_expired = true;
+    let fails = "the name fails: the table is older than --max-stale";
+    assert_eq!(
+        address(&now, "10.96.6.1"),
+        (vec![], vec![format!("- alive: {fails}")])
+    );
 }
 
 #[test]
@@ -438,7 +637,7 @@ fn service_with_a_cluster_ip_has_a_note_in_a_command() {
 fn unknown_service_is_named() {
     let reading = |name| explained_by(&SERVER, &table(&shop()), name).reading;
     for name in ["nope.prod.global", "_sql._tcp.east.nope.prod.global"] {
-        let expected = "a name of service 'nope' in namespace 'prod', which does not exist";
+        let expected = "no service 'nope' in namespace 'prod'";
         assert_eq!(reading(name), expected, "{name}");
     }
     assert_eq!(reading("nope.global"), "a short name that no service has");
@@ -527,7 +726,8 @@ fn most_similar_name_is_first() {
 fn text_has_reading_answers_and_notes() {
     let text = explained(&shop(), "db.prod.global").to_text();
     for part in [
-        "db.prod.global.\n  is service 'db'",
+        "db.prod.global.\n  service 'db' in namespace 'prod': 2 of 2 endpoints\n",
+        "\nreturned:\n  east  db-0  10.96.0.1 ",
         "  A     NOERROR, TTL 5\n        10.96.0.1\n",
         "note: ",
     ] {

@@ -197,7 +197,7 @@ fn flag_waits_only_with_a_service_of_this_cluster() {
     assert_eq!(
         problems,
         [
-            "Missing clusters are not awaited: prod/db: this cluster has no Service of this name, with which the bootstrap begins"
+            "Name does not wait for expected clusters: prod/db: this cluster has no Service of this name, with which the bootstrap begins"
         ]
     );
 }

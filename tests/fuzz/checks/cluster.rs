@@ -154,7 +154,7 @@ impl Cluster {
 
     /// Creates or changes an object. The watch that selects it reports it. Other watches report a deletion, or never
     /// had it. The order of the watches varies.
-    fn put(&mut self, kind: Kind, object: Value, choices: &mut Choices<'_>) {
+    pub fn put(&mut self, kind: Kind, object: Value, choices: &mut Choices<'_>) {
         let text = object.to_string();
         let Some(key) = KubeObject::read(&text).key() else {
             return; // an API server has no objects without a name
@@ -174,7 +174,7 @@ impl Cluster {
         }
     }
 
-    fn delete(&mut self, choices: &mut Choices<'_>) {
+    pub fn delete(&mut self, choices: &mut Choices<'_>) {
         let Some(chosen) = self.choose(choices) else {
             return;
         };

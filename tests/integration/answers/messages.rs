@@ -73,10 +73,17 @@ fn queries_and_replies_are_counted_but_received_responses_are_not() {
             2.0,
         ),
         (
-            "endpoints{remote_cluster=\"west\",state=\"last-resort\"}",
+            "endpoints{remote_cluster=\"west\",state=\"down\",returned=\"true\"}",
             1.0,
         ),
-        ("endpoints{remote_cluster=\"hub\",state=\"not-ready\"}", 1.0),
+        (
+            "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"last-resort\"}",
+            1.0,
+        ),
+        (
+            "endpoints{remote_cluster=\"hub\",state=\"not-ready\",returned=\"false\"}",
+            1.0,
+        ),
         ("services{kind=\"headless\"}", 4.0),
         ("services{kind=\"flat\"}", 0.0),
         ("table_generation", 1.0),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use serde_json::json;
 use support::differences::set;
 use support::process::{run_global_dns, run_tool};
 use support::server::Server;
@@ -106,7 +107,11 @@ fn sample_has_a_service_in_three_clusters_and_special_cases() {
     assert_eq!(data("web.shop.global. A"), set(["10.96.52.1"]));
     let report = server.api("/api/v1/table");
     let endpoints = &report["services"][0]["endpoints"];
-    assert_eq!(endpoints[0]["state"], "last-resort");
+    let first = &endpoints[0];
+    assert_eq!(
+        json!([first["state"], first["returned"]]),
+        json!(["down", true])
+    );
     assert_eq!(report["skipped"].as_array().unwrap().len(), 1);
     assert_eq!(report["skipped"][0]["reason"], "namespace-mismatch");
 }

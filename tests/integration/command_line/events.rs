@@ -78,7 +78,7 @@ fn serve(stream: &TcpStream, to_send: &Mutex<Receiver<Option<String>>>, seen: &S
             .iter()
             .any(|line| line.to_lowercase() == "accept: text/event-stream")
         {
-            let body = json!({"schemaVersion": 1, "events": recorded()}).to_string();
+            let body = json!({"schemaVersion": 2, "events": recorded()}).to_string();
             let length = body.len();
             write!(
                 stream,
@@ -135,8 +135,8 @@ fn events_are_printed_in_each_format() {
         ]
     );
     let json: Value = serde_json::from_str(&output(&["-o", "json", "cart"])).unwrap();
-    assert_eq!(json, json!({"schemaVersion": 1, "events": [recorded()[1]]}));
-    assert!(output(&["-o", "yaml"]).contains("schemaVersion: 1\n"));
+    assert_eq!(json, json!({"schemaVersion": 2, "events": [recorded()[1]]}));
+    assert!(output(&["-o", "yaml"]).contains("schemaVersion: 2\n"));
 }
 
 #[test]

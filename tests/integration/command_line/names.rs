@@ -33,6 +33,7 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
         lines
             .filter(|line| !line.is_empty())
             .map(without_time)
+            .filter(|line| !line.is_empty())
             .collect::<Vec<_>>()
             .join("\n")
     };
@@ -41,11 +42,19 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
     by_server
 }
 
-/// Removes the time of a problem, such as `since 2026-11-24T06:30:00Z`.
+/// Removes the time of a problem or of an endpoint: `since 2026-11-24T06:30:00Z`, `(since …)`, or the field.
 fn without_time(line: &str) -> String {
-    let columns = line.split("  ");
-    let columns: Vec<&str> = columns.filter(|one| !one.starts_with("since 20")).collect();
-    columns.join("  ")
+    let words = line.split_whitespace();
+    let words: Vec<&str> = words.collect();
+    let Some(index) = words
+        .iter()
+        .position(|word| word.trim_start_matches(['(', '"']).starts_with("since"))
+    else {
+        return words.join(" ");
+    };
+    [&words[..index], &words[(index + 2).min(words.len())..]]
+        .concat()
+        .join(" ")
 }
 
 fn json_of(ended: &ProcessOutput) -> Value {
@@ -128,10 +137,9 @@ fn address_is_explained_by_the_names_that_return_it() {
     assert_eq!(explained["reading"], "not the address of an endpoint");
     let text = by_both(&server, &["explain", "10.96.1.2"]).stdout;
     for part in [
-        "10.96.1.2\n  is an address that 2 names return\n",
+        "10.96.1.2\n  an address that 2 names return\n",
         "  db-1.east.db.prod.global.\n",
-        "Service/prod/db-1-east",
-        "gateway-down",
+        "Service/prod/db-1-east  its gateway is down; returned because nothing better is left",
     ] {
         assert!(text.contains(part), "{text} lacks {part}");
     }
@@ -225,6 +233,7 @@ fn wide_output_has_all_columns_on_one_line() {
         "ADDRESSES",
         "PORTS",
         "STATE",
+        "RETURNED",
         "OBJECT",
     ];
     assert_eq!(rows[0], head);
@@ -237,7 +246,8 @@ fn wide_output_has_all_columns_on_one_line() {
         "cart-0",
         "10.96.2.1,2001:db8::1",
         "sql:26257",
-        "answered",
+        "alive",
+        "yes",
         "Service/shop/cart-0-west",
     ];
     assert_eq!(rows[5], last);

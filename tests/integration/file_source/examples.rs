@@ -210,23 +210,23 @@ fn table_of_the_examples_has_exactly_the_expected_endpoints() {
     };
     let seen: Vec<String> = services.iter().map(row).collect();
     let expected = [
-        "default/api: west/ 10.43.40.3 answered",
-        "default/cache: west/ 10.43.40.2 answered",
-        "default/nginx: east/nginx-set-0 10.43.12.10 answered, east/nginx-set-1 10.43.12.11 answered, \
-         north/nginx-set-0 10.43.201.30 gateway-down, west/nginx-set-0 10.43.77.20 answered, \
-         west/nginx-set-1 10.43.77.21 answered, west/nginx-set-2 10.43.77.22 answered",
-        "default/web: / 10.43.40.4 answered, east/ 10.43.40.1 other-kind",
-        "variant-clobbered/nginx: east/nginx-set-0 10.43.93.1 answered",
-        "variant-dual-stack/nginx: east/nginx-set-0 10.43.97.1+fd00:10:43::97:1 answered",
-        "variant-endpoint-mirrors-first/nginx: east/nginx-set-0 10.43.90.1 answered",
+        "default/api: west/ 10.43.40.3 alive",
+        "default/cache: west/ 10.43.40.2 alive",
+        "default/nginx: east/nginx-set-0 10.43.12.10 alive, east/nginx-set-1 10.43.12.11 alive, \
+         north/nginx-set-0 10.43.201.30 down, west/nginx-set-0 10.43.77.20 alive, \
+         west/nginx-set-1 10.43.77.21 alive, west/nginx-set-2 10.43.77.22 alive",
+        "default/web: / 10.43.40.4 alive, east/ 10.43.40.1 omitted",
+        "variant-clobbered/nginx: east/nginx-set-0 10.43.93.1 alive",
+        "variant-dual-stack/nginx: east/nginx-set-0 10.43.97.1+fd00:10:43::97:1 alive",
+        "variant-endpoint-mirrors-first/nginx: east/nginx-set-0 10.43.90.1 alive",
         "variant-first-write/nginx: ",
-        "variant-gateway-down-sticky/nginx: north/nginx-set-0 10.43.92.1 answered",
-        "variant-hostname-mismatch/nginx: west/web 10.43.94.1 answered",
-        "variant-ipv6-primary/nginx: west/nginx-set-0 fd00:10:43::98:1 answered",
-        "variant-legacy-labels/nginx: west/nginx-set-0 10.43.96.1 answered",
-        "variant-names/db-east: east/db-east-0 10.43.95.1 answered",
+        "variant-gateway-down-sticky/nginx: north/nginx-set-0 10.43.92.1 alive",
+        "variant-hostname-mismatch/nginx: west/web 10.43.94.1 alive",
+        "variant-ipv6-primary/nginx: west/nginx-set-0 fd00:10:43::98:1 alive",
+        "variant-legacy-labels/nginx: west/nginx-set-0 10.43.96.1 alive",
+        "variant-names/db-east: east/db-east-0 10.43.95.1 alive",
         "variant-names/db-us: ",
-        "variant-scale-down-window/nginx: east/nginx-set-0 10.43.91.1 answered",
+        "variant-scale-down-window/nginx: east/nginx-set-0 10.43.91.1 alive",
         "variant-scaled-to-zero/nginx: ",
     ];
     assert_eq!(seen, expected);

@@ -39,18 +39,19 @@ fn services_of_the_sample() -> Value {
     ]);
     json!([
         {"namespace": "prod", "service": "db", "kind": "headless", "ttl": 5, "owns_short_name": true, "endpoints": [
-            {"kind": "headless", "cluster": "east", "hostname": "db-0", "addresses": ["10.96.1.1", "2001:db8::1"], "ports": sql,
-             "state": "answered", "object": "Service/prod/db-0-east"},
-            {"kind": "headless", "cluster": "east", "hostname": "db-1", "addresses": ["10.96.1.2"], "ports": sql,
-             "state": "answered", "object": "Service/prod/db-1-east"},
-            {"kind": "local", "cluster": "hub", "hostname": "db-0", "addresses": ["192.0.2.1"], "ports": sql,
-             "state": "answered", "object": "EndpointSlice/prod/db-ipv4"},
-            {"kind": "local", "cluster": "hub", "hostname": "db-1", "addresses": ["192.0.2.2"], "ports": sql,
-             "state": "not-ready", "object": "EndpointSlice/prod/db-ipv4"},
+            {"namespace": "prod", "service": "db", "kind": "headless", "cluster": "east", "hostname": "db-0", "addresses": ["10.96.1.1", "2001:db8::1"], "ports": sql,
+             "state": "alive", "returned": true, "object": "Service/prod/db-0-east"},
+            {"namespace": "prod", "service": "db", "kind": "headless", "cluster": "east", "hostname": "db-1", "addresses": ["10.96.1.2"], "ports": sql,
+             "state": "alive", "returned": true, "object": "Service/prod/db-1-east"},
+            {"namespace": "prod", "service": "db", "kind": "local", "cluster": "hub", "hostname": "db-0", "addresses": ["192.0.2.1"], "ports": sql,
+             "state": "alive", "returned": true, "object": "EndpointSlice/prod/db-ipv4"},
+            {"namespace": "prod", "service": "db", "kind": "local", "cluster": "hub", "hostname": "db-1", "addresses": ["192.0.2.2"], "ports": sql,
+             "state": "not-ready", "returned": false, "why": "its pod is not ready", "object": "EndpointSlice/prod/db-ipv4"},
         ]},
         {"namespace": "shop", "service": "cache", "kind": "headless", "ttl": 5, "owns_short_name": true, "endpoints": [
-            {"kind": "headless", "cluster": "west", "hostname": "cache-0", "addresses": ["10.96.2.1"], "ports": redis,
-             "state": "last-resort", "object": "Service/shop/cache-0-west"},
+            {"namespace": "shop", "service": "cache", "kind": "headless", "cluster": "west", "hostname": "cache-0", "addresses": ["10.96.2.1"], "ports": redis,
+             "state": "down", "returned": true,
+             "why": "its gateway is down; returned because nothing better is left", "object": "Service/shop/cache-0-west"},
         ]},
     ])
 }
@@ -127,7 +128,7 @@ fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
     for (form, text) in forms {
         let report = report(&table_of(&[&text]));
         let expected = json!({
-            "schemaVersion": 1, "generation": 1, "serial": report["serial"], "stale": false, "expired": false, "zones": ["global."],
+            "schemaVersion": 2, "generation": 1, "serial": report["serial"], "stale": false, "expired": false, "zones": ["global."],
             "services": services_of_the_sample(), "skipped": [], "conflicts": [], "problems": problems_of_the_sample(),
         });
         assert_eq!(report, expected, "{form}");

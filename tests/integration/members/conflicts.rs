@@ -59,10 +59,6 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         ("short-name", "db"),
     ]);
     assert_eq!(conflicts(&server), all);
-    assert_eq!(
-        server.api("/api/v1/table")["conflicts"],
-        server.api("/api/v1/conflicts")["conflicts"]
-    );
     for (kind, _) in &all {
         let metric = format!("global_dns_conflicts{{kind=\"{kind}\"}}");
         assert_eq!(server.metric(&metric), 1.0, "{kind}");

@@ -189,19 +189,23 @@ fn annotation_of_a_mirror_is_ignored_and_noted() {
 }
 
 #[test]
-fn table_shows_the_state_of_each_endpoint() {
-    for (rule, states) in [
-        ("last-resort", ["answered", "gateway-down", "last-resort"]),
-        ("include", ["answered", "answered", "answered"]),
-        ("exclude", ["answered", "gateway-down", "gateway-down"]),
+fn table_shows_the_state_of_each_endpoint_and_whether_it_is_returned() {
+    for (rule, returned) in [
+        ("last-resort", [true, false, true]),
+        ("include", [true, true, true]),
+        ("exclude", [true, false, false]),
     ] {
         let server = Server::with_objects(sample(), &[&format!("--gateway-down={rule}")]);
         let report = server.api("/api/v1/table");
-        let state = |service: usize, endpoint: usize| {
-            report["services"][service]["endpoints"][endpoint]["state"].clone()
+        let places = [(0, 0), (0, 1), (1, 0)];
+        let seen = |field: &str| {
+            let endpoint = |(service, endpoint): (usize, usize)| {
+                report["services"][service]["endpoints"][endpoint][field].clone()
+            };
+            json!(places.map(endpoint))
         };
-        let seen = [state(0, 0), state(0, 1), state(1, 0)];
-        assert_eq!(json!(seen), json!(states), "{rule}");
+        assert_eq!(seen("state"), json!(["alive", "down", "down"]), "{rule}");
+        assert_eq!(seen("returned"), json!(returned), "{rule}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
+use serde_json::json;
 use support::objects::{self, Manifest, mirror, objects};
 use support::server::Server;
 
@@ -47,8 +48,14 @@ fn cluster_without_a_link_leaves_the_name_and_returns_with_it() {
     assert_eq!(problems[0]["cluster"], "west");
     let table = server.api("/api/v1/table");
     let endpoints = table["services"][0]["endpoints"].as_array().unwrap();
-    let states: Vec<_> = endpoints.iter().map(|one| &one["state"]).collect();
-    assert_eq!(states, ["answered", "unlinked"]);
+    let states = endpoints
+        .iter()
+        .map(|one| json!([one["state"], one["returned"], one["why"]]));
+    let expected = json!([
+        ["alive", true, null],
+        ["down", false, "no Link names its cluster"]
+    ]);
+    assert_eq!(json!(states.collect::<Vec<_>>()), expected);
     let explained = server.api("/api/v1/explain?name=db.prod.global")["problems"].to_string();
     for kind in ["unlinked", "cluster-left"] {
         assert!(explained.contains(kind), "{explained}");

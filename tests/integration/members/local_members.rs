@@ -212,7 +212,7 @@ fn each_ready_address_of_all_slices_joins_once_with_the_ports_of_its_slice() {
             ("_sql._tcp.db.prod.global. SRV", &hosts),
         ],
     );
-    assert_eq!(server.api("/api/v1/conflicts")["conflicts"], json!([]));
+    assert_eq!(server.api("/api/v1/table")["conflicts"], json!([]));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn slices_with_endpoints_of_other_clusters_are_not_local_members() {
             let outcome = server.outcome("db.prod.global. A");
             assert_eq!(outcome, "192.0.2.1", "selector {has_selector}, {labels:?}");
             assert_eq!(
-                server.api("/api/v1/conflicts")["conflicts"],
+                server.api("/api/v1/table")["conflicts"],
                 json!([]),
                 "{labels:?}"
             );

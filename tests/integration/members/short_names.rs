@@ -153,7 +153,7 @@ fn explain_shows_why_a_short_name_has_no_owner() {
             let ended = run_global_dns(&["explain", name, &source]);
             assert_eq!(ended.code, Some(3), "{}", ended.stderr);
             for part in [
-                "is ambiguous: 'db' exists in the namespaces prod, shop",
+                "ambiguous: 'db' exists in the namespaces prod, shop",
                 "--short-name SERVICE=NAMESPACE",
                 "short-name  db  ",
                 "  Short name is ambiguous: exists in namespaces prod, shop",
