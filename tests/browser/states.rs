@@ -241,9 +241,13 @@ fn dead_api_server_is_one_line() {
         let is_named = |watch: &str| problems.contains(&format!("EndpointSlices of {watch}"));
         watches.into_iter().all(is_named).then_some(())
     });
-    chromium.wait_for_text("#attention", "Source of objects fails");
+    chromium.wait_for_text("#attention", "Source of objects fails since");
+    // What fails is a long list.
+    assert!(!chromium.text("#attention").contains("EndpointSlices"));
+    chromium.evaluate("document.querySelector('#attention .fold').click()");
+    chromium.wait_for_text("#attention .affected", "EndpointSlices of mirrors");
     assert_eq!(
-        chromium.evaluate("document.querySelectorAll('#attention li').length"),
+        chromium.evaluate("document.querySelectorAll('#attention > li').length"),
         1
     );
     assert_ne!(chromium.evaluate("headline.className"), "fine");

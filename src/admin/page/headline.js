@@ -92,7 +92,7 @@ function where(head, level) {
   // A warning can be the cause of names that fail.
   const isWorst = (cause) => colorOf(cause.level) === level || (level === "failing" && cause.failing > 0);
   const causes = head.attention.filter((cause) => isOfServer || isWorst(cause));
-  const named = causes.filter(({ subject }) => subject);
+  const named = causes.filter(hasSubject);
   const links = named.slice(0, 2).flatMap((cause, index) => [index ? ", " : "", subjectLink(cause)]);
   if (named.length > 2) links.push(` and ${named.length - 2} more`);
   const times = causes.map((cause) => cause.since).filter(Boolean).sort();
@@ -103,6 +103,9 @@ function where(head, level) {
 }
 
 // === Causes ===
+
+/** Returns whether a cause concerns one thing. A list of names is only in the unfolded line. */
+const hasSubject = ({ subject }) => subject && !subject.includes(", ");
 
 const idOf = ({ kind, subject }) => `${kind}/${subject}`;
 
@@ -135,7 +138,7 @@ function line(cause, isOpen) {
     toggle,
     icon("fold"),
   );
-  const subject = cause.subject ? [subjectLink(cause), cause.sentence] : [subjectLink(cause, cause.sentence)];
+  const subject = hasSubject(cause) ? [subjectLink(cause), cause.sentence] : [subjectLink(cause, cause.sentence)];
   const facts = [...subject, cause.since && since(cause.since), ...numbers(cause)];
   const detail = cause.detail && element("span", { class: "detail" }, cause.detail);
   return element(
