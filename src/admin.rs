@@ -23,6 +23,8 @@ mod problems;
 mod state;
 mod summary;
 
+use std::sync::Arc;
+
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
@@ -42,7 +44,7 @@ pub use metrics::Metrics;
 pub use state::{AdminState, Identity};
 
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
-use crate::model::ProblemKind;
+use crate::model::{ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
 use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
@@ -139,6 +141,8 @@ struct TableQuery {
     output: Option<String>,
     /// The zone for `output=zone`. Optional if one zone is served.
     zone: Option<String>,
+    /// The time of the table; without it, now (RFC 3339).
+    at: Option<String>,
 }
 
 async fn table(
@@ -148,15 +152,20 @@ async fn table(
     headers: HeaderMap,
 ) -> Response {
     let form = match query.output.as_deref() {
-        None | Some("json") => Ok(Form::Json),
+        None | Some("json") => Ok(Form::Json(None)),
         Some("zone") => choose_zone(&state.zones, query.zone.as_deref())
             .map(|zone| Form::ZoneFile(Box::new(zone.clone()))),
         Some(other) => Err(format!("invalid output '{other}': use json or zone")),
     };
+    let (past, at) = match state.table_at(query.at.as_deref()) {
+        Ok((table, at)) => (at.map(|_| table), at),
+        Err(problem) => return problem.into_response(),
+    };
     match form {
         Ok(form) => {
-            let response = documents.respond(&state.zones, &state.reader, form, &headers);
-            response.await
+            let form = form.at(at);
+            let table = || past.unwrap_or_else(|| Arc::clone(&state.reader.load()));
+            documents.respond(&state.zones, table, form, &headers).await
         }
         Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
     }
@@ -188,7 +197,12 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
 const MAX_CHANGES: usize = 50;
 
 /// Adds the last changes of the services of an explanation. A service without endpoints has changes, too.
-fn with_history(explanation: Explanation, state: &AdminState, subject: &Subject) -> Explanation {
+fn with_history(
+    explanation: Explanation,
+    state: &AdminState,
+    subject: &Subject,
+    at: Option<Timestamp>,
+) -> Explanation {
     let mut services = explanation.services();
     services.extend(
         subject
@@ -196,12 +210,13 @@ fn with_history(explanation: Explanation, state: &AdminState, subject: &Subject)
             .and_then(|name| service_of(&state.zones, name)),
     );
     let events = state.feeds.events();
-    let events = events.of_services(&services, &explanation.clusters(), MAX_CHANGES);
+    let events = events.of_services(&services, &explanation.clusters(), at, MAX_CHANGES);
     Explanation {
         history: events
             .iter()
             .map(|event| HistoryEvent::from(event.as_ref()))
             .collect(),
+        at: at.map(Timestamp::to_exact_text),
         ..explanation
     }
 }
@@ -211,6 +226,8 @@ fn with_history(explanation: Explanation, state: &AdminState, subject: &Subject)
 struct ExplainQuery {
     /// The name or address to explain, as in the command `explain`.
     name: String,
+    /// The time of the answer; without it, now (RFC 3339).
+    at: Option<String>,
 }
 
 async fn explanation(
@@ -218,7 +235,10 @@ async fn explanation(
     Query(query): Query<ExplainQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let now = state.reader.load();
+    let (now, at) = match state.table_at(query.at.as_deref()) {
+        Ok(found) => found,
+        Err(problem) => return problem.into_response(),
+    };
     let Some(subject) = Subject::parse(&state.zones, now.table.as_ref(), &query.name) else {
         let problem = format!("'{}' is not a domain name\n", query.name.escape_default());
         return (StatusCode::BAD_REQUEST, problem).into_response();
@@ -228,7 +248,7 @@ async fn explanation(
         observer: Observer::Server,
     };
     let explanation = subject.explain(&state.zones, &now, &context);
-    match explanation.map(|explanation| with_history(explanation, &state, &subject)) {
+    match explanation.map(|explanation| with_history(explanation, &state, &subject, at)) {
         Some(explanation) => json(&headers, &explanation),
         None => {
             let sentence = ProblemKind::NoTable.row().sentence;

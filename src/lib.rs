@@ -50,7 +50,7 @@
 //!
 //! Helpers: `server/udp/address.rs` (the address that the reply leaves from), `server/rate_limit.rs` and
 //! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs`,
-//! `heartbeat.rs`, `clock.rs`, `table/publish.rs` (the current table), `zone/name.rs` (the name of the question),
+//! `heartbeat.rs`, `clock.rs`, `table/publish.rs` and `table/published.rs` (the current table), `zone/name.rs` (the name of the question),
 //! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/content.rs`,
 //! `table/services.rs`, `table/shared.rs` and `table/service.rs` (the search for the service), `zone/reading.rs`, `table/own_name.rs`
 //! and `table/included.rs` (the addresses of its own name),
@@ -92,7 +92,7 @@
 //! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
 //! `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
 //! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
-//! `table/short_name.rs` and `table/content.rs` (the table), `source/snapshot.rs` (only with `--snapshot`).
+//! `table/short_name.rs` and `table/content.rs` (the table), `table/history.rs` (earlier tables), `source/snapshot.rs` (only with `--snapshot`).
 //!
 //! **A ServiceImport**
 //!

@@ -52,6 +52,9 @@ pub struct Report<
     /// Version of the document's format.
     #[serde(rename = "schemaVersion")]
     pub schema_version: SchemaVersion,
+    /// The time of the table, if it is one of the past (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// Number of published tables that differ from the previous one.
     pub generation: u64,
     /// SOA serial.
@@ -140,6 +143,9 @@ impl Report {
     }
 
     fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
+        if let Some(at) = &self.at {
+            writeln!(text, "at {at}\n")?;
+        }
         writeln!(
             text,
             "generation {}, serial {}, zones {}",
@@ -166,6 +172,7 @@ impl<S, K, C, P> Report<S, K, C, P> {
     ) -> Self {
         Self {
             schema_version: SchemaVersion,
+            at: None,
             generation: published.generation,
             serial: published.serial,
             stale: published.is_stale,

@@ -23,9 +23,9 @@ use tokio::task::spawn_blocking;
 use super::body::{GZIP, VARY_ENCODING, accepts_gzip, failure};
 use super::head::Head;
 use super::limits::{Memory, no_memory};
+use crate::model::Timestamp;
 use crate::report::{write_report, write_summary};
 use crate::table::Published;
-use crate::table::publish::Reader;
 use crate::zone::print::write_zone_file;
 use crate::zone::{Zone, Zones};
 
@@ -51,7 +51,8 @@ struct Last {
 /// The form of a document.
 #[derive(Clone, Debug)]
 pub(super) enum Form {
-    Json,
+    /// The table, at this time if it is not the current one.
+    Json(Option<Timestamp>),
     /// The summary with this head.
     Summary(Box<Head>),
     ZoneFile(Box<Zone>),
@@ -97,16 +98,16 @@ impl Documents {
         }
     }
 
-    /// Returns the response with the current table in a form.
+    /// Returns the response with a table in a form. `table` returns the table when the rendering begins.
     pub(super) async fn respond(
         &self,
         zones: &Arc<Zones>,
-        reader: &Reader,
+        table: impl FnOnce() -> Arc<Published>,
         form: Form,
         headers: &HeaderMap,
     ) -> Response {
         let content_type = form.content_type();
-        let document = match self.document(zones, reader, form).await {
+        let document = match self.document(zones, table, form).await {
             Ok(document) => document,
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => return no_memory(),
             Err(error) => return failure(&error),
@@ -146,12 +147,12 @@ impl Documents {
     async fn document(
         &self,
         zones: &Arc<Zones>,
-        reader: &Reader,
+        table: impl FnOnce() -> Arc<Published>,
         form: Form,
     ) -> io::Result<Arc<Document>> {
         // The lock is held until the rendering ends, also if the client has gone meanwhile.
         let mut last = self.last.clone().lock_owned().await;
-        let now = Arc::clone(&reader.load());
+        let now = table();
         if let Some(document) = last.document_of(&form, &now) {
             return Ok(document);
         }
@@ -183,18 +184,26 @@ impl Last {
 // === impl Form ===
 
 impl Form {
+    /// Returns the form of a table of the past.
+    pub(super) fn at(self, at: Option<Timestamp>) -> Self {
+        match self {
+            Self::Json(_) => Self::Json(at),
+            other => other,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Json, Self::Json) => true,
+            (Self::Json(one), Self::Json(other)) => one == other,
             (Self::Summary(one), Self::Summary(other)) => one == other,
             (Self::ZoneFile(one), Self::ZoneFile(other)) => one.name == other.name,
-            (Self::Json | Self::Summary(_) | Self::ZoneFile(_), _) => false,
+            (Self::Json(_) | Self::Summary(_) | Self::ZoneFile(_), _) => false,
         }
     }
 
     fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Json | Self::Summary(_) => "application/json",
+            Self::Json(_) | Self::Summary(_) => "application/json",
             Self::ZoneFile(_) => "text/plain; charset=utf-8",
         })
     }
@@ -208,7 +217,7 @@ impl Form {
         // Both write short texts.
         let mut buffered = BufWriter::new(&mut out);
         match self {
-            Self::Json => write_report(&mut buffered, zones, table)?,
+            Self::Json(at) => write_report(&mut buffered, zones, table, *at)?,
             Self::Summary(head) => write_summary(&mut buffered, head, zones, table)?,
             Self::ZoneFile(zone) => write_zone_file(&mut buffered, zones, zone, table)?,
         }

@@ -4,15 +4,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use tokio::runtime::Handle;
 
 use super::attention::Causes;
 use super::liveness::Liveness;
 use super::metrics::Metrics;
-use crate::model::{ClusterName, Namespace, Problem, ProblemKind};
+use crate::clock::unix_milliseconds;
+use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
 use crate::source::Feeds;
-use crate::table::Published;
 use crate::table::publish::Reader;
+use crate::table::{BeforeHistory, Published};
 use crate::zone::Zones;
 
 /// What a server is called, and where it answers.
@@ -25,6 +28,9 @@ pub struct Identity {
     /// The addresses of the DNS port.
     pub servers: Vec<SocketAddr>,
 }
+
+/// Maximum number of characters of a text in the sentence about it.
+const MAX_SHOWN: usize = 100;
 
 /// The state that the handlers share.
 #[derive(Clone)]
@@ -49,7 +55,34 @@ pub struct AdminState {
     pub api_runtime: Handle,
 }
 
+/// The time of a request is not one that this server can tell something about.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoMoment {
+    #[error("'{0}' is not a time; use RFC 3339, such as 2026-11-24T03:12:00Z")]
+    Unreadable(String),
+    #[error("{0} is in the future")]
+    Future(String),
+    #[error("{0}; this server does not know earlier tables")]
+    Early(#[from] BeforeHistory),
+}
+
 impl AdminState {
+    /// Returns the table that answered at a time, or the current one, and the time.
+    pub(super) fn table_at(
+        &self,
+        at: Option<&str>,
+    ) -> Result<(Arc<Published>, Option<Timestamp>), NoMoment> {
+        let Some(text) = at else {
+            return Ok((Arc::clone(&self.reader.load()), None));
+        };
+        let shown = || text.chars().take(MAX_SHOWN).collect::<String>();
+        let time = Timestamp::from_text(text).ok_or_else(|| NoMoment::Unreadable(shown()))?;
+        if time > Timestamp(unix_milliseconds()) {
+            return Err(NoMoment::Future(shown()));
+        }
+        Ok((self.reader.at(time)?, Some(time)))
+    }
+
     /// Returns the problem that the server is shutting down, if it is.
     pub(super) fn shutdown(&self) -> Option<Problem> {
         let is_draining = self.draining.load(Ordering::Relaxed);
@@ -70,5 +103,17 @@ impl AdminState {
         self.server_problems(now)
             .for_each(|problem| causes.add(&problem));
         causes
+    }
+}
+
+// === impl NoMoment ===
+
+impl IntoResponse for NoMoment {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::Unreadable(_) | Self::Future(_) => StatusCode::BAD_REQUEST,
+            Self::Early(_) => StatusCode::NOT_FOUND,
+        };
+        (status, format!("{self}\n")).into_response()
     }
 }

@@ -1,5 +1,7 @@
 //! `/api/v1/status` and `/api/v1/summary`.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::State as FromState;
 use axum::http::header::{ETAG, HeaderMap, IF_NONE_MATCH};
@@ -55,6 +57,7 @@ pub(super) async fn summary(
         return (StatusCode::NOT_MODIFIED, tag).into_response();
     }
     let form = Form::Summary(Box::new(head));
-    let document = documents.respond(&state.zones, &state.reader, form, &headers);
+    let table = || Arc::clone(&state.reader.load());
+    let document = documents.respond(&state.zones, table, form, &headers);
     (tag, document.await).into_response()
 }

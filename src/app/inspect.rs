@@ -9,13 +9,13 @@ use http::Uri;
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
-use super::origin::{ChosenServer, Origin, ServerDocument, note};
+use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{json, print, yaml};
 use super::screen::{Screen, harmless};
 use super::source::access;
 use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
-use crate::model::ServiceKey;
+use crate::model::{ServiceKey, Timestamp};
 use crate::report::{Report, Selection, TextForm};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
@@ -82,9 +82,11 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
 /// Reads the table for the requested format.
 async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<TableContent> {
     if args.output == TableOutput::Zone {
-        return Ok(TableContent::Zone(origin.zone_file(&args.view).await?));
+        return Ok(TableContent::Zone(
+            origin.zone_file(&args.view, args.at).await?,
+        ));
     }
-    let mut report = origin.report(&args.view).await?;
+    let mut report = origin.report(&args.view, args.at).await?;
     report.retain(&Selection {
         namespaces: &args.view.source.namespace,
         filters: &args.filter,
@@ -125,7 +127,12 @@ fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDo
 
 /// Prints the explanation of a name or an address, by a running server or by the table of a source.
 pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let ExplainArgs { name, view, output } = args;
+    let ExplainArgs {
+        name,
+        view,
+        output,
+        at,
+    } = args;
     log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
     let question = match namespaces.as_slice() {
@@ -135,7 +142,8 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     };
     let mut origin = Origin::find(&view).await?;
     let mut explanation = match &mut origin {
-        Origin::Server(server) => served_explanation(&mut server.api, &question).await?,
+        Origin::Server(server) => served_explanation(&mut server.api, &question, at).await?,
+        Origin::Objects(..) if at.is_some() => bail!(NO_HISTORY),
         Origin::Objects(reader, _) => read_explanation(&view, reader, &question).await?,
     };
     if !explanation.retain_namespaces(namespaces) {
@@ -158,9 +166,16 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
 }
 
 /// Requests the explanation of a name or an address from a running server.
-async fn served_explanation(api: &mut Api, question: &str) -> anyhow::Result<Explanation> {
+async fn served_explanation(
+    api: &mut Api,
+    question: &str,
+    at: Option<Timestamp>,
+) -> anyhow::Result<Explanation> {
     let query = query_value(question);
-    let text = api.get(&format!("/api/v1/explain?name={query}")).await?;
+    let at = at_parameter(at);
+    let text = api
+        .get(&format!("/api/v1/explain?name={query}{at}"))
+        .await?;
     serde_json::from_str(&text).context("cannot parse the explanation of the server")
 }
 

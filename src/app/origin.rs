@@ -19,7 +19,7 @@ use super::flags::zones;
 use super::source::access;
 use crate::admin::choose_zone;
 use crate::cli::{ServerArgs, ViewArgs};
-use crate::model::Namespace;
+use crate::model::{Namespace, Timestamp};
 use crate::report::Report;
 use crate::source::kube::{self, Cluster, Replica, ReplicaError};
 use crate::table::publish::Reader;
@@ -85,6 +85,15 @@ pub(super) struct ServerDocument<'a, T> {
     pub(super) origin: Option<&'a ChosenServer>,
 }
 
+/// Why a command that reads objects cannot show what was answered earlier.
+pub(super) const NO_HISTORY: &str =
+    "no server was found, and only a running server knows what was answered earlier";
+
+/// Returns the parameter of the API for a time.
+pub(super) fn at_parameter(at: Option<Timestamp>) -> String {
+    at.map_or_else(String::new, |at| format!("&at={}", at.to_exact_text()))
+}
+
 // === impl Origin ===
 
 impl Origin {
@@ -128,28 +137,40 @@ impl Origin {
         }
     }
 
-    /// Returns the report on the current table.
-    pub(super) async fn report(&mut self, view: &ViewArgs) -> anyhow::Result<Report> {
+    /// Returns the report on the current table, or on that of a time.
+    pub(super) async fn report(
+        &mut self,
+        view: &ViewArgs,
+        at: Option<Timestamp>,
+    ) -> anyhow::Result<Report> {
         match self {
             Self::Server(server) => {
-                let text = server.api.get("/api/v1/table").await?;
+                let path = format!("/api/v1/table?output=json{}", at_parameter(at));
+                let text = server.api.get(&path).await?;
                 serde_json::from_str(&text).context("cannot parse the table of the server")
             }
+            Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
             Self::Objects(reader, _) => Ok(Report::new(&zones(&view.model, &[]), &reader.load())),
         }
     }
 
-    /// Returns the current table as a zone file.
-    pub(super) async fn zone_file(&mut self, view: &ViewArgs) -> anyhow::Result<String> {
+    /// Returns the current table, or that of a time, as a zone file.
+    pub(super) async fn zone_file(
+        &mut self,
+        view: &ViewArgs,
+        at: Option<Timestamp>,
+    ) -> anyhow::Result<String> {
         match self {
             Self::Server(server) => {
                 let zone = match view.model.zone.as_slice() {
                     [zone] => format!("&zone={}", zone.name),
                     _ => String::new(),
                 };
-                let path = format!("/api/v1/table?output=zone{zone}");
+                let at = at_parameter(at);
+                let path = format!("/api/v1/table?output=zone{zone}{at}");
                 server.api.get(&path).await
             }
+            Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
             Self::Objects(reader, _) => {
                 let zones = zones(&view.model, &[]);
                 let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;

@@ -6,9 +6,10 @@ use clap::builder::BoolishValueParser;
 use clap::{Arg, Args};
 
 use super::groups::{LogArgs, SourceArgs};
+use super::history::parse_time;
 use super::model::ModelArgs;
 use super::values::{EventsOutput, ExplainOutput, TableOutput, parse_server, parse_subject};
-use crate::model::Namespace;
+use crate::model::{Namespace, Timestamp};
 
 /// The section of the flags that only reading objects needs.
 const OBJECTS: &str = "Names and members, with --file or --direct";
@@ -26,6 +27,10 @@ pub struct ExplainArgs {
     /// Format of the output
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: ExplainOutput,
+
+    /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (--history of serve)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
+    pub at: Option<Timestamp>,
 
     #[command(flatten)]
     pub view: ViewArgs,
@@ -45,6 +50,10 @@ pub struct TableArgs {
     /// Print the table again when it changes
     #[arg(short, long)]
     pub watch: bool,
+
+    /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (--history of serve)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct", "watch"])]
+    pub at: Option<Timestamp>,
 
     #[command(flatten)]
     pub view: ViewArgs,

@@ -30,6 +30,9 @@ pub struct Explanation {
     /// Version of the document's format.
     #[serde(rename = "schemaVersion")]
     pub schema_version: SchemaVersion,
+    /// The time of the answer, if it is one of the past (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
     /// The absolute name.
     pub name: String,
     /// The meaning of the name, as a clause.
@@ -126,6 +129,7 @@ pub fn explain(
     let answer = |rtype: &RecordType| answer_report(zones, published, name, *rtype, &endpoints);
     Some(Explanation {
         schema_version: SchemaVersion,
+        at: None,
         name: name.to_string(),
         reading: describe_reading(zones, table, name, &reading, (&reply, &endpoints)),
         exists,
@@ -473,6 +477,9 @@ impl Explanation {
     }
 
     fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
+        if let Some(at) = &self.at {
+            writeln!(text, "at {at}\n")?;
+        }
         writeln!(text, "{}\n  {}", self.name, self.reading)?;
         self.write_names(text)?;
         if !self.answers.is_empty() {

@@ -135,6 +135,7 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
     endpoints.sort_by_key(|endpoint| !endpoint.returned);
     Some(Explanation {
         schema_version: SchemaVersion,
+        at: None,
         name: address.to_string(),
         reading: describe_address(names.len(), endpoints.len()),
         exists: !names.is_empty(),

@@ -32,6 +32,13 @@ impl Timestamp {
         time.map(|time| time.to_string()).unwrap_or_default()
     }
 
+    /// Returns the time as text in UTC, to the millisecond (RFC 3339).
+    pub fn to_exact_text(self) -> String {
+        let milliseconds = i64::try_from(self.0).unwrap_or(i64::MAX);
+        let time = jiff::Timestamp::from_millisecond(milliseconds);
+        time.map(|time| format!("{time:.3}")).unwrap_or_default()
+    }
+
     /// Returns the time after a delay.
     pub fn after(self, delay: Duration) -> Self {
         let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::SchemaVersion;
-use crate::model::Line;
+use crate::model::{Line, Timestamp};
 use crate::table::change::Change;
 
 /// The response of `/api/v1/events`.
@@ -24,6 +24,9 @@ pub struct Event {
     pub id: u64,
     /// The time in UTC, to the second (RFC 3339).
     pub time: String,
+    /// The same time, exactly.
+    #[serde(skip)]
+    pub moment: Timestamp,
     /// The change.
     #[serde(flatten)]
     pub change: Change,
@@ -72,6 +75,7 @@ mod tests {
         let event = |change| Event {
             id: 1,
             time: "2026-11-22T15:00:00Z".to_owned(),
+            moment: Timestamp::default(),
             change,
         };
         let held = Change::new(ChangeKind::ListHeld, "A list is held.");

@@ -5,6 +5,7 @@ use std::io;
 
 use super::lazy::Lazy;
 use super::{ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport};
+use crate::model::Timestamp;
 use crate::table::Published;
 use crate::zone::Zones;
 
@@ -13,7 +14,12 @@ use crate::zone::Zones;
 /// # Errors
 ///
 /// If writing fails.
-pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -> io::Result<()> {
+pub fn write_report(
+    out: impl io::Write,
+    zones: &Zones,
+    published: &Published,
+    at: Option<Timestamp>,
+) -> io::Result<()> {
     let parts = Parts::of(published);
     let services = parts.services.iter();
     let services = services.map(|service| ServiceReport::new(service, published));
@@ -24,6 +30,9 @@ pub fn write_report(out: impl io::Write, zones: &Zones, published: &Published) -
         Lazy(parts.conflicts().map(ConflictReport::from)),
         Lazy(problems.map(|problem| ProblemReport::from(problem.as_ref()))),
     );
-    let report = Report::with_lists(zones, published, lists);
+    let report = Report {
+        at: at.map(Timestamp::to_exact_text),
+        ..Report::with_lists(zones, published, lists)
+    };
     Ok(serde_json::to_writer(out, &report)?)
 }

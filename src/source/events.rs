@@ -15,8 +15,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::clock::unix_seconds;
-use crate::model::{ClusterName, Problem, ServiceKey};
+use crate::clock::{unix_milliseconds, unix_seconds};
+use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
@@ -112,10 +112,9 @@ impl Events {
     ) -> T {
         let mut ring = self.0.ring.lock();
         let applied = apply(&mut ring);
-        let seconds = i64::from(unix_seconds());
-        let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
+        let moment = Timestamp(unix_milliseconds());
         for change in changes {
-            ring.push(time.to_string(), change);
+            ring.push(moment, change);
         }
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.id != ring.last_id;
@@ -208,14 +207,16 @@ impl Events {
         Some(ring.events.range(known..).take(max).cloned().collect())
     }
 
-    /// Returns at most `max` events that concern one of these services, or all names, the newest first. An event that stands for
+    /// Returns at most `max` events until a time that concern one of these services, or all names, the newest first. An event that stands for
     /// changes of several services concerns those that have its cluster.
     pub fn of_services(
         &self,
         services: &BTreeSet<ServiceKey>,
         clusters: &BTreeSet<ClusterName>,
+        until: Option<Timestamp>,
         max: usize,
     ) -> Vec<Arc<Event>> {
+        let is_past = |event: &Event| until.is_none_or(|until| event.moment <= until);
         let concerns = |change: &Change| match (&change.service, &change.cluster) {
             (Some(service), _) => services.contains(service),
             (None, Some(cluster)) => clusters.contains(cluster),
@@ -224,7 +225,7 @@ impl Events {
         let ring = self.0.ring.lock();
         let newest = ring.events.iter().rev();
         newest
-            .filter(|event| concerns(&event.change))
+            .filter(|event| concerns(&event.change) && is_past(event))
             .take(max)
             .cloned()
             .collect()
@@ -275,10 +276,16 @@ impl fmt::Debug for Events {
 // === impl Ring ===
 
 impl Ring {
-    fn push(&mut self, time: String, change: Change) {
+    fn push(&mut self, moment: Timestamp, change: Change) {
         self.last_id += 1;
         let id = self.last_id;
-        self.events.push_back(Arc::new(Event { id, time, change }));
+        let time = moment.to_text();
+        self.events.push_back(Arc::new(Event {
+            id,
+            time,
+            moment,
+            change,
+        }));
         if self.events.len() > MAX_EVENTS {
             self.forget_one();
         }

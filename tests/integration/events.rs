@@ -36,7 +36,7 @@ fn services(count: usize) -> Manifest {
 /// Returns the events in the ring.
 fn events(server: &Server) -> Vec<Value> {
     let report = server.api(EVENTS);
-    assert_eq!(report["schemaVersion"], 1);
+    assert_eq!(report["schemaVersion"], 2);
     report["events"].as_array().unwrap().clone()
 }
 

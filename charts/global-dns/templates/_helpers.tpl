@@ -359,6 +359,8 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- with $v.maxStale }}
 - --max-stale={{ . }}
 {{- end }}
+- --history={{ $v.history.age }}
+- --history-memory={{ $v.history.memory }}
 - --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
 - --grace={{ int64 $v.graceSeconds }}s
 - {{ printf "--log-level=%s" $v.log.level | quote }}
