@@ -136,6 +136,7 @@ async fn metrics(FromState(state): FromState<AdminState>) -> Response {
 
 /// The query string of `/api/v1/table`.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct TableQuery {
     /// `json` (default) or `zone`.
     output: Option<String>,
@@ -223,6 +224,7 @@ fn with_history(
 
 /// The query string of `/api/v1/explain`.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct ExplainQuery {
     /// The name or address to explain, as in the command `explain`.
     name: String,

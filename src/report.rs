@@ -24,13 +24,15 @@ pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last
 pub use failover::{FailoverReport, StepReport};
 pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
-use crate::model::Problem;
+use crate::model::{Problem, ProblemKind};
 use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
 
 pub use select::Selection;
 pub use stream::write_report;
-pub use summary::{Cell, CellState, Impact, ServiceRow, StepNumber, is_failing, write_summary};
+pub use summary::{
+    Cell, CellState, Impact, ServiceRow, StepNumber, impact, is_failing, write_summary,
+};
 
 /// The columns of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +106,9 @@ pub struct ServiceReport {
     /// The expected clusters that its name waits for. If there are any, the name fails with SERVFAIL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<String>,
+    /// Why its name fails, if it does. Queries for it are answered with SERVFAIL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Its endpoints, including those that replies for its name lack.
     pub endpoints: Vec<EndpointReport>,
 }
@@ -145,6 +150,14 @@ impl Report {
     fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
         if let Some(at) = &self.at {
             writeln!(text, "at {at}\n")?;
+        }
+        let states = [
+            (self.expired, ProblemKind::TableExpired),
+            (self.stale, ProblemKind::TableStale),
+            (self.generation == 0, ProblemKind::NoTable),
+        ];
+        for (_, kind) in states.into_iter().filter(|(is_so, _)| *is_so) {
+            writeln!(text, "{}", kind.row().sentence)?;
         }
         writeln!(
             text,
@@ -255,6 +268,7 @@ impl ServiceReport {
             owns_short_name: owns_short_name(service, published.table.as_ref()),
             failover: service.failover.as_deref().map(FailoverReport::new),
             awaited: service.awaited().iter().map(ToString::to_string).collect(),
+            failure: service.failure.map(|failure| failure.reason().to_owned()),
             endpoints: reply.reports(service).collect(),
         }
     }
@@ -282,8 +296,11 @@ impl ServiceReport {
             let count = steps.len();
             writeln!(
                 text,
-                "  failover order {order}: answering step {step} of {count}, {clusters}"
+                "  failover order {order}: step {step} of {count}, {clusters}"
             )?;
+        }
+        if let Some(failure) = self.failure.as_ref().filter(|_| self.awaited.is_empty()) {
+            writeln!(text, "  its name fails: {failure}")?;
         }
         if !self.awaited.is_empty() {
             writeln!(

@@ -1,17 +1,24 @@
 //! What needs attention: the problems of the server and of its table, in one group for each cause.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::report::{Impact, is_failing};
+use crate::report::{Impact, impact, is_failing};
 use crate::table::{EndpointLiveness, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Causes(BTreeMap<(ProblemKind, Option<ClusterName>), ProblemCause>);
+pub(super) struct Causes {
+    by_key: BTreeMap<CauseKey, ProblemCause>,
+    /// How bad the state of the worst service is.
+    services: Impact,
+}
+
+/// The kind of problems, and the cluster that they concern.
+type CauseKey = (ProblemKind, Option<ClusterName>);
 
 /// Problems of one cause.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,13 +88,32 @@ impl Causes {
             .flat_map(Table::problems)
             .for_each(|problem| causes.add(&problem));
         for service in table.flat_map(Table::services) {
-            let mut problems = service.problems().peekable();
-            if problems.peek().is_some() && is_failing(service, now) {
-                problems.for_each(|problem| causes.of_problem(&problem).failing += 1);
+            causes.services = causes.services.max(impact(service, now));
+            // An expired table is the cause of every failure.
+            if !now.is_expired && is_failing(service, now) {
+                causes.add_failing(service);
             }
             causes.count_endpoints(service);
         }
         causes
+    }
+
+    /// Counts a service that clients cannot reach, once for each cause that it has.
+    fn add_failing(&mut self, service: &Service) {
+        let problems = service.problems();
+        let keys: BTreeSet<_> = problems.map(|problem| Self::key(&problem)).collect();
+        for key in &keys {
+            if let Some(cause) = self.by_key.get_mut(key) {
+                cause.failing += 1;
+            }
+        }
+    }
+
+    /// Counts all services as failing because of a problem of the server.
+    pub(super) fn add_failure_of_all(&mut self, kind: ProblemKind, services: u32) {
+        if let Some(cause) = self.by_key.get_mut(&(kind, None)) {
+            (cause.services, cause.failing) = (services, services);
+        }
     }
 
     /// Adds a problem.
@@ -95,7 +121,9 @@ impl Causes {
         let cause = self.of_problem(problem);
         cause.count += 1;
         cause.since = [cause.since, problem.since()].into_iter().flatten().min();
-        if *problem < cause.first {
+        // A detail says more than none: a watch that was not tried yet has no reason.
+        let order = |one: &Problem| (one.detail.is_empty(), one.clone());
+        if order(problem) < order(&cause.first) {
             cause.first = problem.clone();
         }
         if let Some(service) = &problem.service {
@@ -103,12 +131,19 @@ impl Causes {
         }
     }
 
+    /// Returns the key of the cause of a problem. The clusters of skipped objects are those of their labels, which anybody can
+    /// invent.
+    fn key(problem: &Problem) -> CauseKey {
+        let is_of_cluster = problem.kind.row().family == Family::State;
+        (
+            problem.kind,
+            problem.cluster.clone().filter(|_| is_of_cluster),
+        )
+    }
+
     /// Returns the cause of a problem. It counts nothing yet if it is new.
     fn of_problem(&mut self, problem: &Problem) -> &mut ProblemCause {
-        // The clusters of skipped objects are those of their labels.
-        let is_of_cluster = matches!(problem.kind.row().family, Family::State);
-        let cluster = problem.cluster.clone().filter(|_| is_of_cluster);
-        let cause = self.0.entry((problem.kind, cluster));
+        let cause = self.by_key.entry(Self::key(problem));
         cause.or_insert_with(|| ProblemCause::new(problem.clone()))
     }
 
@@ -121,7 +156,7 @@ impl Causes {
                 EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
                 EndpointLiveness::Unlinked => ProblemKind::Unlinked,
             };
-            if let Some(cause) = self.0.get_mut(&(kind, endpoint.cluster.clone())) {
+            if let Some(cause) = self.by_key.get_mut(&(kind, endpoint.cluster.clone())) {
                 cause.endpoints += 1;
                 // Problems of services are counted already.
                 if cause.first.service.is_none() {
@@ -133,32 +168,36 @@ impl Causes {
 
     /// Returns the number of problems of a kind.
     pub(super) fn count(&self, kind: ProblemKind) -> u32 {
-        let causes = self.0.range((kind, None)..);
+        let causes = self.by_key.range((kind, None)..);
         let causes = causes.take_while(|((other, _), _)| *other == kind);
         causes.map(|(_, cause)| cause.count).sum()
     }
 
-    /// Returns the causes that somebody should look at: the worst first, and of these the newest.
+    /// Returns the causes that somebody should look at: first those because of which most services fail, then by level, then the
+    /// newest.
     pub(super) fn serious(&self) -> Vec<CauseReport> {
-        let serious = self.0.values().filter(|cause| cause.first.is_serious());
+        let serious = self
+            .by_key
+            .values()
+            .filter(|cause| cause.first.is_serious());
         let mut serious: Vec<&ProblemCause> = serious.collect();
-        serious.sort_by_key(|cause| (Reverse(cause.impact()), Reverse(cause.since)));
+        serious.sort_by_key(|cause| {
+            let level = cause.first.kind.row().level;
+            Reverse((cause.impact(), cause.failing, level, cause.since))
+        });
         serious.into_iter().map(CauseReport::from).collect()
     }
 
-    /// Returns how bad the worst cause is.
+    /// Returns how bad the worst cause or service is.
     pub(super) fn impact(&self) -> Impact {
-        self.0
-            .values()
-            .map(ProblemCause::impact)
-            .max()
-            .unwrap_or_default()
+        let of_causes = self.by_key.values().map(ProblemCause::impact).max();
+        of_causes.unwrap_or_default().max(self.services)
     }
 
     /// Returns the numbers of problems by level.
     pub(super) fn levels(&self) -> LevelCounts {
         let mut counts = LevelCounts::default();
-        for cause in self.0.values() {
+        for cause in self.by_key.values() {
             *match cause.first.kind.row().level {
                 Level::Error => &mut counts.error,
                 Level::Warning => &mut counts.warning,
@@ -194,9 +233,13 @@ impl ProblemCause {
     }
 
     fn impact(&self) -> Impact {
-        let of_level = Impact::from(self.first.kind.row().level);
-        let of_services = (self.failing > 0).then_some(Impact::Failing);
-        of_services.unwrap_or(of_level)
+        let row = self.first.kind.row();
+        match row.level {
+            _ if self.failing > 0 => Impact::Failing,
+            Level::Error if row.family == Family::Server => Impact::Failing,
+            Level::Error | Level::Warning => Impact::Attention,
+            Level::Note => Impact::Fine,
+        }
     }
 }
 
@@ -207,10 +250,10 @@ impl From<&ProblemCause> for CauseReport {
         let is_one = cause.count == 1;
         let cluster = first.cluster.as_ref().map(ToString::to_string);
         let cluster = cluster.filter(|_| row.family == Family::State);
-        let subject = if is_one {
-            first.subject()
-        } else {
-            cluster.as_deref().unwrap_or_default().into()
+        let subject = match &cluster {
+            Some(cluster) => cluster.as_str().into(),
+            None if is_one => first.subject(),
+            None => Line::default(),
         };
         let has_detail = is_one || row.family == Family::Server;
         let service = first.service.as_ref().filter(|_| is_one);

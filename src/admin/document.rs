@@ -344,14 +344,17 @@ mod tests {
         let table = Arc::downgrade(&reader.load());
         let read = async || {
             documents
-                .document(&zones, &reader, Form::Json)
+                .document(&zones, || Arc::clone(&reader.load()), Form::Json(None))
                 .await
                 .unwrap()
         };
         let (first, second) = (read().await, read().await);
         assert!(Arc::ptr_eq(&first, &second));
         let zone = Form::ZoneFile(Box::new(zones.iter().next().unwrap().clone()));
-        let zone = documents.document(&zones, &reader, zone).await.unwrap();
+        let zone = documents
+            .document(&zones, || Arc::clone(&reader.load()), zone)
+            .await
+            .unwrap();
         assert!(!Arc::ptr_eq(&first, &zone));
         let third = read().await;
         publish(&publisher);

@@ -206,7 +206,7 @@ impl Metrics {
             (&self.snapshot_failures, ProblemKind::SnapshotFailed),
             (&self.lost_log_lines, ProblemKind::LogLinesLost),
         ];
-        let mut problems: Vec<Problem> = now.problems(Some(self.feeds.age())).collect();
+        let mut problems: Vec<Problem> = now.problems(None).collect();
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.feeds.panic_problem());

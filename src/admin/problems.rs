@@ -21,6 +21,7 @@ const MAX_LIMIT: usize = 1000;
 
 /// The query string.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ProblemsQuery {
     kind: Option<ProblemKind>,
     level: Option<Level>,

@@ -99,9 +99,11 @@ impl AdminState {
 
     /// Returns the causes of all problems.
     pub(super) fn causes(&self, now: &Arc<Published>) -> Causes {
-        let mut causes = self.metrics.facts.of(now).causes.clone();
+        let facts = self.metrics.facts.of(now);
+        let mut causes = facts.causes.clone();
         self.server_problems(now)
             .for_each(|problem| causes.add(&problem));
+        causes.add_failure_of_all(ProblemKind::TableExpired, facts.services.values().sum());
         causes
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn summary(
     let known = known.filter_map(|value| value.to_str().ok());
     // RFC 9110 section 13.1.2: the tags are compared weakly.
     let mut known = known.flat_map(|value| value.split(','));
-    let is_known = known.any(|one| one.trim().trim_start_matches("W/") == tag);
+    let is_known = known.any(|one| ["*", &tag].contains(&one.trim().trim_start_matches("W/")));
     let Ok(tag) = HeaderValue::try_from(tag) else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::EndpointState;
 use super::lazy::Lazy;
-use crate::model::{Level, Timestamp};
+use crate::model::Timestamp;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Name, RecordType, ZoneKind, Zones};
@@ -204,17 +204,21 @@ pub fn is_failing(service: &Service, published: &Published) -> bool {
 }
 
 /// Returns how bad the state of a service is for clients.
-fn impact(service: &Service, published: &Published) -> Impact {
+pub fn impact(service: &Service, published: &Published) -> Impact {
     if is_failing(service, published) {
         return Impact::Failing;
     }
+    // A name without endpoints does not exist. An endpoint without a Link has the problem of its cluster.
     let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
-    let of_link = service.endpoints.iter().any(is_unlinked);
-    let of_link = of_link.then_some(Impact::Attention);
-    let of_problems = service
-        .problems()
-        .map(|problem| problem.kind.row().level.into());
-    of_problems.chain(of_link).max().unwrap_or_default()
+    let is_missing = service.is_listed() && service.endpoints.is_empty();
+    let is_serious = is_missing
+        || service.endpoints.iter().any(is_unlinked)
+        || service.problems().any(|problem| problem.is_serious());
+    if is_serious {
+        Impact::Attention
+    } else {
+        Impact::Fine
+    }
 }
 
 // === impl Cell ===
@@ -247,18 +251,6 @@ impl From<EndpointState> for CellState {
             EndpointState::NotReady => Self::NotReady,
             EndpointState::Standby => Self::Standby,
             EndpointState::Omitted => Self::Omitted,
-        }
-    }
-}
-
-// === impl Impact ===
-
-impl From<Level> for Impact {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Note => Self::Fine,
-            Level::Warning => Self::Attention,
-            Level::Error => Self::Failing,
         }
     }
 }

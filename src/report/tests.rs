@@ -210,7 +210,7 @@ fn streamed_document_equals_the_report() {
     for now in [published(table(&objects)), Published::default()] {
         let report = Report::new(&zones, &now);
         let mut written = Vec::new();
-        write_report(&mut written, &zones, &now).unwrap();
+        write_report(&mut written, &zones, &now, None).unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
             serde_json::to_string(&report).unwrap()

@@ -143,7 +143,7 @@ async fn follower_gets_the_head_if_a_cause_is_new() {
         "failing",
     ];
     let facts = facts.map(|fact| cause[fact].clone());
-    let expected = json!(["gateway-down", "east", "prod/db", 1, 1, 1, 0]);
+    let expected = json!(["gateway-down", "east", "east", 1, 1, 1, 0]);
     assert_eq!(json!(facts), expected, "{cause}");
 }
 
