@@ -156,7 +156,7 @@ fn page_waits_for_the_first_table() {
     chromium.resize(Window(360, 740, "dark"));
     chromium.screenshot("loading-360-dark");
     standin.set_behavior(Behavior::Normal);
-    chromium.wait_for_text("#sentence", "All names are answered");
+    chromium.wait_for_text("#sentence", "1 problem needs attention");
     chromium.wait_for_text("#map", "db.prod");
     chromium.assert_no_complaint();
 }
