@@ -101,7 +101,6 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
                 ("#replica", ""),
                 ("#by-zone", "svc.clusterset.local."),
                 ("#sentence", "ready"),
-                ("#where", "prod/cache"),
                 ("#attention", "Gateway is down"),
                 ("#attention .unfolded", "check the gateway"),
                 ("#attention .affected", "in this cluster: db-2"),
@@ -140,7 +139,9 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
         assert!(overflow.as_i64().unwrap() <= 0, "{view}: {overflow}");
         assert_no_markup(&mut chromium);
     }
-    // Names of clusters are shortened, but not in the tooltip.
+    // Subjects and names of clusters are shortened, but not in the tooltip.
+    chromium.evaluate("document.querySelector('#where a').focus()");
+    chromium.wait_for_text("#tip", &format!("{ATTACK}prod/cache"));
     chromium.wait_for_text("#map thead", "</script>east");
     chromium.evaluate(
         "[...document.querySelectorAll('#map thead th')].find((th) => th.abbr.endsWith('>east')).firstChild.focus()",

@@ -19,6 +19,8 @@ mod states;
 mod attack;
 // Ten thousand services.
 mod large;
+// Many causes and clusters, long names, and no stream.
+mod many;
 // What the page transfers.
 mod light;
 // What axe finds in every view.

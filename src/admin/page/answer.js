@@ -8,7 +8,7 @@ import { button, byId, element, icon, link, replace, separated } from "./dom.js"
 import { digLine } from "./dig.js";
 import * as model from "./model.js";
 import { answerAddress, problemGroups, suffix } from "./problem.js";
-import { colorOfResult, colorOfState, count, counted, labelOf, shapeOfColor, shapeOfState, since, timeElement, timeOf, upper } from "./words.js";
+import { colorOfResult, colorOfState, count, counted, isTrouble, labelOf, shapeOfColor, shapeOfState, since, timeElement, timeOf, upper } from "./words.js";
 
 /** Changes that are not folded. */
 const CHANGES = 8;
@@ -88,9 +88,17 @@ const nameLink = (target) => link(answerAddress(target), target.replace(/\.$/, "
 
 const ttlText = (ttl, before = "") => (Number.isInteger(ttl) ? `${before}TTL ${ttl} s` : "");
 
-/** The result, in a color that is never better than the state of the service. */
-function badge(result, row) {
-  const color = result === "NOERROR" && row ? model.levelOf(row) : colorOfResult(result);
+/** Returns what is wrong with the returned endpoints if none of them is alive. */
+function troubleOf(endpoints) {
+  const states = endpoints.filter(({ returned }) => returned).map(({ state }) => state);
+  if (!states.length || !states.every(isTrouble)) return undefined;
+  return `only endpoints that are ${states.every((state) => state === "down") ? "down" : "not alive"}`;
+}
+
+/** The result, in a color that is never better than the state of the service. A name with endpoints is answered, even if none is alive. */
+function badge(result, row, trouble) {
+  const answered = trouble ? "attention" : row ? model.levelOf(row) : "fine";
+  const color = result === "NOERROR" ? answered : colorOfResult(result);
   return element("span", { class: `badge ${color}` }, icon(shapeOfColor(color), color), result);
 }
 
@@ -98,11 +106,13 @@ function badge(result, row) {
 function verdict(explanation, row) {
   const { result, ttl } = outcome(explanation);
   const bare = explanation.name.replace(/\.$/, "");
+  const trouble = result === "NOERROR" ? troubleOf(explanation.endpoints) : undefined;
+  const remark = trouble && element("span", { class: "state attention" }, trouble);
   const isOutside = result === "REFUSED" && suffix() && !bare.endsWith(".arpa");
   const facts = [row?.kind, ttlText(ttl), commonPorts(explanation.endpoints)];
   if (row?.failover) facts.push(`failover step ${row.failover.step} of ${row.failover.steps}`);
   const lines = [
-    element("p", {}, badge(result, row), " ", element("span", {}, upper(explanation.reading))),
+    element("p", {}, ...separated([badge(result, row, trouble), remark, element("span", {}, upper(explanation.reading))])),
     element("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
   ];
   const last = explanation.history?.[0];

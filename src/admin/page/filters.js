@@ -27,11 +27,12 @@ export function matching() {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const suffixes = model.headOf()?.nameSuffixes ?? [];
   const hasState = (row) => {
-    if (!state && !cluster) return true;
-    if (state === "failing") return model.levelOf(row) === "failing" && (!cluster || row.cells.has(cluster));
-    if (state === "attention") return model.levelOf(row) !== "fine" && (!cluster || row.cells.has(cluster));
-    const cells = cluster ? [row.cells.get(cluster)] : [...row.cells.values()];
-    return cells.some((cell) => cell && (!state || cell.state === state || (state === "trouble" && isTrouble(cell.state))));
+    const cells = cluster ? [row.cells.get(cluster)].filter(Boolean) : [...row.cells.values()];
+    if (cluster && !cells.length) return false;
+    const level = model.levelOf(row);
+    if (state === "failing" || state === "attention") return level === state;
+    if (state === "trouble") return level !== "fine" && (!cluster || cells.some((cell) => isTrouble(cell.state)));
+    return !state || cells.some((cell) => cell.state === state);
   };
   const hasWords = (row) => words.every((word) => row.text.includes(word) || suffixes.some((suffix) => isPartOf(word, row, suffix)));
   return model.all().filter((row) => (!namespace || row.namespace === namespace) && (!kind || row.kind === kind) && hasState(row) && hasWords(row));

@@ -5,13 +5,15 @@ import { announce } from "./announce.js";
 import { load } from "./api.js";
 import { button, byId, element, icon, link, replace, separated, setIcon } from "./dom.js";
 import * as model from "./model.js";
-import { manual, problemRow, subjectLink } from "./problem.js";
-import { colorOf, count, counted, shapeOfColor, since, timeOf, upper, worst } from "./words.js";
+import { manual, problemRow, serviceAddress, subjectLink } from "./problem.js";
+import { colorOf, count, counted, shapeOfColor, shortened, since, timeOf, upper, worst } from "./words.js";
 
 /** Lines that are shown before the reader asks for all: fewer in a narrow window, where the map must stay visible. */
 const SHOWN = matchMedia("(max-width: 640px)").matches ? 2 : 4;
 /** Services that an unfolded line lists. */
 const LISTED = 100;
+/** Characters of a subject that are shown. The tooltip has the rest. */
+const LONGEST = 40;
 
 let isWhole = false;
 let lostSince;
@@ -74,15 +76,15 @@ function troubleOf(head) {
     parts.push(failing ? ", " : "", link(to("attention"), `${noun} ${verb(attention, "needs", "need")} attention`));
   }
   const others = head.attention.length + (head.moreAttention ?? 0);
-  if (!parts.length && others && head.state === "ready") {
-    const text = `${counted(others, "problem")} ${verb(others, "needs", "need")} attention`;
-    if (head.level !== "failing") parts.push("All names are answered; ");
+  if (!parts.length && (others || head.level !== "fine") && head.state === "ready") {
+    const text = others ? `${counted(others, "problem")} ${verb(others, "needs", "need")} attention` : "Problems need attention";
+    if (head.level === "fine" && model.all().length) parts.push("All names are answered; ");
     parts.push(link(address.addressOf("problems"), text));
   }
   return parts;
 }
 
-/** Says where the worst trouble is, and since when. */
+/** Says where the worst trouble is, how many other causes there are, and since when. */
 function where(head, level) {
   if (level === "fine") {
     const clusters = model.clusters().filter(({ name }) => name).length;
@@ -91,10 +93,13 @@ function where(head, level) {
   const isOfServer = head.state !== "ready";
   // A warning can be the cause of names that fail.
   const isWorst = (cause) => colorOf(cause.level) === level || (level === "failing" && cause.failing > 0);
-  const causes = head.attention.filter((cause) => isOfServer || isWorst(cause));
-  const named = causes.filter(hasSubject);
-  const links = named.slice(0, 2).flatMap((cause, index) => [index ? ", " : "", subjectLink(cause)]);
-  if (named.length > 2) links.push(` and ${named.length - 2} more`);
+  const worstCauses = head.attention.filter((cause) => isOfServer || isWorst(cause));
+  const causes = worstCauses.length ? worstCauses : head.attention;
+  const distinct = (causes) => [...new Map(causes.map((cause) => [textOf(cause), cause])).values()];
+  const named = distinct(causes).slice(0, 2);
+  const rest = distinct(head.attention).length - named.length + (head.moreAttention ?? 0);
+  const links = named.flatMap((cause, index) => [index ? ", " : "", placeLink(cause)]);
+  if (rest) links.push(" and ", link(address.addressOf("problems"), `${count(rest)} more`));
   const times = causes.map((cause) => cause.since).filter(Boolean).sort();
   const time = isOfServer ? head.since : times[0];
   if (links.length && time) links.push(" ");
@@ -104,8 +109,16 @@ function where(head, level) {
 
 // === Causes ===
 
-/** Returns whether a cause concerns one thing. A list of names is only in the unfolded line. */
-const hasSubject = ({ subject }) => subject && !subject.includes(", ");
+/** Returns what names a cause: its subject, or its sentence if it concerns no single thing. */
+const textOf = ({ subject, sentence }) => subject || sentence;
+
+/** Returns the link of a cause. A list of names would hide what follows, so only its start is shown. */
+function placeLink(cause) {
+  const text = textOf(cause);
+  const node = subjectLink(cause, shortened(text, LONGEST));
+  if (text.length > LONGEST) node.dataset.tip = text;
+  return node;
+}
 
 const idOf = ({ kind, subject }) => `${kind}/${subject}`;
 
@@ -138,8 +151,10 @@ function line(cause, isOpen) {
     toggle,
     icon("fold"),
   );
-  const subject = hasSubject(cause) ? [subjectLink(cause), cause.sentence] : [subjectLink(cause, cause.sentence)];
-  const facts = [...subject, cause.since && since(cause.since), ...numbers(cause)];
+  const hasService = cause.service && !textOf(cause).includes(cause.service);
+  const sentence = cause.subject && `${cause.sentence}${hasService ? ":" : ""}`;
+  const service = hasService && link(serviceAddress(cause.service), cause.service);
+  const facts = [placeLink(cause), sentence, service, cause.since && since(cause.since), ...numbers(cause)];
   const detail = cause.detail && element("span", { class: "detail" }, cause.detail);
   return element(
     "li",
@@ -151,11 +166,11 @@ function line(cause, isOpen) {
 
 function numbers({ services, endpoints, failing, count: total, service }) {
   const of = (number, noun) => (number > 0 ? counted(number, noun) : undefined);
-  // Names that fail are counted below.
+  // Services that fail are counted below.
   const affected = [service || services === failing ? undefined : of(services, "service"), of(endpoints, "endpoint")].filter(Boolean);
   if (!affected.length && !failing && total > 1) affected.push(counted(total, "problem"));
   const facts = affected.length ? [element("span", { class: "number" }, affected.join(", "))] : [];
-  if (failing > 0 && !service) facts.push(element("b", { class: "failing" }, `${counted(failing, "name")} ${failing === 1 ? "fails" : "fail"}`));
+  if (failing > 0 && !service) facts.push(element("b", { class: "failing" }, `${counted(failing, "service")} ${failing === 1 ? "fails" : "fail"}`));
   return facts;
 }
 

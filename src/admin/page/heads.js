@@ -2,7 +2,8 @@
 
 import * as address from "./address.js";
 import { element, icon, link } from "./dom.js";
-import { sinceWords } from "./words.js";
+import { TROUBLED_LINKS } from "./model.js";
+import { count, counted, sinceWords } from "./words.js";
 
 /** Pixels: the narrowest and the widest column of a cluster, the space in it around its name, and the longest turned name. */
 const NARROW = 62;
@@ -49,7 +50,7 @@ function commonPrefix([first, ...others]) {
 
 /** Returns the head of a cluster's column: a link that shows only the services of this cluster. */
 export function headOf({ name, isOwn, link: state, since }, label) {
-  const isTroubled = state === "frozen" || state === "unlinked";
+  const isTroubled = TROUBLED_LINKS.has(state);
   const filtered = address.currentView() === "services" && address.parameter("cluster");
   const hint = isOwn ? "this cluster" : state;
   const tip = `${name ? `Cluster ${name}` : "Addresses of no one cluster"}${hint ? `: ${hint}${sinceWords(since)}` : ""}`;
@@ -59,5 +60,13 @@ export function headOf({ name, isOwn, link: state, since }, label) {
   const to = address.addressOf("services", { cluster: filtered === name ? "" : name });
   const inside = name ? link(to, ...parts) : element("span", { tabindex: 0 }, ...parts);
   inside.dataset.tip = tip;
+  // The address of the link changes when it is followed.
+  inside.dataset.focus = `cluster ${name}`;
   return element("th", { scope: "col", class: "cell", abbr: labelOfCluster(name) }, inside);
+}
+
+/** Returns the head after the last column if some clusters have none. */
+export function headOfRest(number) {
+  const tip = `${counted(number, "cluster")} without a column. Choose one in the filters to see it.`;
+  return element("th", { scope: "col", class: "cell rest" }, element("span", { tabindex: 0, "data-tip": tip, "data-focus": "rest" }, `+${count(number)} more`));
 }

@@ -16,7 +16,7 @@ let on;
 
 /**
  * Starts. `listeners` has functions for a new summary (`loaded`), for changed services (`update`), for a change of answers
- * (`change`), and for the loss of the connection (`lost`).
+ * (`change`), for the end of an attempt to open the stream (`followed`), and for the loss of the connection (`lost`).
  */
 export function start(listeners) {
   on = listeners;
@@ -43,6 +43,7 @@ async function connect() {
       const opened = await follow(lastEvent, tables, listenersOf(own));
       if (own !== attempt) return opened?.close();
       stream = opened;
+      on.followed(Boolean(stream));
       if (!stream) await poll(own);
       return;
     } catch (error) {

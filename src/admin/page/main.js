@@ -18,7 +18,9 @@ import { count, refreshTimes, secondsOf, zoneName } from "./words.js";
 /** Milliseconds between two requests of the same details, however often they change. */
 const SPACING = 2000;
 
+/** `connecting`, `live`, `polling` if the server gives no stream, or `lost`. */
 let connection = "connecting";
+const isConnected = () => connection === "live" || connection === "polling";
 /** If the window is as narrow, the answer covers everything else. */
 const isNarrow = matchMedia("(max-width: 960px)");
 
@@ -65,7 +67,7 @@ function showHead() {
   const head = model.headOf();
   headline.show(connection);
   document.body.dataset.link = connection;
-  setText(byId("link"), { live: "Live", lost: "Disconnected" }[connection] ?? "Connecting");
+  setText(byId("link"), { live: "Live", polling: "Every 5 s", lost: "Disconnected" }[connection] ?? "Connecting");
   if (!head) return;
   setText(byId("cluster"), head.cluster);
   byId("cluster").title = `global-dns ${head.version}`;
@@ -108,8 +110,8 @@ function navigate() {
   const name = address.parameter("name");
   const place = address.here({ name: "", open: "" });
   const isNewView = place !== shownView;
-  show(isNewView && connection === "live");
-  if (isNewView && connection === "live") refreshView(true);
+  show(isNewView && isConnected());
+  if (isNewView && isConnected()) refreshView(true);
   if (name !== shownName) {
     refreshAnswer(true);
     if (name) byId("answer-title").focus({ preventScroll: true });
@@ -151,11 +153,15 @@ showClock();
 navigate();
 live.start({
   loaded() {
-    connection = "live";
+    if (connection !== "polling") connection = "live";
     show(false);
     changes.forget();
     refreshAnswer();
     refreshView();
+  },
+  followed(hasStream) {
+    connection = hasStream ? "live" : "polling";
+    showHead();
   },
   update(changed) {
     show(false);

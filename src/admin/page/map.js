@@ -2,15 +2,17 @@
 
 import * as address from "./address.js";
 import { announce } from "./announce.js";
-import { button, byId, element, icon, setIcon, setText } from "./dom.js";
+import { button, byId, element, icon, replace, setIcon, setText } from "./dom.js";
 import { isFiltered, matching } from "./filters.js";
-import { headOf, labelOfCluster, layout } from "./heads.js";
+import { headOf, headOfRest, labelOfCluster, layout } from "./heads.js";
 import * as model from "./model.js";
 import { serviceAddress } from "./problem.js";
 import { STATES, colorOfState, count, counted, isTrouble, labelOf, rank, shapeOfColor, shapeOfState, sinceWords, timeOf } from "./words.js";
 
 /** Rows above and below the visible ones, so that a fast scroll shows no gap. */
 const MARGIN = 8;
+/** Columns of clusters at most. */
+const MOST_COLUMNS = 40;
 /** How long a changed row is marked, in milliseconds. */
 const MARKED = 2500;
 /** Pixels of the column of kinds. */
@@ -22,6 +24,8 @@ const map = byId("map");
 /** The rows that match the filters: those in trouble first. */
 let shown = [];
 let columns = [];
+/** Clusters without a column. */
+let hidden = 0;
 /** The label of each column's cluster. */
 let labels = new Map();
 /** What the heads show, to make them again only if it changed. */
@@ -87,6 +91,7 @@ export const countText = () => `${shown.length < model.all().length ? `${count(s
 
 function showBlank() {
   const isEmpty = shown.length === 0;
+  const isLeft = isEmpty && scroll.contains(document.activeElement);
   scroll.hidden = isEmpty;
   byId("legend").hidden = isEmpty;
   byId("blank").hidden = !isEmpty;
@@ -94,6 +99,7 @@ function showBlank() {
   const text = parts.map((part) => part.textContent).join("");
   // The same text keeps the focus of its button.
   if (text !== byId("blank").textContent) byId("blank").replaceChildren(...parts);
+  if (isLeft) byId("blank").querySelector("button:last-child")?.focus();
 }
 
 /** Describes why the map is empty. */
@@ -115,9 +121,19 @@ function describeBlank() {
 
 // === Columns ===
 
+/** Returns the clusters that have a column: the chosen one is always among them. */
+function clustersOfColumns() {
+  const all = model.clustersByTrouble();
+  const chosen = all.findIndex(({ name }) => name === address.parameter("cluster"));
+  if (chosen >= MOST_COLUMNS) all.splice(1, 0, ...all.splice(chosen, 1));
+  hidden = Math.max(0, all.length - MOST_COLUMNS);
+  return all.slice(0, MOST_COLUMNS);
+}
+
 function showColumns() {
   if (!model.headOf() || !scroll.clientWidth) return;
-  const clusters = model.clusters();
+  const hadRest = hidden > 0;
+  const clusters = clustersOfColumns();
   const style = getComputedStyle(scroll);
   height = parseFloat(style.getPropertyValue("--row"));
   const fixed = parseFloat(style.getPropertyValue("--fixed"));
@@ -126,11 +142,11 @@ function showColumns() {
   // The kind is the least important column. Without it, names may fit.
   const isDense = plan.isTurned;
   if (isDense) plan = layout(clusters, scroll.clientWidth - fixed + KIND, font);
-  const mark = JSON.stringify([clusters, plan, address.parameter("cluster"), address.currentView()]);
+  const mark = JSON.stringify([clusters, hidden, plan, address.parameter("cluster"), address.currentView()]);
   if (mark === headsMark) return;
   headsMark = mark;
   const names = clusters.map(({ name }) => name);
-  if (names.join() !== columns.join() || !rows.length) {
+  if (names.join() !== columns.join() || hadRest !== hidden > 0 || !rows.length) {
     drop(rows.length, 0);
     spare = [];
   }
@@ -139,7 +155,8 @@ function showColumns() {
   const title = (text, css) => element("th", { scope: "col", class: css }, text);
   const titles = [title("Service", "service"), title("Answer", "result"), title("Kind", "kind"), title("Clusters", "trouble")];
   const heads = clusters.map((cluster, index) => headOf(cluster, plan.labels[index]));
-  map.tHead.replaceChildren(element("tr", { "aria-rowindex": 1 }, ...titles, ...heads));
+  if (hidden) heads.push(headOfRest(hidden));
+  replace(map.tHead, element("tr", { "aria-rowindex": 1 }, ...titles, ...heads));
   map.querySelector("colgroup").replaceChildren(...[...titles, ...heads].map(({ className }) => element("col", { class: className })));
   cellWidth = plan.width;
   map.classList.toggle("dense", isDense);
@@ -147,7 +164,7 @@ function showColumns() {
   map.classList.toggle("narrow", plan.width < 100);
   map.style.setProperty("--cell", `${plan.width}px`);
   map.style.setProperty("--head", `${plan.height ?? 34}px`);
-  map.style.setProperty("--clusters", columns.length);
+  map.style.setProperty("--clusters", heads.length);
 }
 
 // === Rows ===
@@ -202,6 +219,7 @@ function blankRow() {
     element("td", { class: "kind" }),
     element("td", { class: "trouble" }, element("div")),
     ...columns.map(cell),
+    hidden ? element("td", { class: "rest" }) : undefined,
   );
 }
 
@@ -242,17 +260,18 @@ function resultOf({ result, returned, endpoints }) {
   return result === "NOERROR" ? `${count(returned)} of ${count(endpoints)}` : result;
 }
 
-/** Lists the clusters in trouble, for windows that are too narrow for a column of each cluster. */
+/** Names the first cluster in trouble and counts the others, for windows that are too narrow for a column of each cluster. */
 function fillTrouble(node, service, level) {
-  const parts = [...service.cells.values()]
-    .filter(({ state }) => isTrouble(state))
-    .map((cell) => {
-      const text = cell.endpoints ? `${cell.alive}/${cell.endpoints} ${labelOf(cell.state)}` : labelOf(cell.state);
-      const color = colorOfState(cell.state, false, level);
-      return element("span", {}, icon(shapeOfState(cell.state), color), `${labels.get(cell.cluster)} ${text}`);
-    });
-  if (!parts.length) parts.push(element("span", { class: "soft" }, counted(service.cells.size, "cluster")));
-  node.firstChild.replaceChildren(...parts);
+  const [cell, ...others] = [...service.cells.values()].filter(({ state }) => isTrouble(state));
+  if (!cell) {
+    const text = level === "fine" ? counted(service.cells.size, "cluster") : resultOf(service);
+    return node.firstChild.replaceChildren(element("span", { class: level === "fine" ? "soft" : level }, text));
+  }
+  const text = cell.endpoints ? `${cell.alive}/${cell.endpoints} ${labelOf(cell.state)}` : labelOf(cell.state);
+  const name = labels.get(cell.cluster) ?? labelOfCluster(cell.cluster);
+  const parts = [icon(shapeOfState(cell.state), colorOfState(cell.state, false, level)), element("span", { class: "name" }, name), " "];
+  if (others.length) parts.push(element("small", {}, `+${others.length}`), " ");
+  node.firstChild.replaceChildren(...parts, element("span", { class: "words" }, text));
 }
 
 function fillCell(node, cluster, cell, level) {

@@ -1,6 +1,11 @@
 // What the page knows: the head of the summary, and a row for each service in their natural order.
 
-import { natural, worst } from "./words.js";
+import { isTrouble, natural, rank, worst } from "./words.js";
+
+/** States of links in which nothing new comes from their cluster. */
+export const TROUBLED_LINKS = new Set(["frozen", "unlinked"]);
+/** Results of names that are answered. */
+const ANSWERED = new Set(["NOERROR", "NODATA"]);
 
 let head;
 /** Rows by their key, `namespace/service`. */
@@ -57,8 +62,8 @@ function sort() {
 /** Returns whether the server answers no name at all, whatever the rows say. */
 export const isSilent = () => head?.state === "expired" || head?.state === "loading";
 
-/** Returns the level of a row. */
-export const levelOf = (row) => (isSilent() ? "failing" : worst([row.level]));
+/** Returns the level of a row. A name that is not answered is never fine. */
+export const levelOf = (row) => (isSilent() ? "failing" : worst([row.level, ANSWERED.has(row.result) ? "fine" : "attention"]));
 
 /** Returns the number of services of each level. */
 export function countsByLevel() {
@@ -67,6 +72,9 @@ export function countsByLevel() {
   return counts;
 }
 
+/** The natural order of clusters. Addresses of no one cluster are last. */
+const orderOfClusters = ({ name: one }, { name: other }) => (one === "") - (other === "") || natural(one, other);
+
 /** Returns the clusters, this one first. Addresses of no one cluster have a column of their own, the last one. */
 export function clusters() {
   const known = new Map(head.clusters.map((cluster) => [cluster.name, cluster]));
@@ -74,8 +82,25 @@ export function clusters() {
   for (const { cells } of ordered) {
     for (const name of cells.keys()) if (!known.has(name)) others.add(name);
   }
-  const rest = [...others].sort((one, other) => (one === "") - (other === "") || natural(one, other));
-  return [...known.values(), ...rest.map((name) => ({ name }))];
+  const rest = [...others].map((name) => ({ name })).sort(orderOfClusters);
+  return [...known.values(), ...rest];
+}
+
+/**
+ * Returns the clusters in the order of the map's columns: this one, those in trouble with the worst first, and the others.
+ */
+export function clustersByTrouble() {
+  const ranks = new Map();
+  const note = (name, level) => ranks.set(name, Math.max(ranks.get(name) ?? 0, rank(level)));
+  for (const { name, link } of head.clusters) if (TROUBLED_LINKS.has(link)) note(name, "attention");
+  for (const row of ordered) {
+    const level = levelOf(row);
+    if (level === "fine") continue;
+    for (const { cluster, state } of row.cells.values()) if (isTrouble(state)) note(cluster, level);
+  }
+  const rankOf = ({ name, isOwn }) => (isOwn ? Infinity : (ranks.get(name) ?? 0));
+  const order = (one, other) => Number(rankOf(one) < rankOf(other)) - Number(rankOf(one) > rankOf(other)) || orderOfClusters(one, other);
+  return clusters().sort(order);
 }
 
 // === Names ===

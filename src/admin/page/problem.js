@@ -21,9 +21,9 @@ export function serviceAddress(key) {
   return answerAddress(model.nameOf({ namespace, service }, suffix()));
 }
 
-/** Returns the link of what a problem concerns: the answer of its service, the services of its cluster, or its kind. */
+/** Returns the link of what a problem concerns: the services of its cluster, the answer of its service, or its kind. */
 export function subjectLink({ kind, subject, service, cluster, services }, text = subject || kind) {
-  if (service) return link(serviceAddress(service), text);
+  if (service && subject !== cluster) return link(serviceAddress(service), text);
   if (cluster && services !== 0) return link(address.addressOf("services", { cluster, state: "trouble" }), text);
   return link(address.addressOf("problems", { kind, cluster }), text);
 }

@@ -73,6 +73,7 @@ export const natural = new Intl.Collator("en", { numeric: true }).compare;
 export const count = (number) => integer.format(number);
 /** Returns a number with its noun: "1 service", "2 services". */
 export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+export const shortened = (text, length) => (text.length > length ? `${text.slice(0, length)}…` : text);
 export const upper = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 export const dayOf = (moment) => longDay.format(moment);
 export const secondsOf = (moment) => seconds.format(moment);
