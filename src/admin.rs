@@ -99,7 +99,9 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
         StatusCode::OK
     };
     let ready = status.is_success().then(|| "ok".to_owned());
-    let problems = shutdown.into_iter().chain(state.metrics.problems(&now));
+    let problems = shutdown
+        .into_iter()
+        .chain(state.metrics.problems(&now, Some(state.feeds.age())));
     let lines = ready.into_iter().chain(problems.map(|one| one.with_time()));
     let awaited = now.table.iter().flat_map(awaited_clusters);
     let lines: Vec<String> = lines.chain(awaited).collect();

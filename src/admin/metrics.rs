@@ -194,19 +194,22 @@ impl Metrics {
         page.published(&now, &facts)?;
         self.encode_source(page)?;
         let mut causes = facts.causes.clone();
-        let of_server = self.problems(&now).into_iter();
+        let of_server = self.problems(&now, None).into_iter();
         let of_server = of_server.chain(facts.default_cluster_name.clone());
         of_server.for_each(|problem| causes.add(&problem));
         page.content(&facts, &causes)
     }
 
     /// Returns the problems of the server: of its table as a whole, its source, its files and its process.
-    pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
+    ///
+    /// `age` is the time since the source was heard from. It is for readers of one moment: a document with it would change
+    /// each second.
+    pub(super) fn problems(&self, now: &Published, age: Option<Duration>) -> Vec<Problem> {
         let failures = [
             (&self.snapshot_failures, ProblemKind::SnapshotFailed),
             (&self.lost_log_lines, ProblemKind::LogLinesLost),
         ];
-        let mut problems: Vec<Problem> = now.problems(None).collect();
+        let mut problems: Vec<Problem> = now.problems(age).collect();
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.feeds.panic_problem());

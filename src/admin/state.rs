@@ -93,7 +93,7 @@ impl AdminState {
     pub(super) fn server_problems(&self, now: &Arc<Published>) -> impl Iterator<Item = Problem> {
         let facts = self.metrics.facts.of(now);
         let of_server = self.shutdown().into_iter();
-        let of_server = of_server.chain(self.metrics.problems(now));
+        let of_server = of_server.chain(self.metrics.problems(now, None));
         of_server.chain(facts.default_cluster_name.clone())
     }
 

@@ -14,12 +14,12 @@ use crate::table::HistoryLimits;
 #[command(next_help_heading = "History")]
 pub struct HistoryArgs {
     /// Time for which earlier tables are kept, so that explain and table can show what was answered then; 0s: not at all
-    #[arg(long = "history", env = "GLOBAL_DNS_HISTORY", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    pub age: Duration,
+    #[arg(long, env = "GLOBAL_DNS_HISTORY", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    pub history: Duration,
 
     /// Memory for earlier tables, estimated; the oldest go first
-    #[arg(long = "history-memory", env = "GLOBAL_DNS_HISTORY_MEMORY", value_name = "SIZE", default_value = "32Mi", value_parser = parse_size)]
-    pub memory: usize,
+    #[arg(long, env = "GLOBAL_DNS_HISTORY_MEMORY", value_name = "SIZE", default_value = "32Mi", value_parser = parse_size)]
+    pub history_memory: usize,
 }
 
 /// The units of sizes, as Kubernetes writes them.
@@ -52,13 +52,21 @@ fn parse_time_at(text: &str, now: &Zoned) -> Result<Timestamp, String> {
         milliseconds(now.timestamp())
             .zip(parse_duration(ago).ok())
             .map(|(now, ago)| now.before(ago))
-    } else if let Ok(time) = text.parse::<civil::Time>() {
+    } else if let Some(time) = time_of_day(text) {
         last_time_of_day(time, now).and_then(|time| milliseconds(time.timestamp()))
     } else {
         Timestamp::from_text(text)
     };
     let examples = "a time is like 03:12 (the last such local time), -90m, or 2026-11-24T03:12:00Z";
     parsed.ok_or_else(|| examples.to_owned())
+}
+
+/// Parses a time of the day. The parser of `jiff` also takes that of a date and time.
+fn time_of_day(text: &str) -> Option<civil::Time> {
+    let is_short = text
+        .bytes()
+        .all(|octet| octet.is_ascii_digit() || octet == b':');
+    text.parse().ok().filter(|_| is_short && text.contains(':'))
 }
 
 /// Returns the last time at which the clocks of the zone of `now` showed a time of the day.
@@ -78,8 +86,12 @@ impl HistoryArgs {
     /// Returns the limits.
     pub fn limits(self) -> HistoryLimits {
         HistoryLimits {
-            age: self.age,
-            memory: if self.age.is_zero() { 0 } else { self.memory },
+            age: self.history,
+            memory: if self.history.is_zero() {
+                0
+            } else {
+                self.history_memory
+            },
         }
     }
 }

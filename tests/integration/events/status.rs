@@ -115,7 +115,7 @@ fn each_cause_is_a_sentence() {
     assert_eq!(sentences.len(), 3, "{sentences:?}");
     let starts = [
         "Short name is ambiguous: db: ",
-        "Gateway is down: prod/db: cluster 'west': db-0",
+        "Gateway is down: west: cluster 'west': db-0",
         "Mirror of a service in another namespace: Service/prod/other-west: ",
     ];
     let pairs = || sentences.iter().zip(starts);
