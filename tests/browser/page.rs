@@ -365,6 +365,17 @@ fn answer_lists_records_and_what_is_not_returned() {
 
 #[test]
 #[ignore = "needs Chromium"]
+fn answer_with_nothing_but_endpoints_that_are_down_says_so() {
+    let server = demo();
+    let mut chromium = open(&server, "#/?name=cache.prod.global", WIDE);
+    let expected = "NOERROR only endpoints that are down ";
+    chromium.wait_for_text("#explanation .verdict", expected);
+    let class = "document.querySelector('#explanation .badge').className";
+    assert_eq!(chromium.evaluate(class), "badge attention");
+}
+
+#[test]
+#[ignore = "needs Chromium"]
 fn failover_step_and_expected_clusters_are_shown_if_there_are_any() {
     let server = demo();
     let mut summary = server.api("/api/v1/summary");
