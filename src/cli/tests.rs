@@ -65,7 +65,10 @@ fn every_flag_has_help_and_an_environment_variable() {
         for flag in command.get_arguments().filter(|a| !a.is_positional()) {
             let name = flag.get_id().as_str();
             assert!(flag.get_help().is_some(), "--{name} has no help");
-            if matches!(name, "help" | "version" | "output" | "explain" | "watch") {
+            if matches!(
+                name,
+                "help" | "version" | "output" | "explain" | "watch" | "at"
+            ) {
                 continue;
             }
             let env = format!("GLOBAL_DNS_{}", name.to_uppercase());

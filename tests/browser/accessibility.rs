@@ -39,7 +39,7 @@ fn axe_finds_nothing() {
             ("", "#map tbody a"),
             ("#/problems", "#problem-list .group"),
             ("#/changes", "#change-list li"),
-            ("#/?open=gateway-down/prod/cache", "#attention .affected li"),
+            ("#/?open=gateway-down/west", "#attention .affected li"),
             ("#/?q=no+such+service", "#blank button"),
             ("#/?name=db.prod.global", "#explanation .endpoints"),
             ("#/?name=nope.prod.global", "#explanation .badge"),

@@ -90,7 +90,7 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     }));
     let cause = format!(
         "#/problems?name=db.prod.global&open={}",
-        escape(&format!("{ATTACK}gateway-down/{ATTACK}prod/cache"))
+        escape(&format!("{ATTACK}gateway-down/{ATTACK}west"))
     );
     for (view, route, texts) in [
         (
@@ -141,7 +141,7 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     }
     // Subjects and names of clusters are shortened, but not in the tooltip.
     chromium.evaluate("document.querySelector('#where a').focus()");
-    chromium.wait_for_text("#tip", &format!("{ATTACK}prod/cache"));
+    chromium.wait_for_text("#tip", &format!("{ATTACK}west"));
     chromium.wait_for_text("#map thead", "</script>east");
     chromium.evaluate(
         "[...document.querySelectorAll('#map thead th')].find((th) => th.abbr.endsWith('>east')).firstChild.focus()",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -110,6 +110,12 @@ impl Chromium {
 
     /// Calls a method of the protocol and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        let result = self.try_call(method, params);
+        result.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Calls a method of the protocol. Returns its result, or the error.
+    fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.send(method, params);
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -117,8 +123,10 @@ impl Chromium {
             let message = self.messages.recv_timeout(rest);
             let mut message = message.unwrap_or_else(|error| panic!("{method}: {error}"));
             if message["id"] == id {
-                assert!(message["error"].is_null(), "{method}: {message}");
-                return message["result"].take();
+                return match message["error"].take() {
+                    Value::Null => Ok(message["result"].take()),
+                    error => Err(error),
+                };
             }
             self.note(&message);
         }
@@ -200,7 +208,16 @@ impl Chromium {
     /// Opens an address.
     pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url}));
-        self.wait_for("document.readyState === 'complete'");
+        // What is evaluated in the document before ends with it, so it must not wait.
+        let loaded = json!({"expression": "location.href !== 'about:blank' && document.readyState === 'complete'", "returnByValue": true});
+        let deadline = Instant::now() + TIMEOUT;
+        while self
+            .try_call("Runtime.evaluate", loaded.clone())
+            .map_or(true, |seen| seen["result"]["value"] != true)
+        {
+            assert!(Instant::now() < deadline, "{url} is not loaded");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Sets the size of the window and the color scheme. Motion is reduced, so that pictures do not depend on the time.

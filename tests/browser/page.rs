@@ -68,7 +68,7 @@ fn first_glance_says_what_is_wrong_where_and_since_when() {
     assert_eq!(chromium.text("#sentence"), "1 service fails");
     assert_eq!(chromium.evaluate("headline.className"), "failing");
     let place = chromium.text("#where");
-    assert!(place.starts_with("prod/cache and 1 more since "), "{place}");
+    assert!(place.starts_with("west and 1 more since "), "{place}");
     assert_eq!(
         chromium.evaluate("document.title"),
         "1 service fails – hub – global-dns"
@@ -106,7 +106,7 @@ fn line_of_a_cause_leads_to_what_it_affects_and_unfolds() {
     assert_eq!(chromium.evaluate(lines), 2);
     let text = chromium.text("#attention");
     for expected in [
-        "prod/cache Gateway is down since ",
+        "west Gateway is down: prod/cache since ",
         "cluster 'west': cache-0",
     ] {
         assert!(text.contains(expected), "{expected} in:\n{text}");
@@ -114,9 +114,12 @@ fn line_of_a_cause_leads_to_what_it_affects_and_unfolds() {
     chromium.evaluate("document.querySelector('#attention .fold').click()");
     chromium.wait_for_text("#attention .unfolded", "What to do: check the gateway");
     chromium.wait_for("document.querySelector('#attention .affected li')");
-    assert_eq!(hash(&mut chromium), "#/?open=gateway-down/prod/cache");
+    assert_eq!(hash(&mut chromium), "#/?open=gateway-down/west");
     chromium.screenshot("cause-1440-light");
-    chromium.evaluate("document.querySelector('#attention .cause a').click()");
+    // The service is a link of its own, after the sentence.
+    chromium.evaluate(
+        "[...document.querySelectorAll('#attention .cause a')].find((link) => link.innerText === 'prod/cache').click()",
+    );
     chromium.wait_for_text("#answer-title", "cache.prod.global");
     chromium.assert_no_complaint();
 }
@@ -617,7 +620,7 @@ fn every_width_and_color_scheme_fits() {
             ("#/problems", "problems", "#problem-list .group"),
             ("#/changes", "changes", "#change-list li"),
             (
-                "#/?open=gateway-down/prod/cache",
+                "#/?open=gateway-down/west",
                 "cause",
                 "#attention .affected li",
             ),
