@@ -44,9 +44,9 @@ pub use metrics::Metrics;
 pub use state::{AdminState, Identity};
 
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
-use crate::model::{ProblemKind, Timestamp};
+use crate::model::{Problem, ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
-use crate::table::{Service, Table};
+use crate::table::{Published, Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 // === Routes ===
@@ -154,23 +154,31 @@ async fn table(
     Extension(documents): Extension<Documents>,
     headers: HeaderMap,
 ) -> Response {
+    let (now, at) = match state.table_at(query.at.as_deref()) {
+        Ok(found) => found,
+        Err(problem) => return problem.into_response(),
+    };
     let form = match query.output.as_deref() {
-        None | Some("json") => Ok(Form::Json(None)),
+        None | Some("json") => Ok(Form::Json(at, problems_at(&state, &now, at))),
         Some("zone") => choose_zone(&state.zones, query.zone.as_deref())
             .map(|zone| Form::ZoneFile(Box::new(zone.clone()))),
         Some(other) => Err(format!("invalid output '{other}': use json or zone")),
     };
-    let (past, at) = match state.table_at(query.at.as_deref()) {
-        Ok((table, at)) => (at.map(|_| table), at),
-        Err(problem) => return problem.into_response(),
-    };
     match form {
         Ok(form) => {
-            let form = form.at(at);
-            let table = || past.unwrap_or_else(|| Arc::clone(&state.reader.load()));
+            let current = || Arc::clone(&state.reader.load());
+            let table = || if at.is_some() { now } else { current() };
             documents.respond(&state.zones, table, form, &headers).await
         }
         Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
+    }
+}
+
+/// Returns the problems of this server. Of the past, it knows those of the table only.
+fn problems_at(state: &AdminState, table: &Arc<Published>, at: Option<Timestamp>) -> Vec<Problem> {
+    match at {
+        None => state.server_problems(table).collect(),
+        Some(_) => table.problems(None).collect(),
     }
 }
 

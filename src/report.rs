@@ -118,7 +118,8 @@ pub struct ServiceReport {
 impl Report {
     /// Makes the report on the published table.
     pub fn new(zones: &Zones, published: &Published) -> Self {
-        let parts = Parts::of(published);
+        let of_server: Vec<Problem> = published.problems(None).collect();
+        let parts = Parts::of(published, &of_server);
         let services = parts.services.iter();
         let services = services
             .map(|service| ServiceReport::new(service, published))
@@ -202,12 +203,13 @@ impl<S, K, C, P> Report<S, K, C, P> {
 // === impl Parts ===
 
 impl<'t> Parts<'t> {
-    pub(super) fn of(published: &'t Published) -> Self {
+    /// Selects the parts of the published table. `of_server` are the problems of its server.
+    pub(super) fn of(published: &'t Published, of_server: &'t [Problem]) -> Self {
         let table = published.table.as_ref();
         let services = table.into_iter().flat_map(Table::sorted_services);
         let of_table = table.into_iter().flat_map(Table::problems);
-        let own = published.problems(None).map(Cow::Owned);
-        let mut problems: Vec<_> = own.chain(of_table).collect();
+        let of_server = of_server.iter().map(Cow::Borrowed);
+        let mut problems: Vec<_> = of_server.chain(of_table).collect();
         problems.sort();
         problems.dedup();
         Self {

@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use super::body::{GZIP, VARY_ENCODING, accepts_gzip, failure};
 use super::head::Head;
 use super::limits::{Memory, no_memory};
-use crate::model::Timestamp;
+use crate::model::{Problem, Timestamp};
 use crate::report::{write_report, write_summary};
 use crate::table::Published;
 use crate::zone::print::write_zone_file;
@@ -51,8 +51,8 @@ struct Last {
 /// The form of a document.
 #[derive(Clone, Debug)]
 pub(super) enum Form {
-    /// The table, at this time if it is not the current one.
-    Json(Option<Timestamp>),
+    /// The table, at this time if it is not the current one, with these problems of the server.
+    Json(Option<Timestamp>, Vec<Problem>),
     /// The summary with this head.
     Summary(Box<Head>),
     ZoneFile(Box<Zone>),
@@ -184,26 +184,20 @@ impl Last {
 // === impl Form ===
 
 impl Form {
-    /// Returns the form of a table of the past.
-    pub(super) fn at(self, at: Option<Timestamp>) -> Self {
-        match self {
-            Self::Json(_) => Self::Json(at),
-            other => other,
-        }
-    }
-
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Json(one), Self::Json(other)) => one == other,
+            (Self::Json(at, problems), Self::Json(other_at, other_problems)) => {
+                at == other_at && problems == other_problems
+            }
             (Self::Summary(one), Self::Summary(other)) => one == other,
             (Self::ZoneFile(one), Self::ZoneFile(other)) => one.name == other.name,
-            (Self::Json(_) | Self::Summary(_) | Self::ZoneFile(_), _) => false,
+            (Self::Json(..) | Self::Summary(_) | Self::ZoneFile(_), _) => false,
         }
     }
 
     fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
-            Self::Json(_) | Self::Summary(_) => "application/json",
+            Self::Json(..) | Self::Summary(_) => "application/json",
             Self::ZoneFile(_) => "text/plain; charset=utf-8",
         })
     }
@@ -217,7 +211,9 @@ impl Form {
         // Both write short texts.
         let mut buffered = BufWriter::new(&mut out);
         match self {
-            Self::Json(at) => write_report(&mut buffered, zones, table, *at)?,
+            Self::Json(at, problems) => {
+                write_report(&mut buffered, zones, table, *at, problems)?;
+            }
             Self::Summary(head) => write_summary(&mut buffered, head, zones, table)?,
             Self::ZoneFile(zone) => write_zone_file(&mut buffered, zones, zone, table)?,
         }
@@ -344,7 +340,11 @@ mod tests {
         let table = Arc::downgrade(&reader.load());
         let read = async || {
             documents
-                .document(&zones, || Arc::clone(&reader.load()), Form::Json(None))
+                .document(
+                    &zones,
+                    || Arc::clone(&reader.load()),
+                    Form::Json(None, Vec::new()),
+                )
                 .await
                 .unwrap()
         };

@@ -16,7 +16,7 @@ use super::limits::MAX_REQUESTS;
 use super::*;
 use crate::failures::Failures;
 use crate::model::{Mcs, Timestamp};
-use crate::report::Report;
+use crate::report::write_report;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::services::LISTINGS;
@@ -170,12 +170,17 @@ async fn unread_responses_use_limited_memory() {
 async fn table_is_the_same_document_with_and_without_compression() {
     let publisher = Publisher::default();
     publish(&publisher, &database("db-0"));
-    let api = api(&publisher);
+    let state = state(&publisher, alive());
     let now = publisher.reader();
     let zones = zones(&["global"]);
-    let json = serde_json::to_string(&Report::new(&zones, &now.load())).unwrap();
+    let of_server: Vec<_> = state.server_problems(&now.load()).collect();
+    let api = api_routes(state, ApiHosts::new(Vec::new()));
+    let mut json = Vec::new();
+    write_report(&mut json, &zones, &now.load(), None, &of_server).unwrap();
+    let json = String::from_utf8(json).unwrap();
     let zone = zone_file(&zones, zones.iter().next().unwrap(), &now.load());
-    assert!(json.contains("no-parent") && zone.contains("db-0.east.db.prod.global."));
+    assert!(json.contains("no-parent") && json.contains("not-listed"));
+    assert!(zone.contains("db-0.east.db.prod.global."));
     for (path, expected) in [("/api/v1/table", json), ("/api/v1/table?output=zone", zone)] {
         let plain = get(&api, path, &[]).await;
         assert!(!plain.headers().contains_key("content-encoding"));

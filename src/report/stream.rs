@@ -5,11 +5,12 @@ use std::io;
 
 use super::lazy::Lazy;
 use super::{ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport};
-use crate::model::Timestamp;
+use crate::model::{Problem, Timestamp};
 use crate::table::Published;
 use crate::zone::Zones;
 
-/// Writes the report on the published table: the JSON document of [`Report::new`].
+/// Writes the report on the published table, or on that of a time: the JSON document of [`Report::new`]. `of_server` are the
+/// problems of the server, which the table does not know.
 ///
 /// # Errors
 ///
@@ -19,8 +20,9 @@ pub fn write_report(
     zones: &Zones,
     published: &Published,
     at: Option<Timestamp>,
+    of_server: &[Problem],
 ) -> io::Result<()> {
-    let parts = Parts::of(published);
+    let parts = Parts::of(published, of_server);
     let services = parts.services.iter();
     let services = services.map(|service| ServiceReport::new(service, published));
     let problems = parts.problems.iter();

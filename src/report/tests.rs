@@ -210,7 +210,8 @@ fn streamed_document_equals_the_report() {
     for now in [published(table(&objects)), Published::default()] {
         let report = Report::new(&zones, &now);
         let mut written = Vec::new();
-        write_report(&mut written, &zones, &now, None).unwrap();
+        let of_server: Vec<_> = now.problems(None).collect();
+        write_report(&mut written, &zones, &now, None, &of_server).unwrap();
         assert_eq!(
             String::from_utf8(written).unwrap(),
             serde_json::to_string(&report).unwrap()

@@ -916,6 +916,8 @@ fn check_problems(server: &Server, _: &mut Seen) {
         *levels.get_mut(problem["level"].as_str().unwrap()).unwrap() += 1;
     }
     assert_eq!(status["problems"], json!(levels));
+    let of_table = server.document("/api/v1/table")["problems"].take();
+    assert_eq!(of_table.as_array().unwrap().len(), problems.len());
     let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
     for cause in status["attention"].as_array().unwrap() {
         *causes.entry(cause["kind"].as_str().unwrap()).or_default() +=
