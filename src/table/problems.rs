@@ -121,6 +121,9 @@ impl LinkStates {
     pub(super) fn problems(&self) -> Vec<Problem> {
         let of_clusters = self.clusters.values().filter_map(ClusterLink::problem);
         let mut problems: Vec<Problem> = of_clusters.collect();
+        // Several Links can have one name after aliases.
+        problems.sort_by(|one, other| one.cmp(other).then(one.since().cmp(&other.since())));
+        problems.dedup();
         let unknown = self.unknown_reason();
         problems.extend(unknown.map(|detail| {
             Problem::new(ProblemKind::LinksUnknown, detail).holds_since(self.unknown_since)

@@ -917,6 +917,9 @@ fn check_problems(server: &Server, _: &mut Seen) {
     }
     assert_eq!(status["problems"], json!(levels));
     let of_table = server.document("/api/v1/table")["problems"].take();
+    for (index, problem) in problems.iter().enumerate() {
+        assert!(!problems[..index].contains(problem), "{problem:#}");
+    }
     assert_eq!(of_table.as_array().unwrap().len(), problems.len());
     let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
     for cause in status["attention"].as_array().unwrap() {
