@@ -92,6 +92,8 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
         "#/problems?name=db.prod.global&open={}",
         escape(&format!("{ATTACK}gateway-down/{ATTACK}west"))
     );
+    // The routes below are places of one document.
+    chromium.go(&url(&server, ""));
     for (view, route, texts) in [
         (
             "problems",

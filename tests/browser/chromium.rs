@@ -209,7 +209,16 @@ impl Chromium {
     pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url}));
         // What is evaluated in the document before ends with it, so it must not wait.
-        let loaded = json!({"expression": "location.href !== 'about:blank' && document.readyState === 'complete'", "returnByValue": true});
+        let page = url
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('/');
+        let condition = format!(
+            "location.href.split('#')[0].replace(/[/]$/, '') === {} && document.readyState === 'complete'",
+            json!(page)
+        );
+        let loaded = json!({"expression": condition, "returnByValue": true});
         let deadline = Instant::now() + TIMEOUT;
         while self
             .try_call("Runtime.evaluate", loaded.clone())
