@@ -71,6 +71,7 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
         .route("/api/v1/summary", get(summary::summary))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
+        .layer(Extension(limits.memory().clone()))
         .layer(Extension(Documents::new(limits.memory().clone())))
         .layer(from_fn_with_state(limits, limits::limit))
         .merge(page::routes())

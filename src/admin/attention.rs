@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::report::{Impact, impact, is_failing};
+use crate::report::{Impact, impact};
 use crate::table::{EndpointLiveness, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
@@ -88,9 +88,10 @@ impl Causes {
             .flat_map(Table::problems)
             .for_each(|problem| causes.add(&problem));
         for service in table.flat_map(Table::services) {
-            causes.services = causes.services.max(impact(service, now));
+            let impact = impact(service, now);
+            causes.services = causes.services.max(impact);
             // An expired table is the cause of every failure.
-            if !now.is_expired && is_failing(service, now) {
+            if impact == Impact::Failing && !now.is_expired {
                 causes.add_failing(service);
             }
             causes.count_endpoints(service);
@@ -122,8 +123,8 @@ impl Causes {
         cause.count += 1;
         cause.since = [cause.since, problem.since()].into_iter().flatten().min();
         // A detail says more than none: a watch that was not tried yet has no reason.
-        let order = |one: &Problem| (one.detail.is_empty(), one.clone());
-        if order(problem) < order(&cause.first) {
+        let first = &cause.first;
+        if (problem.detail.is_empty(), problem) < (first.detail.is_empty(), first) {
             cause.first = problem.clone();
         }
         if let Some(service) = &problem.service {
@@ -178,14 +179,17 @@ impl Causes {
     pub(super) fn serious(&self) -> Vec<CauseReport> {
         let serious = self
             .by_key
-            .values()
-            .filter(|cause| cause.first.is_serious());
-        let mut serious: Vec<&ProblemCause> = serious.collect();
-        serious.sort_by_key(|cause| {
+            .iter()
+            .filter(|(_, cause)| cause.first.is_serious());
+        let mut serious: Vec<(&CauseKey, &ProblemCause)> = serious.collect();
+        serious.sort_by_key(|(_, cause)| {
             let level = cause.first.kind.row().level;
             Reverse((cause.impact(), cause.failing, level, cause.since))
         });
-        serious.into_iter().map(CauseReport::from).collect()
+        let report = |((_, cluster), cause): (&CauseKey, &ProblemCause)| {
+            CauseReport::new(cluster.as_ref(), cause)
+        };
+        serious.into_iter().map(report).collect()
     }
 
     /// Returns how bad the worst cause or service is.
@@ -243,14 +247,15 @@ impl ProblemCause {
     }
 }
 
-impl From<&ProblemCause> for CauseReport {
-    fn from(cause: &ProblemCause) -> Self {
+// === impl CauseReport ===
+
+impl CauseReport {
+    /// Describes a cause that concerns a cluster, or none.
+    fn new(cluster: Option<&ClusterName>, cause: &ProblemCause) -> Self {
         let first = &cause.first;
         let row = first.kind.row();
         let is_one = cause.count == 1;
-        let cluster = first.cluster.as_ref().map(ToString::to_string);
-        let cluster = cluster.filter(|_| row.family == Family::State);
-        let subject = match &cluster {
+        let subject = match cluster {
             Some(cluster) => cluster.as_str().into(),
             None if is_one => first.subject(),
             None => Line::default(),
@@ -262,7 +267,7 @@ impl From<&ProblemCause> for CauseReport {
             level: row.level,
             sentence: row.sentence,
             subject,
-            cluster,
+            cluster: cluster.map(ToString::to_string),
             service: service.map(ToString::to_string),
             detail: if has_detail {
                 first.detail.clone()

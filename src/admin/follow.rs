@@ -9,7 +9,6 @@ use super::head::Head;
 use super::state::AdminState;
 use crate::model::ServiceKey;
 use crate::report::ServiceRow;
-use crate::table::Service;
 
 /// The pause between two looks. In a storm of changes, each client gets one message per second.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -79,7 +78,7 @@ impl SummaryFollower {
         }
         self.next = moment + PAUSE;
         // In this order, the table is at least as new as the list of changed services.
-        let latest = *self.state.feeds.events().subscribe().borrow();
+        let latest = self.state.feeds.events().latest();
         let (changed, tables) = self.state.feeds.events().changed_after(self.tables);
         self.tables = tables;
         let now = self.state.reader.load();
@@ -97,23 +96,22 @@ impl SummaryFollower {
             let service = table.service(key.namespace.as_str(), key.service.as_str());
             service.filter(|service| service.is_listed())
         };
-        let (listed, removed): (Vec<_>, Vec<_>) = changed
-            .iter()
-            .map(|key| (key, find(key)))
-            .partition(|(_, service)| service.is_some());
-        let row = |service: &Service| ServiceRow::new(&self.state.zones, &now, service);
-        Some(Ok(SummaryChanges {
+        let mut changes = SummaryChanges {
             tables,
-            services: listed
-                .into_iter()
-                .filter_map(|(_, service)| service.map(row))
-                .collect(),
-            removed: removed
-                .into_iter()
-                .map(|(key, _)| key.to_string())
-                .collect(),
+            services: Vec::new(),
+            removed: Vec::new(),
             head: (!is_same).then_some(head),
-        }))
+        };
+        for key in &changed {
+            match find(key) {
+                Some(service) => {
+                    let row = ServiceRow::new(&self.state.zones, &now, service);
+                    changes.services.push(row);
+                }
+                None => changes.removed.push(key.to_string()),
+            }
+        }
+        Some(Ok(changes))
     }
 }
 

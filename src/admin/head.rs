@@ -13,7 +13,7 @@ use crate::report::{Impact, SchemaVersion};
 use crate::source::events::Latest;
 use crate::table::links::{ClusterLink, LinkState, UnknownReason};
 use crate::table::{Published, Table};
-use crate::zone::{Zone, ZoneKind};
+use crate::zone::Zone;
 
 /// Maximum number of causes in a document. The others are counted.
 const MAX_CAUSES: usize = 50;
@@ -47,9 +47,9 @@ pub(super) struct Head {
     tables: u64,
     /// The ID of the last event.
     last_event: u64,
-    /// How bad the worst problem is.
+    /// How bad the worst problem or service is.
     level: Impact,
-    /// What somebody should look at: the worst first, and of these the newest.
+    /// What somebody should look at: first those because of which most services fail, then by level, then the newest.
     attention: Vec<CauseReport>,
     /// The number of causes that are not listed.
     more_attention: usize,
@@ -66,7 +66,7 @@ struct ClusterReport {
     name: String,
     /// Whether it is this cluster.
     is_own: bool,
-    /// The state of its Links: `linked`, `frozen`, `unlinked` or `unknown`.
+    /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<&'static str>,
     /// Since when the state holds, if it is known.
@@ -88,15 +88,6 @@ enum TableStatus {
     Expired,
 }
 
-/// Returns what follows the namespace in the names of services of a zone.
-fn name_suffix(zone: &Zone) -> Option<String> {
-    match &zone.kind {
-        ZoneKind::Forward => Some(zone.name.to_string()),
-        ZoneKind::ClusterSet => Some(format!("svc.{}", zone.name)),
-        ZoneKind::Reverse(_) => None,
-    }
-}
-
 // === impl Head ===
 
 impl Head {
@@ -115,7 +106,7 @@ impl Head {
             cluster: identity.cluster.to_string(),
             replica: identity.replica.clone(),
             zones: zones().map(|zone| zone.name.to_string()).collect(),
-            name_suffixes: zones().filter_map(name_suffix).collect(),
+            name_suffixes: zones().filter_map(Zone::name_suffix).collect(),
             servers: identity.servers.iter().map(ToString::to_string).collect(),
             state: TableStatus::of(now),
             since: now.since.map(Timestamp::to_text),

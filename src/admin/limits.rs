@@ -26,7 +26,7 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// (`server/http.rs`), and loses its oldest one then, so that readers of other addresses are refused at most.
 pub(super) const MAX_REQUESTS: usize = 16;
 
-/// Maximum time for which a request waits for another one to end. A page sends three requests at each change.
+/// Maximum time for which a request waits for another one to end.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Memory for responses in KiB. With the buffers of the sockets (`server/http.rs`), all readers use at most 32 MiB.

@@ -195,10 +195,16 @@ impl Metrics {
         page.published(&now, &facts)?;
         self.encode_source(page)?;
         let mut causes = facts.causes.clone();
-        let of_server = self.problems(&now, None).into_iter();
-        let of_server = of_server.chain(facts.default_cluster_name.clone());
-        of_server.for_each(|problem| causes.add(&problem));
+        self.server_problems(&now)
+            .for_each(|problem| causes.add(&problem));
         page.content(&facts, &causes)
+    }
+
+    /// Returns the problems of the server, and that its endpoints have the default cluster name.
+    pub(super) fn server_problems(&self, now: &Arc<Published>) -> impl Iterator<Item = Problem> {
+        let facts = self.facts.of(now);
+        let own = self.problems(now, None).into_iter();
+        own.chain(facts.default_cluster_name.clone())
     }
 
     /// Returns the problems of the server: of its table as a whole, its source, its files and its process.

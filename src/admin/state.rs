@@ -91,10 +91,8 @@ impl AdminState {
 
     /// Returns the problems of this server. The table has the others.
     pub(super) fn server_problems(&self, now: &Arc<Published>) -> impl Iterator<Item = Problem> {
-        let facts = self.metrics.facts.of(now);
-        let of_server = self.shutdown().into_iter();
-        let of_server = of_server.chain(self.metrics.problems(now, None));
-        of_server.chain(facts.default_cluster_name.clone())
+        let shutdown = self.shutdown().into_iter();
+        shutdown.chain(self.metrics.server_problems(now))
     }
 
     /// Returns the causes of all problems.

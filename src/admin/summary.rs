@@ -28,7 +28,7 @@ pub(super) async fn status(
         /// The time of the server in UTC.
         time: String,
     }
-    let latest = *state.feeds.events().subscribe().borrow();
+    let latest = state.feeds.events().latest();
     let head = Head::new(&state, &state.reader.load(), latest);
     let time = Timestamp(unix_milliseconds()).to_text();
     json(&headers, &Status { head, time })
@@ -41,7 +41,7 @@ pub(super) async fn summary(
     headers: HeaderMap,
 ) -> Response {
     // In this order, the table is at least as new as the number that the client continues from.
-    let latest = *state.feeds.events().subscribe().borrow();
+    let latest = state.feeds.events().latest();
     let head = Head::new(&state, &state.reader.load(), latest);
     let tag = head.tag();
     let known = headers.get_all(IF_NONE_MATCH).iter();

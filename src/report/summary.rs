@@ -10,7 +10,7 @@ use super::lazy::Lazy;
 use crate::model::Timestamp;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::answer::answer_question;
-use crate::zone::{AnswerResult, Name, RecordType, ZoneKind, Zones};
+use crate::zone::{AnswerResult, Name, RecordType, Zone, Zones};
 
 /// The row of a service in the summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -177,14 +177,8 @@ impl ServiceRow {
 /// Returns the result of a query for the name of a service, the best of its types.
 fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResult {
     let key = &service.key;
-    let own = zones.iter().find_map(|zone| match zone.kind {
-        ZoneKind::Forward => Some(format!("{}.{}.{}", key.service, key.namespace, zone.name)),
-        ZoneKind::ClusterSet => Some(format!(
-            "{}.{}.svc.{}",
-            key.service, key.namespace, zone.name
-        )),
-        ZoneKind::Reverse(_) => None,
-    });
+    let suffix = zones.iter().find_map(Zone::name_suffix);
+    let own = suffix.map(|suffix| format!("{}.{}.{suffix}", key.service, key.namespace));
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
         return AnswerResult::NxDomain;
     };
@@ -195,7 +189,7 @@ fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResu
 
 /// Returns whether clients that query the name of a service get no answer, or only endpoints that are not alive. A service
 /// without endpoints does not count: it may be scaled to zero on purpose.
-pub fn is_failing(service: &Service, published: &Published) -> bool {
+fn is_failing(service: &Service, published: &Published) -> bool {
     let mut endpoints = EndpointState::of_service(service, published);
     let is_reachable =
         |(_, state, is_returned): (_, EndpointState, bool)| is_returned && state.is_alive();

@@ -207,8 +207,8 @@ impl Events {
         Some(ring.events.range(known..).take(max).cloned().collect())
     }
 
-    /// Returns at most `max` events until a time that concern one of these services, or all names, the newest first. An event that stands for
-    /// changes of several services concerns those that have its cluster.
+    /// Returns at most `max` events until a time that concern one of these services, or all names, the newest first. An event
+    /// that stands for changes of several services concerns those that have its cluster.
     pub fn of_services(
         &self,
         services: &BTreeSet<ServiceKey>,
@@ -236,6 +236,11 @@ impl Events {
     pub fn changed_after(&self, table: u64) -> (Option<ServiceKeys>, u64) {
         let ring = self.0.ring.lock();
         (ring.changed.after(table), ring.changed.last)
+    }
+
+    /// Returns the state that readers wait for, as it is now.
+    pub fn latest(&self) -> Latest {
+        *self.0.latest.borrow()
     }
 
     /// Returns a receiver of the ID of the last event and of the state of the table.

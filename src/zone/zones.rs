@@ -41,6 +41,20 @@ pub struct Zones {
     given: Vec<usize>,
 }
 
+// === impl Zone ===
+
+impl Zone {
+    /// Returns what follows the namespace in the names of services: `global.` or `svc.clusterset.local.`. A reverse zone has no
+    /// such names.
+    pub fn name_suffix(&self) -> Option<String> {
+        match self.kind {
+            ZoneKind::Forward => Some(self.name.to_string()),
+            ZoneKind::ClusterSet => Some(format!("svc.{}", self.name)),
+            ZoneKind::Reverse(_) => None,
+        }
+    }
+}
+
 // === impl ZoneKind ===
 
 impl ZoneKind {

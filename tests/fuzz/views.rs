@@ -1,5 +1,5 @@
-//! What is told is what is answered: over generated worlds, what the API and the metrics say about names, services and
-//! endpoints is compared with the replies to real queries.
+//! Views agree with replies: over generated worlds, what the API and the metrics say about names, services and endpoints is
+//! compared with the replies to real queries.
 //!
 //! The worlds have objects of all kinds of services, settings of each rule, failover orders, expected clusters and zones of
 //! each profile. Each is looked at in several moments: before the first table, while its objects change, with a table that has
