@@ -64,8 +64,8 @@
 //! 4. `server/tcp.rs` reads messages, and sends replies.
 //! 5. `server/answerer.rs` and all files after it, as over UDP.
 //!
-//! Helpers: `server/connections.rs` and `server/client_prefix.rs` (limits), `server/socket.rs`, `server/socket/stream.rs` and
-//! `server/write_timeout.rs` (the budget of unread octets, slow clients), `server/framing.rs` (the length before each message),
+//! Helpers: `server/connections.rs` and `server/client_prefix.rs` (limits), `server/socket.rs` and `server/socket/stream.rs`
+//! (the budget of unread octets), `server/framing.rs` (the length before each message),
 //! `server/time_limits.rs`, `server/encrypted/certificate.rs`, `server/encrypted/client_ca.rs` and `server/file_change.rs`
 //! (their files, and new versions of them).
 //!

@@ -23,7 +23,6 @@ mod socket;
 mod tcp;
 mod time_limits;
 mod udp;
-mod write_timeout;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};

@@ -6,13 +6,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::file_change::{FileContent, read_content, wait_for_change};
+use super::file_change::{ReadError, Reloaded, follow_files, read_files};
 use crate::log::error_chain;
 use crate::wire::cookie::{InvalidSecrets, MAX_AGE};
 use crate::wire::{CookieSecret, CookieSecrets};
@@ -31,8 +32,8 @@ pub enum CookieError {
     #[error("cannot get random numbers from the operating system")]
     Random(#[source] io::Error),
     /// The file cannot be read.
-    #[error("cannot read {}", .0.display())]
-    Read(PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The content of the file is invalid.
     #[error("cannot use {}: {}", .0.display(), .1)]
     Invalid(PathBuf, InvalidSecrets),
@@ -41,7 +42,7 @@ pub enum CookieError {
 /// The secrets in use, and the source of the next ones.
 #[derive(Debug)]
 pub struct Cookies {
-    /// `--cookie-secret-file`. Without it, the operating system provides secrets.
+    /// `--cookie-secret-file`. If there is none, the operating system provides secrets.
     file: Option<PathBuf>,
     current: RwLock<Arc<CookieSecrets>>,
 }
@@ -56,7 +57,7 @@ impl Cookies {
     /// If the file is unusable, or the operating system has no random numbers.
     pub fn open(file: Option<PathBuf>) -> Result<Self, CookieError> {
         let secrets = match &file {
-            Some(path) => parse(path, &read_content(path))?,
+            Some(path) => parse(path, &read_files(slice::from_ref(path))?)?,
             None => CookieSecrets::new(random_secret()?, Vec::new()),
         };
         Ok(Self {
@@ -74,35 +75,22 @@ impl Cookies {
     /// Replaces the secrets when the file changes, or every day. It runs until the process ends.
     pub async fn follow(self: Arc<Self>) {
         match &self.file {
-            Some(path) => self.follow_file(path).await,
+            Some(path) => {
+                let reload = |contents: &[Vec<u8>]| self.reload(path, contents);
+                follow_files("cookie secrets", slice::from_ref(path), reload).await;
+            }
             None => self.rotate().await,
         }
     }
 
-    async fn follow_file(&self, path: &Path) {
-        let mut last = None;
-        loop {
-            let file = path.to_owned();
-            if let Some(new) = wait_for_change(move || read_content(&file), last.as_ref()).await {
-                self.reload(path, &new);
-                last = Some(new);
-            }
+    fn reload(&self, path: &Path, contents: &[Vec<u8>]) -> Result<Reloaded, CookieError> {
+        let new = parse(path, contents)?;
+        if new == *self.current() {
+            return Ok(Reloaded::Equal);
         }
-    }
-
-    fn reload(&self, path: &Path, content: &FileContent) {
-        match parse(path, content) {
-            Ok(new) if new == *self.current() => {}
-            Ok(new) => {
-                let secrets = new.count();
-                self.replace(new);
-                info!(file = %path.display(), secrets, "Reloaded the cookie secrets");
-            }
-            Err(error) => warn!(
-                error = error_chain(&error),
-                "Kept the last cookie secrets: the file cannot be used"
-            ),
-        }
+        let summary = format!("secrets: {}", new.count());
+        self.replace(new);
+        Ok(Reloaded::Replaced { summary })
     }
 
     async fn rotate(&self) {
@@ -127,10 +115,8 @@ impl Cookies {
     }
 }
 
-fn parse(path: &Path, content: &FileContent) -> Result<CookieSecrets, CookieError> {
-    let failed = |(kind, text)| CookieError::Read(path.to_owned(), io::Error::new(kind, text));
-    let text = content.clone().map_err(failed)?;
-    let secrets = String::from_utf8_lossy(&text).parse();
+fn parse(path: &Path, contents: &[Vec<u8>]) -> Result<CookieSecrets, CookieError> {
+    let secrets = String::from_utf8_lossy(&contents.concat()).parse();
     secrets.map_err(|error| CookieError::Invalid(path.to_owned(), error))
 }
 

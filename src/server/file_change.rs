@@ -1,33 +1,90 @@
-//! Detects changes of files by their contents, not by their times. Kubernetes changes a mounted Secret by replacing a
+//! Reloads files when their contents change, whatever their times. Kubernetes changes a mounted Secret by replacing a
 //! symbolic link above the files. A change is accepted when two successive reads agree.
 //!
 //! A read can take forever if the volume hangs. So each one has a thread of its own, and blocks neither DNS nor the probes.
 
-use std::io;
-use std::path::Path;
+use std::error::Error;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{info, warn};
+
+use crate::log::error_chain;
 
 /// Interval between two reads of a file. A new certificate is less urgent than a changed endpoint.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval between the two reads that must agree.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 
-/// The content of a file, or the error of reading it. Both are compared to detect a change.
-pub(super) type FileContent = Result<Vec<u8>, (io::ErrorKind, String)>;
+/// A file cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot read {}: {reason}", path.display())]
+pub struct ReadError {
+    path: PathBuf,
+    reason: String,
+}
 
-/// Reads a whole file.
-pub(super) fn read_content(path: &Path) -> FileContent {
-    std::fs::read(path).map_err(|error| (error.kind(), error.to_string()))
+/// Reads whole files. Both the contents and the error are compared to detect a change.
+pub(super) fn read_files(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, ReadError> {
+    let read = |path: &PathBuf| {
+        std::fs::read(path).map_err(|error| ReadError {
+            path: path.clone(),
+            reason: error.to_string(),
+        })
+    };
+    paths.iter().map(read).collect()
+}
+
+/// Calls `reload` with the contents of files when they change, and logs whether it replaced what they are for, `subject`. If
+/// they are unusable, nothing is replaced. The files may have changed since they were opened, so the first contents are a
+/// change. It never returns.
+pub(super) async fn follow_files<E: Error + From<ReadError>>(
+    subject: &str,
+    paths: &[PathBuf],
+    reload: impl Fn(&[Vec<u8>]) -> Result<Reloaded, E>,
+) {
+    let mut last = None;
+    loop {
+        let files = paths.to_vec();
+        let Some(new) = wait_for_change(move || read_files(&files), last.as_ref()).await else {
+            continue;
+        };
+        let contents = new.as_deref().map_err(|error| E::from(error.clone()));
+        match contents.and_then(&reload) {
+            Ok(Reloaded::Equal) => {}
+            Ok(Reloaded::Replaced { summary }) => {
+                let file = paths.first().map(|path| path.display());
+                info!(
+                    file = file.map(tracing::field::display),
+                    summary, "Reloaded the {subject}"
+                );
+            }
+            Err(error) => warn!(
+                error = error_chain(&error),
+                "Kept the last {subject}: a file cannot be used"
+            ),
+        }
+        last = Some(new);
+    }
+}
+
+/// What changed files mean.
+pub(super) enum Reloaded {
+    /// They have the same meaning as before.
+    Equal,
+    /// They replaced what was in use.
+    Replaced {
+        /// What is in use now, in a few words.
+        summary: String,
+    },
 }
 
 /// Returns the result of `read` if it differs from `last` and is stable. Otherwise it waits a short time and returns
 /// `None`, so that the caller can loop. It does not read again before the last read has ended.
-pub(super) async fn wait_for_change<T: PartialEq + Send + 'static>(
+async fn wait_for_change<T: PartialEq + Send + 'static>(
     read: impl Fn() -> T + Clone + Send + 'static,
     last: Option<&T>,
 ) -> Option<T> {

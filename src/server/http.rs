@@ -19,13 +19,13 @@ use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::accept::accept;
 use super::connections::{ConnectionLimits, Connections, Slot};
-use super::write_timeout::WriteTimeout;
 
 /// Maximum number of connections of a listener. Few clients use it: probes, scrapes and people.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -94,7 +94,10 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
         extensions.insert(of_request.clone());
         request
     });
-    let io = TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT));
+    // A response that does not end is not kept for a client that does not read it.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_TIMEOUT));
+    let io = TokioIo::new(Box::pin(stream));
     tokio::select! {
         served = http.serve_connection(io, TowerToHyperService::new(routes)) => {
             if let Err(error) = served {

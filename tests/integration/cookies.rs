@@ -14,7 +14,7 @@ const CLIENT: &[u8] = b"12345678";
 const ONE: &str = "e5e973e5a6b2a43f48e7dc849e37bfcf";
 const TWO: &str = "dd3bdf9344b678b185a6f5cb60fca715";
 const RELOADED: &str = "Reloaded the cookie secrets";
-const KEPT: &str = "Kept the last cookie secrets: the file cannot be used";
+const KEPT: &str = "Kept the last cookie secrets: a file cannot be used";
 
 fn sample() -> Manifest {
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &["192.0.2.1"]))
@@ -103,21 +103,21 @@ fn first_secret_creates_cookies_and_all_secrets_verify_them() {
     std::fs::write(&secrets, ONE).unwrap();
     let server = serve_with(&secrets);
     let with_second = serve_with(&second);
-    let rewrite = |text: &str, count: u64| {
+    let rewrite = |text: &str, summary: &str| {
         let mark = server.log.mark();
         std::fs::write(&secrets, text).unwrap();
         let fields = server.log.wait(mark, RELOADED);
-        assert_eq!(fields["secrets"], count);
+        assert_eq!(fields["summary"], summary);
     };
     let old = cookie_of(&server);
     // All replicas accept a new secret before the first one creates cookies with it.
-    rewrite(&format!("{ONE}\n{TWO}\n"), 2);
+    rewrite(&format!("{ONE}\n{TWO}\n"), "secrets: 2");
     assert!(is_accepted(&server, &cookie_of(&with_second)));
     assert!(!is_accepted(&with_second, &cookie_of(&server)));
-    rewrite(&format!("{TWO}\n{ONE}\n"), 2);
+    rewrite(&format!("{TWO}\n{ONE}\n"), "secrets: 2");
     assert!(is_accepted(&server, &old));
     assert!(is_accepted(&with_second, &cookie_of(&server)));
-    rewrite(&format!("{TWO}\n"), 1);
+    rewrite(&format!("{TWO}\n"), "secrets: 1");
     assert!(!is_accepted(&server, &old));
     assert!(is_accepted(&server, &cookie_of(&server)));
 }

@@ -2,7 +2,6 @@
 //!
 //! If the new files are unusable, the last certificate stays in use.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,14 +11,12 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use tokio::time::sleep;
-use tracing::{info, warn};
 use x509_cert::Certificate as X509;
 use x509_cert::der::Decode as _;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
-use crate::log::error_chain;
 use crate::model::{Problem, ProblemKind, Timestamp};
-use crate::server::file_change::{FileContent, POLL_INTERVAL, read_content, wait_for_change};
+use crate::server::file_change::{POLL_INTERVAL, ReadError, Reloaded, follow_files, read_files};
 use crate::source::log_problem;
 
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
@@ -31,8 +28,8 @@ const WARNING_PART: u64 = 5;
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read.
-    #[error("cannot read {}", .0.display())]
-    Read(PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A file is not PEM.
     #[error("cannot use {}: it is not a PEM file: {}", .0.display(), .1)]
     Pem(PathBuf, pem::Error),
@@ -66,15 +63,9 @@ pub enum CertificateError {
 /// The certificate in use. It changes when its files change.
 #[derive(Debug)]
 pub struct Certificate {
-    files: CertificateFiles,
+    /// The files of the certificate and of its key.
+    files: [PathBuf; 2],
     current: RwLock<Active>,
-}
-
-/// The files of a certificate.
-#[derive(Clone, Debug)]
-struct CertificateFiles {
-    certificate: PathBuf,
-    key: PathBuf,
 }
 
 /// A usable certificate with its key.
@@ -93,9 +84,6 @@ struct Validity {
     ends: u64,
 }
 
-/// The contents of the certificate file and the key file.
-type Contents = [FileContent; 2];
-
 // === impl Certificate ===
 
 impl Certificate {
@@ -105,11 +93,8 @@ impl Certificate {
     ///
     /// If a file is unusable.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let files = CertificateFiles {
-            certificate: certificate.to_path_buf(),
-            key: key.to_path_buf(),
-        };
-        let active = files.parse(&files.read())?;
+        let files = [certificate, key].map(Path::to_path_buf);
+        let active = Active::parse(&files, &read_files(&files)?)?;
         Ok(Self {
             files,
             current: RwLock::new(active),
@@ -131,26 +116,16 @@ impl Certificate {
         } else {
             format!("valid until {}", time_text(ends))
         };
-        let file = self.files.certificate.display().to_string();
+        let file = self.files[0].display().to_string();
         let since = since.map_or(read, Timestamp::from_seconds);
         Some(Problem::new(kind, detail).of_name(file).holds_since(since))
     }
 
     /// Reloads the files when they change, and logs each problem once. It never returns.
     pub async fn follow(self: Arc<Self>) {
-        tokio::join!(self.follow_files(), self.log_problems());
-    }
-
-    async fn follow_files(&self) {
-        // The files may have changed since the start. That is treated as a change.
-        let mut last = None;
-        loop {
-            let files = self.files.clone();
-            if let Some(new) = wait_for_change(move || files.read(), last.as_ref()).await {
-                self.reload(&new);
-                last = Some(new);
-            }
-        }
+        let reload = |contents: &[Vec<u8>]| self.reload(contents);
+        let reloads = follow_files("certificate", &self.files, reload);
+        tokio::join!(reloads, self.log_problems());
     }
 
     async fn log_problems(&self) {
@@ -165,23 +140,14 @@ impl Certificate {
         }
     }
 
-    fn reload(&self, contents: &Contents) {
-        match self.files.parse(contents) {
-            Ok(new) if new.key.cert == self.active().key.cert => {}
-            Ok(new) => {
-                let expires = time_text(new.validity.ends);
-                *self.current.write() = new;
-                let file = self.files.certificate.display();
-                info!(%file, expires, "Reloaded the certificate");
-            }
-            Err(error) => {
-                let problem = error_chain(&error);
-                warn!(
-                    error = problem,
-                    "Kept the last certificate: a file cannot be used"
-                );
-            }
+    fn reload(&self, contents: &[Vec<u8>]) -> Result<Reloaded, CertificateError> {
+        let new = Active::parse(&self.files, contents)?;
+        if new.key.cert == self.active().key.cert {
+            return Ok(Reloaded::Equal);
         }
+        let summary = format!("valid until {}", time_text(new.validity.ends));
+        *self.current.write() = new;
+        Ok(Reloaded::Replaced { summary })
     }
 
     /// Returns the certificate in use, with its key.
@@ -195,57 +161,48 @@ impl Certificate {
     }
 }
 
-// === impl CertificateFiles ===
+// === impl Active ===
 
-impl CertificateFiles {
-    fn read(&self) -> Contents {
-        [&self.certificate, &self.key].map(|path| read_content(path))
-    }
-
-    /// Parses the certificate and its key.
-    fn parse(&self, [certificate, key]: &Contents) -> Result<Active, CertificateError> {
-        let read = |path: &PathBuf, content: &FileContent| {
-            content.clone().map_err(|failed| read_error(path, failed))
+impl Active {
+    /// Parses the contents of the files of a certificate chain and of its key.
+    fn parse(files: &[PathBuf; 2], contents: &[Vec<u8>]) -> Result<Self, CertificateError> {
+        let [file, key_file] = files;
+        let [chain, key] = contents else {
+            return Err(CertificateError::NoKey(key_file.clone()));
         };
-        let (certificate, key) = (read(&self.certificate, certificate)?, read(&self.key, key)?);
-        let (chain, validity) = self.chain(&certificate)?;
-        let private = PrivateKeyDer::pem_slice_iter(&key)
+        let (chain, validity) = parse_chain(file, chain)?;
+        let private = PrivateKeyDer::pem_slice_iter(key)
             .next()
-            .ok_or_else(|| CertificateError::NoKey(self.key.clone()))?
-            .map_err(|error| CertificateError::Pem(self.key.clone(), error))?;
+            .ok_or_else(|| CertificateError::NoKey(key_file.clone()))?
+            .map_err(|error| CertificateError::Pem(key_file.clone(), error))?;
         let certified = CertifiedKey::from_der(chain, private, &ring::default_provider());
         let certified = certified.map_err(|reason| CertificateError::Key {
-            key: self.key.clone(),
-            certificate: self.certificate.clone(),
+            key: key_file.clone(),
+            certificate: file.clone(),
             reason,
         })?;
-        Ok(Active {
+        Ok(Self {
             key: Arc::new(certified),
             validity,
             read: Timestamp(unix_milliseconds()),
         })
     }
-
-    /// Parses a chain of certificates, and the validity of the first.
-    fn chain(
-        &self,
-        pem: &[u8],
-    ) -> Result<(Vec<CertificateDer<'static>>, Validity), CertificateError> {
-        let file = || self.certificate.clone();
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        let chain = chain.map_err(|error| CertificateError::Pem(file(), error))?;
-        let Some(first) = chain.first() else {
-            return Err(CertificateError::NoCertificate(file()));
-        };
-        let validity =
-            Validity::of(first).map_err(|error| CertificateError::Unreadable(file(), error))?;
-        Ok((chain, validity))
-    }
 }
 
-/// Returns the error for an unreadable file.
-pub(super) fn read_error(path: &Path, (kind, text): (io::ErrorKind, String)) -> CertificateError {
-    CertificateError::Read(path.to_path_buf(), io::Error::new(kind, text))
+/// Parses a chain of certificates, and the validity of the first.
+fn parse_chain(
+    file: &Path,
+    pem: &[u8],
+) -> Result<(Vec<CertificateDer<'static>>, Validity), CertificateError> {
+    let file = || file.to_path_buf();
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = chain.map_err(|error| CertificateError::Pem(file(), error))?;
+    let Some(first) = chain.first() else {
+        return Err(CertificateError::NoCertificate(file()));
+    };
+    let validity =
+        Validity::of(first).map_err(|error| CertificateError::Unreadable(file(), error))?;
+    Ok((chain, validity))
 }
 
 // === impl Validity ===

@@ -5,6 +5,7 @@
 //! connections end, so that their clients are verified again.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -16,11 +17,9 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
 
-use super::certificate::{CertificateError, read_error};
-use crate::log::error_chain;
-use crate::server::file_change::{FileContent, read_content, wait_for_change};
+use super::certificate::CertificateError;
+use crate::server::file_change::{Reloaded, follow_files, read_files};
 
 /// The certificate authorities of clients. They change when the file changes.
 #[derive(Debug)]
@@ -45,50 +44,38 @@ impl ClientCa {
     ///
     /// If it is unusable.
     pub(super) fn open(file: &Path) -> Result<Self, CertificateError> {
+        let file = file.to_path_buf();
+        let trusted = parse(&file, &read_files(slice::from_ref(&file))?)?;
         Ok(Self {
-            file: file.to_path_buf(),
-            current: RwLock::new(parse(file, &read_content(file))?),
+            file,
+            current: RwLock::new(trusted),
         })
     }
 
-    /// Reloads the file when it changes, and warns once about each problem. It never returns.
+    /// Reloads the file when it changes. It never returns.
     pub(super) async fn follow(self: Arc<Self>) {
-        let mut last = None;
-        loop {
-            let file = self.file.clone();
-            if let Some(new) = wait_for_change(move || read_content(&file), last.as_ref()).await {
-                self.reload(&new);
-                last = Some(new);
-            }
-        }
+        let reload = |contents: &[Vec<u8>]| self.reload(contents);
+        let subject = "certificate authorities of clients";
+        follow_files(subject, slice::from_ref(&self.file), reload).await;
     }
 
-    fn reload(&self, content: &FileContent) {
-        match parse(&self.file, content) {
-            Ok(new) if new.authorities == self.trusted().authorities => {}
-            Ok(mut new) => {
-                let count = new.authorities.len();
-                let old = self.trusted();
-                let is_kept = |authority| new.authorities.contains(authority);
-                let are_kept = old.authorities.iter().all(is_kept);
-                if are_kept {
-                    new.trust = old.trust.clone();
-                }
-                *self.current.write() = new;
-                if !are_kept {
-                    old.trust.cancel(); // after the change, so that new handshakes use the new authorities
-                }
-                let file = self.file.display();
-                info!(%file, authorities = count, "Reloaded the certificate authorities of clients");
-            }
-            Err(error) => {
-                let problem = error_chain(&error);
-                warn!(
-                    error = problem,
-                    "Kept the last certificate authorities of clients: the file cannot be used"
-                );
-            }
+    fn reload(&self, contents: &[Vec<u8>]) -> Result<Reloaded, CertificateError> {
+        let mut new = parse(&self.file, contents)?;
+        let old = self.trusted();
+        if new.authorities == old.authorities {
+            return Ok(Reloaded::Equal);
         }
+        let summary = format!("authorities: {}", new.authorities.len());
+        let is_kept = |authority| new.authorities.contains(authority);
+        let are_kept = old.authorities.iter().all(is_kept);
+        if are_kept {
+            new.trust = old.trust.clone();
+        }
+        *self.current.write() = new;
+        if !are_kept {
+            old.trust.cancel(); // after the change, so that new handshakes use the new authorities
+        }
+        Ok(Reloaded::Replaced { summary })
     }
 
     /// Returns a token that is cancelled when an authority of now is removed. Then a client that was verified after this
@@ -103,9 +90,8 @@ impl ClientCa {
     }
 }
 
-fn parse(file: &Path, content: &FileContent) -> Result<Trusted, CertificateError> {
-    let text = content.clone();
-    let text = text.map_err(|failed| read_error(file, failed))?;
+fn parse(file: &Path, contents: &[Vec<u8>]) -> Result<Trusted, CertificateError> {
+    let text = contents.concat();
     let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let authorities =
         authorities.map_err(|error| CertificateError::Pem(file.to_path_buf(), error))?;
