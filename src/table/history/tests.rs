@@ -1,7 +1,7 @@
 use super::*;
 use crate::table::Built;
 use crate::table::publish::Publisher;
-use crate::testing::{endpoint, mirror, service_keys, table};
+use crate::testing::{endpoint, gateway, mirror, service_keys, table};
 
 fn at(milliseconds: u64) -> Timestamp {
     Timestamp(1_000_000 + milliseconds)
@@ -32,7 +32,7 @@ impl Numbers {
 
     /// Returns the number that answered at a time. `None` before the first table.
     fn at(&self, time: Timestamp) -> Result<Option<u64>, BeforeHistory> {
-        let published = self.0.reader().at(time)?;
+        let published = self.0.reader().at(time)?.published;
         let service = published
             .table
             .as_ref()
@@ -75,7 +75,7 @@ fn burst_keeps_a_table_for_each_step_and_the_last_one() {
     numbers.publish(500, at(60_000));
     let kept = numbers.0.reader();
     let count = |from: u64, to: u64| {
-        let tables = (from..to).map(|time| Arc::as_ptr(&kept.at(at(time)).unwrap()));
+        let tables = (from..to).map(|time| Arc::as_ptr(&kept.at(at(time)).unwrap().published));
         tables.collect::<std::collections::BTreeSet<_>>().len()
     };
     assert!(
@@ -148,4 +148,117 @@ fn earlier_clock_does_not_reorder_tables() {
     assert_eq!(numbers.at(at(4999)), Ok(None));
     assert_eq!(numbers.at(at(5000)), Ok(Some(2)));
     assert_eq!(numbers.at(at(6000)), Ok(Some(3)));
+}
+
+fn key() -> ServiceKey {
+    let keys = service_keys(&["db"]);
+    keys.into_iter().next().unwrap()
+}
+
+#[test]
+fn timeline_has_the_changes_of_one_service() {
+    let numbers = Numbers::new(HistoryLimits::default());
+    for number in 1..=9 {
+        numbers.publish(number, at(number * 1000));
+    }
+    // A table without a change of the service.
+    numbers.publish(9, at(10_000));
+    let timeline = |service: &str, from: u64, step: u64| {
+        let key = service_keys(&[service]).into_iter().next();
+        let reader = numbers.0.reader();
+        let step = Duration::from_millis(step);
+        let timeline = reader.timeline(key.as_ref(), at(from), step);
+        let changes = timeline.changes.into_iter();
+        changes
+            .map(|(time, count)| (time.0 - 1_000_000, count))
+            .collect::<Vec<_>>()
+    };
+    let all: Vec<_> = (1..=9).map(|number| (number * 1000, 1)).collect();
+    // The table of `publish` is built anew each time, so that the last one counts as a change.
+    assert_eq!(timeline("db", 0, 1)[..9], all);
+    assert_eq!(timeline("db", 2500, 1)[..7], all[2..]);
+    // Another service changed only when there was a table for the first time.
+    assert_eq!(timeline("web", 0, 1), [(1000, 1)]);
+    // Close changes are one, at the time of the last of them, and nothing is lost.
+    assert_eq!(timeline("db", 0, 4000), [(3000, 3), (7000, 4), (10_000, 3)]);
+}
+
+#[test]
+fn timeline_has_the_times_in_which_something_was_wrong() {
+    let publisher = Publisher::new(at(0), HistoryLimits::default());
+    let publish = |is_ready: bool, time: u64| {
+        let objects = [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+            gateway("prod", "db-0-east", is_ready),
+        ];
+        let built = Built {
+            table: table(&objects),
+            is_changed: true,
+            services: service_keys(&["db"]),
+            timers: Vec::new(),
+        };
+        publisher.publish(built, at(time));
+    };
+    publish(true, 1000);
+    publish(false, 5000);
+    publish(true, 9000);
+    publisher.set_expired(true, at(20_000));
+    let spells = |from: u64, step: u64| {
+        let step = Duration::from_millis(step);
+        let timeline = publisher.reader().timeline(Some(&key()), at(from), step);
+        let spell = |spell: Spell| {
+            let end = spell.end.map(|end| end.0 - 1_000_000);
+            (spell.start.0 - 1_000_000, end, spell.level, spell.services)
+        };
+        timeline.spells.into_iter().map(spell).collect::<Vec<_>>()
+    };
+    let loading = (0, Some(1000), Impact::Failing, 0);
+    let down = (5000, Some(9000), Impact::Failing, 1);
+    let expired = (20_000, None, Impact::Failing, 0);
+    assert_eq!(spells(0, 1), [loading, down, expired]);
+    assert_eq!(spells(9500, 1), [expired]);
+    // A time that began earlier begins with the part that is wanted.
+    assert_eq!(
+        spells(6000, 1),
+        [(6000, Some(9000), Impact::Failing, 1), expired]
+    );
+    // However many there are, their number is limited by the step.
+    for number in 0..200 {
+        publisher.set_expired(number % 2 == 0, at(30_000 + number * 1000));
+    }
+    assert!(spells(0, 20_000).len() <= 14, "{:?}", spells(0, 20_000));
+}
+
+/// 30 minutes of 500 changes per second. The time of the clock is simulated.
+#[test]
+fn memory_stays_within_its_limit_under_a_storm_of_changes() {
+    let limits = HistoryLimits {
+        memory: 1 << 20,
+        ..HistoryLimits::default()
+    };
+    let objects = |number: u64| {
+        let address = format!("10.96.{}.{}", number / 256 % 256, number % 256);
+        [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &[&address]),
+        ]
+    };
+    // Building tables from objects is slow. These are two versions of one service.
+    let tables: Vec<_> = (0..2).map(|number| table(&objects(number))).collect();
+    let publisher = Publisher::new(at(0), limits);
+    for number in 0..900_000_u64 {
+        let built = Built {
+            table: tables[(number % 2) as usize].clone(),
+            is_changed: true,
+            services: service_keys(&["db"]),
+            timers: Vec::new(),
+        };
+        publisher.publish(built, at(number * 2));
+        assert!(publisher.history_memory() <= limits.memory);
+    }
+    let start = publisher.reader().history_start();
+    assert!(start > at(0));
+    // The sum of what is kept is what was counted.
+    assert!(publisher.history_memory() > limits.memory / 2);
 }
