@@ -28,7 +28,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-static FILES: [File; 22] = [
+static FILES: [File; 17] = [
     file("/", HTML, include_str!("page/index.html")),
     file("/page/page.css", CSS, include_str!("page/page.css")),
     file(
@@ -36,36 +36,23 @@ static FILES: [File; 22] = [
         "image/svg+xml",
         include_str!("page/icon.svg"),
     ),
-    file("/page/main.js", SCRIPT, include_str!("page/main.js")),
     file("/page/address.js", SCRIPT, include_str!("page/address.js")),
-    file(
-        "/page/announce.js",
-        SCRIPT,
-        include_str!("page/announce.js"),
-    ),
     file("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
     file("/page/api.js", SCRIPT, include_str!("page/api.js")),
     file("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
-    file("/page/dig.js", SCRIPT, include_str!("page/dig.js")),
     file("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
     file("/page/filters.js", SCRIPT, include_str!("page/filters.js")),
-    file("/page/heads.js", SCRIPT, include_str!("page/heads.js")),
     file(
         "/page/headline.js",
         SCRIPT,
         include_str!("page/headline.js"),
     ),
     file("/page/live.js", SCRIPT, include_str!("page/live.js")),
+    file("/page/main.js", SCRIPT, include_str!("page/main.js")),
     file("/page/map.js", SCRIPT, include_str!("page/map.js")),
     file("/page/model.js", SCRIPT, include_str!("page/model.js")),
     file("/page/problem.js", SCRIPT, include_str!("page/problem.js")),
-    file(
-        "/page/problems.js",
-        SCRIPT,
-        include_str!("page/problems.js"),
-    ),
-    file("/page/search.js", SCRIPT, include_str!("page/search.js")),
-    file("/page/tip.js", SCRIPT, include_str!("page/tip.js")),
+    file("/page/time.js", SCRIPT, include_str!("page/time.js")),
     file("/page/words.js", SCRIPT, include_str!("page/words.js")),
 ];
 

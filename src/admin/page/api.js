@@ -1,5 +1,7 @@
 // Requests to the API, and the stream of its changes.
 
+import * as address from "./address.js";
+
 /** The server answered with an error. Its text is a sentence. */
 export class Refused extends Error {}
 
@@ -20,18 +22,22 @@ async function request(path, headers = {}) {
   }
   if (response.status === 304) return undefined;
   if (!response.ok) throw new Refused(text.trim() || `HTTP status ${response.status}`);
-  if (path === "summary") tag = response.headers.get("etag");
+  if (path.startsWith("summary")) tag = response.headers.get("etag");
   return JSON.parse(text);
 }
 
-/** Returns the JSON document of a path below /api/v1/. Parameters without a value are omitted. */
-export function load(path, parameters = {}) {
-  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
-  return request(query.size ? `${path}?${query}` : path);
+/** What is always of now, and says itself of which time it is. */
+const TIMELESS = ["events", "history"];
+
+/** Returns the JSON document of a path below /api/v1/, of the moment that is shown. Parameters without a value are omitted. */
+export function load(path, parameters = {}, headers = {}) {
+  const at = TIMELESS.includes(path) ? "" : address.parameter("at");
+  const query = new URLSearchParams(Object.entries({ ...parameters, at }).filter(([, value]) => value));
+  return request(query.size ? `${path}?${query}` : path, headers);
 }
 
 /** Returns the summary, or undefined if it is still the one that was loaded last. */
-export const loadSummary = () => request("summary", tag ? { "if-none-match": tag } : {});
+export const loadSummary = () => load("summary", {}, tag ? { "if-none-match": tag } : {});
 
 /** Makes the next summary a whole one, because an update has changed the last one. */
 export const forgetTag = () => (tag = undefined);

@@ -21,7 +21,7 @@ export const known = () => ({ services: (events ?? []).map(serviceOf).filter(Boo
 export async function show() {
   events ??= (await load("events")).events.toReversed();
   const wanted = address.parameter("service");
-  const matching = events.filter((event) => !wanted || serviceOf(event) === wanted);
+  const matching = events.filter((event) => (!wanted || serviceOf(event) === wanted) && new Date(event.time) <= address.moment());
   const blank = element(
     "li",
     { class: "blank" },

@@ -1,5 +1,6 @@
 // Keeps the page up to date while it is visible: loads the summary once, and then follows the stream of changes.
 
+import * as address from "./address.js";
 import { Refused, Unreachable, follow, forgetTag, loadSummary, pause } from "./api.js";
 import * as model from "./model.js";
 
@@ -8,6 +9,8 @@ const RETRY = [200, 5000];
 /** Milliseconds between two requests of the summary if the server gives no stream, and requests before a new attempt. */
 const POLL = 5000;
 const POLLS = 6;
+/** Milliseconds between two moments of the past, however fast the reader drags. */
+const SPACING = 500;
 
 let stream;
 /** Increases with each attempt to connect, so that an older one ends. */
@@ -16,19 +19,46 @@ let on;
 
 /**
  * Starts. `listeners` has functions for a new summary (`loaded`), for changed services (`update`), for a change of answers
- * (`change`), for the end of an attempt to open the stream (`followed`), and for the loss of the connection (`lost`).
+ * (`change`), for the end of an attempt to open the stream (`followed`), for a moment that cannot be shown (`unknown`), and for
+ * the loss of the connection (`lost`).
  */
 export function start(listeners) {
   on = listeners;
   // A hidden page keeps no connection: a browser has only six for each server.
-  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
-  if (!document.hidden) connect();
+  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : restart()));
+  if (!document.hidden) restart();
 }
 
 function disconnect() {
   attempt += 1;
   stream?.close();
   stream = undefined;
+}
+
+/** Shows the moment of the address: the past, or what changes from now on. */
+export function restart() {
+  if (!address.isPast()) connect();
+  else if (!isLoadingPast) showPast();
+}
+
+let isLoadingPast = false;
+
+/** Loads moments of the past, one after the other, until the one of the address is shown. */
+async function showPast() {
+  disconnect();
+  isLoadingPast = true;
+  for (let shown; address.isPast() && address.parameter("at") !== shown && !document.hidden; ) {
+    shown = address.parameter("at");
+    const own = attempt;
+    try {
+      await refresh(own, true);
+    } catch (error) {
+      report(error);
+      if (own === attempt && address.isPast()) on.unknown(error);
+    }
+    await pause(SPACING);
+  }
+  isLoadingPast = false;
 }
 
 /** Loads everything and opens the stream. Tries until it succeeds or a later call takes over. */
