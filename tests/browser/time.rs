@@ -127,8 +127,14 @@ fn dragging_asks_a_few_times_a_second_and_a_hidden_page_asks_nothing() {
          await new Promise((done) => setTimeout(done, 10)); } send('pointerup', box.right - 10); })()",
     );
     let api = url(&server, "api/v1/");
+    chromium.wait_for("document.body.dataset.link === 'past'");
     let asked = chromium.responses(&api);
-    let of = |path: &str| asked.iter().filter(|(asked, _)| asked.starts_with(path)).count();
+    let of = |path: &str| {
+        asked
+            .iter()
+            .filter(|(asked, _)| asked.starts_with(path))
+            .count()
+    };
     // Two seconds on an idle machine, and more on a busy one: what counts is the number of moves.
     assert!(of("summary") <= 20 && of("explain") <= 20, "{asked:?}");
     assert!(of("summary?at=") > 0, "{asked:?}");

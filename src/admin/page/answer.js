@@ -1,7 +1,7 @@
 // The answer to one name: what dig would print, the endpoint behind each record, what is not returned and why, and what changed.
 
 import * as address from "./address.js";
-import { Refused, load } from "./api.js";
+import { Refused, load } from "./server.js";
 import { changeList } from "./changes.js";
 import { announce, button, byId, element, icon, link, replace, separated } from "./dom.js";
 import * as model from "./model.js";

@@ -1,7 +1,7 @@
 // Recent changes of answers, the newest first, with a heading for each day.
 
 import * as address from "./address.js";
-import { load } from "./api.js";
+import { load } from "./server.js";
 import { byId, element, icon, link, replace } from "./dom.js";
 import { serviceAddress } from "./problem.js";
 import { dayOf, secondsOf, styleOfChange, timeElement } from "./words.js";

@@ -1,7 +1,7 @@
 // The first sentence: is anything wrong, where, and since when. Below it, a line for each cause.
 
 import * as address from "./address.js";
-import { load } from "./api.js";
+import { load } from "./server.js";
 import { announce, button, byId, element, icon, link, replace, separated, setIcon } from "./dom.js";
 import * as model from "./model.js";
 import { manual, problemRow, serviceAddress, subjectLink } from "./problem.js";

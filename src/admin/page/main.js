@@ -2,15 +2,14 @@
 
 import * as address from "./address.js";
 import * as answer from "./answer.js";
-import { Refused, Unreachable } from "./api.js";
 import * as changes from "./changes.js";
 import { byId, setOptions, setText, startTips } from "./dom.js";
 import * as filters from "./filters.js";
 import * as headline from "./headline.js";
-import * as live from "./live.js";
 import * as map from "./map.js";
 import * as model from "./model.js";
 import * as problems from "./problem.js";
+import { Refused, Unreachable, restart, start } from "./server.js";
 import * as time from "./time.js";
 import { count, exactTime, refreshTimes, secondsOf, zoneName } from "./words.js";
 
@@ -70,6 +69,7 @@ function showFilters() {
 function showHead() {
   const head = model.headOf();
   headline.show(connection, refusal);
+  showClock();
   byId("past").hidden = !address.isPast();
   setText(byId("past-text"), `Shows ${exactTime(address.moment())} ${zone}, not now.`);
   document.body.dataset.link = connection;
@@ -121,7 +121,7 @@ function navigate() {
   const place = address.here({ name: "", open: "", at: "", span: "" });
   if (at !== shownTime) {
     shownTime = at;
-    live.restart();
+    restart();
   }
   if (marks !== shownMarks) refreshTime(true);
   shownMarks = marks;
@@ -170,7 +170,7 @@ setInterval(refreshTime, 60000);
 
 showClock();
 navigate();
-live.start({
+start({
   loaded() {
     const isPast = address.isPast();
     if (isPast) connection = "past";

@@ -2,7 +2,7 @@
 // server filters, page by page.
 
 import * as address from "./address.js";
-import { load } from "./api.js";
+import { load } from "./server.js";
 import { byId, element, icon, link, replace, separated } from "./dom.js";
 import * as model from "./model.js";
 import { colorOf, count, shapeOfColor, since } from "./words.js";

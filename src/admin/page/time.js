@@ -2,7 +2,7 @@
 // page shows, which the address names.
 
 import * as address from "./address.js";
-import { load } from "./api.js";
+import { load } from "./server.js";
 import { announce, byId, setText } from "./dom.js";
 import { exactTime, timeOf, zoneName } from "./words.js";
 
