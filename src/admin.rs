@@ -14,6 +14,7 @@ mod facts;
 mod follow;
 mod gate;
 mod head;
+mod history;
 mod host;
 mod limits;
 mod liveness;
@@ -69,6 +70,7 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
         .route("/api/v1/problems", get(problems::problems))
         .route("/api/v1/status", get(summary::status))
         .route("/api/v1/summary", get(summary::summary))
+        .route("/api/v1/history", get(history::history))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
         .layer(Extension(limits.memory().clone()))
@@ -179,7 +181,7 @@ async fn table(
 fn problems_at(state: &AdminState, table: &Arc<Published>, at: Option<Timestamp>) -> Vec<Problem> {
     match at {
         None => state.server_problems(table).collect(),
-        Some(_) => table.problems(None).collect(),
+        Some(_) => state.past_problems(table).collect(),
     }
 }
 
@@ -250,7 +252,7 @@ async fn explanation(
 ) -> Response {
     let (now, at) = match state.table_at(query.at.as_deref()) {
         Ok(found) => found,
-        Err(problem) => return problem.into_response(),
+        Err(problem) => return history::without_table(&state, &query.name, problem),
     };
     let Some(subject) = Subject::parse(&state.zones, now.table.as_ref(), &query.name) else {
         let problem = format!("'{}' is not a domain name\n", query.name.escape_default());

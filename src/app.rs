@@ -9,6 +9,7 @@ mod first_table;
 mod flags;
 mod identity;
 mod inspect;
+mod local_time;
 mod origin;
 mod output;
 mod screen;

@@ -30,7 +30,7 @@ use crate::zone::Zones;
 
 pub use select::Selection;
 pub use stream::write_report;
-pub use summary::{Cell, CellState, Impact, ServiceRow, StepNumber, impact, write_summary};
+pub use summary::{Cell, CellState, ServiceRow, StepNumber, write_summary};
 
 /// The columns of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::model::{ClusterName, Family, Level, Line, Problem, ProblemKind, ServiceKey, Timestamp};
-use crate::report::{Impact, impact};
-use crate::table::{EndpointLiveness, Published, Service, Table};
+use crate::table::{EndpointLiveness, Impact, Published, Service, Table};
 
 /// Problems by cause: their kind, and the cluster that they concern.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -88,7 +87,7 @@ impl Causes {
             .flat_map(Table::problems)
             .for_each(|problem| causes.add(&problem));
         for service in table.flat_map(Table::services) {
-            let impact = impact(service, now);
+            let impact = now.impact_of(service);
             causes.services = causes.services.max(impact);
             // An expired table is the cause of every failure.
             if impact == Impact::Failing && !now.is_expired {

@@ -20,9 +20,12 @@ pub(super) const MAX_CLUSTERS: usize = 100;
 /// The name in metrics for all other clusters together.
 const OTHER_CLUSTERS: &str = "other";
 
-/// The facts about the current table. Clones share them.
+/// The facts about the current table, and about one of the past. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct CurrentFacts(Arc<Mutex<Known>>);
+pub struct CurrentFacts {
+    current: Arc<Mutex<Known>>,
+    past: Arc<Mutex<Known>>,
+}
 
 /// The facts about the table that was asked for last. A weak reference does not keep that table in memory.
 #[derive(Debug, Default)]
@@ -66,15 +69,28 @@ pub(super) type ByCluster<L> = BTreeMap<(String, L), u32>;
 impl CurrentFacts {
     /// Returns the facts about a published table.
     pub(super) fn of(&self, now: &Arc<Published>) -> Arc<TableFacts> {
-        let mut known = self.0.lock();
-        if !std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(now)) {
-            let facts = TableFacts::of(now);
-            *known = Known {
-                table: Arc::downgrade(now),
+        self.current.lock().facts_of(now)
+    }
+
+    /// Returns the facts about a table of the past. They do not take the place of those about the current one.
+    pub(super) fn of_past(&self, past: &Arc<Published>) -> Arc<TableFacts> {
+        self.past.lock().facts_of(past)
+    }
+}
+
+// === impl Known ===
+
+impl Known {
+    /// Returns the facts about a table, and computes them if they are of another one.
+    fn facts_of(&mut self, published: &Arc<Published>) -> Arc<TableFacts> {
+        if !std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(published)) {
+            let facts = TableFacts::of(published);
+            *self = Self {
+                table: Arc::downgrade(published),
                 facts: Arc::new(facts),
             };
         }
-        known.facts.clone()
+        self.facts.clone()
     }
 }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::attention::{CauseReport, LevelCounts};
+use super::facts::TableFacts;
 use super::state::AdminState;
 use crate::VERSION;
-use crate::model::{ClusterName, Timestamp};
-use crate::report::{Impact, SchemaVersion};
+use crate::model::{ClusterName, Problem, Timestamp};
+use crate::report::SchemaVersion;
 use crate::source::events::Latest;
 use crate::table::links::{ClusterLink, LinkState, UnknownReason};
-use crate::table::{Published, Table};
+use crate::table::{Impact, Moment, Published, Table};
 use crate::zone::Zone;
 
 /// Maximum number of causes in a document. The others are counted.
@@ -43,7 +44,10 @@ pub(super) struct Head {
     serial: Option<u32>,
     /// The hash of all answers, equal in replicas with equal answers.
     table_hash: Option<u64>,
-    /// The number of tables since the start. A stream of events that starts here misses nothing.
+    /// The time since which the table answered, if it is one of the past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// The number of tables since the start; 0 for a table of the past, as the next number. A stream of events that starts here misses nothing.
     tables: u64,
     /// The ID of the last event.
     last_event: u64,
@@ -93,7 +97,29 @@ enum TableStatus {
 impl Head {
     /// Describes the server with a table. `latest` was read before the table.
     pub(super) fn new(state: &AdminState, now: &Arc<Published>, latest: Latest) -> Self {
-        let causes = state.causes(now);
+        let problems = state.server_problems(now);
+        Self::of_problems(state, now, latest, &state.metrics.facts.of(now), problems)
+    }
+
+    /// Describes the server at the time of a table of the past. All times at which it answered have the same head.
+    pub(super) fn of_past(state: &AdminState, past: &Moment) -> Self {
+        let now = &past.published;
+        let facts = state.metrics.facts.of_past(now);
+        let problems = state.past_problems(now);
+        Self {
+            from: Some(past.start.to_exact_text()),
+            ..Self::of_problems(state, now, Latest::default(), &facts, problems)
+        }
+    }
+
+    fn of_problems(
+        state: &AdminState,
+        now: &Published,
+        latest: Latest,
+        facts: &TableFacts,
+        of_server: impl Iterator<Item = Problem>,
+    ) -> Self {
+        let causes = AdminState::causes(facts, of_server);
         let mut attention = causes.serious();
         let more_attention = attention.len().saturating_sub(MAX_CAUSES);
         attention.truncate(MAX_CAUSES);
@@ -112,7 +138,8 @@ impl Head {
             since: now.since.map(Timestamp::to_text),
             generation: table.map(|_| now.generation),
             serial: table.map(|_| now.serial),
-            table_hash: table.map(|_| state.metrics.facts.of(now).hash),
+            table_hash: table.map(|_| facts.hash),
+            from: None,
             tables: latest.tables,
             last_event: latest.id,
             level: causes.impact(),

@@ -28,7 +28,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-static FILES: [File; 22] = [
+static FILES: [File; 16] = [
     file("/", HTML, include_str!("page/index.html")),
     file("/page/page.css", CSS, include_str!("page/page.css")),
     file(
@@ -36,36 +36,22 @@ static FILES: [File; 22] = [
         "image/svg+xml",
         include_str!("page/icon.svg"),
     ),
-    file("/page/main.js", SCRIPT, include_str!("page/main.js")),
     file("/page/address.js", SCRIPT, include_str!("page/address.js")),
-    file(
-        "/page/announce.js",
-        SCRIPT,
-        include_str!("page/announce.js"),
-    ),
     file("/page/answer.js", SCRIPT, include_str!("page/answer.js")),
-    file("/page/api.js", SCRIPT, include_str!("page/api.js")),
     file("/page/changes.js", SCRIPT, include_str!("page/changes.js")),
-    file("/page/dig.js", SCRIPT, include_str!("page/dig.js")),
     file("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
     file("/page/filters.js", SCRIPT, include_str!("page/filters.js")),
-    file("/page/heads.js", SCRIPT, include_str!("page/heads.js")),
     file(
         "/page/headline.js",
         SCRIPT,
         include_str!("page/headline.js"),
     ),
-    file("/page/live.js", SCRIPT, include_str!("page/live.js")),
+    file("/page/main.js", SCRIPT, include_str!("page/main.js")),
     file("/page/map.js", SCRIPT, include_str!("page/map.js")),
     file("/page/model.js", SCRIPT, include_str!("page/model.js")),
     file("/page/problem.js", SCRIPT, include_str!("page/problem.js")),
-    file(
-        "/page/problems.js",
-        SCRIPT,
-        include_str!("page/problems.js"),
-    ),
-    file("/page/search.js", SCRIPT, include_str!("page/search.js")),
-    file("/page/tip.js", SCRIPT, include_str!("page/tip.js")),
+    file("/page/server.js", SCRIPT, include_str!("page/server.js")),
+    file("/page/time.js", SCRIPT, include_str!("page/time.js")),
     file("/page/words.js", SCRIPT, include_str!("page/words.js")),
 ];
 
@@ -88,12 +74,23 @@ const fn file(path: &'static str, media_type: &'static str, content: &'static st
     }
 }
 
+/// Returns a file as it is sent: lines of scripts that are comments are a fifth of what the page would transfer.
+fn sent(file: &File) -> String {
+    let is_comment = |line: &&str| {
+        let marks = ["//", "/*", "* ", "*/"];
+        let text = line.trim_start();
+        file.media_type == SCRIPT && marks.iter().any(|mark| text.starts_with(mark))
+    };
+    let lines = file.content.lines().filter(|line| !is_comment(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
 /// Returns the routes of the page. Its files are compressed once.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let route = |router: Router<S>, file: &'static File| {
-        let compressed = compress(file.content.as_bytes(), Compression::best());
-        let compressed = compressed.ok().map(Bytes::from);
-        let respond = async move |headers: HeaderMap| file.respond(&headers, compressed);
+        let text = Bytes::from(sent(file));
+        let compressed = compress(&text, Compression::best()).ok().map(Bytes::from);
+        let respond = async move |headers: HeaderMap| file.respond(&headers, text, compressed);
         router.route(file.path, get(respond))
     };
     FILES.iter().fold(Router::new(), route)
@@ -102,11 +99,11 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
 // === impl File ===
 
 impl File {
-    fn respond(&self, headers: &HeaderMap, compressed: Option<Bytes>) -> Response {
+    fn respond(&self, headers: &HeaderMap, text: Bytes, compressed: Option<Bytes>) -> Response {
         let head = (HEADERS, [(CONTENT_TYPE, self.media_type)], [VARY_ENCODING]);
         match compressed.filter(|_| accepts_gzip(headers)) {
             Some(compressed) => (head, [GZIP], compressed).into_response(),
-            None => (head, self.content).into_response(),
+            None => (head, text).into_response(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use axum::Extension;
 use axum::extract::{Query, State as FromState};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 
 use super::body::json;
@@ -36,6 +36,8 @@ pub(super) struct ProblemsQuery {
     service: Option<String>,
     offset: Option<usize>,
     limit: Option<usize>,
+    /// The time of the problems; without it, now (RFC 3339).
+    at: Option<String>,
 }
 
 /// The response.
@@ -55,8 +57,14 @@ pub(super) async fn problems(
     Extension(memory): Extension<Memory>,
     headers: HeaderMap,
 ) -> Response {
-    let now = state.reader.load();
-    let of_server: Vec<Problem> = state.server_problems(&now).collect();
+    let (now, at) = match state.table_at(query.at.as_deref()) {
+        Ok(found) => found,
+        Err(problem) => return problem.into_response(),
+    };
+    let of_server: Vec<Problem> = match at {
+        None => state.server_problems(&now).collect(),
+        Some(_) => state.past_problems(&now).collect(),
+    };
     let all = || {
         let of_table = now.table.iter().flat_map(Table::problems);
         of_server.iter().map(Cow::Borrowed).chain(of_table)

@@ -9,13 +9,14 @@ use axum::response::{IntoResponse, Response};
 use tokio::runtime::Handle;
 
 use super::attention::Causes;
+use super::facts::TableFacts;
 use super::liveness::Liveness;
 use super::metrics::Metrics;
 use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, Timestamp};
 use crate::source::Feeds;
 use crate::table::publish::Reader;
-use crate::table::{BeforeHistory, Published};
+use crate::table::{BeforeHistory, Moment, Published};
 use crate::zone::Zones;
 
 /// What a server is called, and where it answers.
@@ -62,8 +63,8 @@ pub(super) enum NoMoment {
     Unreadable(String),
     #[error("{0} is in the future")]
     Future(String),
-    #[error("{0}; this server does not know earlier tables")]
-    Early(#[from] BeforeHistory),
+    #[error("{1}; this server does not know earlier tables")]
+    Early(Timestamp, BeforeHistory),
 }
 
 impl AdminState {
@@ -75,12 +76,18 @@ impl AdminState {
         let Some(text) = at else {
             return Ok((Arc::clone(&self.reader.load()), None));
         };
-        let shown = || text.chars().take(MAX_SHOWN).collect::<String>();
-        let time = Timestamp::from_text(text).ok_or_else(|| NoMoment::Unreadable(shown()))?;
+        let (moment, time) = self.moment_at(text)?;
+        Ok((moment.published, Some(time)))
+    }
+
+    /// Returns the table that answered at a time, and the time.
+    pub(super) fn moment_at(&self, text: &str) -> Result<(Moment, Timestamp), NoMoment> {
+        let time = NoMoment::parse(text)?;
         if time > Timestamp(unix_milliseconds()) {
-            return Err(NoMoment::Future(shown()));
+            return Err(NoMoment::Future(shown(text)));
         }
-        Ok((self.reader.at(time)?, Some(time)))
+        let moment = self.reader.at(time);
+        Ok((moment.map_err(|start| NoMoment::Early(time, start))?, time))
     }
 
     /// Returns the problem that the server is shutting down, if it is.
@@ -95,24 +102,41 @@ impl AdminState {
         shutdown.chain(self.metrics.server_problems(now))
     }
 
-    /// Returns the causes of all problems.
-    pub(super) fn causes(&self, now: &Arc<Published>) -> Causes {
-        let facts = self.metrics.facts.of(now);
+    /// Returns the problems of a server that had a table in the past. Others than those of the table are not known.
+    pub(super) fn past_problems(&self, past: &Arc<Published>) -> impl Iterator<Item = Problem> {
+        let facts = self.metrics.facts.of_past(past);
+        let of_table = past.problems(None);
+        of_table.chain(facts.default_cluster_name.clone())
+    }
+
+    /// Returns the causes of the problems of a table and of those of the server.
+    pub(super) fn causes(facts: &TableFacts, of_server: impl Iterator<Item = Problem>) -> Causes {
         let mut causes = facts.causes.clone();
-        self.server_problems(now)
-            .for_each(|problem| causes.add(&problem));
+        of_server.for_each(|problem| causes.add(&problem));
         causes.add_failure_of_all(ProblemKind::TableExpired, facts.services.values().sum());
         causes
     }
 }
 
+/// Returns the start of a text.
+fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).collect()
+}
+
 // === impl NoMoment ===
+
+impl NoMoment {
+    /// Reads the time of a request.
+    pub(super) fn parse(text: &str) -> Result<Timestamp, Self> {
+        Timestamp::from_text(text).ok_or_else(|| Self::Unreadable(shown(text)))
+    }
+}
 
 impl IntoResponse for NoMoment {
     fn into_response(self) -> Response {
         let status = match self {
             Self::Unreadable(_) | Self::Future(_) => StatusCode::BAD_REQUEST,
-            Self::Early(_) => StatusCode::NOT_FOUND,
+            Self::Early(..) => StatusCode::NOT_FOUND,
         };
         (status, format!("{self}\n")).into_response()
     }

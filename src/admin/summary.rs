@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::extract::State as FromState;
+use axum::extract::{Query, State as FromState};
 use axum::http::header::{ETAG, HeaderMap, IF_NONE_MATCH};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::body::json;
 use super::document::{Documents, Form};
@@ -22,27 +22,53 @@ pub(super) async fn status(
     headers: HeaderMap,
 ) -> Response {
     #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
     struct Status {
         #[serde(flatten)]
         head: Head,
         /// The time of the server in UTC.
         time: String,
+        /// The time at which its history begins.
+        history_start: String,
     }
     let latest = state.feeds.events().latest();
     let head = Head::new(&state, &state.reader.load(), latest);
     let time = Timestamp(unix_milliseconds()).to_text();
-    json(&headers, &Status { head, time })
+    let history_start = state.reader.history_start().to_exact_text();
+    let status = Status {
+        head,
+        time,
+        history_start,
+    };
+    json(&headers, &status)
+}
+
+/// The query string of `/api/v1/summary`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SummaryQuery {
+    /// The time of the summary; without it, now (RFC 3339).
+    at: Option<String>,
 }
 
 /// Answers `/api/v1/summary`.
 pub(super) async fn summary(
     FromState(state): FromState<AdminState>,
+    Query(query): Query<SummaryQuery>,
     Extension(documents): Extension<Documents>,
     headers: HeaderMap,
 ) -> Response {
+    let past = match query.at.as_deref().map(|at| state.moment_at(at)) {
+        None => None,
+        Some(Ok((moment, _))) => Some(moment),
+        Some(Err(problem)) => return problem.into_response(),
+    };
     // In this order, the table is at least as new as the number that the client continues from.
     let latest = state.feeds.events().latest();
-    let head = Head::new(&state, &state.reader.load(), latest);
+    let head = match &past {
+        None => Head::new(&state, &state.reader.load(), latest),
+        Some(past) => Head::of_past(&state, past),
+    };
     let tag = head.tag();
     let known = headers.get_all(IF_NONE_MATCH).iter();
     let known = known.filter_map(|value| value.to_str().ok());
@@ -57,7 +83,8 @@ pub(super) async fn summary(
         return (StatusCode::NOT_MODIFIED, tag).into_response();
     }
     let form = Form::Summary(Box::new(head));
-    let table = || Arc::clone(&state.reader.load());
+    let current = || Arc::clone(&state.reader.load());
+    let table = || past.map_or_else(current, |past| past.published);
     let document = documents.respond(&state.zones, table, form, &headers);
     (tag, document.await).into_response()
 }

@@ -9,6 +9,7 @@ use http::Uri;
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
+use super::local_time::with_local_times;
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{json, print, yaml};
 use super::screen::{Screen, harmless};
@@ -37,6 +38,7 @@ enum TableContent {
 pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     log_to_stderr(&args.view.log)?;
     let mut origin = Origin::find(&args.view).await?;
+    origin.reach_back(args.at).await;
     if args.watch {
         return watch_table(&args, origin).await;
     }
@@ -98,7 +100,7 @@ impl TableContent {
     /// Returns the table in the requested format, with its origin.
     fn text(&self, output: TableOutput, chosen: Option<&ChosenServer>) -> anyhow::Result<String> {
         let report = match self {
-            Self::Zone(text) => return Ok(with_heading(chosen, "; ", text)),
+            Self::Zone(text) => return Ok(with_heading(chosen, "; ", text)), // has no times
             Self::Report(report) => report,
         };
         match output {
@@ -118,7 +120,7 @@ impl TableContent {
 /// Returns a text below the lines about its origin.
 fn with_heading(chosen: Option<&ChosenServer>, start: &str, text: &str) -> String {
     let heading = chosen.map(|chosen| chosen.heading(start));
-    harmless(&(heading.unwrap_or_default() + text))
+    with_local_times(&harmless(&(heading.unwrap_or_default() + text)))
 }
 
 fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDocument<'a, T> {
@@ -141,6 +143,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         _ => name,
     };
     let mut origin = Origin::find(&view).await?;
+    origin.reach_back(at).await;
     let mut explanation = match &mut origin {
         Origin::Server(server) => served_explanation(&mut server.api, &question, at).await?,
         Origin::Objects(..) if at.is_some() => bail!(NO_HISTORY),

@@ -126,6 +126,13 @@ impl Origin {
         Ok(Self::Server(Box::new(found)))
     }
 
+    /// Takes the replica whose history reaches furthest, if the time is before that of the replica that was found.
+    pub(super) async fn reach_back(&mut self, at: Option<Timestamp>) {
+        if let (Self::Server(server), Some(at)) = (self, at) {
+            server.reach_back(at).await;
+        }
+    }
+
     /// Returns the origin, if no flag names it. Compares the server with the other replicas.
     pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
         match self {
@@ -190,6 +197,35 @@ impl RemoteServer {
             pod: Some(format!("{namespace}/{pod}")),
             notes: self.differences().await,
         })
+    }
+
+    async fn reach_back(&mut self, at: Timestamp) {
+        let Some(found) = &mut self.found else {
+            return;
+        };
+        let Some(own) = history_start(&mut self.api).await else {
+            return;
+        };
+        if own <= at {
+            return;
+        }
+        let asked = found.others.iter().take(MAX_COMPARED).enumerate();
+        let asked = asked.map(|(index, other)| {
+            let cluster = &found.cluster;
+            async move {
+                let mut api = Api::of_replica(cluster, other).await.ok()?;
+                Some((history_start(&mut api).await?, index, api))
+            }
+        });
+        let others = join_all(asked.map(|asked| timeout(COMPARISON_TIMEOUT, asked))).await;
+        let others = others.into_iter().filter_map(|other| other.ok().flatten());
+        let furthest = others.min_by_key(|(start, ..)| *start);
+        if let Some((start, index, api)) = furthest
+            && start < own
+        {
+            self.api = api;
+            std::mem::swap(&mut found.replica, &mut found.others[index]);
+        }
     }
 
     /// Returns a sentence for each other replica that answers differently, or that cannot be compared.
@@ -258,6 +294,11 @@ impl ChosenServer {
         let lines = pod.chain(notes).map(|line| line.replace(['\n', '\r'], " "));
         lines.map(|line| format!("{start}{line}\n")).collect()
     }
+}
+
+/// Returns the time at which the history of a server begins.
+async fn history_start(api: &mut Api) -> Option<Timestamp> {
+    Timestamp::from_text(status(api).await.ok()?["historyStart"].as_str()?)
 }
 
 async fn status(api: &mut Api) -> anyhow::Result<Value> {

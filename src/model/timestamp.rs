@@ -39,6 +39,11 @@ impl Timestamp {
         time.map(|time| format!("{time:.3}")).unwrap_or_default()
     }
 
+    /// Returns the time that has passed since an earlier one, or zero.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
     /// Returns the time after a delay.
     pub fn after(self, delay: Duration) -> Self {
         let milliseconds = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);

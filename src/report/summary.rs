@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::EndpointState;
 use super::lazy::Lazy;
 use crate::model::Timestamp;
-use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
+use crate::table::{Impact, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Name, RecordType, Zone, Zones};
 
@@ -85,19 +85,6 @@ pub enum CellState {
     Alive,
 }
 
-/// How bad something is for clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Impact {
-    /// Nothing is wrong.
-    #[default]
-    Fine,
-    /// Somebody should look at it.
-    Attention,
-    /// Clients get no answer, or one that they cannot use.
-    Failing,
-}
-
 /// Writes a summary: a head, and the rows of all services.
 ///
 /// # Errors
@@ -160,7 +147,7 @@ impl ServiceRow {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.name(),
-            level: impact(service, published),
+            level: published.impact_of(service),
             result: result(zones, published, service).into(),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),
@@ -185,34 +172,6 @@ fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResu
     let results = RecordType::OF_SERVICES.into_iter();
     let results = results.map(|rtype| answer_question(zones, published, &own, rtype).result());
     results.min().unwrap_or(AnswerResult::NxDomain)
-}
-
-/// Returns whether clients that query the name of a service get no answer, or only endpoints that are not alive. A service
-/// without endpoints does not count: it may be scaled to zero on purpose.
-fn is_failing(service: &Service, published: &Published) -> bool {
-    let mut endpoints = EndpointState::of_service(service, published);
-    let is_reachable =
-        |(_, state, is_returned): (_, EndpointState, bool)| is_returned && state.is_alive();
-    let is_unreachable = !service.endpoints.is_empty() && !endpoints.any(is_reachable);
-    published.is_expired || service.failure.is_some() || is_unreachable
-}
-
-/// Returns how bad the state of a service is for clients.
-pub fn impact(service: &Service, published: &Published) -> Impact {
-    if is_failing(service, published) {
-        return Impact::Failing;
-    }
-    // A name without endpoints does not exist. An endpoint without a Link has the problem of its cluster.
-    let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
-    let is_missing = service.is_listed() && service.endpoints.is_empty();
-    let is_serious = is_missing
-        || service.endpoints.iter().any(is_unlinked)
-        || service.problems().any(|problem| problem.is_serious());
-    if is_serious {
-        Impact::Attention
-    } else {
-        Impact::Fine
-    }
 }
 
 // === impl Cell ===

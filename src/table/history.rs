@@ -2,26 +2,28 @@
 //!
 //! The history is limited by age and by an estimate of the memory that only earlier tables need. The oldest tables go first. A
 //! burst of changes keeps one table for each [`STEP`], and always the last one, which answered during the pause after it.
+//!
+//! Each table has the services that the next one has in another version, and how bad its state was. So a [`Timeline`] reads
+//! neither tables nor services.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::impact::Impact;
 use super::published::Published;
 use super::service::Service;
 use super::store::ServiceKeys;
-use super::{Endpoint, Table};
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{Problem, ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Estimated size of what each table has of its own, in octets: its lists of namespaces and short names, and this entry.
-const TABLE_SIZE: usize = 4 * 1024;
+/// Size of what each table has of its own, in octets: its head, and its entry here, which may be in a list that is half empty.
+const TABLE_SIZE: usize = size_of::<Published>() + 2 * size_of::<PastTable>() + 256;
 
-/// Estimated size of what a changed service adds to its own size, in octets: the list of the services of its namespace, and its
-/// key here.
-const CHANGE_SIZE: usize = 1024;
+/// Size of the key of a changed service here, in octets: its part of a tree that is half empty.
+const KEY_SIZE: usize = 4 * size_of::<ServiceKey>();
 
 /// The limits of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,16 @@ pub(super) struct History {
     tables: VecDeque<PastTable>,
     /// The estimated memory of all tables, but for the current one.
     memory: usize,
+    trouble: Trouble,
+}
+
+/// What is wrong in the current table.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// The services that are not fine.
+    services: BTreeMap<ServiceKey, Impact>,
+    /// Whether there is a serious problem of an object or of a name.
+    is_serious: bool,
 }
 
 /// A table, and the time for which it answered: until the next one.
@@ -51,6 +63,44 @@ struct PastTable {
     changed: ServiceKeys,
     /// Estimated size of what only this table has, in octets.
     size: usize,
+    /// How bad the worst of it was for clients.
+    level: Impact,
+    /// The number of services that were not fine.
+    troubled: usize,
+}
+
+/// A table of the past.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// The time since which it answered.
+    pub start: Timestamp,
+    /// The table.
+    pub published: Arc<Published>,
+}
+
+/// What happened in a part of the history.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// The time at which the history begins.
+    pub start: Timestamp,
+    /// The times at which a service changed, with the number of tables that changed it. Changes close to each other are one,
+    /// at the time of the last of them.
+    pub changes: Vec<(Timestamp, usize)>,
+    /// The times at which something was wrong. Those close to each other are one.
+    pub spells: Vec<Spell>,
+}
+
+/// A time in which something was wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spell {
+    /// Its start.
+    pub start: Timestamp,
+    /// Its end. `None` if it goes on.
+    pub end: Option<Timestamp>,
+    /// How bad the worst was.
+    pub level: Impact,
+    /// The largest number of services that were not fine.
+    pub services: usize,
 }
 
 /// The history does not reach back to a time.
@@ -77,16 +127,12 @@ impl Default for HistoryLimits {
 impl History {
     /// Creates a history that starts with a table.
     pub(super) fn new(limits: HistoryLimits, first: Arc<Published>, now: Timestamp) -> Self {
-        let first = PastTable {
-            start: now,
-            published: first,
-            changed: ServiceKeys::new(),
-            size: 0,
-        };
+        let trouble = Trouble::default();
         Self {
             limits,
-            tables: [first].into(),
+            tables: [PastTable::new(now, first, &trouble)].into(),
             memory: 0,
+            trouble,
         }
     }
 
@@ -102,13 +148,10 @@ impl History {
         let start = self.tables.back().map_or(now, |last| last.start.max(now));
         if let Some(last) = self.tables.back_mut() {
             last.note_changed(built, &next, &mut self.memory);
+            self.trouble.update(&last.published, &next, &last.changed);
         }
-        self.tables.push_back(PastTable {
-            start,
-            published: next,
-            changed: ServiceKeys::new(),
-            size: 0,
-        });
+        self.tables
+            .push_back(PastTable::new(start, next, &self.trouble));
         gone.extend(self.thin());
         while self.tables.len() > 1 && self.is_over(start) {
             gone.extend(self.forget_oldest());
@@ -117,13 +160,56 @@ impl History {
     }
 
     /// Returns the table that answered at a time.
-    pub(super) fn at(&self, time: Timestamp) -> Result<Arc<Published>, BeforeHistory> {
+    pub(super) fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
         let later = self.tables.partition_point(|table| table.start <= time);
         let table = later.checked_sub(1).map(|index| &self.tables[index]);
         let start = self.start();
-        table
-            .map(|table| table.published.clone())
-            .ok_or(BeforeHistory { start })
+        table.map(PastTable::moment).ok_or(BeforeHistory { start })
+    }
+
+    /// Returns what happened to a service, and what was wrong, since a time. What is as close as `step` is one.
+    pub(super) fn timeline(
+        &self,
+        service: Option<&ServiceKey>,
+        from: Timestamp,
+        step: Duration,
+    ) -> Timeline {
+        let step = u64::try_from(step.as_millis()).map_or(u64::MAX, |step| step.max(1));
+        let is_close = |one: Timestamp, other: Timestamp| one.0 / step == other.0 / step;
+        let mut timeline = Timeline {
+            start: self.start(),
+            changes: Vec::new(),
+            spells: Vec::<Spell>::new(),
+        };
+        let later = self.tables.partition_point(|table| table.start <= from);
+        let first = later.saturating_sub(1);
+        for (index, table) in self.tables.iter().enumerate().skip(first) {
+            let before = index.checked_sub(1).map(|before| &self.tables[before]);
+            let is_changed = before.is_some_and(|before| before.changes(table, service));
+            if is_changed && table.start >= from {
+                match timeline.changes.last_mut() {
+                    Some((time, count)) if is_close(*time, table.start) => {
+                        (*time, *count) = (table.start, *count + 1);
+                    }
+                    _ => timeline.changes.push((table.start, 1)),
+                }
+            }
+            if table.level == Impact::Fine {
+                continue;
+            }
+            let next = self.tables.get(index + 1);
+            let spell = Spell {
+                start: table.start.max(from),
+                end: next.map(|next| next.start.max(from)),
+                level: table.level,
+                services: table.troubled,
+            };
+            match timeline.spells.last_mut() {
+                Some(last) if last.goes_on_with(&spell, is_close) => last.extend(&spell),
+                _ => timeline.spells.push(spell),
+            }
+        }
+        timeline
     }
 
     /// Returns the time at which the history begins.
@@ -172,6 +258,24 @@ impl History {
 // === impl PastTable ===
 
 impl PastTable {
+    fn new(start: Timestamp, published: Arc<Published>, trouble: &Trouble) -> Self {
+        Self {
+            start,
+            changed: ServiceKeys::new(),
+            size: 0,
+            level: trouble.level(&published),
+            troubled: trouble.services.len(),
+            published,
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            start: self.start,
+            published: self.published.clone(),
+        }
+    }
+
     /// Notes the services that the next table has in another version, and the memory that the versions of this one need.
     fn note_changed(&mut self, built: &ServiceKeys, next: &Published, memory: &mut usize) {
         let find = |published: &Published, key: &ServiceKey| -> Option<*const Service> {
@@ -182,25 +286,83 @@ impl PastTable {
         let own = |key: &&ServiceKey| find(&self.published, key) != find(next, key);
         let changed = built.iter().filter(own).cloned().collect::<Vec<_>>();
         self.changed.extend(changed);
-        let table = self.published.table.as_ref();
-        let sizes = table.into_iter().flat_map(|table| {
-            let size = |key: &ServiceKey| CHANGE_SIZE + size_of_service(table, key);
-            self.changed.iter().map(size)
-        });
+        let tables = self.published.table.as_ref().zip(next.table.as_ref());
+        let unshared = tables.map_or(0, |(own, next)| own.unshared(next));
         *memory -= self.size;
-        self.size = TABLE_SIZE + sizes.sum::<usize>();
+        self.size = TABLE_SIZE + self.changed.len() * KEY_SIZE + unshared;
         *memory += self.size;
+    }
+
+    /// Returns whether the next table changes the answers of a service.
+    fn changes(&self, next: &Self, service: Option<&ServiceKey>) -> bool {
+        let is_silent = |one: &Self| one.published.table.is_none() || one.published.is_expired;
+        is_silent(self) != is_silent(next) || service.is_some_and(|key| self.changed.contains(key))
     }
 }
 
-/// Estimates the size of a service in octets. Its addresses and names are shared with its other versions.
-fn size_of_service(table: &Table, key: &ServiceKey) -> usize {
-    let service = table.service(key.namespace.as_str(), key.service.as_str());
-    service.map_or(0, |service| {
-        let endpoints = service.endpoints.len() + service.not_ready.len();
-        let addresses = service.name_addresses.v4.len() * 4 + service.name_addresses.v6.len() * 16;
-        size_of::<Service>() + endpoints * size_of::<Endpoint>() + addresses
-    })
+// === impl Trouble ===
+
+impl Trouble {
+    /// Notes what is wrong in the next table, in which these services differ from the last one.
+    fn update(&mut self, last: &Published, next: &Published, changed: &ServiceKeys) {
+        let Some(table) = &next.table else {
+            return;
+        };
+        for key in changed {
+            let service = table.service(key.namespace.as_str(), key.service.as_str());
+            match service.map_or(Impact::Fine, Service::impact) {
+                Impact::Fine => _ = self.services.remove(key),
+                impact => _ = self.services.insert(key.clone(), impact),
+            }
+        }
+        let is_same = |last: &super::Table| {
+            last.skipped.is_same(&table.skipped)
+                && Arc::ptr_eq(&last.name_problems, &table.name_problems)
+        };
+        if !last.table.as_ref().is_some_and(is_same) {
+            let skipped = table.skipped.iter().map(|(_, problem)| problem.as_ref());
+            self.is_serious = table
+                .name_problems()
+                .chain(skipped)
+                .any(Problem::is_serious);
+        }
+    }
+
+    /// Returns how bad the worst is for clients.
+    fn level(&self, now: &Published) -> Impact {
+        let Some(table) = now.table.as_ref().filter(|_| !now.is_expired) else {
+            return Impact::Failing;
+        };
+        let is_serious = now.is_stale
+            || self.is_serious
+            || table.links().problems().iter().any(Problem::is_serious);
+        let worst = self.services.values().max().copied().unwrap_or_default();
+        worst.max(if is_serious {
+            Impact::Attention
+        } else {
+            Impact::Fine
+        })
+    }
+}
+
+// === impl Spell ===
+
+impl Spell {
+    /// Returns whether a later time is a part of it.
+    fn goes_on_with(&self, next: &Self, is_close: impl Fn(Timestamp, Timestamp) -> bool) -> bool {
+        let is_adjacent = self.end == Some(next.start) && self.level == next.level;
+        is_adjacent
+            || is_close(self.start, next.start)
+            || self.end.is_some_and(|end| {
+                end < next.start && is_close(end, next.start) && self.level == next.level
+            })
+    }
+
+    fn extend(&mut self, next: &Self) {
+        self.end = next.end;
+        self.level = self.level.max(next.level);
+        self.services = self.services.max(next.services);
+    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,16 @@
 //! once and uses that table until it is answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::history::{BeforeHistory, History, HistoryLimits};
+use super::history::{BeforeHistory, History, HistoryLimits, Moment, Timeline};
 use super::published::Published;
 use super::store::ServiceKeys;
-use crate::model::Timestamp;
+use crate::model::{ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.
 #[derive(Debug)]
@@ -144,8 +145,23 @@ impl Reader {
     /// # Errors
     ///
     /// If the history begins later.
-    pub fn at(&self, time: Timestamp) -> Result<Arc<Published>, BeforeHistory> {
+    pub fn at(&self, time: Timestamp) -> Result<Moment, BeforeHistory> {
         self.history.lock().at(time)
+    }
+
+    /// Returns the time at which the history begins.
+    pub fn history_start(&self) -> Timestamp {
+        self.history.lock().start()
+    }
+
+    /// Returns what happened to a service, and what was wrong, since a time. What is as close as `step` is one.
+    pub fn timeline(
+        &self,
+        service: Option<&ServiceKey>,
+        from: Timestamp,
+        step: Duration,
+    ) -> Timeline {
+        self.history.lock().timeline(service, from, step)
     }
 
     /// Returns the current table, for one query or one batch of queries.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::service::Service;
-use super::shared::SharedMap;
+use super::shared::{ALLOCATION, SharedMap};
 use crate::model::{Namespace, ServiceKey, ServiceName};
 
 /// The services of all namespaces, as zones of one [profile](super::Profile) answer them. A clone is cheap, because it shares
@@ -80,6 +80,25 @@ impl Services {
         let mut services: Vec<_> = self.iter().collect();
         services.sort_by_key(|service| &service.key);
         services
+    }
+
+    /// Returns the size of what it has and others do not share with it, in octets. `size` returns that of a service.
+    pub(super) fn unshared(&self, other: &Self, size: impl Fn(&Arc<Service>) -> usize) -> usize {
+        let none = NamespaceServices::default();
+        let of_service = |service: &Arc<Service>, other: Option<&Arc<Service>>| {
+            let is_shared = other.is_some_and(|other| Arc::ptr_eq(service, other));
+            if is_shared { 0 } else { size(service) }
+        };
+        let of_namespace = |own: &Arc<NamespaceServices>,
+                            other: Option<&Arc<NamespaceServices>>| {
+            if other.is_some_and(|other| Arc::ptr_eq(own, other)) {
+                return 0;
+            }
+            let other = other.map_or(&none, AsRef::as_ref);
+            let services = own.services.unshared(&other.services, of_service);
+            ALLOCATION + size_of::<NamespaceServices>() + services
+        };
+        self.namespaces.unshared(&other.namespaces, of_namespace)
     }
 
     /// Returns a service that tables share.

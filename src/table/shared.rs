@@ -42,6 +42,9 @@ struct Entry<K, V> {
     value: V,
 }
 
+/// Estimated size of the head of an allocation with its counters, in octets.
+pub(super) const ALLOCATION: usize = 32;
+
 /// Maximum mean number of entries for each shard. Beyond it, the number of shards doubles.
 const MAX_MEAN: usize = 8;
 
@@ -121,6 +124,27 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     /// Returns whether two maps are unchanged clones of one map.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shards, &other.shards)
+    }
+
+    /// Returns the size of what this map has and another one does not share with it, in octets: its list of shards, and the
+    /// shards that differ. `value` returns that of a value, of which the other map may have another version.
+    pub fn unshared(&self, other: &Self, value: impl Fn(&V, Option<&V>) -> usize) -> usize {
+        if self.is_same(other) {
+            return 0;
+        }
+        let is_own = |index: usize, shard: &Shard<K, V>| {
+            let is_shared = |one: &Shard<K, V>| Arc::ptr_eq(one, shard);
+            !other.shards.get(index).is_some_and(is_shared)
+        };
+        let own = self.shards.iter().enumerate();
+        let own = own.filter(|(index, shard)| is_own(*index, shard));
+        let sizes = own.map(|(_, shard)| {
+            let values = shard.iter();
+            let values = values.map(|entry| value(&entry.value, other.get(&entry.key)));
+            2 * ALLOCATION + shard.capacity() * size_of::<Entry<K, V>>() + values.sum::<usize>()
+        });
+        let list = 2 * ALLOCATION + self.shards.len() * size_of::<Shard<K, V>>();
+        list + sizes.sum::<usize>()
     }
 
     fn shard_of(&self, hash: u64) -> usize {

@@ -27,6 +27,11 @@ impl Times {
         Self(times.into())
     }
 
+    /// Returns their number.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the time of a fact.
     pub(super) fn get(&self, fact: u64) -> Option<Timestamp> {
         let index = self.0.binary_search_by_key(&fact, |(hash, _)| *hash);

@@ -23,6 +23,8 @@ mod large;
 mod many;
 // What the page transfers.
 mod light;
+// The time bar.
+mod time;
 // What axe finds in every view.
 mod accessibility;
 // The picture of the page in the manual.

@@ -292,7 +292,8 @@ fn hidden_page_makes_no_request_and_catches_up_when_it_is_shown() {
         let paths = responses[before..]
             .iter()
             .map(|(path, _)| path.split('?').next().unwrap());
-        (paths.collect::<BTreeSet<_>>() == ["events", "explain", "summary"].into()).then_some(())
+        (paths.collect::<BTreeSet<_>>() == ["events", "explain", "history", "summary"].into())
+            .then_some(())
     });
     chromium.assert_no_complaint();
 }

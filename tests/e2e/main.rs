@@ -28,6 +28,7 @@
 //! Scenarios with one API server each:
 //!
 //! - `kinds`: the recordings of services of all kinds
+//! - `past`: every reply of 400 changes is told with its time
 //! - `streamed_lists`: with and without the feature gate `WatchList`
 //! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
 //!
@@ -64,6 +65,7 @@ mod misbehaving_api_server;
 mod node;
 mod outage;
 mod owner_names;
+mod past;
 mod permissions;
 mod recipes;
 mod resolvers;
@@ -146,6 +148,22 @@ fn services_of_all_kinds() {
     });
     if let Some(cluster) = &cluster {
         kinds::run(&mut steps, cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn answers_of_the_past() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("answers of the past");
+    let mut cluster = None;
+    steps.prerequisite("api_server_for_the_past_starts", || {
+        cluster = Some(Cluster::start()?);
+        Ok(())
+    });
+    if let Some(cluster) = &cluster {
+        past::run(&mut steps, cluster);
     }
     steps.finish();
 }

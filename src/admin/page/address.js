@@ -4,7 +4,7 @@
 
 const VIEWS = ["services", "problems", "changes"];
 /** What stays when the view changes. */
-const SHARED = ["name", "zone", "open"];
+const SHARED = ["name", "zone", "open", "at", "span"];
 
 let view, parameters;
 /** The last filters of each view, so that its tab leads back to them. */
@@ -30,6 +30,11 @@ export function start(change) {
 export const currentView = () => view;
 /** Returns a parameter of the place, or an empty text. */
 export const parameter = (name) => parameters.get(name) ?? "";
+
+/** Returns whether the place is one of the past. A time that cannot be read is shown as such by the server. */
+export const isPast = () => parameter("at") !== "";
+/** Returns the moment that is shown. */
+export const moment = () => (isPast() ? new Date(parameter("at")) : new Date());
 
 function format(view, parameters) {
   const query = parameters.toString().replaceAll("%2F", "/");

@@ -1,11 +1,9 @@
 // The answer to one name: what dig would print, the endpoint behind each record, what is not returned and why, and what changed.
 
 import * as address from "./address.js";
-import { announce } from "./announce.js";
-import { Refused, load } from "./api.js";
+import { Refused, load } from "./server.js";
 import { changeList } from "./changes.js";
-import { button, byId, element, icon, link, replace, separated } from "./dom.js";
-import { digLine } from "./dig.js";
+import { announce, button, byId, element, icon, link, replace, separated } from "./dom.js";
 import * as model from "./model.js";
 import { answerAddress, problemGroups, suffix } from "./problem.js";
 import { colorOfResult, colorOfState, count, counted, isTrouble, labelOf, shapeOfColor, shapeOfState, since, timeElement, timeOf, upper } from "./words.js";
@@ -119,6 +117,21 @@ function verdict(explanation, row) {
   if (last) lines.push(element("p", {}, "Last change: ", timeElement(last.time, timeOf(last.time)), " ", last.text));
   if (isOutside) lines.push(element("p", {}, "Did you mean ", nameLink(`${bare}.${suffix()}`), "?"));
   return element("div", { class: "verdict" }, ...lines, command(digLine(explanation, model.headOf()?.servers?.[0])));
+}
+
+/**
+ * Returns a command that asks `server`, an address with a port, for an explained name. A link to this page can contain any
+ * name, so it is quoted for the shell.
+ */
+function digLine({ name, answers }, server = "") {
+  const data = answers.find(({ result }) => result === "NOERROR");
+  const type = (data ?? answers[0])?.rtype ?? "A";
+  const isPlain = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/i.test(name);
+  const quoted = isPlain ? name : `-q '${name.replaceAll("'", "'\\''")}' -t`;
+  const [, address, port] = /^\[?([0-9a-f.:]+?)\]?:(\d+)$/i.exec(server) ?? [];
+  const at = address ? `@${address} ${port === "53" ? "" : `-p ${port} `}` : "";
+  // Without an answer, its status is of interest.
+  return `dig ${at}${data ? "+noall +answer " : ""}${quoted} ${type}`;
 }
 
 function command(line) {

@@ -1,7 +1,7 @@
 // Recent changes of answers, the newest first, with a heading for each day.
 
 import * as address from "./address.js";
-import { load } from "./api.js";
+import { load } from "./server.js";
 import { byId, element, icon, link, replace } from "./dom.js";
 import { serviceAddress } from "./problem.js";
 import { dayOf, secondsOf, styleOfChange, timeElement } from "./words.js";
@@ -21,7 +21,7 @@ export const known = () => ({ services: (events ?? []).map(serviceOf).filter(Boo
 export async function show() {
   events ??= (await load("events")).events.toReversed();
   const wanted = address.parameter("service");
-  const matching = events.filter((event) => !wanted || serviceOf(event) === wanted);
+  const matching = events.filter((event) => (!wanted || serviceOf(event) === wanted) && new Date(event.time) <= address.moment());
   const blank = element(
     "li",
     { class: "blank" },

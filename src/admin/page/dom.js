@@ -1,4 +1,4 @@
-// Builds elements. Texts of the API become text nodes and never markup.
+// Builds elements, shows tooltips, and tells screen readers what changed. Texts of the API become text nodes and never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -67,4 +67,54 @@ export function setOptions(select, options, chosen) {
   // A link may name a value that does not exist any more. It must be visible that it filters.
   if (chosen && !options.some(([value]) => value === chosen)) select.append(element("option", { value: chosen }, chosen));
   if (select.value !== chosen) select.value = chosen;
+}
+
+// === Announcements: politely, and at most one every five seconds ===
+
+/** Milliseconds between two announcements. */
+const INTERVAL = 5000;
+/** Milliseconds in which sentences that follow each other become one announcement. */
+const SETTLE = 400;
+/** The last sentence of each topic that was not announced yet. */
+const waiting = new Map();
+let timer;
+let last = -INTERVAL;
+
+/** Announces a sentence. A later one about the same topic takes its place. */
+export function announce(topic, sentence) {
+  waiting.set(topic, sentence);
+  timer ??= setTimeout(speak, Math.max(SETTLE, last + INTERVAL - performance.now()));
+}
+
+function speak() {
+  byId("announce").textContent = [...waiting.values()].join(". ");
+  waiting.clear();
+  last = performance.now();
+  timer = undefined;
+}
+
+// === Tooltips of elements with `data-tip`, for the mouse and for the keyboard ===
+
+/** Pixels between a tooltip and its element, and the edge of the window. */
+const GAP = 6;
+
+const tip = byId("tip");
+
+export function startTips() {
+  for (const type of ["pointerover", "focusin"]) {
+    addEventListener(type, ({ target }) => showTip(target instanceof Element ? target.closest("[data-tip]") : undefined));
+  }
+  for (const type of ["focusout", "scroll", "pointerdown"]) addEventListener(type, () => showTip(), { capture: true, passive: true });
+  addEventListener("keydown", ({ key }) => key === "Escape" && showTip());
+}
+
+function showTip(element) {
+  tip.hidden = !element;
+  if (!element) return;
+  tip.textContent = element.dataset.tip;
+  const [box, own] = [element.getBoundingClientRect(), tip.getBoundingClientRect()];
+  const left = Math.min(box.left, innerWidth - own.width - GAP);
+  const isBelow = box.bottom + GAP + own.height < innerHeight;
+  tip.style.left = `${Math.max(GAP, left)}px`;
+  tip.style.top = `${isBelow ? box.bottom + GAP : box.top - GAP - own.height}px`;
 }

@@ -1,8 +1,11 @@
-// The filters of the views. They are kept in the address bar; these inputs only show and change it.
+// The filters of the views, which are kept in the address bar; these inputs only show and change it. The search box filters the
+// services while the reader types, and explains any name on Enter.
 
 import * as address from "./address.js";
 import { byId, setOptions } from "./dom.js";
+import { focusRow } from "./map.js";
 import * as model from "./model.js";
+import { serviceAddress } from "./problem.js";
 import { PROBLEM_LEVELS, STATES, isTrouble, labelOf, natural, upper } from "./words.js";
 
 /** The filters of services, in the address bar and as inputs. */
@@ -12,6 +15,7 @@ const OF_VIEWS = { services: OF_SERVICES, problems: ["level", "kind", "cluster",
 const OF_STATES = [["attention", "Needs attention"], ["failing", "Failing"], ["trouble", "In trouble"]];
 
 export function start() {
+  startSearch();
   for (const form of document.querySelectorAll(".filters")) {
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("input", ({ target }) => address.go(address.here({ [target.dataset.filter]: target.value, offset: "" })));
@@ -72,4 +76,40 @@ export function show({ kinds = [], services = [] }) {
   byId("clear").hidden = !isFiltered();
   byId("clear").href = address.addressOf(view);
   if (document.activeElement !== byId("search")) byId("search").value = address.parameter("q");
+}
+
+// === Search ===
+
+const input = byId("search");
+
+function startSearch() {
+  input.addEventListener("input", () => {
+    const isHere = address.currentView() === "services";
+    address.go(isHere ? address.here({ q: input.value }) : address.addressOf("services", { q: input.value }), isHere);
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") focusRow();
+    else if (event.key === "Escape") clear();
+    else return;
+    event.preventDefault();
+  });
+  byId("find").addEventListener("submit", (event) => {
+    event.preventDefault();
+    openName(input.value.trim());
+  });
+}
+
+function clear() {
+  input.value = "";
+  if (address.currentView() === "services") address.go(address.here({ q: "" }), true);
+  input.blur();
+}
+
+/** Opens the answer of the service that is meant, or else of the name as it was typed. */
+function openName(text) {
+  if (!text) return focusRow();
+  const rows = matching();
+  const meant = rows.find((row) => row.text === text.toLowerCase()) ?? (rows.length === 1 ? rows[0] : undefined);
+  // A text that matches no service is a name only, and must not hide the services.
+  address.go(meant ? serviceAddress(meant.key) : address.here({ name: text, q: rows.length ? input.value : "" }));
 }

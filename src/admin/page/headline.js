@@ -1,9 +1,8 @@
 // The first sentence: is anything wrong, where, and since when. Below it, a line for each cause.
 
 import * as address from "./address.js";
-import { announce } from "./announce.js";
-import { load } from "./api.js";
-import { button, byId, element, icon, link, replace, separated, setIcon } from "./dom.js";
+import { load } from "./server.js";
+import { announce, button, byId, element, icon, link, replace, separated, setIcon } from "./dom.js";
 import * as model from "./model.js";
 import { manual, problemRow, serviceAddress, subjectLink } from "./problem.js";
 import { colorOf, count, counted, shapeOfColor, shortened, since, timeOf, upper, worst } from "./words.js";
@@ -22,14 +21,14 @@ let spoken;
 let unfolded = {};
 
 /** Shows the state of the server, or that there is no connection to it. */
-export function show(connection) {
+export function show(connection, refusal) {
   if (connection === "lost") lostSince ??= new Date();
   else lostSince = undefined;
   const head = model.headOf();
   const level = lostSince ? "failing" : levelOf(head);
   byId("headline").className = level;
   setIcon(byId("level"), shapeOfColor(level), level);
-  replace(byId("sentence"), ...sentence(head));
+  replace(byId("sentence"), ...sentence(head, refusal));
   replace(byId("where"), ...(head ? where(head, level) : []));
   const text = byId("sentence").textContent;
   if (spoken !== undefined && spoken !== text) announce("state", text);
@@ -50,7 +49,8 @@ function levelOf(head) {
 
 // === Sentence ===
 
-function sentence(head) {
+function sentence(head, refusal) {
+  if (refusal) return [upper(refusal)];
   if (lostSince) return [head ? `Disconnected since ${timeOf(lostSince)}: this is the last known state` : "Cannot reach the server"];
   if (!head) return ["Loading"];
   if (head.state === "loading") return ["No answers yet: SERVFAIL for every name"];

@@ -2,25 +2,26 @@
 
 import * as address from "./address.js";
 import * as answer from "./answer.js";
-import { Refused, Unreachable } from "./api.js";
 import * as changes from "./changes.js";
-import { byId, setOptions, setText } from "./dom.js";
+import { byId, setOptions, setText, startTips } from "./dom.js";
 import * as filters from "./filters.js";
 import * as headline from "./headline.js";
-import * as live from "./live.js";
 import * as map from "./map.js";
 import * as model from "./model.js";
-import * as problems from "./problems.js";
-import * as search from "./search.js";
-import * as tip from "./tip.js";
-import { count, refreshTimes, secondsOf, zoneName } from "./words.js";
+import * as problems from "./problem.js";
+import { Refused, Unreachable, restart, start } from "./server.js";
+import * as time from "./time.js";
+import { count, exactTime, refreshTimes, secondsOf, zoneName } from "./words.js";
 
 /** Milliseconds between two requests of the same details, however often they change. */
 const SPACING = 2000;
 
-/** `connecting`, `live`, `polling` if the server gives no stream, or `lost`. */
+/** `connecting`, `live`, `polling` if the server gives no stream, `past` if it shows another moment, or `lost`. */
 let connection = "connecting";
-const isConnected = () => connection === "live" || connection === "polling";
+/** Why the moment of the address cannot be shown. */
+let refusal;
+const isConnected = () => !["connecting", "lost"].includes(connection);
+const zone = zoneName();
 /** If the window is as narrow, the answer covers everything else. */
 const isNarrow = matchMedia("(max-width: 960px)");
 
@@ -57,6 +58,8 @@ const refreshView = spaced(async () => {
   showFilters();
 });
 
+const refreshTime = spaced(time.refresh);
+
 // === What is shown ===
 
 function showFilters() {
@@ -65,9 +68,12 @@ function showFilters() {
 
 function showHead() {
   const head = model.headOf();
-  headline.show(connection);
+  headline.show(connection, refusal);
+  showClock();
+  byId("past").hidden = !address.isPast();
+  setText(byId("past-text"), `Shows ${exactTime(address.moment())} ${zone}, not now.`);
   document.body.dataset.link = connection;
-  setText(byId("link"), { live: "Live", polling: "Every 5 s", lost: "Disconnected" }[connection] ?? "Connecting");
+  setText(byId("link"), { live: "Live", polling: "Every 5 s", past: "Past", lost: "Disconnected" }[connection] ?? "Connecting");
   if (!head) return;
   setText(byId("cluster"), head.cluster);
   byId("cluster").title = `global-dns ${head.version}`;
@@ -104,11 +110,22 @@ function show(isByReader) {
 
 /** The parts of the place that were shown last, to know what the reader changed. */
 let shownName = address.parameter("name");
+let shownTime = address.parameter("at");
 let shownView;
+let shownMarks;
 
 function navigate() {
   const name = address.parameter("name");
-  const place = address.here({ name: "", open: "" });
+  const at = address.parameter("at");
+  const marks = name + address.parameter("span");
+  const place = address.here({ name: "", open: "", at: "", span: "" });
+  if (at !== shownTime) {
+    shownTime = at;
+    restart();
+  }
+  if (marks !== shownMarks) refreshTime(true);
+  shownMarks = marks;
+  time.show();
   const isNewView = place !== shownView;
   show(isNewView && isConnected());
   if (isNewView && isConnected()) refreshView(true);
@@ -123,11 +140,12 @@ function navigate() {
 
 // === Start ===
 
+time.start();
+
 address.start(navigate);
 filters.start();
 map.start();
-search.start();
-tip.start();
+startTips();
 byId("by-zone").addEventListener("change", ({ target }) => address.go(address.here({ zone: target.value })));
 addEventListener("keydown", (event) => {
   const isTyping = event.target.matches("input, select");
@@ -144,20 +162,31 @@ byId("skip").addEventListener("click", (event) => {
 });
 isNarrow.addEventListener("change", () => show(false));
 
-const zone = zoneName();
-const showClock = () => setText(byId("clock"), `${secondsOf(new Date())} ${zone}`);
+const showClock = () => setText(byId("clock"), `${secondsOf(address.moment())} ${zone}`);
 setInterval(showClock, 1000);
 setInterval(refreshTimes, 15000);
+setInterval(() => document.hidden || time.show(), 5000);
+setInterval(refreshTime, 60000);
 
 showClock();
 navigate();
-live.start({
+start({
   loaded() {
-    if (connection !== "polling") connection = "live";
+    const isPast = address.isPast();
+    if (isPast) connection = "past";
+    else if (connection !== "polling") connection = "live";
+    refusal = undefined;
     show(false);
-    changes.forget();
-    refreshAnswer();
-    refreshView();
+    if (!isPast) changes.forget();
+    refreshAnswer(isPast);
+    refreshView(isPast);
+    refreshTime();
+  },
+  unknown({ message }) {
+    [connection, refusal] = ["past", message];
+    model.forget();
+    show(false);
+    refreshAnswer(true);
   },
   followed(hasStream) {
     connection = hasStream ? "live" : "polling";
@@ -165,6 +194,7 @@ live.start({
   },
   update(changed) {
     show(false);
+    refreshTime();
     const row = model.rowOfName(address.parameter("name"));
     if (!row || changed.has(row.key) || changed.size === 0) refreshAnswer();
     if (address.currentView() === "problems") refreshView();

@@ -27,6 +27,13 @@ export function replaceAll({ services, ...rest }) {
   sort();
 }
 
+/** Forgets everything. */
+export function forget() {
+  head = undefined;
+  rows = new Map();
+  ordered = [];
+}
+
 /** Takes over the changes of an update. Returns the keys of the services that changed. */
 export function update({ tables, services, removed, head: next = head }) {
   head = { ...next, tables };

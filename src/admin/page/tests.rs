@@ -68,10 +68,27 @@ async fn every_file_is_compressed_for_clients_that_accept_it() {
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         let mut text = String::new();
         GzDecoder::new(&*body).read_to_string(&mut text).unwrap();
-        assert_eq!(text, file.content);
+        assert_eq!(text, sent(file));
         transferred += body.len();
     }
     assert!(transferred <= MAX_TRANSFERRED, "{transferred} octets");
+}
+
+/// Lines of a text that look like comments would not be sent.
+#[test]
+fn no_text_of_scripts_has_a_line_that_looks_like_a_comment() {
+    for file in &FILES {
+        let mut is_text = false;
+        for line in file.content.lines().filter(|_| file.media_type == SCRIPT) {
+            let text = line.trim_start();
+            let is_comment =
+                text.starts_with("//") || text.starts_with('*') || text.starts_with("/*");
+            assert!(!(is_text && is_comment), "{}: {line}", file.path);
+            if !is_comment {
+                is_text ^= line.matches('`').count() % 2 == 1;
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 // The words, shapes and colors of levels, states and events, and the formats of numbers and times.
 
+import { moment as shownMoment } from "./address.js";
 import { element, setText } from "./dom.js";
 
 // === Levels ===
@@ -86,15 +87,18 @@ export function zoneName() {
 }
 
 /** Returns a time as short as it is unmistakable: that of another day has its date. */
-export function timeOf(time) {
+export function timeOf(time, clock = minutes) {
   const moment = new Date(time);
   if (isNaN(moment)) return String(time);
   const isToday = moment.toDateString() === new Date().toDateString();
-  return isToday ? minutes.format(moment) : `${monthDay.format(moment)}, ${minutes.format(moment)}`;
+  return isToday ? clock.format(moment) : `${monthDay.format(moment)}, ${clock.format(moment)}`;
 }
 
+/** Returns a time to the second. */
+export const exactTime = (moment) => timeOf(moment, seconds);
+
 function duration(moment) {
-  const passed = (Date.now() - moment) / 60000;
+  const passed = (shownMoment() - moment) / 60000;
   if (passed < 1) return "just now";
   if (passed < 120) return `${Math.floor(passed)} min`;
   return passed < 2880 ? `${Math.floor(passed / 60)} h` : `${Math.floor(passed / 1440)} d`;

@@ -1,0 +1,133 @@
+// The time bar: when the answers of the open service changed, and when something was wrong. Its slider chooses the moment that the
+// page shows, which the address names.
+
+import * as address from "./address.js";
+import { load } from "./server.js";
+import { announce, byId, setText } from "./dom.js";
+import { exactTime, timeOf, zoneName } from "./words.js";
+
+/** Milliseconds that the bar can show, by their name in the address. The second one is the default. */
+const SPANS = { "15m": 900000, "1h": 3600000, "24h": 86400000 };
+/** Milliseconds between two places in the address while the reader drags: browsers limit their number. */
+const DRAG = 300;
+/** Pixels within which a mark attracts the pointer. */
+const NEAR = 4;
+
+const track = byId("track");
+let marks = { changes: [], spells: [] };
+/** Milliseconds by which the clock of the server is ahead. */
+let skew = 0;
+/** The place of the pointer while the reader drags, in milliseconds since the epoch. */
+let dragged;
+let timer;
+let request = 0;
+
+const now = () => Date.now() + skew;
+const parse = (time) => Date.parse(time);
+const spanName = () => (SPANS[address.parameter("span")] ? address.parameter("span") : Object.keys(SPANS).find((name) => name !== "15m" && SPANS[name] > now() - address.moment()) ?? "24h");
+const span = () => SPANS[spanName()];
+/** The moment that is shown. */
+const chosen = () => dragged ?? (address.isPast() ? address.moment().getTime() : now());
+
+/** Goes to a moment, or back to now if it is the last one. */
+function go(moment, isSmallStep = true) {
+  const isNow = moment >= now() - span() / 500;
+  const first = Math.min(Math.max(moment, parse(marks.start) || 0), now());
+  address.go(address.here({ at: isNow ? "" : new Date(first).toISOString(), open: "" }), isSmallStep);
+  announce("time", `Shows ${textOf(chosen())}`);
+}
+
+export const backToNow = () => go(Infinity, false);
+
+const textOf = (moment) => (address.isPast() || dragged ? `${exactTime(moment)} ${zoneName()}` : "now");
+
+/** Loads the marks of the open name. */
+export async function refresh() {
+  const own = ++request;
+  const from = new Date(now() - span()).toISOString();
+  const loaded = await load("history", { name: address.parameter("name"), from });
+  if (own !== request) return;
+  marks = loaded;
+  skew = parse(marks.now) - Date.now();
+  show();
+}
+
+/** Shows the marks and the moment. */
+export function show() {
+  const end = now();
+  const start = end - span();
+  const place = (time) => Math.max(0, (1000 * ((typeof time === "number" ? time : parse(time)) - start)) / span());
+  const box = (from, to) => `M${from.toFixed(1)} 0V10H${Math.max(to, from + 1.5).toFixed(1)}V0z`;
+  const spellsOf = (level) => marks.spells.filter((spell) => spell.level === level).map((spell) => box(place(spell.start), place(spell.end ?? end)));
+  const paths = {
+    unknown: [box(-1, place(marks.start ?? start))],
+    attention: spellsOf("attention"),
+    failing: spellsOf("failing"),
+    changes: marks.changes.map(({ time }) => box(place(time), 0)),
+  };
+  for (const [name, parts] of Object.entries(paths)) track.querySelector(`.t-${name}`).setAttribute("d", parts.join(""));
+  byId("cursor").style.left = `${Math.min(100, place(chosen()) / 10)}%`;
+  setText(byId("start"), timeOf(start));
+  setText(byId("moment"), textOf(chosen()));
+  track.setAttribute("aria-valuemin", Math.round(-span() / 1000));
+  track.setAttribute("aria-valuenow", Math.round(Math.max(-span(), chosen() - end) / 1000));
+  track.setAttribute("aria-valuetext", textOf(chosen()));
+  for (const button of byId("spans").children) button.setAttribute("aria-pressed", button.dataset.span === spanName());
+}
+
+/** Returns the moment of a pointer. A change nearby attracts it, so that what is shown is the answer after the change. */
+function momentAt({ clientX }) {
+  const box = track.getBoundingClientRect();
+  const moment = now() - span() * (1 - Math.min(1, Math.max(0, (clientX - box.left) / box.width)));
+  const near = marks.changes.map(({ time }) => parse(time)).find((time) => Math.abs(time - moment) < (NEAR * span()) / box.width);
+  return near ?? moment;
+}
+
+function drag(event) {
+  dragged = momentAt(event);
+  timer ??= setTimeout(drop, DRAG);
+  show();
+}
+
+function drop() {
+  clearTimeout(timer);
+  timer = undefined;
+  if (dragged !== undefined) go(dragged);
+}
+
+function moveByKey(event) {
+  const at = chosen();
+  const times = [...marks.changes.map(({ time }) => parse(time)), ...marks.spells.map(({ start }) => parse(start))].sort((one, other) => one - other);
+  const step = span() / 60;
+  const targets = {
+    ArrowLeft: () => at - step,
+    ArrowDown: () => at - step,
+    ArrowRight: () => at + step,
+    ArrowUp: () => at + step,
+    PageDown: () => times.findLast((time) => time < at) ?? at,
+    PageUp: () => times.find((time) => time > at) ?? Infinity,
+    Home: () => now() - span(),
+    End: () => Infinity,
+  };
+  if (!targets[event.key]) return;
+  event.preventDefault();
+  go(targets[event.key]());
+}
+
+export function start() {
+  track.addEventListener("pointerdown", (event) => {
+    track.setPointerCapture(event.pointerId);
+    drag(event);
+  });
+  track.addEventListener("pointermove", (event) => track.hasPointerCapture(event.pointerId) && drag(event));
+  for (const type of ["pointerup", "pointercancel"]) {
+    track.addEventListener(type, () => {
+      drop();
+      dragged = undefined;
+      show();
+    });
+  }
+  track.addEventListener("keydown", moveByKey);
+  byId("spans").addEventListener("click", ({ target }) => target.dataset.span && address.go(address.here({ span: target.dataset.span }), true));
+  byId("back").addEventListener("click", backToNow);
+}

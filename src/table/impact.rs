@@ -1,0 +1,63 @@
+//! How bad the state of a service is for clients.
+
+use serde::Serialize;
+
+use super::endpoint::{Endpoint, EndpointLiveness};
+use super::published::Published;
+use super::service::Service;
+
+/// How bad something is for clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Impact {
+    /// Nothing is wrong.
+    #[default]
+    Fine,
+    /// Somebody should look at it.
+    Attention,
+    /// Clients get no answer, or one that they cannot use.
+    Failing,
+}
+
+// === impl Published ===
+
+impl Published {
+    /// Returns how bad the state of a service of its table is for clients.
+    pub fn impact_of(&self, service: &Service) -> Impact {
+        if self.is_expired {
+            Impact::Failing
+        } else {
+            service.impact()
+        }
+    }
+}
+
+// === impl Service ===
+
+impl Service {
+    /// Returns how bad its state is for clients, if the table is not expired.
+    pub(super) fn impact(&self) -> Impact {
+        if self.is_failing() {
+            return Impact::Failing;
+        }
+        // A name without endpoints does not exist. An endpoint without a Link has the problem of its cluster.
+        let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
+        let is_missing = self.is_listed() && self.endpoints.is_empty();
+        let is_serious = is_missing
+            || self.endpoints.iter().any(is_unlinked)
+            || self.problems().any(|problem| problem.is_serious());
+        if is_serious {
+            Impact::Attention
+        } else {
+            Impact::Fine
+        }
+    }
+
+    /// Returns whether clients that query its name get no answer, or only endpoints that are not alive. No rule omits a selected
+    /// endpoint that is alive. A service without endpoints does not count: it may be scaled to zero on purpose.
+    fn is_failing(&self) -> bool {
+        let is_reachable = |one: &Endpoint| one.is_selected && one.is_alive();
+        let is_unreachable = !self.endpoints.is_empty() && !self.endpoints.iter().any(is_reachable);
+        self.failure.is_some() || is_unreachable
+    }
+}

@@ -1,0 +1,256 @@
+//! What was answered at an earlier time: a client records every reply while objects change, and `--at` gives each of them.
+//!
+//! A reply is compared with the interval between its query and its arrival, not with one moment, so that a busy machine changes
+//! nothing. The history keeps one table for each 100 ms of a burst: replies of a burst are excepted and counted.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::objects::{Gateway, mirror, namespace};
+use support::output::print_line;
+use support::process::run_global_dns;
+use support::query::query;
+use support::reply::{Reply, rtype};
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::read_datagram;
+
+const NAMESPACE: &str = "past";
+const NAME: &str = "db.past.global";
+/// Changes of objects.
+const CHANGES: u8 = 200;
+/// Each round writes two objects: of each cluster one.
+const CLUSTERS: [&str; 2] = ["east", "west"];
+/// The step in which the history thins bursts, with the time from the start of a table until it answers on a busy machine.
+const THINNED: i64 = 100 + 100;
+/// One of this many changes of the reply is also compared with the command.
+const COMMANDS: usize = 40;
+
+/// Equal replies that follow each other.
+#[derive(Debug)]
+struct Run {
+    /// The result, the TTL, and the sorted addresses.
+    reply: String,
+    /// When the first query was sent and its reply had arrived, in milliseconds since the epoch.
+    sent: i64,
+    received: i64,
+}
+
+/// A client that queries one name all the time.
+struct Client {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(Vec<Run>, usize)>>,
+}
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.step("each_change_of_the_reply_is_told_with_its_time", || {
+        cluster.put(&namespace(NAMESPACE))?;
+        for cluster_name in CLUSTERS {
+            write(cluster, cluster_name, 0)?;
+        }
+        let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
+        eventually("the answer", Duration::from_secs(20), || {
+            let outcome = server.outcome(&format!("{NAME} A"));
+            ensure!(outcome.contains("10.96."), "{outcome}");
+            Ok(())
+        })?;
+        server.with_log(check(cluster, &server))
+    });
+}
+
+/// Writes the objects of one of the clusters, for the given step of its changes.
+fn write(cluster: &Cluster, name: &str, step: u8) -> Result<()> {
+    let octet = if name == "east" { 71 } else { 72 };
+    let address = |number: u8| format!("10.96.{octet}.{}", number / 8 + 1);
+    let of = |gateway: Gateway, annotation: Option<&str>| {
+        let mirror = mirror(NAMESPACE, "db", name);
+        let mirror = match annotation {
+            Some(ttl) => mirror.annotation("global-dns/ttl", ttl),
+            None => mirror,
+        };
+        mirror.endpoint_behind(gateway, "db-0", &[&address(step)])
+    };
+    let endpoint = of(Gateway::Up, None).endpoint_mirror("db-0", &[&address(step)]);
+    let writes = match step % 8 {
+        0 => of(Gateway::Up, None).writes(),
+        1 | 3 => of(Gateway::Down, None).writes(),
+        2 => of(Gateway::Up, None).writes(),
+        4 => of(Gateway::Up, Some("3")).writes(),
+        5 => of(Gateway::Up, Some("2")).writes(),
+        6 => of(Gateway::Up, None).writes(),
+        _ => {
+            cluster.delete(&endpoint)?;
+            return Ok(());
+        }
+    };
+    for object in &writes {
+        cluster.put(object)?;
+    }
+    Ok(())
+}
+
+fn check(cluster: &Cluster, server: &Server) -> Result<()> {
+    let client = Client::start(server.dns)?;
+    for step in 1..=CHANGES {
+        for name in CLUSTERS {
+            write(cluster, name, step)?;
+            // Most changes are alone. Every fourth pair is a burst.
+            if step % 4 != 0 {
+                sleep(Duration::from_millis(60));
+            }
+        }
+    }
+    sleep(Duration::from_secs(1));
+    let (runs, replies) = client.end()?;
+    ensure!(
+        runs.len() > 100,
+        "the reply changed only {} times",
+        runs.len()
+    );
+    let (mut exact, mut excepted, mut commands) = (0, 0, 0);
+    for (index, run) in runs.iter().enumerate().skip(1) {
+        let told = [run.received, run.sent - 1].map(|time| told(server, time));
+        let [at_end, at_start] = told;
+        let (at_end, at_start) = (at_end?, at_start?);
+        if at_end == run.reply || at_start == run.reply {
+            exact += 1;
+        } else {
+            let before = run.sent - runs[index - 1].sent;
+            let after = runs
+                .get(index + 1)
+                .map_or(i64::MAX, |next| next.received - run.received);
+            ensure!(
+                before.min(after) <= THINNED,
+                "{NAME} was {}, and is told as {at_start} and {at_end}: {run:?}",
+                run.reply
+            );
+            excepted += 1;
+            continue;
+        }
+        if index % COMMANDS == 0 && at_end == run.reply {
+            check_command(server, run)?;
+            commands += 1;
+        }
+    }
+    let changes = 2 * u32::from(CHANGES);
+    print_line(&format!(
+        "past: {changes} changes of objects, {replies} replies, {} changes of the reply: {exact} told exactly, {excepted} \
+         within the step of the history, {commands} also by the command",
+        runs.len() - 1
+    ));
+    ensure!(
+        excepted * 4 <= exact,
+        "{excepted} of {} are not known",
+        runs.len() - 1
+    );
+    ensure!(commands > 0, "no command was compared");
+    Ok(())
+}
+
+/// Returns what the API tells of a time.
+fn told(server: &Server, time: i64) -> Result<String> {
+    let at = text(time)?;
+    let explained = server.try_api(&format!("/api/v1/explain?name={NAME}&at={at}"))?;
+    reply_of(&explained)
+}
+
+fn text(time: i64) -> Result<String> {
+    Ok(format!("{:.3}", Timestamp::from_millisecond(time)?))
+}
+
+/// Returns the A reply of an explanation, as [`Run::reply`].
+fn reply_of(explained: &Value) -> Result<String> {
+    let answers = explained["answers"].as_array().context("no answers")?;
+    let answer = answers.iter().find(|answer| answer["rtype"] == "A");
+    let answer = answer.context("no answer of type A")?;
+    let records = answer["records"].as_array().context("no records")?;
+    let data = records.iter().filter_map(|record| record["data"].as_str());
+    let mut addresses: Vec<&str> = data.collect();
+    addresses.sort_unstable();
+    let result = if addresses.is_empty() {
+        answer["result"].clone()
+    } else {
+        json!(["NOERROR", answer["ttl"]])
+    };
+    Ok(format!("{result} {}", addresses.join(" ")))
+}
+
+/// Compares a reply with the output of `explain --at`.
+fn check_command(server: &Server, run: &Run) -> Result<()> {
+    let (url, at) = (
+        format!("--server=http://{}", server.api),
+        text(run.received)?,
+    );
+    let output = run_global_dns(&["explain", NAME, &url, "--at", &at, "-o", "json"]);
+    let explained = serde_json::from_str(&output.stdout).context("reading the output")?;
+    let told = reply_of(&explained)?;
+    ensure!(
+        told == run.reply,
+        "explain --at {at} tells {told}, not {}",
+        run.reply
+    );
+    Ok(())
+}
+
+// === impl Client ===
+
+impl Client {
+    fn start(server: SocketAddr) -> Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(server)?;
+        socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let stop = Arc::<AtomicBool>::default();
+        let stopped = stop.clone();
+        let thread = thread::spawn(move || {
+            let (mut runs, mut replies) = (Vec::<Run>::new(), 0);
+            let mut packet = query(&format!("{NAME} A"));
+            while !stopped.load(Ordering::Relaxed) {
+                packet = packet.with_id(packet.id().wrapping_add(1));
+                let sent = Timestamp::now().as_millisecond();
+                socket.send(&packet.0)?;
+                let reply = read(&read_datagram(&socket)?)?;
+                let received = Timestamp::now().as_millisecond() + 1;
+                replies += 1;
+                if runs.last().is_none_or(|last| last.reply != reply) {
+                    let run = Run {
+                        reply,
+                        sent,
+                        received,
+                    };
+                    runs.push(run);
+                }
+                sleep(Duration::from_millis(1));
+            }
+            Ok((runs, replies))
+        });
+        Ok(Self { stop, thread })
+    }
+
+    /// Stops it. Returns the changes of the reply, and the number of replies.
+    fn end(self) -> Result<(Vec<Run>, usize)> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().ok().context("the client panicked")?
+    }
+}
+
+/// Returns a reply as [`Run::reply`].
+fn read(octets: &[u8]) -> Result<String> {
+    let reply = Reply::read(octets).map_err(anyhow::Error::msg)?;
+    let records = reply.answers.iter().filter(|one| one.rtype == rtype::A);
+    let mut addresses: Vec<&str> = records.clone().map(|one| &*one.data).collect();
+    addresses.sort_unstable();
+    let result = match (reply.rcode, records.map(|one| one.ttl).next()) {
+        (0, Some(ttl)) => json!(["NOERROR", ttl]),
+        (0, None) => json!("NODATA"),
+        _ => json!(reply.status()),
+    };
+    Ok(format!("{result} {}", addresses.join(" ")))
+}
