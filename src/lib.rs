@@ -176,6 +176,7 @@ pub mod zone;
 mod clock;
 mod failures;
 mod heartbeat;
+mod histogram;
 mod random;
 
 #[cfg(test)]
