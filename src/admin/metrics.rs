@@ -275,7 +275,7 @@ impl Page<'_, '_> {
         self.gauge("table_hash", help, hash)?;
         let stale = f64::from(u8::from(now.is_stale));
         let help = "1 while the table is restored from a snapshot";
-        self.gauge("table_stale", help, stale)?;
+        self.gauge("table_from_snapshot", help, stale)?;
         let expired = f64::from(u8::from(now.is_expired));
         let help = "1 while the table is older than --max-stale; queries get SERVFAIL";
         self.gauge("table_expired", help, expired)
