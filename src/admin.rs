@@ -21,6 +21,7 @@ mod liveness;
 mod metrics;
 mod page;
 mod problems;
+mod service_facts;
 mod state;
 mod summary;
 

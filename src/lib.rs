@@ -49,7 +49,7 @@
 //! 7. `wire/write.rs` writes the reply.
 //!
 //! Helpers: `server/udp/address.rs` (the address that the reply leaves from), `server/rate_limit.rs` and
-//! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs`,
+//! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs` and `histogram.rs`,
 //! `heartbeat.rs`, `clock.rs`, `table/publish.rs` and `table/published.rs` (the current table), `zone/name.rs` (the name of the question),
 //! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/content.rs`,
 //! `table/services.rs`, `table/shared.rs` and `table/service.rs` (the search for the service), `zone/reading.rs`, `table/own_name.rs`
@@ -84,7 +84,7 @@
 //! Helpers: `source/kube/requests.rs`, `source/kube/client.rs`, `source/kube/lines.rs`, `source/kube/overlap.rs` and
 //! `source/kube/position.rs` (the watch), `source/kube/list.rs` and `source/kube/limiter.rs` (a list),
 //! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
-//! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `model/kube_object.rs`,
+//! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `source/arrival.rs` (the time until it is answered), `model/kube_object.rs`,
 //! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
 //! `source/problem_log.rs` (the log of problems), `failures.rs` and `table/times.rs` (since when they hold), `source/steady_clock.rs` and `table/timers.rs` (failovers),
 //! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
@@ -176,6 +176,7 @@ pub mod zone;
 mod clock;
 mod failures;
 mod heartbeat;
+mod histogram;
 mod random;
 
 #[cfg(test)]

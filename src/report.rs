@@ -152,7 +152,7 @@ impl Report {
         }
         let states = [
             (self.expired, ProblemKind::TableExpired),
-            (self.stale, ProblemKind::TableStale),
+            (self.stale, ProblemKind::TableFromSnapshot),
             (self.generation == 0, ProblemKind::NoTable),
         ];
         for (_, kind) in states.into_iter().filter(|(is_so, _)| *is_so) {

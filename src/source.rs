@@ -5,6 +5,7 @@
 //! is bounded. The first table is published when every feed has been listed. If a source fails, the last table stays in
 //! use. A list that removes most of the table is held until a second list confirms it ([`ShrinkGuard`]).
 
+mod arrival;
 mod backoff;
 mod change_log;
 pub mod events;
@@ -26,6 +27,8 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 
+pub use arrival::Arrival;
+pub(crate) use arrival::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes};
 use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
@@ -57,6 +60,8 @@ pub enum Update {
         key: ObjectKey,
         /// The object, reduced to the fields in use.
         object: Option<Object>,
+        /// When the change arrived.
+        arrival: Arrival,
     },
     /// Complete lists that were read at the same time: each feed with all its objects.
     Reset(Vec<(Feed, Objects)>),
@@ -141,6 +146,7 @@ async fn run_update_loop(
         rules: &settings.rules,
         store: Store::default(),
         dirty: ServiceKeys::new(),
+        arrivals: Vec::new(),
         unlisted: feeds.needed(),
         links: LinkFeeds::new(feeds.links()),
         has_news: false,
@@ -164,6 +170,8 @@ struct UpdateLoop<'p> {
     store: Store,
     /// Services with changes that are not published yet.
     dirty: ServiceKeys,
+    /// The arrivals of these changes, without those of lists. At most [`QUEUE_LENGTH`].
+    arrivals: Vec<Arrival>,
     /// Feeds that are not listed yet. The table is published when there are none.
     unlisted: BTreeSet<Feed>,
     links: LinkFeeds,
@@ -204,7 +212,12 @@ impl UpdateLoop<'_> {
         let mut applied = 0;
         while let Some(update) = next {
             match update {
-                Update::Apply { watch, key, object } => self.apply(watch, key, object),
+                Update::Apply {
+                    watch,
+                    key,
+                    object,
+                    arrival,
+                } => self.apply(watch, key, object, arrival),
                 Update::Reset(lists) => self.reset(lists),
                 Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
             }
@@ -327,15 +340,26 @@ impl UpdateLoop<'_> {
         })
     }
 
-    fn apply(&mut self, watch: Watch, key: ObjectKey, mut object: Option<Object>) {
+    fn apply(
+        &mut self,
+        watch: Watch,
+        key: ObjectKey,
+        mut object: Option<Object>,
+        arrival: Arrival,
+    ) {
         self.has_news = true;
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
             self.add_time(watch, &key, skip);
         }
-        self.dirty.extend(match object {
+        let services = match object {
             Some(object) => self.store.apply(watch, key.clone(), object),
             None => self.store.delete(watch, key.clone()),
-        });
+        };
+        // The first lists take their own time.
+        if self.unlisted.is_empty() && !services.is_empty() {
+            self.arrivals.push(arrival);
+        }
+        self.dirty.extend(services);
         if let Some(problem) = self.store.skipped().get(&(watch, key)) {
             log_problem(problem);
         }
@@ -463,9 +487,12 @@ impl UpdateLoop<'_> {
         {
             snapshot.note_change();
         }
+        let arrivals = std::mem::take(&mut self.arrivals);
         let publish = |built| {
-            self.publisher
-                .publish(built, Timestamp(unix_milliseconds()))
+            let moment = Timestamp(unix_milliseconds());
+            let now = self.publisher.publish(built, moment);
+            self.feeds.update_times().note_published(&arrivals, moment);
+            now
         };
         let events = self.feeds.events();
         let failovers = self.log.publish(&last, built, self.rules, events, publish);

@@ -4,21 +4,25 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::attention::Causes;
-use crate::model::Problem;
+use super::service_facts::{OTHER, ServiceFacts};
+use crate::model::{Problem, Timestamp};
 use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
+use crate::table::publish::Reader;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, ServiceKind, Table};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
 pub(super) const MAX_CLUSTERS: usize = 100;
 
-/// The name in metrics for all other clusters together.
-const OTHER_CLUSTERS: &str = "other";
+/// The interval of the moments at which answers are compared. It is much longer than that of scrapes, so that the last samples of
+/// all replicas are usually of the same moment.
+const COMPARED_EVERY: Duration = Duration::from_secs(300);
 
 /// The facts about the current table, and about one of the past. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +36,8 @@ pub struct CurrentFacts {
 struct Known {
     table: Weak<Published>,
     facts: Arc<TableFacts>,
+    /// The last moment at which answers are compared, and their hash.
+    compared: (Timestamp, Option<u64>),
 }
 
 /// The facts about one table.
@@ -47,8 +53,8 @@ pub(super) struct TableFacts {
     pub(super) unavailable: ByCluster<CauseLabels>,
     /// The numbers of clusters of Linkerd's mirrors by the state of their Links.
     pub(super) clusters: BTreeMap<&'static str, u32>,
-    /// The numbers of clusters that left a service: those of services that are not watched, and those of watched ones.
-    pub(super) left: [u32; 2],
+    /// The facts about services, by the label `service`.
+    pub(super) by_service: ServiceFacts,
     /// The problems of objects and services.
     pub(super) causes: Causes,
     /// The problem that endpoints have the default cluster name, if they do. The server has it once.
@@ -76,6 +82,27 @@ impl CurrentFacts {
     pub(super) fn of_past(&self, past: &Arc<Published>) -> Arc<TableFacts> {
         self.past.lock().facts_of(past)
     }
+
+    /// Returns the hash of all answers at the last moment at which replicas are compared: a multiple of five minutes of the
+    /// clock. So replicas that are scraped at different times can be compared while answers change. Returns `None` if this
+    /// process does not know its answers of that moment.
+    pub(super) fn compared_hash(&self, reader: &Reader, now: Timestamp) -> Option<u64> {
+        let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
+        let moment = Timestamp(now.0 - now.0 % interval);
+        let mut known = self.current.lock();
+        if known.compared.0 != moment {
+            let then = reader.at(moment).ok();
+            let hash = then.and_then(|then| {
+                // Usually, nothing has changed since.
+                if std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then)) {
+                    return then.table.is_some().then_some(known.facts.hash);
+                }
+                then.table.as_ref().map(Table::answers_hash)
+            });
+            known.compared = (moment, hash);
+        }
+        known.compared.1
+    }
 }
 
 // === impl Known ===
@@ -84,11 +111,8 @@ impl Known {
     /// Returns the facts about a table, and computes them if they are of another one.
     fn facts_of(&mut self, published: &Arc<Published>) -> Arc<TableFacts> {
         if !std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(published)) {
-            let facts = TableFacts::of(published);
-            *self = Self {
-                table: Arc::downgrade(published),
-                facts: Arc::new(facts),
-            };
+            self.facts = Arc::new(TableFacts::of(published));
+            self.table = Arc::downgrade(published);
         }
         self.facts.clone()
     }
@@ -108,10 +132,6 @@ impl TableFacts {
         for link in table.links().clusters.values() {
             *clusters.entry(link.state.name()).or_default() += 1;
         }
-        let mut left = [0; 2];
-        for service in table.services() {
-            left[usize::from(service.is_watched)] += service.left.len() as u32;
-        }
         let default_name = table.services().filter_map(Service::default_cluster_name);
         let (endpoints, unavailable) = count_endpoints(table, now);
         Self {
@@ -120,7 +140,7 @@ impl TableFacts {
             endpoints,
             unavailable,
             clusters,
-            left,
+            by_service: ServiceFacts::of(table, now),
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),
         }
@@ -157,7 +177,7 @@ fn count_endpoints(
     let own: BTreeSet<&str> = by_size.into_iter().take(MAX_CLUSTERS).collect();
     let (mut endpoints, mut unavailable) = (BTreeMap::new(), BTreeMap::new());
     for (name, counts) in clusters {
-        let name = own.get(name).copied().unwrap_or(OTHER_CLUSTERS).to_owned();
+        let name = own.get(name).copied().unwrap_or(OTHER).to_owned();
         for (labels, count) in counts.endpoints {
             *endpoints.entry((name.clone(), labels)).or_default() += count;
         }

@@ -10,24 +10,25 @@ mod process;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use page::Page;
 
 use super::attention::Causes;
 use super::facts::{CurrentFacts, TableFacts};
+use super::service_facts::ServiceFacts;
+use crate::clock::unix_milliseconds;
 use crate::failures::Failures;
 use crate::model::problem::ROWS;
-use crate::model::{Family, Problem, ProblemKind};
+use crate::model::{Family, Problem, ProblemKind, Timestamp};
 use crate::server::Certificate;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
-use crate::source::{Feeds, problem_of_failures};
+use crate::source::{Feeds, PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes, problem_of_failures};
 use crate::table::Published;
 use crate::table::publish::Reader;
 
@@ -153,24 +154,32 @@ impl Metrics {
     }
 
     fn encode_durations(&self, page: &mut Page<'_, '_>) -> fmt::Result {
-        let bounds = BUCKETS
-            .iter()
-            .map(|bound| *bound as f64 / 1e6)
-            .chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds
-            .enumerate()
-            .map(|(index, bound)| (bound, self.counters.sum(|c| &c.durations[index])))
-            .collect();
-        let seconds = self.counters.sum(|c| &c.duration_nanoseconds) as f64 / 1e9;
         let help = "Time from receiving a batch of queries to completing all their replies";
-        let mut metric = page.0.encode_descriptor(
-            "request_duration",
+        let bucket = |index| self.counters.sum(|c| c.durations.bucket(index));
+        let sum = self.counters.sum(|c| c.durations.nanoseconds());
+        page.histogram("request_duration", help, &BUCKETS, bucket, sum)
+    }
+
+    /// Writes the times until changes were published.
+    fn encode_updates(&self, page: &mut Page<'_, '_>) -> fmt::Result {
+        let UpdateTimes {
+            update,
+            programming,
+        } = self.feeds.update_times();
+        let help = "Time from the event of a watch to the published table that has the change";
+        let bucket = |index| update.bucket(index).load(Relaxed);
+        let sum = update.nanoseconds().load(Relaxed);
+        page.histogram("update_duration", help, &UPDATE_BUCKETS, bucket, sum)?;
+        let help = "Time from the change of a Service or pod of this cluster to the published table that has it";
+        let bucket = |index| programming.bucket(index).load(Relaxed);
+        let sum = programming.nanoseconds().load(Relaxed);
+        page.histogram(
+            "programming_duration",
             help,
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        let count = buckets.iter().map(|(_, count)| count).sum();
-        metric.encode_histogram::<[(&str, &str); 0]>(seconds, count, &buckets, None)
+            &PROGRAMMING_BUCKETS,
+            bucket,
+            sum,
+        )
     }
 
     fn encode_connections(&self, page: &mut Page<'_, '_>) -> fmt::Result {
@@ -193,7 +202,13 @@ impl Metrics {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         page.published(&now, &facts)?;
+        let moment = Timestamp(unix_milliseconds());
+        if let Some(hash) = self.facts.compared_hash(&self.reader, moment) {
+            let help = "Hash of all answers at the last multiple of five minutes of the clock; equal in replicas with equal answers";
+            page.gauge("compared_table_hash", help, hash as f64)?; // 53 bits: exact
+        }
         self.encode_source(page)?;
+        self.encode_updates(page)?;
         let mut causes = facts.causes.clone();
         self.server_problems(&now)
             .for_each(|problem| causes.add(&problem));
@@ -260,7 +275,7 @@ impl Page<'_, '_> {
         self.gauge("table_hash", help, hash)?;
         let stale = f64::from(u8::from(now.is_stale));
         let help = "1 while the table is restored from a snapshot";
-        self.gauge("table_stale", help, stale)?;
+        self.gauge("table_from_snapshot", help, stale)?;
         let expired = f64::from(u8::from(now.is_expired));
         let help = "1 while the table is older than --max-stale; queries get SERVFAIL";
         self.gauge("table_expired", help, expired)
@@ -299,10 +314,7 @@ impl Page<'_, '_> {
         let clusters = clusters.map(|(state, n)| ([("state", *state)], count(n)));
         let help = "Clusters of mirrors by the state of their Links";
         self.gauges("clusters", help, clusters)?;
-        let left = ["false", "true"].into_iter().zip(&facts.left);
-        let left = left.map(|(watch, n)| ([("watch", watch)], count(n)));
-        let help = "Clusters that left a service within the last hour, by annotation global-dns/watch of the service";
-        self.gauges("left_clusters", help, left)?;
+        self.services(&facts.by_service)?;
         let value = |label, kind: ProblemKind| {
             let count = f64::from(causes.count(kind));
             ([(label, kind.name())], count)
@@ -315,5 +327,42 @@ impl Page<'_, '_> {
         let conflicts = ProblemKind::of_family(Family::Conflict);
         let conflicts = conflicts.map(|kind| value("kind", kind));
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
+    }
+
+    /// Writes the facts about services. Those that are not watched have series together.
+    fn services(&mut self, facts: &ServiceFacts) -> fmt::Result {
+        let watched = facts.watched as f64;
+        let help =
+            "Services with annotation global-dns/watch; the first 200 have series of their own";
+        self.gauge("watched_services", help, watched)?;
+        let left = facts.left.iter().map(|((service, is_watched), n)| {
+            let watch = if *is_watched { "true" } else { "false" };
+            let labels = [("service", service.as_str()), ("watch", watch)];
+            (labels, *n as f64)
+        });
+        let help = "Clusters that left a service within the last hour, by watched service and annotation global-dns/watch";
+        self.gauges("left_clusters", help, left)?;
+        let failing = facts.failing.iter().map(|((service, reason), n)| {
+            let labels = [("service", service.as_str()), ("reason", reason)];
+            (labels, f64::from(*n))
+        });
+        let help =
+            "Services whose names fail or are emptied by a rule, by watched service and reason";
+        self.gauges("failing_services", help, failing)?;
+        let steps = facts.steps.iter();
+        let steps = steps.map(|(service, step)| ([("service", service.as_str())], *step as f64));
+        let help = "Step of the failover order that answers, by watched service; 0: none; the highest of all others";
+        self.gauges("failover_step", help, steps)?;
+        let endpoints = facts.endpoints.iter();
+        let endpoints = endpoints.map(|((service, cluster, state), n)| {
+            let labels = [
+                ("service", service.as_str()),
+                ("remote_cluster", cluster.as_str()),
+                ("state", state.name()),
+            ];
+            (labels, f64::from(*n))
+        });
+        let help = "Endpoints of watched services by cluster and state";
+        self.gauges("watched_endpoints", help, endpoints)
     }
 }

@@ -21,7 +21,7 @@ use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Publisher};
+use crate::table::{Built, HistoryLimits, Publisher};
 use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};
 use crate::zone::print::zone_file;
 
@@ -253,6 +253,49 @@ fn facts_are_computed_once_for_each_table() {
     assert!(Arc::ptr_eq(&first, &again) && *first != *none);
     publish(&publisher, &database("db-1"));
     assert!(!Arc::ptr_eq(&first, &facts.of(&reader.load())));
+}
+
+#[test]
+fn replicas_are_compared_at_the_same_moment_although_answers_change() {
+    let minute = |minutes: u64| Timestamp(minutes * 60_000);
+    let publish = |publisher: &Publisher, host: &str, now| {
+        let built = Built {
+            table: table(&database(host)),
+            is_changed: true,
+            services: ServiceKeys::new(),
+            timers: Vec::new(),
+        };
+        publisher.publish(built, now);
+    };
+    let replica = || {
+        let limits = HistoryLimits::default();
+        (Publisher::new(minute(1), limits), CurrentFacts::default())
+    };
+    let hash = |(publisher, facts): &(Publisher, CurrentFacts), now| {
+        let reader = publisher.reader();
+        let _ = facts.of(&reader.load());
+        facts.compared_hash(&reader, now)
+    };
+    let [first, second] = [replica(), replica()];
+    // The start is later than the moment, and then no table answered at it.
+    assert_eq!(hash(&first, minute(4)), None);
+    assert_eq!(hash(&first, minute(5)), None);
+    for replica in [&first, &second] {
+        publish(&replica.0, "db-0", minute(9));
+    }
+    let expected = Some(table(&database("db-0")).answers_hash());
+    assert_eq!(hash(&first, minute(10)), expected);
+    // The second is scraped later, when the answers of both have changed.
+    for (number, replica) in [(1, &first), (2, &first), (1, &second)] {
+        publish(&replica.0, &format!("db-{number}"), minute(10 + number));
+    }
+    for replica in [&first, &second] {
+        assert_eq!(hash(replica, minute(14)), expected);
+    }
+    // The second does not see the last change.
+    let hashes = [&first, &second].map(|replica| hash(replica, minute(15)));
+    let last = ["db-2", "db-1"].map(|host| Some(table(&database(host)).answers_hash()));
+    assert_eq!(hashes, last);
 }
 
 /// Probes, and scrapes of an unchanged table, must cost the same with any number of services.

@@ -46,6 +46,9 @@ pub const EXPECTED_SINCE: &str = "global-dns/expected-since";
 /// Annotation of this server on a Service of this cluster: whether a cluster that leaves it causes an alert.
 pub const WATCH: &str = "global-dns/watch";
 
+/// Time of the change of a Service or pod that led to a slice. The EndpointSlice controller writes it (annotation).
+pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
 /// The prefix of the annotations of this server.
 pub const PREFIX: &str = "global-dns/";
 
@@ -61,7 +64,7 @@ pub const SETTINGS: [&str; 7] = [
 ];
 
 /// All labels and annotations.
-pub const ALL: [&str; 22] = [
+pub const ALL: [&str; 23] = [
     MIRRORED_SERVICE,
     CLUSTER_NAME,
     HEADLESS_MIRROR,
@@ -77,6 +80,7 @@ pub const ALL: [&str; 22] = [
     SOURCE_CLUSTER,
     SUBMARINER_NAMESPACE,
     PUBLISH_NOT_READY,
+    TRIGGER_TIME,
     TTL,
     GATEWAY_DOWN,
     FAILOVER,

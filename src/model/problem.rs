@@ -168,7 +168,7 @@ pub enum ProblemKind {
     /// The table is older than `--max-stale`.
     TableExpired,
     /// The table comes from a snapshot.
-    TableStale,
+    TableFromSnapshot,
     /// A watch has not been listed yet.
     NotListed,
     /// A watch, a list or a file fails.
@@ -330,7 +330,7 @@ pub static ROWS: [ProblemRow; 52] = {
             "set --cluster-name, and a different one in each cluster: databases store the names of their peers"),
         row(K::TableExpired, "table-expired", Server, Error, "Table is older than --max-stale",
             "restore the connection to the API server: queries are answered with SERVFAIL meanwhile"),
-        row(K::TableStale, "table-stale", Server, Warning, "Table comes from a snapshot",
+        row(K::TableFromSnapshot, "table-from-snapshot", Server, Warning, "Table comes from a snapshot",
             "restore the connection to the API server: the snapshot answers meanwhile"),
         row(K::NotListed, "not-listed", Server, Warning, "Watch is not listed yet",
             "wait; if it stays, the detail names the reason"),

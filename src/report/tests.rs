@@ -79,7 +79,7 @@ problems: 7
     let last: Vec<&str> = stale.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(
         last.join(" "),
-        "warning table-stale Table comes from a snapshot"
+        "warning table-from-snapshot Table comes from a snapshot"
     );
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::histogram::Histogram;
 use crate::wire::{Rcode, Transport};
 use crate::zone::RecordType;
 
@@ -28,9 +29,8 @@ pub struct Counters {
     pub(crate) limited: [AtomicU64; 2],
     /// Panics while answering messages, by transport.
     pub(crate) panics: [AtomicU64; PROTOS.len()],
-    /// Answer times: one count for each bucket of [`BUCKETS`], and one above them.
-    pub(crate) durations: [AtomicU64; BUCKETS.len() + 1],
-    pub(crate) duration_nanoseconds: AtomicU64,
+    /// Answer times, by [`BUCKETS`].
+    pub(crate) durations: Histogram<{ BUCKETS.len() }>,
     /// Open TCP connections.
     pub(crate) connections: AtomicU64,
     /// Closed TCP connections by reason.
@@ -105,12 +105,7 @@ impl Counters {
 
     /// Counts the answer time of a batch of `replies` queries: from receiving them until all replies are ready to send.
     pub fn count_time(&self, replies: usize, took: Duration) {
-        let replies = replies as u64; // some thousands at most
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS.iter().position(|bound| nanoseconds <= bound * 1000);
-        self.durations[bucket.unwrap_or(BUCKETS.len())].fetch_add(replies, Relaxed);
-        let sum = nanoseconds.saturating_mul(replies);
-        self.duration_nanoseconds.fetch_add(sum, Relaxed);
+        self.durations.add(&BUCKETS, took, replies as u64); // some thousands at most
     }
 
     /// Counts a message that is never answered.

@@ -142,7 +142,7 @@ impl Events {
     ) -> Arc<Published> {
         let active = "The source is active again; queries are answered from the table.";
         let text = problem.map_or_else(|| active.to_owned(), Problem::to_string);
-        self.publish([Change::new(ChangeKind::TableStale, text)], None, publish)
+        self.publish([Change::new(ChangeKind::TableExpired, text)], None, publish)
     }
 
     /// Publishes a table that follows `last`, in which these services were built, and records its changes.
@@ -220,7 +220,7 @@ impl Events {
         let concerns = |change: &Change| match (&change.service, &change.cluster) {
             (Some(service), _) => services.contains(service),
             (None, Some(cluster)) => clusters.contains(cluster),
-            (None, None) => matches!(change.kind, ChangeKind::TableStale | ChangeKind::Snapshot),
+            (None, None) => matches!(change.kind, ChangeKind::TableExpired | ChangeKind::Snapshot),
         };
         let ring = self.0.ring.lock();
         let newest = ring.events.iter().rev();

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::Events;
+use super::arrival::UpdateTimes;
 use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
@@ -46,6 +47,8 @@ pub struct Feeds {
     clock: SteadyClock,
     /// Panics of the source or of the update loop.
     panics: Failures,
+    /// The times until changes were published.
+    update_times: Arc<UpdateTimes>,
 }
 
 #[derive(Debug)]
@@ -126,6 +129,7 @@ impl Feeds {
             heartbeat: Heartbeat::default(),
             clock: SteadyClock::start(),
             panics: Failures::default(),
+            update_times: Arc::default(),
         }
     }
 
@@ -149,6 +153,11 @@ impl Feeds {
     /// Returns the clock of the process.
     pub(super) fn clock(&self) -> SteadyClock {
         self.clock
+    }
+
+    /// Returns the times until changes were published.
+    pub(crate) fn update_times(&self) -> &UpdateTimes {
+        &self.update_times
     }
 
     /// Returns the last changes of answers.

@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering::Relaxed;
+
 use tokio::task::JoinHandle;
 
 use super::*;
@@ -73,6 +75,7 @@ async fn table_expires_until_its_source_is_active_again() {
         watch: Watch::Services,
         key,
         object: Some(object),
+        arrival: Arrival::now(),
     };
     updates.send(update).await.unwrap();
     sleep(second).await;
@@ -213,5 +216,51 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
     for _ in 0..100 {
         sleep(2 * heartbeat::INTERVAL).await;
         assert!(heartbeat.take());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_change_a_service_are_counted_when_their_table_is_published() {
+    let feeds = Feeds::new(&[], Mcs::On);
+    let publisher = Publisher::default();
+    let reader = publisher.reader();
+    let settings = UpdateSettings {
+        rules: rules(),
+        shrink_guard: ShrinkGuard::new(None),
+        snapshot: None,
+        max_stale: None,
+        is_following: true,
+    };
+    let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
+    let counted = || {
+        let buckets = 0..=UPDATE_BUCKETS.len();
+        let update = &feeds.update_times().update;
+        let counts = buckets.map(|index| update.bucket(index).load(Relaxed));
+        counts.sum::<u64>()
+    };
+    let send = async |host: &str| {
+        let watch = Watch::Services;
+        let (key, object) = parsed(watch, &endpoint("prod", "db", "east", host, &["10.0.0.2"]));
+        let update = Update::Apply {
+            watch,
+            key,
+            object: Some(object),
+            arrival: Arrival::now(),
+        };
+        updates.send(update).await.unwrap();
+        // Paused time goes on when the loop waits for the next update.
+        sleep(Duration::from_millis(1)).await;
+    };
+    // Before the first table.
+    send("db-0").await;
+    let lists = feeds.needed().into_iter();
+    let lists = lists.map(|feed| (feed, Objects::new())).collect();
+    updates.send(Update::Reset(lists)).await.unwrap();
+    sleep(Duration::from_millis(1)).await;
+    assert!(reader.load().table.is_some());
+    assert_eq!(counted(), 0);
+    for (host, expected) in [("db-1", 1), ("db-1", 1), ("db-2", 2)] {
+        send(host).await;
+        assert_eq!(counted(), expected, "{host}");
     }
 }

@@ -257,7 +257,7 @@ mod tests {
         let none = publisher.reader().current.load_full();
         let problems = vec![(ProblemKind::NoTable, Some(1))];
         assert_eq!(times(&none), (Some(1), problems));
-        let stale = (ProblemKind::TableStale, Some(2));
+        let stale = (ProblemKind::TableFromSnapshot, Some(2));
         let expired = (ProblemKind::TableExpired, Some(3));
         let now = publisher.publish_stale(built(true), at(2));
         assert_eq!(times(&now), (Some(2), vec![stale]));

@@ -35,7 +35,7 @@ pub fn expired_problem(age: Option<Duration>) -> Problem {
 /// Returns the problem of a table from a snapshot.
 pub fn stale_problem(age: Option<Duration>) -> Problem {
     let age = age.map(|age| format!("its age is {} s", age.as_secs()));
-    Problem::new(ProblemKind::TableStale, age.unwrap_or_default())
+    Problem::new(ProblemKind::TableFromSnapshot, age.unwrap_or_default())
 }
 
 // === impl Published ===

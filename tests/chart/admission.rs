@@ -51,8 +51,7 @@ fn prepare(cluster: &Cluster) -> Result<()> {
         let definition: Value = serde_saphyr::from_str_with_options(&text, options)?;
         cluster.put(&definition)?;
     }
-    let values =
-        with(json!({"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}}));
+    let values = with(json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}}));
     let rendered = template(&values)?;
     for kind in ["ServiceMonitor", "PrometheusRule"] {
         let object = rendered.only(kind)?;
@@ -103,8 +102,7 @@ fn check_all_accepted(cluster: &Cluster) -> Result<()> {
 type InvalidChange = (&'static str, &'static str, Value, &'static str);
 
 fn check_invalid_copies(cluster: &Cluster) -> Result<()> {
-    let values =
-        with(json!({"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}}));
+    let values = with(json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}}));
     let rendered = template(&values)?;
     let container = |field: &str| format!("/spec/containers/0/securityContext/{field}");
     let (escalation, capabilities) = (

@@ -40,7 +40,7 @@ const fn case(
 }
 
 /// A case for each alert. The values are the limits of the expressions.
-const CASES: [Case; 26] = [
+const CASES: [Case; 29] = [
     case("GlobalDnsAbsent", &[], &[("table_ready", "1x200")]),
     case(
         "GlobalDnsNotReady",
@@ -58,9 +58,9 @@ const CASES: [Case; 26] = [
         &[("table_expired", "0x200")],
     ),
     case(
-        "GlobalDnsTableStale",
-        &[("table_stale", "1x200")],
-        &[("table_stale", "0x200")],
+        "GlobalDnsTableFromSnapshot",
+        &[("table_from_snapshot", "1x200")],
+        &[("table_from_snapshot", "0x200")],
     ),
     case(
         "GlobalDnsListHeld",
@@ -82,16 +82,22 @@ const CASES: [Case; 26] = [
         &[("source_panics_total", "0x3 1x200")],
         &[("source_panics_total", "1x200")],
     ),
-    // A replica that changes is not behind.
+    // Both change and never agree. Otherwise, the second is scraped a minute later, and agrees until the next moment.
     case(
         "GlobalDnsReplicasDiffer",
         &[
-            ("table_hash{pod=\"a\"}", "1x200"),
-            ("table_hash{pod=\"b\"}", "5+1x200"),
+            ("compared_table_hash{pod=\"a\"}", "1+1x200"),
+            ("compared_table_hash{pod=\"b\"}", "1001+1x200"),
         ],
         &[
-            ("table_hash{pod=\"a\"}", "1+1x200"),
-            ("table_hash{pod=\"b\"}", "5+1x200"),
+            (
+                "compared_table_hash{pod=\"a\"}",
+                "1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4",
+            ),
+            (
+                "compared_table_hash{pod=\"b\"}",
+                "0 1x4 2x4 3x4 4x4 5x4 6x4 7x4 8x4",
+            ),
         ],
     ),
     case(
@@ -107,19 +113,56 @@ const CASES: [Case; 26] = [
     ),
     case(
         "GlobalDnsNameWaits",
-        &[("problems{kind=\"awaited-clusters\"}", "1x200")],
-        &[("problems{kind=\"bootstrap-over\"}", "1x200")],
+        &[(
+            "failing_services{service=\"prod/db\",reason=\"awaited-clusters\"}",
+            "1x200",
+        )],
+        &[(
+            "failing_services{service=\"other\",reason=\"awaited-clusters\"}",
+            "0x200",
+        )],
     ),
     case(
         "GlobalDnsNameFails",
-        &[("problems{kind=\"step-without-endpoint\"}", "1x200")],
-        &[("problems{kind=\"standby-answers\"}", "1x200")],
+        &[(
+            "failing_services{service=\"other\",reason=\"emptied-name\"}",
+            "1x200",
+        )],
+        // Scaled to zero.
+        &[(
+            "failing_services{service=\"prod/db\",reason=\"not-ready\"}",
+            "1x200",
+        )],
+    ),
+    case(
+        "GlobalDnsNameNotReady",
+        &[(
+            "failing_services{service=\"prod/db\",reason=\"not-ready\"}",
+            "1x200",
+        )],
+        &[(
+            "failing_services{service=\"prod/db\",reason=\"step-without-endpoint\"}",
+            "1x200",
+        )],
+    ),
+    // A step that answers for no time fires nothing.
+    case(
+        "GlobalDnsStandbyAnswers",
+        &[
+            ("failover_step{service=\"prod/db\"}", "2x200"),
+            ("failover_step{service=\"other\"}", "1x200"),
+        ],
+        &[
+            ("failover_step{service=\"prod/db\"}", "1x200"),
+            ("failover_step{service=\"prod/web\"}", "0x200"),
+        ],
     ),
     case(
         "GlobalDnsSettingUnusable",
         &[("problems{kind=\"unreadable-setting\"}", "1x200")],
         &[("problems{kind=\"ignored-annotation\"}", "1x200")],
     ),
+    // A service that is scaled to zero everywhere is not critical.
     case(
         "GlobalDnsLastResort",
         &[(
@@ -127,6 +170,10 @@ const CASES: [Case; 26] = [
             "1x200",
         )],
         &[
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"not-ready\",returned=\"last-resort\"}",
+                "1x200",
+            ),
             (
                 "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"false\"}",
                 "1x200",
@@ -140,16 +187,37 @@ const CASES: [Case; 26] = [
     case(
         "GlobalDnsGatewayDown",
         &[(
-            "unavailable_endpoints{remote_cluster=\"west\",cause=\"not-ready\",returned=\"false\"}",
+            "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"false\"}",
             "1x200",
         )],
         &[
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"not-ready\",returned=\"false\"}",
+                "1x200",
+            ),
             (
                 "unavailable_endpoints{remote_cluster=\"west\",cause=\"link\",returned=\"false\"}",
                 "1x200",
             ),
             (
                 "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"last-resort\"}",
+                "1x200",
+            ),
+        ],
+    ),
+    case(
+        "GlobalDnsServiceNotReady",
+        &[(
+            "unavailable_endpoints{remote_cluster=\"west\",cause=\"not-ready\",returned=\"false\"}",
+            "1x200",
+        )],
+        &[
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"gateway\",returned=\"false\"}",
+                "1x200",
+            ),
+            (
+                "unavailable_endpoints{remote_cluster=\"west\",cause=\"not-ready\",returned=\"include\"}",
                 "1x200",
             ),
             (
@@ -183,10 +251,10 @@ const CASES: [Case; 26] = [
     ),
     case(
         "GlobalDnsClusterLeft",
-        &[("left_clusters{watch=\"true\"}", "1x200")],
+        &[("left_clusters{service=\"prod/db\",watch=\"true\"}", "1x200")],
         &[
-            ("left_clusters{watch=\"true\"}", "0x200"),
-            ("left_clusters{watch=\"false\"}", "1x200"),
+            ("left_clusters{service=\"prod/db\",watch=\"true\"}", "0x200"),
+            ("left_clusters{service=\"other\",watch=\"false\"}", "1x200"),
         ],
     ),
     case(
@@ -230,17 +298,25 @@ const CASES: [Case; 26] = [
     ),
 ];
 
-/// A case for `prometheusRule.clusterLeft`.
+/// A case for `alerts.clusterLeft`.
 const LEFT_ANY_SERVICE: Case = case(
     "GlobalDnsClusterLeft",
+    &[("left_clusters{service=\"other\",watch=\"false\"}", "1x200")],
     &[
-        ("left_clusters{pod=\"a\",watch=\"true\"}", "0x200"),
-        ("left_clusters{pod=\"a\",watch=\"false\"}", "1x200"),
+        ("left_clusters{service=\"other\",watch=\"true\"}", "0x200"),
+        ("left_clusters{service=\"other\",watch=\"false\"}", "0x200"),
     ],
+);
+
+/// A further case: one of two replicas is behind, and does not change.
+const REPLICA_BEHIND: Case = case(
+    "GlobalDnsReplicasDiffer",
     &[
-        ("left_clusters{pod=\"a\",watch=\"true\"}", "0x200"),
-        ("left_clusters{pod=\"a\",watch=\"false\"}", "0x200"),
+        ("compared_table_hash{pod=\"a\"}", "1x200"),
+        ("compared_table_hash{pod=\"b\"}", "5+1x200"),
     ],
+    // One replica has nothing to compare with.
+    &[("compared_table_hash{pod=\"a\"}", "5+1x200")],
 );
 
 #[test]
@@ -255,6 +331,16 @@ fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
         "alerts without a case, or cases without an alert: {:?}",
         &tested ^ &alerts
     );
+    let one_sided: Vec<&str> = CASES
+        .iter()
+        .filter(|case| case.does_not_fire.is_empty())
+        .map(|case| case.alert)
+        .collect();
+    ensure!(
+        one_sided.is_empty(),
+        "alerts that always fire: {one_sided:?}"
+    );
+    evaluate(&groups, &[REPLICA_BEHIND], &delays)?;
     let tests = evaluate(&groups, &CASES, &delays)?;
     print_line(&format!("{} alerts in {tests} tests", alerts.len()));
     Ok(())
@@ -269,10 +355,10 @@ fn a_cluster_that_leaves_any_service_fires_the_alert_if_the_value_is_set() -> Re
     Ok(())
 }
 
-/// Renders the rules with these values of `prometheusRule`.
+/// Renders the rules with these values of `alerts`.
 fn rendered_groups(values: Value) -> Result<Vec<Value>> {
     groups(&template(&with(json!({
-        "prometheusRule": values,
+        "alerts": values,
         "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
     })))?)
 }

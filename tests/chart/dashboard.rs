@@ -113,7 +113,7 @@ fn dashboard_is_valid_for_grafana() -> Result<()> {
 fn thresholds_are_the_defaults_of_the_alerts() -> Result<()> {
     let read = |file: &str| fs::read_to_string(repository("charts/global-dns").join(file));
     let values: Value = serde_saphyr::from_str(&read("values.yaml")?)?;
-    let rule = &values["prometheusRule"];
+    let rule = &values["alerts"];
     let days = rule["certificateDays"].as_f64().context("no days")?;
     let dashboard: Value = serde_json::from_str(&read("dashboards/global-dns.json")?)?;
     for (title, color, expected) in [

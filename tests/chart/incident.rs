@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::certificates::{Identity, issue};
 use support::names;
-use support::objects::{ClusterIp, Manifest, exported, gateway_mirror, local, mirror};
+use support::objects::{ClusterIp, Local, Manifest, exported, gateway_mirror, local, mirror};
 use support::query::query;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
@@ -60,7 +60,7 @@ impl Incident {
     pub fn start() -> Result<Self> {
         let api_server = StandIn::start(Behavior::Normal, &objects().0)?;
         let (snapshots, certificates) = (tempfile::tempdir()?, tempfile::tempdir()?);
-        // Less than the 7 days of `prometheusRule.certificateDays`.
+        // Less than the 7 days of `alerts.certificateDays`.
         issue(-DAY, 3 * DAY).write(certificates.path());
         let [certificate, key] = Identity::flags(certificates.path());
         let snapshot = snapshot_flag(&snapshots);
@@ -128,6 +128,7 @@ impl Incident {
         }
         self.wait_for("global_dns_snapshot_write_failures_total", 1)?;
         self.lose_a_cluster()?;
+        self.replace_a_pod()?;
         self.hold_lists()
     }
 
@@ -174,7 +175,22 @@ impl Incident {
         for object in &Manifest::from(west_mail()).0 {
             self.api_server.delete(object);
         }
-        self.wait_for("global_dns_left_clusters{watch=\"true\"}", 1)
+        self.wait_for(
+            "global_dns_left_clusters{service=\"prod/mail\",watch=\"true\"}",
+            1,
+        )
+    }
+
+    /// Gives a pod of this cluster a new address, as the EndpointSlice controller does.
+    fn replace_a_pod(&self) -> Result<()> {
+        let mut objects = Manifest::from(slow("192.0.2.91")).0;
+        for object in &mut objects {
+            let time = jiff::Timestamp::now().to_string();
+            object["metadata"]["annotations"] =
+                json!({"endpoints.kubernetes.io/last-change-trigger-time": time});
+            self.api_server.put(object);
+        }
+        self.wait_for("global_dns_programming_duration_seconds_count", 1)
     }
 
     /// Makes the API server return empty lists, then fail, so that no second list confirms or contradicts them.
@@ -217,6 +233,11 @@ fn west_mail() -> ClusterIp {
     gateway_mirror("prod", "mail", "west", "10.96.73.1")
 }
 
+/// Returns a member of this cluster that is not exported.
+fn slow(address: &str) -> Local {
+    local("prod", "slow").endpoint(Some("slow-9"), address, true)
+}
+
 /// Returns an exported Service of this cluster in namespace `prod`, with settings.
 fn exported_with(name: &str, address: &str, annotations: Value) -> Manifest {
     let mut manifest = Manifest::from(exported("prod", name, address));
@@ -232,19 +253,18 @@ fn settings(name: &str, annotations: &Value) -> Value {
 }
 
 /// Returns the sample of all kinds, with conflicts, a skipped object, a service with a failover order, one that is watched,
-/// one that waits for an expected cluster, and one with an order that cannot be read, so that no step has an endpoint.
+/// one that waits for an expected cluster, one that is scaled to zero, and one with an order that cannot be read, so that no
+/// step has an endpoint.
 fn objects() -> Manifest {
     // Namespace `prod` has the service, too: nobody owns the short name.
     let contested = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.71.1"]);
-    // A member that is not exported.
-    let kept = local("prod", "slow").endpoint(Some("slow-9"), "192.0.2.90", true);
     let orphan = mirror("prod", "lost", "east").endpoint_mirror("lost-0", &["10.96.72.1"]);
     let order = json!({"global-dns/failover": "east:west:*", "global-dns/failover-mode": "auto"});
     let bank = exported_with("bank", "10.96.70.3", order);
     let mail = exported_with("mail", "10.96.73.3", json!({"global-dns/watch": "true"}));
     names::sample()
         .with(contested)
-        .with(kept)
+        .with(slow("192.0.2.90"))
         .with(orphan)
         .with(bank)
         .with(mail)
@@ -257,6 +277,11 @@ fn objects() -> Manifest {
             "gone",
             &json!({"global-dns/failover": "so_uth", "global-dns/failover-mode": "hold"}),
         ))
+        .with(settings(
+            "idle",
+            &json!({"global-dns/gateway-down": "exclude"}),
+        ))
+        .with(gateway_mirror("prod", "idle", "west", "10.96.74.1").service())
         .with(gateway_mirror("prod", "bank", "east", EAST_BANK))
         .with(gateway_mirror("prod", "bank", "west", "10.96.70.2"))
 }

@@ -261,12 +261,25 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
             "at '/podDisruptionBudget/maxUnavailable': 'one'",
         ),
         (
-            with(json!({"prometheusRule": {"ignoredConflicts": ["all"]}})),
-            "at '/prometheusRule/ignoredConflicts/0'",
+            with(json!({"alerts": {"ignoredConflicts": ["all"]}})),
+            "at '/alerts/ignoredConflicts/0'",
         ),
         (
-            with(json!({"prometheusRule": {"clusterLeft": "all"}})),
-            "at '/prometheusRule/clusterLeft': got string, want boolean",
+            with(json!({"alerts": {"runbookURL": "docs/alerts"}})),
+            "at '/alerts/runbookURL': 'docs/alerts' does not match pattern",
+        ),
+        // Earlier names.
+        (
+            with(json!({"alerts": {"manualUrl": "https://docs.example.com"}})),
+            "at '/alerts': additional properties 'manualUrl' not allowed",
+        ),
+        (
+            with(json!({"prometheusRule": {"enabled": true}})),
+            "additional properties 'prometheusRule' not allowed",
+        ),
+        (
+            with(json!({"alerts": {"clusterLeft": "all"}})),
+            "at '/alerts/clusterLeft': got string, want boolean",
         ),
         (
             with(json!({"scrapeAnnotations": "yes"})),
@@ -394,21 +407,26 @@ fn the_readme_lists_each_value_once_with_its_default() -> Result<()> {
     Ok(())
 }
 
+/// `monitoring` compares the sections with the rendered alerts. This needs no Helm.
 #[test]
-fn the_manual_lists_each_alert() -> Result<()> {
-    let document = fs::read_to_string(repository("charts/global-dns/docs/src/monitoring.md"))?;
+fn each_alert_has_a_section_with_causes_and_commands() -> Result<()> {
+    let manual = fs::read_to_string(repository("charts/global-dns/docs/src/alerts.md"))?;
     let rules = repository("charts/global-dns/templates/prometheusrule.yaml");
     let rules = fs::read_to_string(rules)?;
-    let alerts = rules
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "));
-    let mut count = 0;
+    let alerts = rules.lines();
+    let alerts = alerts.filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let alerts: Vec<&str> = alerts.collect();
+    ensure!(!alerts.is_empty(), "the chart has no alerts");
+    let mut sections = manual.split("\n## ").skip(1);
     for alert in alerts {
-        let row = format!("\n| `{alert}` | ");
-        ensure!(document.contains(&row), "{alert} is not listed");
-        count += 1;
+        let section = sections.next().context("too few sections")?;
+        let (title, text) = section.split_once('\n').unwrap_or_default();
+        ensure!(title == alert, "section {title} instead of {alert}");
+        for part in ["Likely cause", "```sh\n"] {
+            ensure!(text.contains(part), "{alert} has no '{part}'");
+        }
     }
-    ensure!(count > 0, "the chart has no alerts");
+    ensure!(sections.next().is_none(), "a section without an alert");
     Ok(())
 }
 

@@ -14,7 +14,11 @@ use crate::prometheus::{FLEET_CLUSTER, Prometheus};
 use crate::values::with;
 
 /// Alerts that the incident cannot cause, with the reason. `alerts` tests their expressions with written series.
-const CANNOT_FIRE: [(&str, &str); 5] = [
+const CANNOT_FIRE: [(&str, &str); 6] = [
+    (
+        "GlobalDnsReplicasDiffer",
+        "replicas are compared every five minutes, and the incident may be shorter",
+    ),
     (
         "GlobalDnsClusterFrozen",
         "the API server of the incident has no Leases",
@@ -78,7 +82,7 @@ fn render(name: &str) -> Result<Rendered> {
     template(&with(json!({
         "fullnameOverride": name,
         // The incident does not last for minutes.
-        "prometheusRule": {"enabled": true, "tableAgeSeconds": 5},
+        "alerts": {"enabled": true, "tableAgeSeconds": 5},
         "dashboard": {"enabled": true},
         "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
     })))

@@ -305,7 +305,7 @@ fn common_labels_are_on_every_object_and_not_in_selectors() {
         "commonLabels": {"team": "dns", "app.kubernetes.io/component": "not-this"},
         "commonAnnotations": {"owner": "dns", "linkerd.io/inject": "enabled", "helm.sh/hook": "pre-install"},
         "podLabels": {"team": "pods"}, "service": {"annotations": {"owner": "network"}}, "namespaces": ["prod"],
-        "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true},
+        "serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}, "dashboard": {"enabled": true},
     });
     let rendered = template(&with(given)).unwrap();
     let plain = template(&with(json!({"namespaces": ["prod"]}))).unwrap();

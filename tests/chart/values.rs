@@ -128,7 +128,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "commonAnnotations": {"example.com/owner": "dns", "linkerd.io/inject": "enabled"},
             "workloadAnnotations": {"example.com/reload": "true"}, "podLabels": {"example.com/team": "pods"},
             "service": {"annotations": {"example.com/owner": "network"}}, "namespaces": ["prod"],
-            "serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}}),
+            "serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}, "dashboard": {"enabled": true}}),
             ),
         ),
         (
@@ -224,7 +224,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "monitoring",
             with(
                 json!({"serviceMonitor": {"enabled": true, "labels": {"release": "prometheus"}},
-            "prometheusRule": {"enabled": true, "labels": {"release": "prometheus"}, "ignoredConflicts": ["kind", "not-exported"]},
+            "alerts": {"enabled": true, "labels": {"release": "prometheus"}, "ignoredConflicts": ["kind", "not-exported"]},
             "dashboard": {"enabled": true, "annotations": {"grafana_folder": "DNS"}}}),
             ),
         ),
@@ -232,7 +232,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "DNS over TLS",
             with(
                 json!({"encrypted": {"secretName": "global-dns-tls", "tlsListen": ["[::]:5853"]},
-            "prometheusRule": {"enabled": true}}),
+            "alerts": {"enabled": true}}),
             ),
         ),
         (
@@ -249,7 +249,7 @@ pub fn matrix() -> Vec<(&'static str, Value)> {
             "DNS over QUIC",
             with(
                 json!({"encrypted": {"secretName": "global-dns-tls", "quicListen": ["0.0.0.0:5853"]},
-            "prometheusRule": {"enabled": true}}),
+            "alerts": {"enabled": true}}),
             ),
         ),
         (

@@ -18,7 +18,7 @@ use support::wire::Transport;
 use crate::linked_clusters::{ANSWER_TIMEOUT, NGINX, PAUSE};
 use crate::misbehaving_api_server::{ALL, EXTRA, extra_object, recorded_objects};
 
-const STALE: &str = "global_dns_table_stale";
+const STALE: &str = "global_dns_table_from_snapshot";
 
 pub fn run(steps: &mut Steps) {
     steps.step(

@@ -14,7 +14,7 @@ use source::sources;
 use support::differences::assert_none;
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "app",
     "cli",
     "admin",
@@ -32,6 +32,7 @@ const MODULES: [&str; 18] = [
     "failures",
     "clock",
     "heartbeat",
+    "histogram",
     "random",
 ];
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.

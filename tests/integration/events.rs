@@ -277,7 +277,7 @@ fn expired_table_and_its_recovery_are_events() {
     let mut stream = EventStream::open(server.api, EVENTS, &[]);
     let tables = |stream: &mut EventStream| {
         let event = stream.next("change").data;
-        assert_eq!(summary(&event), "table-stale - - - -");
+        assert_eq!(summary(&event), "table-expired - - - -");
         event["text"].as_str().unwrap().to_owned()
     };
     std::fs::write(&server.file, "just words\n").unwrap();

@@ -6,6 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
 
 /// The metrics page.
 pub(super) struct Page<'p, 'e>(pub(super) &'p mut DescriptorEncoder<'e>);
@@ -42,6 +43,28 @@ impl Page<'_, '_> {
         values.into_iter().try_for_each(|(labels, value)| {
             ConstCounter::new(value).encode(family.encode_family(&labels)?)
         })
+    }
+
+    /// Writes a histogram of durations. `_seconds` is added to the name. `bounds` are in microseconds; `count` returns the
+    /// number in a bucket, and above the last one.
+    pub(super) fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        bounds: &[u64],
+        count: impl Fn(usize) -> u64,
+        nanoseconds: u64,
+    ) -> fmt::Result {
+        let bounds = bounds.iter().map(|bound| *bound as f64 / 1e6);
+        let bounds = bounds.chain([f64::INFINITY]).enumerate();
+        let buckets: Vec<(f64, u64)> = bounds.map(|(index, bound)| (bound, count(index))).collect();
+        let total = buckets.iter().map(|(_, count)| count).sum();
+        let unit = Some(&Unit::Seconds);
+        let mut metric = self
+            .0
+            .encode_descriptor(name, help, unit, MetricType::Histogram)?;
+        let sum = nanoseconds as f64 / 1e9;
+        metric.encode_histogram::<[(&str, &str); 0]>(sum, total, &buckets, None)
     }
 
     /// Writes a gauge with one value for each set of labels.

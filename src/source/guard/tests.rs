@@ -3,7 +3,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::model::{GatewayDown, Mcs, ObjectKey, Watch};
-use crate::source::{Update, UpdateSettings, Updates, file, tests::spawn_update_loop};
+use crate::source::{Arrival, Update, UpdateSettings, Updates, file, tests::spawn_update_loop};
 use crate::table::Publisher;
 use crate::table::Rules;
 use crate::table::publish::Reader;
@@ -300,6 +300,7 @@ async fn events_are_never_held() {
         watch: MIRRORS,
         key,
         object: None,
+        arrival: Arrival::now(),
     };
     for object in &all[2..] {
         running.send(delete(parsed(MIRRORS, object).0)).await;
@@ -315,7 +316,14 @@ async fn deletions_by_events_do_not_count_for_the_next_list() {
     for object in &all[..36] {
         let (key, _) = parsed(MIRRORS, object);
         let (watch, object) = (MIRRORS, None);
-        running.send(Update::Apply { watch, key, object }).await;
+        let arrival = Arrival::now();
+        let update = Update::Apply {
+            watch,
+            key,
+            object,
+            arrival,
+        };
+        running.send(update).await;
     }
     running.list(MIRRORS, &all[56..]).await;
     running.wait("the list", |f| f.answered() == 2).await;

@@ -116,6 +116,7 @@ impl Replica {
                     watch: Watch::Services,
                     key,
                     object,
+                    ..
                 } => {
                     let name = key.name.to_string();
                     match object {

@@ -31,7 +31,7 @@ use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, jittered};
 use super::super::feeds::Definition;
-use super::super::{Feed, Feeds, Update, Updates, log_problem};
+use super::super::{Arrival, Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
 };
@@ -316,19 +316,21 @@ impl Watcher {
         event: WatchEvent<Value>,
         position: &mut Position,
     ) -> Result<(), StopReason> {
+        let arrival = Arrival::now();
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let json = object.to_string();
                 let object = KubeObject::read(&json);
                 position.advance_to(&object);
                 let reduced = parse::reduce(self.feed.watch, &object);
-                self.send_object(&object, reduced).await
+                let arrival = arrival.of_object(self.feed.watch, &object);
+                self.send_object(&object, reduced, arrival).await
             }
             WatchEvent::Deleted(object) => {
                 let json = object.to_string();
                 let object = KubeObject::read(&json);
                 position.advance_to(&object);
-                self.send_object(&object, None).await
+                self.send_object(&object, None, arrival).await
             }
             WatchEvent::Bookmark(bookmark) => {
                 position.version = bookmark.metadata.resource_version;
@@ -384,6 +386,7 @@ impl Watcher {
         &self,
         object: &KubeObject<'_>,
         reduced: Option<(ObjectKey, Object)>,
+        arrival: Arrival,
     ) -> Result<(), StopReason> {
         let (key, reduced) = match reduced {
             Some((key, reduced)) => (key, Some(reduced)),
@@ -404,6 +407,7 @@ impl Watcher {
             watch: self.feed.watch,
             key,
             object: reduced,
+            arrival,
         })
         .await
     }

@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::model::{Kind, KubeObject, Mcs, Timestamp};
 use crate::source::{
-    Feed, Feeds, ShrinkGuard, Update, UpdateSettings, Updates, tests::spawn_update_loop,
+    Arrival, Feed, Feeds, ShrinkGuard, Update, UpdateSettings, Updates, tests::spawn_update_loop,
 };
 use crate::table::publish::Reader;
 use crate::table::store::Objects;
@@ -429,6 +429,7 @@ async fn object_keeps_the_time_since_which_it_is_skipped_while_the_reason_stays(
             watch,
             key,
             object: Some(object),
+            arrival: Arrival::now(),
         }
     };
     running.send(list(&unusable("127.0.0.1"))).await;

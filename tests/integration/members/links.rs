@@ -40,7 +40,7 @@ fn cluster_without_a_link_leaves_the_name_and_returns_with_it() {
         1.0
     );
     assert_eq!(
-        server.metric("global_dns_left_clusters{watch=\"false\"}"),
+        server.metric("global_dns_left_clusters{service=\"other\",watch=\"false\"}"),
         1.0
     );
     let problems = problems_of_kind(&server, "unlinked");
