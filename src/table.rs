@@ -88,6 +88,7 @@ pub mod change;
 mod cluster_ip;
 mod content;
 pub mod difference;
+mod earlier;
 mod endpoint;
 pub mod failover;
 pub mod gate;
@@ -124,6 +125,7 @@ mod times;
 
 pub use build::{Built, build};
 pub use content::Table;
+pub use earlier::Earlier;
 pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
 pub use history::{BeforeHistory, HistoryLimits};
 pub use included::Included;

@@ -66,6 +66,12 @@ pub(super) enum NoMoment {
     Early(#[from] BeforeHistory),
 }
 
+/// Reads a time of a query string.
+pub(super) fn read_time(text: &str) -> Result<Timestamp, NoMoment> {
+    let shown = || text.chars().take(MAX_SHOWN).collect::<String>();
+    Timestamp::from_text(text).ok_or_else(|| NoMoment::Unreadable(shown()))
+}
+
 impl AdminState {
     /// Returns the table that answered at a time, or the current one, and the time.
     pub(super) fn table_at(
@@ -76,7 +82,7 @@ impl AdminState {
             return Ok((Arc::clone(&self.reader.load()), None));
         };
         let shown = || text.chars().take(MAX_SHOWN).collect::<String>();
-        let time = Timestamp::from_text(text).ok_or_else(|| NoMoment::Unreadable(shown()))?;
+        let time = read_time(text)?;
         if time > Timestamp(unix_milliseconds()) {
             return Err(NoMoment::Future(shown()));
         }
