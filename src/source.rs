@@ -11,7 +11,9 @@ mod change_log;
 pub mod events;
 pub mod feeds;
 pub mod file;
+mod gateway_changes;
 mod guard;
+pub mod journal;
 pub mod kube;
 mod link_feeds;
 mod problem_log;
@@ -37,6 +39,7 @@ pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
 use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
+use snapshot::Saved;
 pub use snapshot::{SnapshotScope, Snapshots};
 use steady_clock::SteadyClock;
 
@@ -113,12 +116,12 @@ pub async fn run(
     mut settings: UpdateSettings,
 ) {
     let mut backoff = Backoff::new(PANIC_PAUSES.0, 2);
-    let mut timers = Timers::default();
+    let mut memory = LoopMemory::default();
     loop {
         let (updates, inbox) = channel();
-        let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut timers);
+        let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory);
         let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
-        // The state they share (feeds, publisher, snapshots, timers) is consistent after a panic. The rest is dropped.
+        // The state they share (feeds, publisher, snapshots, memory) is consistent after a panic. The rest is dropped.
         if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
             return;
         }
@@ -128,18 +131,25 @@ pub async fn run(
     }
 }
 
+/// What the update loop remembers when it is restarted.
+#[derive(Debug, Default)]
+struct LoopMemory {
+    timers: Timers,
+    log: ChangeLog,
+}
+
 /// Applies a source's updates, builds and publishes, until the source ends.
 async fn run_update_loop(
     updates: mpsc::Receiver<Update>,
     feeds: &Feeds,
     publisher: &Publisher,
     settings: &mut UpdateSettings,
-    timers: &mut Timers,
+    memory: &mut LoopMemory,
 ) {
     for feed in feeds.all() {
         feeds.release(&feed);
     }
-    timers.is_following = settings.is_following;
+    memory.timers.is_following = settings.is_following;
     let mut update_loop = UpdateLoop {
         reader: publisher.reader(),
         publisher,
@@ -154,9 +164,9 @@ async fn run_update_loop(
         snapshot: settings.snapshot.as_mut(),
         max_stale: settings.max_stale,
         feeds,
-        log: ChangeLog::default(),
+        log: &mut memory.log,
         clock: feeds.clock(),
-        timers,
+        timers: &mut memory.timers,
     };
     update_loop.restore();
     update_loop.run(updates).await;
@@ -181,7 +191,7 @@ struct UpdateLoop<'p> {
     snapshot: Option<&'p mut Snapshots>,
     max_stale: Option<Duration>,
     feeds: &'p Feeds,
-    log: ChangeLog,
+    log: &'p mut ChangeLog,
     clock: SteadyClock,
     timers: &'p mut Timers,
 }
@@ -196,11 +206,15 @@ impl UpdateLoop<'_> {
             let expiry = self.check_expiry();
             // Until all feeds are listed, no delay changes the table.
             let wake = self.next_wake().filter(|_| self.unlisted.is_empty());
-            let waits = [free, save, expiry, wake, Some(heartbeat::INTERVAL)];
+            let tell = self.log.next_due().map(|due| self.until(due));
+            let waits = [free, save, expiry, wake, tell, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
-            match timeout(wait, updates.recv()).await {
+            let update = timeout(wait, updates.recv()).await;
+            let (events, now) = (self.feeds.events(), self.clock.now());
+            self.log.tell_due(events, now);
+            match update {
                 Err(_) => self.end_delays(),
-                Ok(None) => return,
+                Ok(None) => return self.log.tell_all(events, now),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }
@@ -270,9 +284,12 @@ impl UpdateLoop<'_> {
         let can_request = self.links.is_listed() && !self.links.is_list_requested();
         let list = list.filter(|_| can_request);
         let wake = self.timers.next_wake().into_iter().chain(list).min()?;
-        Some(Duration::from_millis(
-            wake.0.saturating_sub(self.clock.now().0),
-        ))
+        Some(self.until(wake))
+    }
+
+    /// Returns the duration until a time, or zero.
+    fn until(&self, time: Timestamp) -> Duration {
+        Duration::from_millis(time.0.saturating_sub(self.clock.now().0))
     }
 
     /// Starts with the current table, or else with the snapshot of an earlier process. Lists are collected separately
@@ -284,12 +301,17 @@ impl UpdateLoop<'_> {
             return;
         }
         let snapshot = self.snapshot.as_deref();
+        self.timers.now = self.clock.now();
+        if let Some(earlier) = snapshot.and_then(Snapshots::load_earlier) {
+            let has_links = !self.feeds.links().is_empty();
+            self.dirty = self.timers.continue_from(earlier, has_links);
+        }
         let Some(restored) = snapshot.and_then(Snapshots::load) else {
             return;
         };
-        let services = restored.store.services();
+        let mut services = restored.store.services();
+        services.append(&mut self.dirty);
         // Flags may have changed, and time has passed, since the snapshot was saved.
-        self.timers.now = self.clock.now();
         let (empty, rules) = (Table::default(), self.rules);
         let built = build(&empty, &restored.store, &services, rules, self.timers);
         self.feeds.note_restored(restored.age);
@@ -307,7 +329,14 @@ impl UpdateLoop<'_> {
     fn save_if_due(&mut self) -> Option<Duration> {
         match &mut self.snapshot {
             Some(snapshot) if self.unlisted.is_empty() => {
-                Some(snapshot.save_if_due(&self.store, self.feeds.age()))
+                let now = self.reader.load();
+                let table = now.table.as_ref()?;
+                let saved = Saved {
+                    store: &self.store,
+                    table,
+                    links: &self.timers.links,
+                };
+                Some(snapshot.save_if_due(saved, self.feeds.age()))
             }
             _ => None,
         }
@@ -376,7 +405,11 @@ impl UpdateLoop<'_> {
             .as_ref()
             .and_then(|table| table.skip_of(watch, key));
         let known = known.filter(|known| known.kind == skip.kind);
-        skip.set_since(known.map_or(Some(self.clock.now()), Problem::since));
+        let since = known.map(Problem::since).or_else(|| {
+            let earlier = self.timers.earlier()?;
+            earlier.since(skip).map(Some)
+        });
+        skip.set_since(since.unwrap_or(Some(self.clock.now())));
     }
 
     fn reset(&mut self, mut lists: Vec<(Feed, Objects)>) {
@@ -478,12 +511,12 @@ impl UpdateLoop<'_> {
         let is_first = last.table.is_none() || last.is_stale;
         let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
-        self.timers.is_started = true;
+        self.timers.note_started();
         if last.is_stale {
             info!("All watches are listed; replaced the snapshot");
         }
         if let Some(snapshot) = self.snapshot.as_mut()
-            && (is_first || !built.services.is_empty())
+            && (is_first || built.is_changed || !built.services.is_empty())
         {
             snapshot.note_change();
         }
@@ -495,7 +528,10 @@ impl UpdateLoop<'_> {
             now
         };
         let events = self.feeds.events();
-        let failovers = self.log.publish(&last, built, self.rules, events, publish);
+        let now = self.timers.now;
+        let failovers = self
+            .log
+            .publish(&last, built, self.rules, events, now, publish);
         self.feeds.note_published(failovers, self.links.is_listed());
     }
 }

@@ -88,6 +88,7 @@ pub mod change;
 mod cluster_ip;
 mod content;
 pub mod difference;
+mod earlier;
 mod endpoint;
 pub mod failover;
 pub mod gate;
@@ -126,6 +127,7 @@ mod times;
 
 pub use build::{Built, build};
 pub use content::Table;
+pub use earlier::Earlier;
 pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
 pub use history::{BeforeHistory, HistoryLimits, Moment, Spell, Timeline};
 pub use impact::Impact;

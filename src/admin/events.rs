@@ -5,11 +5,16 @@
 //! tells a client that the events after its last one are not known any more,
 //! because the server was restarted or because there were too many; the client must load everything again.
 //!
+//! Both take only events of some clusters, of some kinds, and since a time (`?cluster=east&kind=gateway-down&since=`, several of
+//! the first two separated by commas). JSON then also has events that only the journal has.
+//!
 //! A stream has a position in the ring and one batch of messages. It reads the ring when the client has taken the batch. So
 //! a slow client delays nobody and costs little memory. If it falls behind the ring, it gets a `reset`; if it does not read
 //! at all, its connection is closed.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,17 +27,19 @@ use axum::{Extension, Json};
 use futures::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use strum::VariantArray as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout_at};
 
 use super::follow::{SummaryFollower, TooMany};
-use super::limits::EVENT_STREAM;
-use super::state::AdminState;
+use super::limits::{EVENT_STREAM, Memory, no_memory};
+use super::state::{AdminState, NoMoment};
 use crate::report::SchemaVersion;
-use crate::report::events::EventsReport;
+use crate::report::events::{Event, EventsReport};
 use crate::server::Lifetime;
 use crate::source::Events;
-use crate::source::events::{Latest, MAX_EVENTS, TableState};
+use crate::source::events::{EventFilter, FoundEvents, Latest, MAX_EVENTS, TableState};
+use crate::table::change::ChangeKind;
 
 /// The ID of the last event that a client received, which a browser sends when it connects again.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -47,11 +54,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The pause between two reads of the ring. In a storm of changes, each client then gets ten batches per second.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Maximum length of a part of the query string in the sentence about it.
+const MAX_SHOWN: usize = 100;
+
 /// Maximum number of changes in one batch.
 const MAX_IN_BATCH: usize = 100;
 
 /// Pause before a browser connects again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Maximum size of the events of the journal in one response, in octets.
+const MAX_JOURNAL: usize = 4 << 20;
+
+/// Memory for them, in octets: the events, and their JSON.
+const JOURNAL_MEMORY: usize = 3 * MAX_JOURNAL;
 
 /// The open streams of a listener. Clones share it.
 #[derive(Clone, Debug)]
@@ -64,12 +80,19 @@ pub(super) struct EventsQuery {
     after: Option<String>,
     /// The field `tables` of the summary that the client has, if it follows the summary.
     tables: Option<u64>,
+    /// The time of the first event (RFC 3339).
+    since: Option<String>,
+    /// Clusters, separated by commas.
+    cluster: Option<String>,
+    /// Kinds, separated by commas.
+    kind: Option<String>,
 }
 
 /// An open stream.
 struct EventStream {
     events: Events,
     latest: watch::Receiver<Latest>,
+    filter: EventFilter,
     /// The ID of the last event that was sent.
     position: u64,
     /// The table that the client knows about. `None` before the first batch.
@@ -83,24 +106,18 @@ pub(super) async fn events(
     FromState(state): FromState<AdminState>,
     Query(query): Query<EventsQuery>,
     Extension(streams): Extension<Streams>,
+    Extension(memory): Extension<Memory>,
     lifetime: Option<Extension<Lifetime>>,
     headers: HeaderMap,
 ) -> Response {
     let events = state.feeds.events();
-    let after = match last_known(&query, &headers) {
-        Ok(after) => after,
+    let request = last_known(&query, &headers).and_then(|after| Ok((after, query.filter()?)));
+    let (after, filter) = match request {
+        Ok(request) => request,
         Err(problem) => return (StatusCode::BAD_REQUEST, problem).into_response(),
     };
     if !accepts_stream(&headers) {
-        let events = after
-            .and_then(|id| events.after(id, MAX_EVENTS))
-            .unwrap_or_else(|| events.all());
-        let schema_version = SchemaVersion;
-        return Json(EventsReport {
-            schema_version,
-            events,
-        })
-        .into_response();
+        return list(events, after, filter, &memory).await;
     }
     let Some(permit) = streams.open() else {
         let problem = format!("there are {MAX_STREAMS} streams of events already; close one\n");
@@ -111,7 +128,49 @@ pub(super) async fn events(
     }
     let follower = |tables| SummaryFollower::new(state.clone(), tables);
     let summary = query.tables.map(follower);
-    EventStream::new(events.clone(), after, summary, permit).into_response()
+    EventStream::new(events.clone(), filter, after, summary, permit).into_response()
+}
+
+/// Returns the response with the events that follow `after`, or else all.
+async fn list(
+    events: &Events,
+    after: Option<u64>,
+    filter: EventFilter,
+    memory: &Memory,
+) -> Response {
+    let known = after.and_then(|id| events.after(id, MAX_EVENTS));
+    let is_selected = |event: &Arc<Event>| filter.selects(event);
+    let FoundEvents {
+        events,
+        known_since,
+    } = match known {
+        Some(mut known) => {
+            known.retain(is_selected);
+            FoundEvents {
+                known_since: events.known_since(),
+                events: known,
+            }
+        }
+        None if events.needs_journal(&filter) => {
+            let Some(_held) = memory.reserve(JOURNAL_MEMORY) else {
+                return no_memory();
+            };
+            // This runs on the threads of the API, which queries do not use.
+            let events = events.clone();
+            let find = move || events.find(&filter, MAX_JOURNAL);
+            match tokio::task::spawn_blocking(find).await {
+                Ok(found) => found,
+                Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            }
+        }
+        None => events.find(&filter, 0),
+    };
+    let report = EventsReport {
+        schema_version: SchemaVersion,
+        known_since: known_since.to_text(),
+        events,
+    };
+    Json(report).into_response()
 }
 
 /// Returns the ID of the last event that a client knows. The header is newer than the query string, which a browser
@@ -124,9 +183,52 @@ fn last_known(query: &EventsQuery, headers: &HeaderMap) -> Result<Option<u64>, S
     };
     let id = str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     id.map(Some).ok_or_else(|| {
-        let shown = &text[..text.len().min(100)];
+        let shown = &text[..text.len().min(MAX_SHOWN)];
         format!("'{}' is not the ID of an event\n", shown.escape_ascii())
     })
+}
+
+// === impl EventsQuery ===
+
+impl EventsQuery {
+    fn filter(&self) -> Result<EventFilter, String> {
+        let since = self.since.as_deref().map(NoMoment::parse).transpose();
+        let cluster = |text: &str| {
+            let problem = |error| format!("'{}' is not a cluster: {error}\n", shown(text));
+            text.parse().map_err(problem)
+        };
+        let kind = |text: &str| ChangeKind::from_str(text).map_err(|_| unknown_kind(text));
+        Ok(EventFilter {
+            since: since.map_err(|problem| format!("{problem}\n"))?,
+            clusters: parse_list(self.cluster.as_deref(), cluster)?,
+            kinds: parse_list(self.kind.as_deref(), kind)?,
+        })
+    }
+}
+
+/// Parses the items of a list that commas separate.
+fn parse_list<T: Ord>(
+    list: Option<&str>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<BTreeSet<T>, String> {
+    let items = list.unwrap_or_default().split(',');
+    items.filter(|item| !item.is_empty()).map(parse).collect()
+}
+
+/// Returns the sentence about a kind that does not exist.
+fn unknown_kind(text: &str) -> String {
+    let kinds: Vec<&str> = ChangeKind::VARIANTS.iter().map(<&str>::from).collect();
+    let kinds = kinds.join(", ");
+    format!(
+        "'{}' is not a kind of events; the kinds are {kinds}\n",
+        shown(text)
+    )
+}
+
+/// Returns the start of a text, without control characters.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(MAX_SHOWN).collect();
+    start.escape_debug().to_string()
 }
 
 /// Returns whether a client prefers a stream to JSON.
@@ -161,6 +263,7 @@ impl EventStream {
     /// Opens a stream of the events that follow `after`, or of new ones.
     fn new(
         events: Events,
+        filter: EventFilter,
         after: Option<u64>,
         summary: Option<SummaryFollower>,
         permit: OwnedSemaphorePermit,
@@ -170,6 +273,7 @@ impl EventStream {
         Self {
             events,
             latest,
+            filter,
             position,
             table: None,
             summary,
@@ -218,7 +322,9 @@ impl EventStream {
         }
         for event in events.unwrap_or_default() {
             self.position = event.id;
-            batch.extend(self.message("change", event));
+            if self.filter.selects(&event) {
+                batch.extend(self.message("change", event));
+            }
         }
         // The next batch follows at once.
         if self.position < latest.id {

@@ -227,8 +227,10 @@ impl Metrics {
     /// `age` is the time since the source was heard from. It is for readers of one moment: a document with it would change
     /// each second.
     pub(super) fn problems(&self, now: &Published, age: Option<Duration>) -> Vec<Problem> {
+        let lost_events = self.feeds.events().lost();
         let failures = [
             (&self.snapshot_failures, ProblemKind::SnapshotFailed),
+            (&lost_events, ProblemKind::JournalFailed),
             (&self.lost_log_lines, ProblemKind::LogLinesLost),
         ];
         let mut problems: Vec<Problem> = now.problems(age).collect();

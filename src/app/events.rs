@@ -21,6 +21,7 @@ use super::output::{json, print, yaml};
 use super::screen::{harmless, write};
 use super::source::access;
 use crate::cli::{EventsArgs, EventsOutput};
+use crate::model::{ClusterName, Timestamp};
 use crate::report::Selection;
 use crate::source::kube;
 
@@ -36,6 +37,9 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 #[serde(rename_all = "camelCase")]
 struct ReceivedEvents {
     schema_version: u32,
+    /// The time since which the server knows all events. Servers before 0.10 do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    known_since: Option<String>,
     events: Vec<ReceivedEvent>,
 }
 
@@ -57,10 +61,9 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     let mut server = find(&args).await?;
     let chosen = server.chosen_and_compared().await;
     if !args.watch {
-        let mut events = read(&mut server.api).await?;
-        events
-            .events
-            .retain(|event| args.selection().has_event(event));
+        let mut events = read(&mut server.api, &args).await?;
+        events.events.retain(|event| args.selects(event));
+        note_begin(&events, &args);
         print(&all(&events, args.output, chosen.as_ref())?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -98,8 +101,8 @@ async fn find(args: &EventsArgs) -> anyhow::Result<RemoteServer> {
     found.map_err(|error| anyhow!(error).context("only a running server has events"))
 }
 
-async fn read(api: &mut Api) -> anyhow::Result<ReceivedEvents> {
-    let text = api.get(PATH).await?;
+async fn read(api: &mut Api, args: &EventsArgs) -> anyhow::Result<ReceivedEvents> {
+    let text = api.get(&args.path()).await?;
     serde_json::from_str(&text).context("cannot parse the events of the server")
 }
 
@@ -111,7 +114,12 @@ impl Follower<'_> {
         // The stream begins before the events are read. So none is lost between both, and a server without events needs no
         // position.
         let (_connection, body) = api.stream(PATH).await?;
-        let events = read(api).await?.events;
+        let known = read(api, self.args).await?;
+        // A server that is reached again has told it.
+        if self.last_time.is_empty() {
+            note_begin(&known, self.args);
+        }
+        let events = known.events;
         let read: BTreeSet<u64> = events.iter().map(ReceivedEvent::id).collect();
         for event in events {
             if event.text("time") > &*self.last_time && self.show(event)?.is_break() {
@@ -144,7 +152,7 @@ impl Follower<'_> {
 
     /// Prints an event, if it is selected.
     fn show(&mut self, event: ReceivedEvent) -> anyhow::Result<ControlFlow<()>> {
-        if !self.args.selection().has_event(&event) {
+        if !self.args.selects(&event) {
             return Ok(ControlFlow::Continue(()));
         }
         self.last_time = event.text("time").to_owned();
@@ -169,7 +177,54 @@ impl ReceivedEvent {
 
 // === Output ===
 
+/// Notes where the known events begin, if the user asked for earlier ones.
+fn note_begin(events: &ReceivedEvents, args: &EventsArgs) {
+    let known = events.known_since.as_deref();
+    let known = known.and_then(|text| Some((text, Timestamp::from_text(text)?)));
+    if let Some((text, begin)) = known
+        && args.since.is_some_and(|since| since < begin)
+    {
+        note(&harmless(&format!(
+            "the server knows the events since {text}"
+        )));
+    }
+}
+
 impl EventsArgs {
+    /// Returns the path of the API with the events that are selected by time, cluster and kind.
+    fn path(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(
+            self.since
+                .map(|since| format!("since={}", since.to_exact_text())),
+        );
+        let clusters: Vec<&str> = self.cluster.iter().map(ClusterName::as_str).collect();
+        let kinds: Vec<&str> = self.kind.iter().map(<&str>::from).collect();
+        for (name, values) in [("cluster", clusters), ("kind", kinds)] {
+            if !values.is_empty() {
+                parts.push(format!("{name}={}", values.join(",")));
+            }
+        }
+        if parts.is_empty() {
+            return PATH.to_owned();
+        }
+        format!("{PATH}?{}", parts.join("&"))
+    }
+
+    /// Returns whether an event is selected. Streams have all of them, and so do older servers.
+    fn selects(&self, event: &ReceivedEvent) -> bool {
+        // Times of events have seconds.
+        let since = self.since.map(|since| since.seconds());
+        let time = Timestamp::from_text(event.text("time")).map(Timestamp::seconds);
+        let has = |name, values: &[&str]| values.is_empty() || values.contains(&event.text(name));
+        let clusters: Vec<&str> = self.cluster.iter().map(ClusterName::as_str).collect();
+        let kinds: Vec<&str> = self.kind.iter().map(<&str>::from).collect();
+        self.selection().has_event(event)
+            && since.is_none_or(|since| time.is_none_or(|time| since <= time))
+            && has("cluster", &clusters)
+            && has("kind", &kinds)
+    }
+
     fn selection(&self) -> Selection<'_> {
         Selection {
             namespaces: &self.namespace,

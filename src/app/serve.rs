@@ -36,6 +36,7 @@ use crate::server::{
     Answerers, ConnectionLimits, Cookies, DnsListener, DnsServer, Encrypted, TCP_IDLE, descriptors,
     ns_addresses,
 };
+use crate::source::journal::JournalFiles;
 use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::wire::ResponseSettings;
@@ -205,6 +206,11 @@ impl Server {
         );
         let feeds = Feeds::new(&args.source.namespace, args.model.mcs())
             .with_links(args.model.links.namespaces());
+        if let Some(snapshot) = args.snapshot.as_ref().filter(|_| args.journal_max > 0) {
+            let files = JournalFiles::beside(snapshot, args.journal_max as u64);
+            let journal = feeds.events().keep_in(files);
+            journal.context("cannot start the thread of the journal")?;
+        }
         let publisher = Publisher::new(Timestamp(unix_milliseconds()), args.history.limits());
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
@@ -289,7 +295,7 @@ impl Server {
             self.listeners.stop().await;
         };
         tokio::select! {
-            () = end => {}
+            () = end => self.events.flush(),
             signal = signals.next() => {
                 warn!(signal, "Received a second signal; exiting immediately");
                 return Ok(ExitCode::FAILURE);

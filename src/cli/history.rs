@@ -26,7 +26,7 @@ pub struct HistoryArgs {
 const UNITS: [(&str, usize); 3] = [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30)];
 
 /// Parses a size in octets, such as `32Mi`.
-fn parse_size(text: &str) -> Result<usize, String> {
+pub(super) fn parse_size(text: &str) -> Result<usize, String> {
     let unit = UNITS
         .iter()
         .find_map(|(unit, size)| Some((text.strip_suffix(unit)?, *size)));

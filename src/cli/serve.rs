@@ -10,7 +10,7 @@ use super::access::AccessArgs;
 use super::encrypted::EncryptedArgs;
 use super::failover::DelayArgs;
 use super::groups::{ListenArgs, LogArgs, SourceArgs};
-use super::history::HistoryArgs;
+use super::history::{HistoryArgs, parse_size};
 use super::model::ModelArgs;
 use super::values::{OrderArg, parse_duration, parse_shrink_guard, parse_text};
 use crate::server::ListenAddress;
@@ -102,6 +102,10 @@ pub struct ServeArgs {
     #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub snapshot_max_age: Duration,
 
+    /// Size of the journal of events beside --snapshot, from which events are known after a restart; the oldest go first; 0: no journal
+    #[arg(long, env = "GLOBAL_DNS_JOURNAL_MAX", value_name = "SIZE", default_value = "16Mi", value_parser = parse_journal_max)]
+    pub journal_max: usize,
+
     /// Answer SERVFAIL (EDE 24), and stay ready, if a watch or a file has not been heard from for longer; at least twice --watch-timeout, and longer than a list takes [default: never]
     #[arg(long, env = "GLOBAL_DNS_MAX_STALE", value_name = "DURATION", value_parser = parse_duration)]
     pub max_stale: Option<Duration>,
@@ -118,6 +122,15 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// Parses the size of the journal. A smaller one would hold a few events only.
+fn parse_journal_max(text: &str) -> Result<usize, String> {
+    const MIN: usize = 64 << 10;
+    match parse_size(text)? {
+        1..MIN => Err("the journal needs at least 64Ki, or 0 for none".to_owned()),
+        size => Ok(size),
+    }
 }
 
 /// Flags of `demo`.

@@ -67,7 +67,15 @@ fn every_flag_has_help_and_an_environment_variable() {
             assert!(flag.get_help().is_some(), "--{name} has no help");
             if matches!(
                 name,
-                "help" | "version" | "output" | "explain" | "watch" | "at"
+                "help"
+                    | "version"
+                    | "output"
+                    | "explain"
+                    | "watch"
+                    | "at"
+                    | "since"
+                    | "cluster"
+                    | "kind"
             ) {
                 continue;
             }

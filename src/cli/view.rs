@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args};
+use strum::VariantArray as _;
 
 use super::groups::{LogArgs, SourceArgs};
 use super::history::parse_time;
 use super::model::ModelArgs;
-use super::values::{EventsOutput, ExplainOutput, TableOutput, parse_server, parse_subject};
-use crate::model::{Namespace, Timestamp};
+use super::values::{
+    EventsOutput, ExplainOutput, TableOutput, parse_duration, parse_server, parse_subject,
+};
+use crate::model::{ClusterName, Namespace, Timestamp};
+use crate::table::change::ChangeKind;
 
 /// The section of the flags that only reading objects needs.
 const OBJECTS: &str = "Names and members, with --file or --direct";
@@ -74,6 +78,18 @@ pub struct EventsArgs {
     #[arg(short, long)]
     pub watch: bool,
 
+    /// Show only events since this time: 1h (ago), 03:12 (the last such local time), or RFC 3339
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_since)]
+    pub since: Option<Timestamp>,
+
+    /// Show only events of this cluster (repeatable)
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    pub cluster: Vec<ClusterName>,
+
+    /// Show only events of this kind (repeatable)
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = kinds())]
+    pub kind: Vec<ChangeKind>,
+
     /// Show only events of this namespace (repeatable) [default: all namespaces]
     #[arg(
         short,
@@ -109,6 +125,23 @@ pub struct EventsArgs {
 
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// Parses a time as `--at` does, and also how long it has passed without a sign.
+fn parse_since(text: &str) -> Result<Timestamp, String> {
+    if parse_duration(text).is_ok() {
+        return parse_time(&format!("-{text}"));
+    }
+    parse_time(text).map_err(|_| {
+        "a time is like 1h (ago), 03:12 (the last such local time), or 2026-11-24T03:12:00Z"
+            .to_owned()
+    })
+}
+
+/// Returns the parser of kinds, which names them if one is mistyped.
+fn kinds() -> impl TypedValueParser<Value = ChangeKind> {
+    let names = ChangeKind::VARIANTS.iter().map(<&'static str>::from);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<ChangeKind>())
 }
 
 /// The server to query.

@@ -177,6 +177,8 @@ pub enum ProblemKind {
     ListHeld,
     /// The snapshot could not be written.
     SnapshotFailed,
+    /// An event could not be written to the journal (`--journal-max`).
+    JournalFailed,
     /// The source or the update loop panicked and was restarted.
     SourcePanicked,
     /// Log lines were lost.
@@ -208,7 +210,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 52] = {
+pub static ROWS: [ProblemRow; 53] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -340,6 +342,8 @@ pub static ROWS: [ProblemRow; 52] = {
             "check that the services were removed on purpose; a second list confirms it (--shrink-guard)"),
         row(K::SnapshotFailed, "snapshot-failed", Server, Warning, "Snapshot could not be written",
             "check the volume of --snapshot: its free space and its permissions"),
+        row(K::JournalFailed, "journal-failed", Server, Warning, "Journal could not be written",
+            "check the volume of --snapshot: its free space and its permissions, and whether another process writes its journal"),
         row(K::SourcePanicked, "source-panicked", Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",

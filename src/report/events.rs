@@ -12,6 +12,8 @@ use crate::table::change::Change;
 pub struct EventsReport<E> {
     /// Version of the document's format.
     pub schema_version: SchemaVersion,
+    /// The time since which all events are known, in UTC, to the second (RFC 3339).
+    pub known_since: String,
     /// The events, the newest last.
     pub events: Vec<E>,
 }
@@ -92,11 +94,12 @@ mod tests {
         };
         let report = EventsReport {
             schema_version: SchemaVersion,
+            known_since: "2026-11-22T14:00:00Z".to_owned(),
             events: vec![event(held), event(moved)],
         };
         assert_eq!(
             serde_json::to_value(&report).unwrap(),
-            json!({"schemaVersion": 2, "events": [
+            json!({"schemaVersion": 2, "knownSince": "2026-11-22T14:00:00Z", "events": [
                 {
                     "id": 1, "time": "2026-11-22T15:00:00Z", "kind": "list-held", "text": "A list is held.",
                     "count": 1,

@@ -4,18 +4,22 @@
 //! update loop waits for none of them, and their number costs no memory. A reader that falls behind the ring learns that
 //! it has missed events.
 //!
+//! With a [journal](super::journal), the ring begins with the events of earlier processes.
+//!
 //! Linking a cluster causes thousands of watch events. Each table has few changes
 //! ([`Difference`](crate::table::difference::Difference)), and a full ring forgets the oldest event of the kind that it has
 //! most of. So new endpoints do not displace the failover before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::{fmt, io};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::journal::{Journal, JournalFiles};
 use crate::clock::{unix_milliseconds, unix_seconds};
+use crate::failures::Failures;
 use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
 use crate::random;
 use crate::report::events::Event;
@@ -42,6 +46,30 @@ pub struct Events(Arc<Shared>);
 struct Shared {
     ring: Mutex<Ring>,
     latest: watch::Sender<Latest>,
+    /// Where events are written, if they are.
+    journal: OnceLock<Journal>,
+    /// The events that could not be written.
+    lost: Failures,
+}
+
+/// Which events a reader wants.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Only those from this time on.
+    pub since: Option<Timestamp>,
+    /// Only those of these clusters; empty: all.
+    pub clusters: BTreeSet<ClusterName>,
+    /// Only those of these kinds; empty: all.
+    pub kinds: BTreeSet<ChangeKind>,
+}
+
+/// The events that a reader wants.
+#[derive(Debug)]
+pub struct FoundEvents {
+    /// The events, the newest last.
+    pub events: Vec<Arc<Event>>,
+    /// The time since which all events are known.
+    pub known_since: Timestamp,
 }
 
 /// The state that readers wait for.
@@ -69,10 +97,16 @@ pub struct TableState {
 struct Ring {
     /// The last events. Their IDs increase.
     events: VecDeque<Arc<Event>>,
+    /// The number of events of each kind.
+    counts: BTreeMap<ChangeKind, usize>,
+    /// The ID before the first event of this process. Those of earlier processes have lower ones.
+    start: u64,
     /// The ID of the last event.
     last_id: u64,
     /// The highest ID of an event that was forgotten, or the ID before the first event.
     forgotten: u64,
+    /// The time since which all events are here.
+    known_since: Timestamp,
     changed: ChangedServices,
 }
 
@@ -87,9 +121,105 @@ struct ChangedServices {
     last: u64,
 }
 
+/// Gives changes the time at which they are recorded.
+fn now(changes: impl IntoIterator<Item = Change>) -> impl Iterator<Item = (Timestamp, Change)> {
+    let changes = changes.into_iter();
+    changes.map(|change| (Timestamp(unix_milliseconds()), change))
+}
+
 // === impl Events ===
 
 impl Events {
+    /// Writes all later events to a journal, and reads the events of earlier processes from it. Neither is waited for.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no thread.
+    pub fn keep_in(&self, files: JournalFiles) -> io::Result<()> {
+        let events = Arc::downgrade(&self.0);
+        let restore = move |files: &JournalFiles| {
+            let mut earlier = Ring::new(0, Timestamp::default());
+            let mut first = None;
+            let read = files.read(|event, _| {
+                first.get_or_insert(event.moment);
+                earlier.push(event.moment, event.change);
+            });
+            if let (Some(first), Some(events)) = (first, events.upgrade()) {
+                earlier.known_since = earlier.known_since.max(first);
+                events.ring.lock().prepend(earlier);
+            }
+            read
+        };
+        let journal = Journal::start(files, self.0.lost.clone(), restore)?;
+        _ = self.0.journal.set(journal);
+        Ok(())
+    }
+
+    /// Waits until the journal is written, if there is one, for two seconds at most.
+    pub fn flush(&self) {
+        if let Some(journal) = self.0.journal.get() {
+            journal.flush();
+        }
+    }
+
+    /// Returns the events that could not be written to the journal.
+    pub fn lost(&self) -> Failures {
+        self.0.lost.clone()
+    }
+
+    /// Returns the time since which all events are in the ring.
+    pub fn known_since(&self) -> Timestamp {
+        self.0.ring.lock().known_since
+    }
+
+    /// Returns whether [`Self::find`] reads the journal.
+    pub fn needs_journal(&self, filter: &EventFilter) -> bool {
+        let is_earlier = filter.since.is_some_and(|since| since < self.known_since());
+        is_earlier && self.0.journal.get().is_some()
+    }
+
+    /// Returns the selected events. Those that the ring has forgotten are read from the journal, which blocks: `octets` is the
+    /// maximum size of their lines, and the oldest are left out.
+    pub fn find(&self, filter: &EventFilter, octets: usize) -> FoundEvents {
+        let (of_ring, ring_since) = {
+            let ring = self.0.ring.lock();
+            let selected = ring.events.iter().filter(|event| filter.selects(event));
+            (selected.cloned().collect::<Vec<_>>(), ring.known_since)
+        };
+        let is_known = filter.since.is_none_or(|since| since >= ring_since);
+        let journal = self.0.journal.get().filter(|_| !is_known);
+        let Some(journal) = journal else {
+            return FoundEvents {
+                events: of_ring,
+                known_since: ring_since,
+            };
+        };
+        let mut older = VecDeque::new();
+        let (mut size, mut known_since) = (0, None);
+        // An error costs the events behind it. The thread of the journal reports those that matter.
+        _ = journal.files().read(|event, length| {
+            let begin = *known_since.get_or_insert(event.moment);
+            if event.moment >= ring_since || !filter.selects(&event) {
+                return;
+            }
+            size += length;
+            older.push_back((event, length));
+            while size > octets
+                && let Some((oldest, length)) = older.pop_front()
+            {
+                size -= length;
+                known_since = Some(begin.max(Timestamp(oldest.moment.0 + 1)));
+            }
+        });
+        let older = older.into_iter().map(|(event, _)| Arc::new(event));
+        let of_ring = of_ring.into_iter();
+        let of_ring = of_ring.filter(|event| event.moment >= ring_since);
+        FoundEvents {
+            events: older.chain(of_ring).collect(),
+            known_since: known_since.unwrap_or(ring_since).min(ring_since),
+        }
+    }
+
     /// Records changes.
     pub fn record(&self, changes: impl IntoIterator<Item = Change>) {
         self.record_with(changes, || ());
@@ -102,19 +232,27 @@ impl Events {
         changes: impl IntoIterator<Item = Change>,
         apply: impl FnOnce() -> T,
     ) -> T {
-        self.record_in_ring(changes, |_| apply())
+        self.record_in_ring(now(changes), |_| apply())
     }
 
+    /// Records changes of earlier tables, with their times.
+    pub(in crate::source) fn record_told(&self, changes: Vec<(Timestamp, Change)>) {
+        self.record_in_ring(changes, |_| ());
+    }
+
+    /// Records changes with their times, which are read after `apply`.
     fn record_in_ring<T>(
         &self,
-        changes: impl IntoIterator<Item = Change>,
+        changes: impl IntoIterator<Item = (Timestamp, Change)>,
         apply: impl FnOnce(&mut Ring) -> T,
     ) -> T {
         let mut ring = self.0.ring.lock();
         let applied = apply(&mut ring);
-        let moment = Timestamp(unix_milliseconds());
-        for change in changes {
-            ring.push(moment, change);
+        for (moment, change) in changes {
+            let event = ring.push(moment, change);
+            if let Some(journal) = self.0.journal.get() {
+                journal.write(event);
+            }
         }
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.id != ring.last_id;
@@ -169,7 +307,7 @@ impl Events {
         services: Option<&ServiceKeys>,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        self.record_in_ring(changes, |ring| {
+        self.record_in_ring(now(changes), |ring| {
             let now = publish();
             ring.changed.add(services);
             self.note_table(&now, ring.changed.last);
@@ -254,20 +392,18 @@ impl Default for Events {
         // The kernel does not refuse random numbers. The time also differs between processes.
         let number = random::octets().map_or_else(|_| unix_seconds(), u32::from_ne_bytes);
         let epoch = u64::from(number % (1 << EPOCH_BITS)).max(1);
-        let last_id = epoch << NUMBER_BITS;
+        // Events of earlier processes have the IDs before it.
+        let last_id = (epoch << NUMBER_BITS) + MAX_EVENTS as u64;
         let latest = Latest {
             id: last_id,
             ..Latest::default()
         };
-        let ring = Ring {
-            events: VecDeque::new(),
-            last_id,
-            forgotten: last_id,
-            changed: ChangedServices::default(),
-        };
+        let ring = Ring::new(last_id, Timestamp(unix_milliseconds()));
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
             latest: watch::Sender::new(latest),
+            journal: OnceLock::new(),
+            lost: Failures::default(),
         }))
     }
 }
@@ -281,36 +417,80 @@ impl fmt::Debug for Events {
 // === impl Ring ===
 
 impl Ring {
-    fn push(&mut self, moment: Timestamp, change: Change) {
-        self.last_id += 1;
-        let id = self.last_id;
-        let time = moment.to_text();
-        self.events.push_back(Arc::new(Event {
-            id,
-            time,
-            moment,
-            change,
-        }));
-        if self.events.len() > MAX_EVENTS {
-            self.forget_one();
+    fn new(start: u64, known_since: Timestamp) -> Self {
+        Self {
+            events: VecDeque::new(),
+            counts: BTreeMap::new(),
+            start,
+            last_id: start,
+            forgotten: start,
+            known_since,
+            changed: ChangedServices::default(),
         }
     }
 
-    /// Forgets the oldest event of the kind that has most of them.
-    fn forget_one(&mut self) {
-        let mut counts: BTreeMap<ChangeKind, usize> = BTreeMap::new();
-        for event in &self.events {
-            *counts.entry(event.change.kind).or_default() += 1;
+    fn push(&mut self, moment: Timestamp, change: Change) -> Arc<Event> {
+        self.last_id += 1;
+        let event = Arc::new(Event {
+            id: self.last_id,
+            time: moment.to_text(),
+            moment,
+            change,
+        });
+        self.events.push_back(event.clone());
+        *self.counts.entry(event.change.kind).or_default() += 1;
+        self.forget();
+        event
+    }
+
+    /// Adds the events of earlier processes before those of this one, which may have some already.
+    fn prepend(&mut self, earlier: Self) {
+        if self.forgotten == self.start {
+            self.forgotten -= earlier.events.len() as u64;
+            self.known_since = earlier.known_since;
         }
-        let most = counts.into_iter().max_by_key(|(_, count)| *count);
-        let kind = most.map(|(kind, _)| kind);
-        let oldest = self
-            .events
-            .iter()
-            .position(|event| Some(event.change.kind) == kind);
-        if let Some(event) = oldest.and_then(|place| self.events.remove(place)) {
+        let ids = (1..=self.start).rev();
+        for (event, id) in earlier.events.into_iter().rev().zip(ids) {
+            *self.counts.entry(event.change.kind).or_default() += 1;
+            let event = Arc::unwrap_or_clone(event);
+            self.events.push_front(Arc::new(Event { id, ..event }));
+        }
+        self.forget();
+    }
+
+    /// Forgets the oldest events of the kinds that have most of them.
+    fn forget(&mut self) {
+        while self.events.len() > MAX_EVENTS {
+            let most = self.counts.iter().max_by_key(|(_, count)| **count);
+            let Some((&kind, _)) = most else {
+                return; // unreachable: events have kinds
+            };
+            let oldest = self.events.iter();
+            let oldest = oldest.enumerate().find(|(_, one)| one.change.kind == kind);
+            let Some(event) = oldest
+                .map(|(place, _)| place)
+                .and_then(|place| self.events.remove(place))
+            else {
+                return; // unreachable: it is counted
+            };
+            *self.counts.entry(kind).or_default() -= 1;
             self.forgotten = self.forgotten.max(event.id);
+            self.known_since = self.known_since.max(Timestamp(event.moment.0 + 1));
         }
+    }
+}
+
+// === impl EventFilter ===
+
+impl EventFilter {
+    /// Returns whether it selects an event. One that concerns no cluster is none of any cluster.
+    pub fn selects(&self, event: &Event) -> bool {
+        let Event { moment, change, .. } = event;
+        let cluster = change.cluster.as_ref();
+        self.since.is_none_or(|since| since <= *moment)
+            && (self.kinds.is_empty() || self.kinds.contains(&change.kind))
+            && (self.clusters.is_empty()
+                || cluster.is_some_and(|cluster| self.clusters.contains(cluster)))
     }
 }
 

@@ -6,6 +6,9 @@
 //! A snapshot is used if it has the same program version, source, cluster name, namespaces and watches, and is not too
 //! old. Its time is when its content was last confirmed, not when it last changed. A file that cannot be read or written
 //! causes one log message and no other failure.
+//!
+//! The file also has the times since which problems hold ([`Earlier`]). They are used even if the objects are not, because
+//! another version of the program wrote them or other watches are needed now.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -25,7 +28,8 @@ use crate::VERSION;
 use crate::clock::unix_seconds;
 use crate::failures::Failures;
 use crate::model::{ClusterName, Namespace, Object, ObjectKey, Problem, ProblemKind, Watch};
-use crate::table::Store;
+use crate::table::links::Links;
+use crate::table::{Earlier, Store, Table};
 
 /// The version of the file format. Files of other versions are ignored.
 const FORMAT: u32 = 10;
@@ -97,6 +101,34 @@ struct SnapshotContent<Objects> {
     /// The time when the objects were last confirmed, in Unix seconds.
     time: u64,
     objects: Vec<(Watch, Objects)>,
+    /// What held, and since when.
+    #[serde(default)]
+    earlier: Earlier,
+}
+
+/// The part of the file that other versions of this program also read.
+#[derive(Deserialize)]
+struct SnapshotTimes {
+    of: TimesScope,
+    time: u64,
+    earlier: Earlier,
+}
+
+/// What [`SnapshotTimes`] must have in common with this process.
+#[derive(Deserialize)]
+struct TimesScope {
+    source: String,
+    cluster_name: ClusterName,
+}
+
+/// What a snapshot consists of.
+pub(super) struct Saved<'s> {
+    /// The objects.
+    pub(super) store: &'s Store,
+    /// The table of these objects.
+    pub(super) table: &'s Table,
+    /// The states of links.
+    pub(super) links: &'s Links,
 }
 
 /// The reason why a snapshot cannot be used.
@@ -135,6 +167,15 @@ impl Snapshots {
     /// Returns the failed writes.
     pub fn failures(&self) -> Failures {
         self.status.failures.clone()
+    }
+
+    /// Reads since when facts hold. Returns `None` if the file does not tell it.
+    pub(super) fn load_earlier(&self) -> Option<Earlier> {
+        let text = std::fs::read(&self.path).ok()?;
+        let saved: SnapshotTimes = serde_json::from_slice(&text).ok()?;
+        let (own, of) = (&self.scope, &saved.of);
+        let is_own = (&own.source, &own.cluster_name) == (&of.source, &of.cluster_name);
+        (is_own && self.usable_age(saved.time).is_ok()).then_some(saved.earlier)
     }
 
     /// Reads the file. Returns `None` if it does not exist or cannot be used.
@@ -190,8 +231,8 @@ impl Snapshots {
         self.has_changed = true;
     }
 
-    /// Saves a store that was confirmed `age` ago, if a write is due. Returns when to call again.
-    pub(super) fn save_if_due(&mut self, store: &Store, age: Duration) -> Duration {
+    /// Saves what was confirmed `age` ago, if a write is due. Returns when to call again.
+    pub(super) fn save_if_due(&mut self, saved: Saved<'_>, age: Duration) -> Duration {
         let now = Instant::now();
         let is_writing = self.writer.as_ref().is_some_and(|w| !w.is_finished());
         match self.due() {
@@ -201,7 +242,7 @@ impl Snapshots {
         }
         self.last_write = Some(now);
         self.has_changed = false;
-        self.save(store.clone(), age);
+        self.save(saved, age);
         INTERVAL
     }
 
@@ -219,14 +260,17 @@ impl Snapshots {
         })
     }
 
-    /// Writes a store that was confirmed `age` ago, on a separate thread.
-    fn save(&mut self, store: Store, age: Duration) {
+    /// Writes what was confirmed `age` ago, on a separate thread.
+    fn save(&mut self, saved: Saved<'_>, age: Duration) {
+        let (store, table) = (saved.store.clone(), saved.table.clone());
+        let links = saved.links.clone();
         let (path, scope) = (self.path.clone(), self.scope.clone());
         let status = self.status.clone();
         let time = u64::from(unix_seconds()).saturating_sub(age.as_secs());
         let started = std::time::Instant::now();
         let work = move || {
-            status.note(&path, write(&path, scope, time, &store));
+            let earlier = Earlier::of(&table, links);
+            status.note(&path, write(&path, scope, time, &store, earlier));
             let duration = started.elapsed().as_millis();
             let duration = u64::try_from(duration).unwrap_or(0);
             status.duration.store(duration, Relaxed);
@@ -258,7 +302,13 @@ impl WriteStatus {
 }
 
 /// Writes the content to a temporary file and renames it.
-fn write(path: &Path, of: SnapshotScope, time: u64, store: &Store) -> io::Result<()> {
+fn write(
+    path: &Path,
+    of: SnapshotScope,
+    time: u64,
+    store: &Store,
+    earlier: Earlier,
+) -> io::Result<()> {
     let list = |watch| -> (Watch, Vec<(&ObjectKey, &Object)>) {
         (watch, store.objects(watch).iter().collect())
     };
@@ -269,6 +319,7 @@ fn write(path: &Path, of: SnapshotScope, time: u64, store: &Store) -> io::Result
         of,
         time,
         objects: needed.map(list).collect(),
+        earlier,
     };
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

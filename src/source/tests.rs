@@ -16,8 +16,8 @@ pub(super) fn spawn_update_loop(
 ) -> (Updates, JoinHandle<()>) {
     let (updates, inbox) = channel();
     let update_loop = async move {
-        let mut timers = Timers::default();
-        run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut timers).await
+        let mut memory = LoopMemory::default();
+        run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory).await
     };
     (updates, tokio::spawn(update_loop))
 }

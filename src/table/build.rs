@@ -63,7 +63,7 @@ pub fn build(
             let [name, namespace] = key.labels();
             let old = last.of(profile).service(namespace, name);
             Some(Arc::new(match timers.seen() {
-                Some(now) => new.with_times(old, now),
+                Some(now) => new.with_times(old, timers.earlier(), now),
                 None => new,
             }))
         };
@@ -93,7 +93,7 @@ pub fn build(
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
     }
     is_changed |= short::assign_owners(last, &mut table, dirty, rules);
-    short::update_problems(&mut table, dirty, rules, timers.seen());
+    short::update_problems(&mut table, dirty, rules, timers);
     Built {
         table,
         is_changed,

@@ -3,14 +3,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-use strum::{IntoStaticStr, VariantArray};
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::model::{ClusterName, Hostname, Line, ServiceKey};
 
 /// The kinds of changes. Their names are values of `kind` in `/api/v1/events`.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -49,8 +60,58 @@ pub enum ChangeKind {
     Demo,
 }
 
+/// Why an answer changed, as far as the tables tell. The names are values of `cause` in `/api/v1/events`; the manual explains
+/// each.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Cause {
+    /// The gateway of the cluster is not ready.
+    GatewayDown,
+    /// The gateway of the cluster is ready again.
+    GatewayReady,
+    /// The cluster IP has no ready endpoint.
+    ServiceNotReady,
+    /// The cluster IP has a ready endpoint again, or needs none.
+    ServiceReady,
+    /// The pod is not ready.
+    PodNotReady,
+    /// The cluster has no endpoint of the service any more, although it exports it.
+    ScaledToZero,
+    /// The cluster does not export the service any more.
+    Unexported,
+    /// No Link names the cluster.
+    Unlinked,
+    /// The mirror controller of the cluster has stopped.
+    Frozen,
+    /// The cluster is linked, and its mirror controller works.
+    Linked,
+    /// The failover order is another one.
+    OrderChanged,
+    /// The mode of the failover is another one.
+    ModeChanged,
+    /// No endpoint of the step that answered is alive.
+    StepDown,
+    /// The step that answered has no endpoint.
+    StepEmpty,
+    /// An earlier step can answer again.
+    StepAlive,
+}
+
 /// A change, or several of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The kind.
     pub kind: ChangeKind,
@@ -58,18 +119,24 @@ pub struct Change {
     #[serde(flatten)]
     pub service: Option<ServiceKey>,
     /// The cluster, if the change concerns one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
     /// The endpoint, if the change concerns one that has a hostname.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Hostname>,
     /// What was there before: the addresses of an endpoint, `alive` or `down`, a step of a failover order, or the endpoints
     /// of a service in words. Absent if nothing was, and if the change stands for several.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Line>,
     /// What is there now, in the form of `before`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Line>,
+    /// Why, if the tables tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// The Kubernetes object behind the change, if it is one and the tables tell it: `Service/prod/db-0-west`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Line>,
     /// A sentence.
     pub text: Line,
     /// The number of changes that this one stands for.
@@ -124,10 +191,14 @@ fn merge(group: &[&Change]) -> Option<Change> {
         .collect();
     let is_one_cluster = others.iter().all(|change| change.cluster == first.cluster);
     let cluster = first.cluster.as_ref().filter(|_| is_one_cluster);
+    let is_one_cause = others.iter().all(|change| change.cause == first.cause);
+    let is_one_object = others.iter().all(|change| change.object == first.object);
     let count = group.iter().map(|change| change.count).sum();
     Some(Change {
         service: first.service.clone().filter(|_| services.len() == 1),
         cluster: cluster.cloned(),
+        cause: first.cause.filter(|_| is_one_cause),
+        object: first.object.clone().filter(|_| is_one_object),
         count,
         ..Change::new(first.kind, describe(first.kind, count, &services, cluster))
     })
@@ -174,9 +245,42 @@ fn describe(
     }
 }
 
+/// Makes one change of several endpoints behind a gateway that went down, or is ready again. `first` is the change of one of
+/// them.
+pub fn of_gateway(first: Change, endpoints: &BTreeSet<(ServiceKey, Option<Hostname>)>) -> Change {
+    let services: BTreeSet<&ServiceKey> = endpoints.iter().map(|(service, _)| service).collect();
+    let count = endpoints.len();
+    let Some(cluster) = first.cluster.as_ref().filter(|_| count > 1) else {
+        return first;
+    };
+    let state = match first.cause {
+        Some(Cause::GatewayReady) => "is ready again",
+        _ => "is down",
+    };
+    let behind = match services.first() {
+        Some(one) if services.len() == 1 => format!("{count} endpoints of {one}"),
+        _ => format!("{} services, {count} endpoints", services.len()),
+    };
+    let text = format!("The gateway of cluster {cluster} {state}: {behind}.");
+    Change {
+        service: first.service.filter(|_| services.len() == 1),
+        hostname: None,
+        object: None,
+        text: text.into(),
+        count,
+        ..first
+    }
+}
+
 // === impl Change ===
 
 impl Change {
+    /// Returns whether it tells that the gateway of a cluster went down, or is ready again.
+    pub fn is_of_gateway(&self) -> bool {
+        let is_cause = matches!(self.cause, Some(Cause::GatewayDown | Cause::GatewayReady));
+        is_cause && self.service.is_some() && self.cluster.is_some()
+    }
+
     /// Makes a change that concerns no service.
     pub fn new(kind: ChangeKind, text: impl Into<Line>) -> Self {
         Self {
@@ -186,8 +290,18 @@ impl Change {
             hostname: None,
             before: None,
             after: None,
+            cause: None,
+            object: None,
             text: text.into(),
             count: 1,
+        }
+    }
+
+    /// Sets the cause.
+    pub fn because(self, cause: impl Into<Option<Cause>>) -> Self {
+        Self {
+            cause: cause.into(),
+            ..self
         }
     }
 

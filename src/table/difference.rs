@@ -9,14 +9,16 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::change::{Change, ChangeKind, aggregate};
-use super::failover::{Failover, Transition};
-use super::left::LeftCluster;
-use super::links::{ClusterLink, LinkStates};
+use super::change::{Cause, Change, ChangeKind, aggregate};
+use super::failover::{Failover, OrderOrigin, Transition};
+use super::left::{LeaveCause, LeftCluster};
+use super::links::{ClusterLink, LinkState, LinkStates};
 use super::services::Services;
 use super::store::ServiceKeys;
 use super::{Endpoint, EndpointLiveness, Profile, Service, ServiceKind, Table};
-use crate::model::{ClusterName, Line, Problem, ProblemKind, ServiceKey, list_some};
+use crate::model::{
+    ClusterName, Line, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
+};
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
 const MAX_CHANGES: usize = 20;
@@ -26,8 +28,11 @@ const MAX_CHANGES: usize = 20;
 pub struct Difference<'t> {
     /// Problems of names and of services that are new. Those of the readers, and those that a change tells, are not included.
     pub problems: Vec<Cow<'t, Problem>>,
-    /// The changes of services and endpoints, merged if there are many. Empty for the first table.
+    /// The changes of services and endpoints, merged if there are many, without those of gateways. Empty for the first table.
     pub changes: Vec<Change>,
+    /// The changes of endpoints with a gateway that went down, or is ready again. They are not merged: those of one gateway
+    /// also arrive with the next tables.
+    pub gateways: Vec<Change>,
 }
 
 /// The clusters that changed services gained, with these services.
@@ -69,7 +74,10 @@ impl<'t> Difference<'t> {
             }
         }
         difference.changes.splice(..0, joined(gained, last, own));
-        difference.changes = aggregate(difference.changes, MAX_CHANGES);
+        let all = std::mem::take(&mut difference.changes);
+        let (gateways, others) = all.into_iter().partition(Change::is_of_gateway);
+        difference.gateways = gateways;
+        difference.changes = aggregate(others, MAX_CHANGES);
         difference
     }
 
@@ -119,9 +127,14 @@ impl<'t> Difference<'t> {
             let (cluster, key) = (&one.cluster, &service.key);
             let text = format!("Cluster {cluster} left {key}: {}.", one.describe());
             let endpoints = Some(one.endpoints.clone()).filter(|hosts| !hosts.is_empty());
+            let mirrors = old.into_iter().flat_map(|old| &old.mirrors);
+            let mirrors = mirrors.filter(|(other, _)| other == cluster);
+            let mirrors = mirrors.map(|(_, mirror)| mirror.clone());
             Change {
                 cluster: Some(cluster.clone()),
                 before: endpoints,
+                cause: Some(cause_of(one)),
+                object: only(mirrors),
                 ..Change::of_service(ChangeKind::ClusterLeft, key, text)
             }
         }));
@@ -166,6 +179,7 @@ impl<'t> Difference<'t> {
                 let text = format!("Service {key} was added with {endpoints}.");
                 self.changes.push(Change {
                     after: Some(endpoints.into()),
+                    object: only_mirror(new),
                     ..Change::of_service(ChangeKind::ServiceAdded, key, text)
                 });
             }
@@ -173,6 +187,7 @@ impl<'t> Difference<'t> {
                 let text = format!("Service {key} was removed.");
                 self.changes.push(Change {
                     before: Some(endpoints(old).into()),
+                    object: only_mirror(old),
                     ..Change::of_service(ChangeKind::ServiceRemoved, key, text)
                 });
             }
@@ -212,14 +227,26 @@ impl<'t> Difference<'t> {
 /// Returns the change of the step that answers, if both versions of a service have a failover order.
 fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     let (last, next) = (old.failover.as_ref()?, new.failover.as_ref()?);
-    let Transition { from, to, reason } = Failover::transition(last, next)?;
+    let Transition { from, to, cause } = Failover::transition(last, next)?;
     let service = &new.key;
+    let reason = match cause {
+        Cause::OrderChanged => "the order has changed",
+        Cause::ModeChanged => "the mode has changed",
+        Cause::StepDown => "no endpoint of the last step is alive",
+        Cause::StepEmpty => "the last step has no endpoint",
+        _ => "an earlier step has an endpoint that is alive",
+    };
+    // The annotation is on the Service of this cluster.
+    let is_own = cause == Cause::OrderChanged && next.origin == OrderOrigin::Annotation;
+    let own = is_own.then(|| ObjectRef::service(&ObjectKey::of_service(service)));
     let text = format!(
         "Step {to} of the failover order answers for {service} instead of {from}: {reason}."
     );
     Some(Change {
         before: Some(from.into()),
         after: Some(to.into()),
+        cause: Some(cause),
+        object: only(own),
         ..Change::of_service(ChangeKind::Failover, service, text)
     })
 }
@@ -237,12 +264,47 @@ fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
         Some(problem) => format!("{problem}."),
         None => format!("Cluster {cluster} is linked again."),
     };
+    let (cause, object) = match &new.state {
+        LinkState::Unknown(_) => (None, None),
+        LinkState::Linked { .. } => (Some(Cause::Linked), None),
+        LinkState::Frozen { lease, .. } => (Some(Cause::Frozen), Some(format!("Lease/{lease}"))),
+        LinkState::Missing { .. } | LinkState::Unlinked { .. } => (Some(Cause::Unlinked), None),
+    };
     Some(Change {
         cluster: Some(cluster.clone()),
         before: before.map(Line::from),
         after: Some(after.into()),
+        cause,
+        object: object.map(Line::from),
         ..Change::new(ChangeKind::LinkChanged, text)
     })
+}
+
+/// Returns why a cluster left a service.
+fn cause_of(left: &LeftCluster) -> Cause {
+    match left.cause {
+        LeaveCause::Unlinked => Cause::Unlinked,
+        LeaveCause::Unexported => Cause::Unexported,
+        LeaveCause::ScaledToZero => Cause::ScaledToZero,
+        LeaveCause::NotReady => Cause::PodNotReady,
+    }
+}
+
+/// Returns the object of a service, if it has one and no other.
+fn only_mirror(service: &Service) -> Option<Line> {
+    let mirrors = service.mirrors.iter().map(|(_, mirror)| mirror.clone());
+    let namespace = &service.key.namespace;
+    let addresses = service.endpoints.iter();
+    let addresses = addresses.filter(|one| one.hostname.is_none());
+    only(mirrors.chain(addresses.flat_map(|one| one.object_refs(namespace))))
+}
+
+/// Returns the object, if there is one and no other.
+fn only(objects: impl IntoIterator<Item = ObjectRef>) -> Option<Line> {
+    let mut objects = objects.into_iter();
+    let first = objects.next()?;
+    let has_other = objects.any(|other| other != first);
+    (!has_other).then(|| first.to_string().into())
 }
 
 /// Returns whether a change of a service tells a problem of its state.
@@ -364,8 +426,16 @@ fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
         ""
     };
     let text = format!("{} left {}{reason}.", subject(endpoint), service.key);
+    let left = service.left.iter();
+    let mut left = left.filter(|one| endpoint.cluster.as_ref() == Some(&one.cluster));
+    let cause = if is_not_ready {
+        Some(Cause::PodNotReady)
+    } else {
+        left.next().map(cause_of)
+    };
     Change {
         before: Some(addresses(endpoint)),
+        cause,
         ..of_endpoint(ChangeKind::EndpointRemoved, service, endpoint, text)
     }
 }
@@ -396,9 +466,17 @@ fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Optio
         } else {
             (ChangeKind::GatewayDown, "alive", "down")
         };
+        let cause = match (old.liveness, new.liveness) {
+            (_, EndpointLiveness::GatewayDown) => Cause::GatewayDown,
+            // Another kind of mirror needs no gateway.
+            (EndpointLiveness::GatewayDown, _) if old.kind == new.kind => Cause::GatewayReady,
+            (_, EndpointLiveness::Alive) => Cause::ServiceReady,
+            _ => Cause::ServiceNotReady,
+        };
         Change {
             before: Some(before.into()),
             after: Some(after.into()),
+            cause: Some(cause),
             ..of_endpoint(kind, service, new, liveness(service, new))
         }
     });
@@ -446,6 +524,7 @@ fn of_endpoint(kind: ChangeKind, service: &Service, endpoint: &Endpoint, text: S
     Change {
         cluster: endpoint.cluster.clone(),
         hostname: endpoint.hostname.clone(),
+        object: only(endpoint.object_refs(&service.key.namespace)),
         ..Change::of_service(kind, &service.key, text)
     }
 }

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use super::ServiceKind;
+use super::change::Cause;
 use super::endpoint::Draft;
 use super::items::Items;
 use super::own_settings::OwnSettings;
@@ -135,8 +136,8 @@ pub struct Transition {
     pub from: String,
     /// The step that answers now, as in the order.
     pub to: String,
-    /// The reason, as part of a sentence.
-    pub reason: &'static str,
+    /// The reason.
+    pub cause: Cause,
 }
 
 // === impl StepHealth ===
@@ -350,14 +351,14 @@ impl Failover {
     pub(super) fn transition(last: &Self, next: &Self) -> Option<Transition> {
         let (from, to) = (last.answering_text(), next.answering_text());
         let health = next.steps.get(last.answering).map(|step| step.health);
-        let reason = match health {
-            _ if last.order != next.order => "the order has changed",
-            _ if last.mode != next.mode => "the mode has changed",
-            Some(StepHealth::Dead) => "no endpoint of the last step is alive",
-            Some(StepHealth::Empty) => "the last step has no endpoint",
-            Some(StepHealth::Alive) | None => "an earlier step has an endpoint that is alive",
+        let cause = match health {
+            _ if last.order != next.order => Cause::OrderChanged,
+            _ if last.mode != next.mode => Cause::ModeChanged,
+            Some(StepHealth::Dead) => Cause::StepDown,
+            Some(StepHealth::Empty) => Cause::StepEmpty,
+            Some(StepHealth::Alive) | None => Cause::StepAlive,
         };
-        (from != to).then_some(Transition { from, to, reason })
+        (from != to).then_some(Transition { from, to, cause })
     }
 }
 

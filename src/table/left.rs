@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::endpoint::{Endpoint, EndpointLiveness};
 use crate::model::{ClusterName, Line, ObjectRef, Timestamp, list_some};
 
 /// A cluster that left a service, and is not back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftCluster {
     /// Its name.
     pub cluster: ClusterName,
@@ -20,7 +22,7 @@ pub struct LeftCluster {
 }
 
 /// Why a cluster left a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaveCause {
     /// No Link names it any more (rule L3).
     Unlinked,

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::rules::{Rules, UnlinkedRule};
 use super::store::{ServiceKeys, Store};
 use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
@@ -21,20 +23,21 @@ use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
 const STALE: Duration = Duration::from_secs(45);
 
 /// What a process remembers of Links and Leases.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Links {
     /// The states after the last update.
     states: Arc<LinkStates>,
     /// The clusters of mirrors that no Link names.
     absences: BTreeMap<ClusterName, Absence>,
     /// The Leases, by the key of their Link. `None`: they could not be read yet, or may not be read.
+    #[serde(with = "pairs")]
     leases: Option<BTreeMap<ObjectKey, LeaseTimer>>,
     /// Why they cannot be read.
     leases_problem: Option<Line>,
 }
 
 /// The states of the clusters of Linkerd's mirrors.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStates {
     /// The states by the name in the Link, before aliases.
     pub clusters: BTreeMap<ClusterName, ClusterLink>,
@@ -45,7 +48,7 @@ pub struct LinkStates {
 }
 
 /// A cluster of Linkerd's mirrors.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterLink {
     /// Its name after aliases.
     pub cluster: ClusterName,
@@ -54,7 +57,7 @@ pub struct ClusterLink {
 }
 
 /// The state of a cluster of Linkerd's mirrors (rule L2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkState {
     /// Not known.
     Unknown(UnknownReason),
@@ -89,7 +92,7 @@ pub enum LinkState {
 }
 
 /// The reason for which the state of a cluster is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnknownReason {
     /// The API server does not define Links.
     Undefined,
@@ -123,20 +126,41 @@ pub enum LeasePoll {
 }
 
 /// A cluster that no Link names.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Absence {
     since: Timestamp,
     is_confirmed: bool,
 }
 
 /// A Lease, with the times at which this process saw it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct LeaseTimer {
     lease: Lease,
     /// The last time at which it was renewed.
     renewed: Timestamp,
     /// The time of the last poll. While polls fail, the age of a Lease is not known.
     seen: Timestamp,
+}
+
+/// Leases as a list: keys of JSON are texts.
+mod pairs {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    type Leases = Option<BTreeMap<ObjectKey, LeaseTimer>>;
+
+    pub(super) fn serialize<S: Serializer>(leases: &Leases, to: S) -> Result<S::Ok, S::Error> {
+        let leases = leases
+            .as_ref()
+            .map(|leases| leases.iter().collect::<Vec<_>>());
+        leases.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Leases, D::Error> {
+        let leases: Option<Vec<_>> = Option::deserialize(from)?;
+        Ok(leases.map(|leases| leases.into_iter().collect()))
+    }
 }
 
 // === impl Links ===

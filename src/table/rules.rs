@@ -98,7 +98,7 @@ pub enum ShortNames {
 }
 
 /// What an unlinked cluster means for its endpoints (rule L3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum UnlinkedRule {
     /// They are down.
     Down,

@@ -25,9 +25,8 @@ use super::rules::{ChildZone, Rules, ShortNames};
 use super::service::Service;
 use super::short_name::{NoOwner, ShortName};
 use super::store::ServiceKeys;
-use crate::model::{
-    ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName, Timestamp,
-};
+use super::timers::Timers;
+use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
 /// The namespaces that have a service of one name.
 #[derive(Default)]
@@ -137,13 +136,12 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
     })
 }
 
-/// Updates the problems of names after the services in `dirty` changed. `now` is the time since which new ones hold, if it is
-/// known.
+/// Updates the problems of names after the services in `dirty` changed. The time of the build is that since which new ones hold.
 pub(super) fn update_problems(
     table: &mut Table,
     dirty: &ServiceKeys,
     rules: &Rules,
-    now: Option<Timestamp>,
+    timers: &Timers,
 ) {
     let mut of_zones = hidden_by_zone(table);
     of_zones.extend(hidden_by_child_zones(table, rules));
@@ -160,7 +158,7 @@ pub(super) fn update_problems(
         }
     }
     for (scope, problems) in updates {
-        replace_problems(table, scope, problems, now);
+        replace_problems(table, scope, problems, timers);
     }
 }
 
@@ -169,7 +167,7 @@ fn replace_problems(
     table: &mut Table,
     scope: NameScope,
     mut problems: Vec<Problem>,
-    now: Option<Timestamp>,
+    timers: &Timers,
 ) {
     problems.sort();
     let previous = table.name_problems.get(&scope);
@@ -177,8 +175,13 @@ fn replace_problems(
     if previous == problems {
         return;
     }
-    if let Some(now) = now {
+    if let Some(now) = timers.seen() {
         Problem::carry_times(previous, &mut problems, now);
+    }
+    if let Some(earlier) = timers.earlier().filter(|_| previous.is_empty()) {
+        for problem in &mut problems {
+            problem.set_since(earlier.since(problem).or(problem.since()));
+        }
     }
     let all = Arc::make_mut(&mut table.name_problems);
     if problems.is_empty() {

@@ -239,12 +239,15 @@ fn pods_are_scraped_once() {
 fn snapshot_volume_lives_as_long_as_the_pod() {
     let objects = json!({"extraVolumes": [{"name": "objects", "configMap": {"name": "objects"}}],
         "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}], "source": {"files": ["/objects/a.yaml"]}});
-    for (values, has_one) in [
-        (json!({}), true),
-        (json!({"snapshot": {"enabled": false}}), false),
+    let claim = json!({"persistentVolumeClaim": {"claimName": "global-dns"}});
+    for (values, source) in [
+        (json!({}), Some(json!({"emptyDir": {}}))),
+        (json!({"snapshot": {"volume": claim.clone()}}), Some(claim)),
+        (json!({"snapshot": {"enabled": false}}), None),
         // With files, objects are read at each start.
-        (objects, false),
+        (objects, None),
     ] {
+        let has_one = source.is_some();
         let rendered = template(&with(values.clone())).unwrap();
         let arguments = rendered.arguments().unwrap();
         let path = arguments
@@ -262,9 +265,12 @@ fn snapshot_volume_lives_as_long_as_the_pod() {
             .iter()
             .filter(is_above)
             .map(|mount| mount["name"].clone());
-        let volumes: Vec<Value> = names
-            .map(|name| json!({"name": name, "emptyDir": {}}))
-            .collect();
+        let volume = |name| {
+            let mut volume = source.clone().unwrap_or_default();
+            volume["name"] = name;
+            volume
+        };
+        let volumes: Vec<Value> = names.map(volume).collect();
         assert_eq!(volumes.len(), usize::from(has_one), "{values}: {mounts:?}");
         for volume in volumes {
             assert!(all(&pod["volumes"]).contains(&volume), "{values}: {pod}");

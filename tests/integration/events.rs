@@ -153,6 +153,14 @@ fn each_change_of_objects_is_an_event() {
     // Fields that do not apply are absent.
     let linked: Vec<&String> = report[0].as_object().unwrap().keys().collect();
     assert_eq!(linked, ["cluster", "count", "id", "kind", "text", "time"]);
+    let causes = |event: &Value| [event["cause"].clone(), event["object"].clone()];
+    let mirror = "Service/prod/db-0-west";
+    assert_eq!(causes(&report[5]), ["gateway-down", mirror]);
+    assert_eq!(causes(&report[6]), ["gateway-ready", mirror]);
+    assert_eq!(
+        causes(&report[8]),
+        ["unexported", "Service/shop/cache-east"]
+    );
     let states = |event: &Value| [event["before"].clone(), event["after"].clone()];
     assert_eq!(states(changed), ["10.96.2.1", "10.96.2.2"]);
     assert_eq!(states(&report[5]), ["alive", "down"]);
@@ -166,6 +174,8 @@ fn each_change_of_objects_is_an_event() {
         fields.retain(|name, _| name != "id" && name != "time");
         json!(fields)
     };
+    // The line has the exact time.
+    let exact = |line: &Value| line["fields"]["time"].as_str().unwrap().len();
     server
         .log
         .wait(0, report.last().unwrap()["text"].as_str().unwrap());
@@ -176,9 +186,12 @@ fn each_change_of_objects_is_an_event() {
         .filter(|line| line["fields"]["count"].is_number());
     let logged = lines.map(|line| {
         assert_eq!(line["level"], "INFO");
+        assert_eq!(exact(&line), "2026-11-24T03:11:42.123Z".len());
         let mut fields = line["fields"].clone();
         fields["text"] = fields["message"].take();
-        fields.as_object_mut().unwrap().remove("message");
+        let map = fields.as_object_mut().unwrap();
+        map.remove("message");
+        map.remove("time");
         fields
     });
     assert_eq!(
@@ -375,4 +388,191 @@ fn change_of_ten_thousand_endpoints_is_a_few_events() {
     println!("9,980 endpoints: {took:?} from the list to the last event");
     assert_eq!(texts[0], "499 endpoints of cluster west joined prod/db0.");
     assert_eq!(events(&server).len(), 20);
+}
+
+/// The mirror controller writes one slice after the other, so that each service changes with another table.
+#[test]
+fn gateway_that_goes_down_is_one_event_however_its_slices_arrive() {
+    let mirrors: Vec<Mirror> = (0..40)
+        .map(|number| {
+            let name = format!("db{number}");
+            (0..3).fold(mirror("prod", &name, "west"), |mirror, host| {
+                let address = format!("10.96.{number}.{}", host + 1);
+                mirror.endpoint_behind(Gateway::Up, &format!("{name}-{host}"), &[&address])
+            })
+        })
+        .collect();
+    let all: Manifest = mirrors.iter().cloned().collect();
+    let standin = StandIn::start(Behavior::Normal, &all.with(east()).0).unwrap();
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
+    let mut stream = EventStream::open(server.api, EVENTS, &[]);
+    let mut generation = stream.next("table").data["generation"].as_u64().unwrap();
+    wait_for("the watches", || {
+        let watches = standin.requests().into_iter().filter(|one| one.watch);
+        (watches.count() >= 7).then_some(())
+    });
+    for (is_up, kind, cause, text) in [
+        (
+            false,
+            "gateway-down",
+            "gateway-down",
+            "The gateway of cluster west is down: 40 services, 120 endpoints.",
+        ),
+        (
+            true,
+            "gateway-up",
+            "gateway-ready",
+            "The gateway of cluster west is ready again: 40 services, 120 endpoints.",
+        ),
+    ] {
+        for (number, mirror) in mirrors.iter().enumerate() {
+            for host in 0..3 {
+                standin.put(&mirror.slice(&format!("db{number}-{host}"), is_up));
+            }
+        }
+        let event = stream.next("change").data;
+        let mut fields = event.as_object().unwrap().clone();
+        fields.retain(|name, _| !["id", "time"].contains(&&**name));
+        let expected = json!({"kind": kind, "cluster": "west", "cause": cause, "count": 120, "text": text,
+            "before": event["before"], "after": event["after"]});
+        assert_eq!(json!(fields), expected);
+        // The answers changed with each slice, before the event.
+        let now = server.metric("global_dns_table_generation") as u64;
+        assert!(now > generation + 1, "{now}");
+        generation = now;
+        server.log.wait(0, text);
+    }
+    let kinds: Vec<Value> = events(&server)
+        .iter()
+        .map(|event| event["kind"].clone())
+        .collect();
+    assert_eq!(kinds, ["gateway-down", "gateway-up"]);
+}
+
+/// Returns the JSON of the API with these events.
+fn known(server: &Server, query: &str) -> (String, Vec<String>) {
+    let report = server.api(&format!("{EVENTS}?{query}"));
+    let events = report["events"].as_array().unwrap();
+    let events = events.iter().map(summary).collect();
+    (report["knownSince"].as_str().unwrap().to_owned(), events)
+}
+
+#[test]
+fn events_and_times_outlive_a_restart() {
+    let up = objects().with(east()).with(west(Gateway::Up, "10.96.2.1"));
+    let standin = StandIn::start(Behavior::Normal, &up.0).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("snapshot.json");
+    let flags = ["--snapshot", file.to_str().unwrap()];
+    let mut first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    let mut stream = EventStream::open(first.api, EVENTS, &[]);
+    stream.next("table");
+    standin.put(&west(Gateway::Up, "10.96.2.1").slice("db-0", false));
+    let gateway_down = "gateway-down prod db west db-0";
+    assert_eq!(stream.changes(1), [gateway_down]);
+    let old = events(&first).pop().unwrap();
+    let times = |server: &Server| {
+        let explained = server.api("/api/v1/explain?name=db.prod.global");
+        let endpoints = explained["endpoints"].as_array().unwrap();
+        let down = endpoints.iter().find(|one| one["state"] == "down").unwrap();
+        let problems = server.api("/api/v1/problems?kind=gateway-down");
+        let history = explained["history"].as_array().unwrap().iter();
+        let history = history.map(|one| one["text"].clone()).collect::<Vec<_>>();
+        (
+            down["since"].clone(),
+            problems["problems"][0]["since"].clone(),
+            history,
+        )
+    };
+    let before = times(&first);
+    assert!(before.0.is_string() && before.1.is_string(), "{before:?}");
+    wait_for("the snapshot", || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let saved: Value = serde_json::from_str(&text).ok()?;
+        let facts = saved["earlier"]["facts"].as_array()?;
+        (!facts.is_empty()).then_some(())
+    });
+    first.signal("TERM");
+    assert_eq!(first.end().unwrap().code(), Some(0));
+
+    let second = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    let restored = wait_for("the journal", || {
+        let events = events(&second);
+        events
+            .iter()
+            .any(|event| summary(event) == gateway_down)
+            .then_some(events)
+    });
+    let same = restored
+        .iter()
+        .find(|event| event["text"] == old["text"])
+        .unwrap();
+    assert_eq!(
+        (&same["time"], &same["cause"], &same["object"]),
+        (&old["time"], &old["cause"], &old["object"])
+    );
+    assert_ne!(same["id"], old["id"]);
+    let (since, of_problem, history) = times(&second);
+    assert_eq!((since, of_problem), (before.0, before.1));
+    assert!(history.contains(&old["text"]), "{history:?}");
+    // Everything after it is known by its ID of this process.
+    let after = second.api(&format!("{EVENTS}?after={}", same["id"]));
+    assert!(!after["events"].as_array().unwrap().contains(same));
+    let (known_since, of_west) = known(
+        &second,
+        "cluster=west&kind=gateway-down,gateway-up&since=2020-01-01T00:00:00Z",
+    );
+    assert_eq!(of_west, [gateway_down]);
+    assert!(known_since <= old["time"].as_str().unwrap().to_owned());
+    assert_eq!(known(&second, "kind=gateway-up").1, [""; 0]);
+    assert_eq!(known(&second, "since=2999-01-01T00:00:00Z").1, [""; 0]);
+}
+
+#[test]
+fn query_that_cannot_be_read_is_refused_with_a_sentence() {
+    let server = Server::with_objects(east(), &[]);
+    for (query, sentence) in [
+        ("since=yesterday", "'yesterday' is not a time; use RFC 3339"),
+        (
+            "kind=gateway",
+            "'gateway' is not a kind of events; the kinds are cluster-joined, cluster-left, ",
+        ),
+        ("cluster=a%20b", "'a b' is not a cluster: "),
+    ] {
+        let response = support::http::get(server.api, &format!("{EVENTS}?{query}")).unwrap();
+        assert_eq!(response.status, 400, "{query}");
+        assert!(response.body.starts_with(sentence), "{}", response.body);
+    }
+}
+
+#[test]
+fn folder_without_permission_costs_the_journal_only() {
+    let standin = StandIn::start(Behavior::Normal, &Manifest::from(east()).0).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("snapshot.json");
+    // A folder in the place of the file: the tests may run as root, which has every permission.
+    std::fs::create_dir(folder.path().join("snapshot.json.journal")).unwrap();
+    let flags = ["--snapshot", file.to_str().unwrap()];
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    standin.put(
+        &east()
+            .endpoint("db-1", &["10.96.1.2"])
+            .endpoint_mirror("db-1", &["10.96.1.2"]),
+    );
+    wait_for("the answer", || {
+        server
+            .outcome("db-1.east.db.prod.global. A")
+            .eq("10.96.1.2")
+            .then_some(())
+    });
+    let line = server.log.wait(0, "Journal could not be written");
+    let detail = line["detail"].as_str().unwrap();
+    assert!(
+        detail.ends_with("snapshot.json.journal: it is not a regular file"),
+        "{detail}"
+    );
+    wait_for("the problem", || {
+        let problems = server.api("/api/v1/problems?kind=journal-failed");
+        (problems["total"] == 1).then_some(())
+    });
 }

@@ -355,6 +355,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if include "global-dns.hasSnapshot" . }}
 - --snapshot=/var/lib/global-dns/snapshot.json
 - --snapshot-max-age={{ $v.snapshot.maxAge }}
+- --journal-max={{ $v.journal.max }}
 {{- end }}
 {{- with $v.maxStale }}
 - --max-stale={{ . }}

@@ -13,7 +13,7 @@ fn last_id(events: &Events) -> u64 {
 /// Opens a stream, and reads its first batch.
 async fn open(events: &Events, after: Option<u64>) -> (EventStream, String) {
     let permit = Streams::default().open().unwrap();
-    let mut stream = EventStream::new(events.clone(), after, None, permit);
+    let mut stream = EventStream::new(events.clone(), EventFilter::default(), after, None, permit);
     let first = text(stream.next().await).await;
     (stream, first)
 }
@@ -132,7 +132,7 @@ async fn stream_that_falls_behind_the_ring_is_reset() {
 async fn silent_stream_gets_a_comment_every_15_seconds() {
     let events = Events::default();
     let permit = Streams::default().open().unwrap();
-    let stream = EventStream::new(events.clone(), None, None, permit);
+    let stream = EventStream::new(events.clone(), EventFilter::default(), None, None, permit);
     let mut body = stream.into_response().into_body().into_data_stream();
     let first = body.next().await.unwrap().unwrap();
     assert!(first.starts_with(b"id: "), "{first:?}");
@@ -212,6 +212,9 @@ fn last_event_id_is_newer_than_the_query_string() {
         let query = EventsQuery {
             after: after.map(str::to_owned),
             tables: None,
+            since: None,
+            cluster: None,
+            kind: None,
         };
         let header = header.map(|id| (LAST_EVENT_ID, HeaderValue::from_static(id)));
         last_known(&query, &header.into_iter().collect())

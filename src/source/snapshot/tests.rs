@@ -54,8 +54,17 @@ fn imports() -> Vec<Value> {
 fn saved(path: &Path, objects: &[Value]) -> Snapshots {
     let snapshots = Snapshots::new(path.to_owned(), Duration::from_secs(3600), scope());
     let time = u64::from(unix_seconds());
-    write(path, scope(), time, &store(objects)).unwrap();
+    write(path, scope(), time, &store(objects), Earlier::default()).unwrap();
     snapshots
+}
+
+fn save_if_due(snapshots: &mut Snapshots, store: &Store) -> Duration {
+    let saved = Saved {
+        store,
+        table: &Table::default(),
+        links: &Links::default(),
+    };
+    snapshots.save_if_due(saved, Duration::ZERO)
 }
 
 #[test]
@@ -161,7 +170,7 @@ async fn snapshot_is_written_after_changes_and_before_it_is_too_old() {
         if change {
             snapshots.note_change();
         }
-        let next = snapshots.save_if_due(&store, Duration::ZERO);
+        let next = save_if_due(&mut snapshots, &store);
         if let Some(writer) = snapshots.writer.take() {
             writer.join().unwrap();
         }
@@ -191,7 +200,7 @@ async fn failed_writes_are_counted() {
     let mut snapshots = Snapshots::new(path, Duration::from_secs(3600), scope());
     for count in 1..=2 {
         snapshots.note_change();
-        snapshots.save_if_due(&store(&objects()), Duration::ZERO);
+        save_if_due(&mut snapshots, &store(&objects()));
         snapshots.writer.take().unwrap().join().unwrap();
         assert_eq!(snapshots.failures().count(), count);
         assert!(snapshots.status.is_failing.load(Relaxed));
@@ -312,7 +321,7 @@ async fn restored_table_keeps_its_age() {
     let path = folder.path().join("snapshot.json");
     let snapshots = saved(&path, &objects());
     let time = u64::from(unix_seconds()) - 600;
-    write(&path, scope(), time, &store(&objects())).unwrap();
+    write(&path, scope(), time, &store(&objects()), Earlier::default()).unwrap();
     let running = start_loop(snapshots);
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(running.feeds.age() >= Duration::from_secs(600));
@@ -456,7 +465,14 @@ async fn times_of_a_snapshot_go_on() {
     skipped.set_since(Some(long_ago));
     store.apply(Watch::Services, key, object);
     let snapshots = saved(&path, &[]);
-    write(&path, scope(), u64::from(unix_seconds()), &store).unwrap();
+    write(
+        &path,
+        scope(),
+        u64::from(unix_seconds()),
+        &store,
+        Earlier::default(),
+    )
+    .unwrap();
     let running = start_loop(snapshots);
     let start = running.feeds.clock().now();
     tokio::time::sleep(Duration::from_secs(10)).await;

@@ -27,13 +27,14 @@ fn changes_of_inputs(
     let empty = Table::default();
     let last = build(&empty, last, &last.services(), &rules, &Timers::default()).table;
     let built = build(&last, next, &dirty, &rules, &Timers::default());
-    Difference::between(
-        Some(&last),
-        &built.table,
-        &built.services,
-        &rules.cluster_name,
-    )
-    .changes
+    let own = &rules.cluster_name;
+    let difference = Difference::between(Some(&last), &built.table, &built.services, own);
+    all(difference)
+}
+
+/// Returns all changes, those of gateways last.
+fn all(difference: Difference<'_>) -> Vec<Change> {
+    [difference.changes, difference.gateways].concat()
 }
 
 /// Writes a change as its kind, its subject and its sentence.
@@ -287,7 +288,9 @@ fn local_pod_that_is_not_ready_leaves() {
 #[test]
 fn first_table_has_no_changes_but_its_problems() {
     let counts = |difference: Difference<'_>| {
-        let Difference { changes, problems } = difference;
+        let Difference {
+            changes, problems, ..
+        } = difference;
         (changes.len(), problems.len())
     };
     let objects = [
@@ -327,11 +330,9 @@ fn problems(before: Option<&[Value]>, after: &[Value]) -> (Vec<String>, Vec<Chan
     let own = rules().cluster_name;
     let difference = Difference::between(last.as_ref(), &next, &dirty, &own);
     let line = |one: &Cow<'_, Problem>| format!("{} {}", one.kind, one.subject());
-    let changes = difference.changes.iter().map(|change| change.kind);
-    (
-        difference.problems.iter().map(line).collect(),
-        changes.collect(),
-    )
+    let problems = difference.problems.iter().map(line).collect();
+    let changes = all(difference).into_iter().map(|change| change.kind);
+    (problems, changes.collect())
 }
 
 #[test]
