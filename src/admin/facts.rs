@@ -91,7 +91,7 @@ impl CurrentFacts {
         let moment = Timestamp(now.0 - now.0 % interval);
         let mut known = self.current.lock();
         if known.compared.0 != moment {
-            let then = reader.at(moment).ok();
+            let then = reader.at(moment).ok().map(|then| then.published);
             let hash = then.and_then(|then| {
                 // Usually, nothing has changed since.
                 if std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then)) {
