@@ -77,7 +77,7 @@ const fn file(path: &'static str, media_type: &'static str, content: &'static st
 /// Returns a file as it is sent: lines of scripts that are comments are a fifth of what the page would transfer.
 fn sent(file: &File) -> String {
     let is_comment = |line: &&str| {
-        let marks = ["//", "/*", "* ", "*/"];
+        let marks = ["//", "/*", "*"];
         let text = line.trim_start();
         file.media_type == SCRIPT && marks.iter().any(|mark| text.starts_with(mark))
     };

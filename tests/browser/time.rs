@@ -114,40 +114,6 @@ fn keys_step_through_the_changes_of_the_selected_service() {
 
 #[test]
 #[ignore = "needs Chromium"]
-fn dragging_asks_a_few_times_a_second_and_a_hidden_page_asks_nothing() {
-    let (server, _) = server_with_past();
-    let mut chromium = open(&server, "#/?name=db.prod.global&span=15m", WIDE);
-    chromium.wait_for("document.querySelector('.t-changes').getAttribute('d')");
-    chromium.record_responses();
-    chromium.evaluate(
-        "(async () => { const box = track.getBoundingClientRect(); const send = (type, x) => track.dispatchEvent(new \
-         PointerEvent(type, {pointerId: 1, clientX: x, bubbles: true})); track.setPointerCapture = () => {}; \
-         track.hasPointerCapture = () => true; send('pointerdown', box.right - 3); \
-         for (let step = 0; step < 200; step += 1) { send('pointermove', box.right - 3 - (step % 20)); \
-         await new Promise((done) => setTimeout(done, 10)); } send('pointerup', box.right - 10); })()",
-    );
-    let api = url(&server, "api/v1/");
-    chromium.wait_for("document.body.dataset.link === 'past'");
-    let asked = chromium.responses(&api);
-    let of = |path: &str| {
-        asked
-            .iter()
-            .filter(|(asked, _)| asked.starts_with(path))
-            .count()
-    };
-    // Two seconds on an idle machine, and more on a busy one: what counts is the number of moves.
-    assert!(of("summary") <= 20 && of("explain") <= 20, "{asked:?}");
-    assert!(of("summary?at=") > 0, "{asked:?}");
-    chromium.hide();
-    chromium.evaluate("0");
-    let before = chromium.responses(&api).len();
-    chromium.evaluate("new Promise((done) => setTimeout(done, 3000))");
-    let after = chromium.responses(&api).len();
-    assert!(after <= before + 2, "{before} then {after}");
-}
-
-#[test]
-#[ignore = "needs Chromium"]
 fn time_before_the_history_says_so() {
     let (server, _) = server_with_past();
     let route = "#/?name=db.prod.global&at=2020-01-01T00:00:00Z";
