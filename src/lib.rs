@@ -90,7 +90,7 @@
 //! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
 //! `model/lease.rs` and `table/links.rs` (the states of links), `table/left.rs` (clusters that left), `table/items.rs`, `table/headless.rs`,
 //! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
-//! `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
+//! `table/earlier.rs` (what the process before knew), `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
 //! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
 //! `table/short_name.rs` and `table/content.rs` (the table), `table/history.rs` (earlier tables), `source/snapshot.rs` (only with `--snapshot`).
 //!
@@ -114,7 +114,8 @@
 //! 5. `admin/events.rs` sends it to each open stream.
 //! 6. `admin/page/changes.js` shows it.
 //!
-//! Helpers: `table/change.rs` (sentences, and the aggregation of many changes), `report/events.rs` (JSON), `admin/gate.rs`,
+//! Helpers: `table/change.rs` (sentences, and the aggregation of many changes), `source/gateway_changes.rs` (those of a gateway),
+//! `source/journal.rs` (the file that outlives the process), `report/events.rs` (JSON), `admin/gate.rs`,
 //! `admin/host.rs` and `admin/limits.rs` (who may read), `admin/follow.rs`, `admin/head.rs`,
 //! `admin/attention.rs` and `report/summary.rs`, `report/endpoint.rs` and `report/lazy.rs` (what changes in the summary),
 //! `admin/body.rs` (compression), `server/http.rs`, `admin/page.rs`, `admin/page/api.js`,

@@ -37,7 +37,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 #[serde(rename_all = "camelCase")]
 struct ReceivedEvents {
     schema_version: u32,
-    /// The time since which the server knows all events. Servers before 0.10 do not say it.
+    /// The time since which the server knows all events. Older servers do not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     known_since: Option<String>,
     events: Vec<ReceivedEvent>,

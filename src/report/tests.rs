@@ -4,7 +4,7 @@ use super::*;
 use strum::VariantArray as _;
 
 use crate::model::{Family, GatewayDown, ProblemKind};
-use crate::table::change::{Cause, ChangeKind};
+use crate::table::change::{ChangeCause, ChangeKind};
 use crate::table::{Rules, ServiceKind};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
 
@@ -197,7 +197,7 @@ fn schema_has_all_values_of_the_enumerations() {
     );
     assert_eq!(
         events["$defs"]["event"]["properties"]["cause"]["enum"],
-        json!(Cause::VARIANTS)
+        json!(ChangeCause::VARIANTS)
     );
 }
 

@@ -103,7 +103,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::change::{Cause, ChangeKind};
+    use crate::table::change::{ChangeCause, ChangeKind};
 
     fn change(kind: ChangeKind, cluster: &str, service: &str, host: usize) -> Change {
         let key = ServiceKey {
@@ -111,8 +111,8 @@ mod tests {
             service: service.parse().unwrap(),
         };
         let cause = match kind {
-            ChangeKind::GatewayUp => Cause::GatewayReady,
-            _ => Cause::GatewayDown,
+            ChangeKind::GatewayUp => ChangeCause::GatewayReady,
+            _ => ChangeCause::GatewayDown,
         };
         Change {
             cluster: Some(cluster.parse().unwrap()),
@@ -157,7 +157,10 @@ mod tests {
             ]
         );
         let east = &told[0].1;
-        assert_eq!((east.count, east.cause), (120, Some(Cause::GatewayDown)));
+        assert_eq!(
+            (east.count, east.cause),
+            (120, Some(ChangeCause::GatewayDown))
+        );
         assert_eq!(
             (&east.service, &east.hostname, &east.object),
             (&None, &None, &None)

@@ -41,7 +41,7 @@ const MAX_REPLACED: usize = 10;
 /// The writer and reader of the journal.
 #[derive(Debug)]
 pub struct Journal {
-    items: Sender<Item>,
+    items: Sender<JournalItem>,
     /// The number of events in the queue.
     waiting: Arc<AtomicUsize>,
     lost: Failures,
@@ -58,7 +58,7 @@ pub struct JournalFiles {
 }
 
 #[derive(Debug)]
-enum Item {
+enum JournalItem {
     Event(Arc<Event>),
     /// Requests a signal after everything before it has been written.
     Flush(SyncSender<()>),
@@ -257,7 +257,7 @@ impl Journal {
     /// Adds an event to the queue, or counts it as lost. It never waits.
     pub(super) fn write(&self, event: Arc<Event>) {
         let is_full = self.waiting.fetch_add(1, Relaxed) >= MAX_QUEUED;
-        if is_full || self.items.send(Item::Event(event)).is_err() {
+        if is_full || self.items.send(JournalItem::Event(event)).is_err() {
             self.waiting.fetch_sub(1, Relaxed);
             self.lost.note();
         }
@@ -266,7 +266,7 @@ impl Journal {
     /// Waits until the events in the queue are written, unless the disk is too slow.
     pub(super) fn flush(&self) {
         let (written, is_written) = sync_channel(1);
-        if self.items.send(Item::Flush(written)).is_ok() {
+        if self.items.send(JournalItem::Flush(written)).is_ok() {
             _ = is_written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
@@ -275,14 +275,14 @@ impl Journal {
 // === impl Writer ===
 
 impl Writer {
-    fn write_all(mut self, inbox: &Receiver<Item>) {
+    fn write_all(mut self, inbox: &Receiver<JournalItem>) {
         while let Ok(first) = inbox.recv() {
             let queued = inbox.try_iter().take(MAX_BATCH);
             let (mut events, mut flushes) = (Vec::new(), Vec::new());
             for item in std::iter::once(first).chain(queued) {
                 match item {
-                    Item::Event(event) => events.push(event),
-                    Item::Flush(written) => flushes.push(written),
+                    JournalItem::Event(event) => events.push(event),
+                    JournalItem::Flush(written) => flushes.push(written),
                 }
             }
             self.write_batch(&events);

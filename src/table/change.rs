@@ -77,7 +77,7 @@ pub enum ChangeKind {
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-pub enum Cause {
+pub enum ChangeCause {
     /// The gateway of the cluster is not ready.
     GatewayDown,
     /// The gateway of the cluster is ready again.
@@ -133,7 +133,7 @@ pub struct Change {
     pub after: Option<Line>,
     /// Why, if the tables tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
+    pub cause: Option<ChangeCause>,
     /// The Kubernetes object behind the change, if it is one and the tables tell it: `Service/prod/db-0-west`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<Line>,
@@ -254,7 +254,7 @@ pub fn of_gateway(first: Change, endpoints: &BTreeSet<(ServiceKey, Option<Hostna
         return first;
     };
     let state = match first.cause {
-        Some(Cause::GatewayReady) => "is ready again",
+        Some(ChangeCause::GatewayReady) => "is ready again",
         _ => "is down",
     };
     let behind = match services.first() {
@@ -277,7 +277,10 @@ pub fn of_gateway(first: Change, endpoints: &BTreeSet<(ServiceKey, Option<Hostna
 impl Change {
     /// Returns whether it tells that the gateway of a cluster went down, or is ready again.
     pub fn is_of_gateway(&self) -> bool {
-        let is_cause = matches!(self.cause, Some(Cause::GatewayDown | Cause::GatewayReady));
+        let is_cause = matches!(
+            self.cause,
+            Some(ChangeCause::GatewayDown | ChangeCause::GatewayReady)
+        );
         is_cause && self.service.is_some() && self.cluster.is_some()
     }
 
@@ -298,7 +301,7 @@ impl Change {
     }
 
     /// Sets the cause.
-    pub fn because(self, cause: impl Into<Option<Cause>>) -> Self {
+    pub fn because(self, cause: impl Into<Option<ChangeCause>>) -> Self {
         Self {
             cause: cause.into(),
             ..self

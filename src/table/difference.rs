@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::change::{Cause, Change, ChangeKind, aggregate};
+use super::change::{Change, ChangeCause, ChangeKind, aggregate};
 use super::failover::{Failover, OrderOrigin, Transition};
 use super::left::{LeaveCause, LeftCluster};
 use super::links::{ClusterLink, LinkState, LinkStates};
@@ -230,14 +230,14 @@ fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     let Transition { from, to, cause } = Failover::transition(last, next)?;
     let service = &new.key;
     let reason = match cause {
-        Cause::OrderChanged => "the order has changed",
-        Cause::ModeChanged => "the mode has changed",
-        Cause::StepDown => "no endpoint of the last step is alive",
-        Cause::StepEmpty => "the last step has no endpoint",
+        ChangeCause::OrderChanged => "the order has changed",
+        ChangeCause::ModeChanged => "the mode has changed",
+        ChangeCause::StepDown => "no endpoint of the last step is alive",
+        ChangeCause::StepEmpty => "the last step has no endpoint",
         _ => "an earlier step has an endpoint that is alive",
     };
     // The annotation is on the Service of this cluster.
-    let is_own = cause == Cause::OrderChanged && next.origin == OrderOrigin::Annotation;
+    let is_own = cause == ChangeCause::OrderChanged && next.origin == OrderOrigin::Annotation;
     let own = is_own.then(|| ObjectRef::service(&ObjectKey::of_service(service)));
     let text = format!(
         "Step {to} of the failover order answers for {service} instead of {from}: {reason}."
@@ -266,9 +266,13 @@ fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
     };
     let (cause, object) = match &new.state {
         LinkState::Unknown(_) => (None, None),
-        LinkState::Linked { .. } => (Some(Cause::Linked), None),
-        LinkState::Frozen { lease, .. } => (Some(Cause::Frozen), Some(format!("Lease/{lease}"))),
-        LinkState::Missing { .. } | LinkState::Unlinked { .. } => (Some(Cause::Unlinked), None),
+        LinkState::Linked { .. } => (Some(ChangeCause::Linked), None),
+        LinkState::Frozen { lease, .. } => {
+            (Some(ChangeCause::Frozen), Some(format!("Lease/{lease}")))
+        }
+        LinkState::Missing { .. } | LinkState::Unlinked { .. } => {
+            (Some(ChangeCause::Unlinked), None)
+        }
     };
     Some(Change {
         cluster: Some(cluster.clone()),
@@ -281,12 +285,12 @@ fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
 }
 
 /// Returns why a cluster left a service.
-fn cause_of(left: &LeftCluster) -> Cause {
+fn cause_of(left: &LeftCluster) -> ChangeCause {
     match left.cause {
-        LeaveCause::Unlinked => Cause::Unlinked,
-        LeaveCause::Unexported => Cause::Unexported,
-        LeaveCause::ScaledToZero => Cause::ScaledToZero,
-        LeaveCause::NotReady => Cause::PodNotReady,
+        LeaveCause::Unlinked => ChangeCause::Unlinked,
+        LeaveCause::Unexported => ChangeCause::Unexported,
+        LeaveCause::ScaledToZero => ChangeCause::ScaledToZero,
+        LeaveCause::NotReady => ChangeCause::PodNotReady,
     }
 }
 
@@ -429,7 +433,7 @@ fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
     let left = service.left.iter();
     let mut left = left.filter(|one| endpoint.cluster.as_ref() == Some(&one.cluster));
     let cause = if is_not_ready {
-        Some(Cause::PodNotReady)
+        Some(ChangeCause::PodNotReady)
     } else {
         left.next().map(cause_of)
     };
@@ -467,11 +471,11 @@ fn endpoint_changes(service: &Service, old: &Endpoint, new: &Endpoint) -> [Optio
             (ChangeKind::GatewayDown, "alive", "down")
         };
         let cause = match (old.liveness, new.liveness) {
-            (_, EndpointLiveness::GatewayDown) => Cause::GatewayDown,
+            (_, EndpointLiveness::GatewayDown) => ChangeCause::GatewayDown,
             // Another kind of mirror needs no gateway.
-            (EndpointLiveness::GatewayDown, _) if old.kind == new.kind => Cause::GatewayReady,
-            (_, EndpointLiveness::Alive) => Cause::ServiceReady,
-            _ => Cause::ServiceNotReady,
+            (EndpointLiveness::GatewayDown, _) if old.kind == new.kind => ChangeCause::GatewayReady,
+            (_, EndpointLiveness::Alive) => ChangeCause::ServiceReady,
+            _ => ChangeCause::ServiceNotReady,
         };
         Change {
             before: Some(before.into()),

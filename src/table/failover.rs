@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::ServiceKind;
-use super::change::Cause;
+use super::change::ChangeCause;
 use super::endpoint::Draft;
 use super::items::Items;
 use super::own_settings::OwnSettings;
@@ -137,7 +137,7 @@ pub struct Transition {
     /// The step that answers now, as in the order.
     pub to: String,
     /// The reason.
-    pub cause: Cause,
+    pub cause: ChangeCause,
 }
 
 // === impl StepHealth ===
@@ -352,11 +352,11 @@ impl Failover {
         let (from, to) = (last.answering_text(), next.answering_text());
         let health = next.steps.get(last.answering).map(|step| step.health);
         let cause = match health {
-            _ if last.order != next.order => Cause::OrderChanged,
-            _ if last.mode != next.mode => Cause::ModeChanged,
-            Some(StepHealth::Dead) => Cause::StepDown,
-            Some(StepHealth::Empty) => Cause::StepEmpty,
-            Some(StepHealth::Alive) | None => Cause::StepAlive,
+            _ if last.order != next.order => ChangeCause::OrderChanged,
+            _ if last.mode != next.mode => ChangeCause::ModeChanged,
+            Some(StepHealth::Dead) => ChangeCause::StepDown,
+            Some(StepHealth::Empty) => ChangeCause::StepEmpty,
+            Some(StepHealth::Alive) | None => ChangeCause::StepAlive,
         };
         (from != to).then_some(Transition { from, to, cause })
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::rules::{Rules, UnlinkedRule};
 use super::store::{ServiceKeys, Store};
@@ -30,8 +30,8 @@ pub struct Links {
     /// The clusters of mirrors that no Link names.
     absences: BTreeMap<ClusterName, Absence>,
     /// The Leases, by the key of their Link. `None`: they could not be read yet, or may not be read.
-    #[serde(with = "pairs")]
-    leases: Option<BTreeMap<ObjectKey, LeaseTimer>>,
+    #[serde(serialize_with = "write_leases", deserialize_with = "read_leases")]
+    leases: Leases,
     /// Why they cannot be read.
     leases_problem: Option<Line>,
 }
@@ -142,25 +142,19 @@ struct LeaseTimer {
     seen: Timestamp,
 }
 
-/// Leases as a list: keys of JSON are texts.
-mod pairs {
-    use serde::{Deserializer, Serializer};
+type Leases = Option<BTreeMap<ObjectKey, LeaseTimer>>;
 
-    use super::*;
+/// Writes Leases as a list, because keys of JSON are texts.
+fn write_leases<S: Serializer>(leases: &Leases, to: S) -> Result<S::Ok, S::Error> {
+    let leases = leases.as_ref();
+    let leases = leases.map(|leases| leases.iter().collect::<Vec<_>>());
+    leases.serialize(to)
+}
 
-    type Leases = Option<BTreeMap<ObjectKey, LeaseTimer>>;
-
-    pub(super) fn serialize<S: Serializer>(leases: &Leases, to: S) -> Result<S::Ok, S::Error> {
-        let leases = leases
-            .as_ref()
-            .map(|leases| leases.iter().collect::<Vec<_>>());
-        leases.serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Leases, D::Error> {
-        let leases: Option<Vec<_>> = Option::deserialize(from)?;
-        Ok(leases.map(|leases| leases.into_iter().collect()))
-    }
+/// Reads what [`write_leases`] wrote.
+fn read_leases<'de, D: Deserializer<'de>>(from: D) -> Result<Leases, D::Error> {
+    let leases: Option<Vec<_>> = Option::deserialize(from)?;
+    Ok(leases.map(|leases| leases.into_iter().collect()))
 }
 
 // === impl Links ===

@@ -523,7 +523,7 @@ fn events_and_times_outlive_a_restart() {
         "cluster=west&kind=gateway-down,gateway-up&since=2020-01-01T00:00:00Z",
     );
     assert_eq!(of_west, [gateway_down]);
-    assert!(known_since <= old["time"].as_str().unwrap().to_owned());
+    assert!(*known_since <= *old["time"].as_str().unwrap());
     assert_eq!(known(&second, "kind=gateway-up").1, [""; 0]);
     assert_eq!(known(&second, "since=2999-01-01T00:00:00Z").1, [""; 0]);
 }

@@ -221,6 +221,71 @@ fn watch_of_a_new_server_prints_its_first_event_and_nothing_else() {
 }
 
 #[test]
+fn events_are_selected_by_time_cluster_and_kind() {
+    let api = Api::start();
+    let flag = format!("--server={}", api.address);
+    let selected = |arguments: &[&str]| {
+        let ended = run_global_dns(&[&["events", &flag, "-o", "json"], arguments].concat());
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+        let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let events = document["events"].as_array().unwrap().iter();
+        events
+            .map(|event| event["id"].as_u64().unwrap())
+            .collect::<Vec<_>>()
+    };
+    for (arguments, expected) in [
+        (&["--since=2026-11-22T15:00:02Z"][..], &[2][..]),
+        (&["--since", "2026-11-22T15:00:00Z"], &[1, 2]),
+        (&["--since", "1s"], &[]),
+        (&["--since", "-90m"], &[]),
+        (&["--kind=gateway-down"], &[2]),
+        (
+            &["--kind=gateway-down,gateway-up", "--kind", "endpoint-added"],
+            &[1, 2],
+        ),
+        (&["--cluster=west"], &[1, 2]),
+        (&["--cluster=west", "--cluster=east"], &[1, 2]),
+        (&["--cluster=east"], &[]),
+    ] {
+        assert_eq!(selected(arguments), expected, "{arguments:?}");
+    }
+    let requests: Vec<String> = api.requests.try_iter().collect();
+    // The server also selects, so that it reads its journal.
+    let start = "GET /api/v1/events?since=2026-11-22T15:00:02.000Z HTTP/1.1";
+    assert_eq!(requests[0], start);
+    assert!(
+        requests[5].starts_with("GET /api/v1/events?kind=gateway-down,gateway-up,endpoint-added ")
+    );
+    for (arguments, sentence) in [
+        (["--kind", "gateway"], "gateway-down"),
+        (["--since", "yesterday"], "a time is like 1h (ago), 03:12"),
+        (["--cluster", "a b"], "invalid value 'a b' for '--cluster"),
+    ] {
+        let ended = run_global_dns(&[&["events", &flag][..], &arguments].concat());
+        assert_eq!(ended.code, Some(2), "{arguments:?}");
+        assert!(ended.stderr.contains(sentence), "{}", ended.stderr);
+    }
+}
+
+/// A server that was started at noon does not know what happened in the morning.
+#[test]
+fn command_says_since_when_events_are_known() {
+    let east = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    let server = Server::with_objects(east, &[]);
+    let flag = format!("--server={}", server.api);
+    let ended = run_global_dns(&["events", &flag, "--since=2020-01-01T00:00:00Z"]);
+    assert_eq!(ended.code, Some(0));
+    let note = "the server knows the events since 20";
+    assert!(ended.stderr.contains(note), "{}", ended.stderr);
+    let ended = run_global_dns(&["events", &flag, "--since=0s"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn flags_of_objects_are_no_flags_of_events() {
     for flag in ["--file=x", "--direct", "--zone=global"] {
         assert_eq!(run_global_dns(&["events", flag]).code, Some(2), "{flag}");
