@@ -13,6 +13,7 @@ use super::groups::{ListenArgs, LogArgs, SourceArgs};
 use super::history::HistoryArgs;
 use super::model::ModelArgs;
 use super::values::{OrderArg, parse_duration, parse_shrink_guard, parse_text};
+use super::view::brief;
 use crate::server::ListenAddress;
 use crate::source::ShrinkGuard;
 
@@ -122,6 +123,7 @@ pub struct ServeArgs {
 
 /// Flags of `demo`.
 #[derive(Debug, Args)]
+#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct DemoArgs {
     /// DNS address, UDP and TCP
