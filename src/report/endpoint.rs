@@ -6,7 +6,7 @@ use std::ptr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Colors;
+use super::{Colors, Shade};
 use crate::model::{GatewayDown, Port, Protocol, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::{answer_own_name, answer_question};
@@ -139,6 +139,17 @@ impl EndpointState {
             Self::NotReady => "not-ready",
             Self::Standby => "standby",
             Self::Omitted => "omitted",
+        }
+    }
+}
+
+impl From<EndpointState> for Shade {
+    fn from(state: EndpointState) -> Self {
+        match state {
+            EndpointState::Alive => Self::Good,
+            EndpointState::Down => Self::Bad,
+            EndpointState::NotReady => Self::Attention,
+            EndpointState::Standby | EndpointState::Omitted => Self::Idle,
         }
     }
 }

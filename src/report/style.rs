@@ -1,6 +1,5 @@
 //! How a text looks: its columns, its colors and its width.
 
-use super::{CellState, EndpointState, Impact};
 use crate::model::Level;
 
 /// How a text looks.
@@ -94,33 +93,6 @@ impl Shade {
             Self::Attention => "‼",
             Self::Bad => "×",
             Self::Idle => "·",
-        }
-    }
-}
-
-impl From<EndpointState> for Shade {
-    fn from(state: EndpointState) -> Self {
-        CellState::from(state).into()
-    }
-}
-
-impl From<CellState> for Shade {
-    fn from(state: CellState) -> Self {
-        match state {
-            CellState::Alive => Self::Good,
-            CellState::Down => Self::Bad,
-            CellState::Left | CellState::Expected | CellState::NotReady => Self::Attention,
-            CellState::Standby | CellState::Omitted => Self::Idle,
-        }
-    }
-}
-
-impl From<Impact> for Shade {
-    fn from(impact: Impact) -> Self {
-        match impact {
-            Impact::Fine => Self::Good,
-            Impact::Attention => Self::Attention,
-            Impact::Failing => Self::Bad,
         }
     }
 }

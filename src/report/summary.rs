@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::lazy::Lazy;
-use super::{EndpointState, SchemaVersion};
+use super::{EndpointState, SchemaVersion, Shade};
 use crate::model::Timestamp;
 use crate::table::{Endpoint, EndpointLiveness, Published, Service, Table};
 use crate::zone::answer::answer_question;
@@ -318,6 +318,29 @@ impl From<EndpointState> for CellState {
             EndpointState::NotReady => Self::NotReady,
             EndpointState::Standby => Self::Standby,
             EndpointState::Omitted => Self::Omitted,
+        }
+    }
+}
+
+impl From<CellState> for Shade {
+    fn from(state: CellState) -> Self {
+        match state {
+            CellState::Alive => Self::Good,
+            CellState::Down => Self::Bad,
+            CellState::Left | CellState::Expected | CellState::NotReady => Self::Attention,
+            CellState::Standby | CellState::Omitted => Self::Idle,
+        }
+    }
+}
+
+// === impl Impact ===
+
+impl From<Impact> for Shade {
+    fn from(impact: Impact) -> Self {
+        match impact {
+            Impact::Fine => Self::Good,
+            Impact::Attention => Self::Attention,
+            Impact::Failing => Self::Bad,
         }
     }
 }
