@@ -122,9 +122,9 @@ fn summary_has_a_row_for_each_service_and_troubled_services_first() {
         let expected = [
             "SERVICE RESULT RETURNED east west",
             "× gone.shop NOERROR 1 × 0/1 down -",
-            "√ db.prod NOERROR 2 × 1/2 down √ 1/1",
+            "‼ db.prod NOERROR 2 × 1/2 down √ 1/1",
             "√ cart.shop NOERROR 1 - √ 1/1",
-            "services: 3, failing: 1, need attention: 0",
+            "services: 3, failing: 1, need attention: 1",
         ];
         assert_eq!(lines(&ended), expected);
     }
