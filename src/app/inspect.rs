@@ -50,7 +50,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     }
     let table = table_of(&args, &mut origin).await?;
     let chosen = origin.chosen_and_compared().await;
-    let is_document = matches!(args.output, Output::Json | Output::Yaml);
+    let is_document = is_document(args.output);
     if table.unmatched.is_none() || is_document {
         print(&table.content.text(&args, chosen.as_ref())?)?;
     }
@@ -67,6 +67,11 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Returns whether a format is for programs.
+fn is_document(output: Output) -> bool {
+    matches!(output, Output::Json | Output::Yaml)
+}
+
 /// Prints the table whenever it changes, until nobody reads the output.
 ///
 /// The replicas are compared once for each server that is found. A comparison at each change would always find
@@ -79,7 +84,9 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
         let text = table_of(args, &mut origin).await;
         let text = text.and_then(|table| {
             let text = table.content.text(args, chosen.as_ref())?;
-            let unmatched = table.unmatched.map(|sentence| format!("\n{sentence}\n"));
+            // A program reads documents one after the other, and sees that they are empty.
+            let unmatched = table.unmatched.filter(|_| !is_document(args.output));
+            let unmatched = unmatched.map(|sentence| format!("\n{sentence}\n"));
             Ok(text + &harmless(&unmatched.unwrap_or_default()))
         });
         match text {

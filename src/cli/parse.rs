@@ -30,9 +30,13 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
     let checked = cli.command.check();
     let checked = checked.and_then(|()| cli.command.check_max_stale());
     if let Err(problem) = checked.and_then(|()| cli.command.check_view(&matches)) {
-        program::command()
-            .error(ErrorKind::ValueValidation, problem)
-            .exit();
+        let mut program = program::command();
+        program.build();
+        let name = matches.subcommand_name().unwrap_or_default();
+        match program.find_subcommand_mut(name) {
+            Some(command) => command.error(ErrorKind::ValueValidation, problem).exit(),
+            None => program.error(ErrorKind::ValueValidation, problem).exit(),
+        }
     }
     cli
 }
