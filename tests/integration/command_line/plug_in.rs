@@ -27,7 +27,7 @@ fn linked_program_is_a_plug_in_and_shows_the_typed_name() {
             assert!(ended.stdout.contains(&usage), "{}", ended.stdout);
         }
         let ended = run_as(name, &["table", "--ttl=7"]);
-        let usage = format!("Usage: {typed} <COMMAND>");
+        let usage = format!("Usage: {typed} table [OPTIONS] [FILTER]...");
         assert_eq!(ended.code, Some(2));
         assert!(ended.stderr.contains(&usage), "{}", ended.stderr);
         // The rest works as under its own name.
