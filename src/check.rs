@@ -29,7 +29,6 @@ mod versions;
 
 pub use facts::{Facts, ServerProblem};
 pub use finding::{Basis, Category, Check, CheckRow, Diagnosis, Fact, Finding, Health, NotChecked};
-pub use report::Colors;
 
 /// Checks the facts.
 pub fn check(facts: &Facts) -> Diagnosis {

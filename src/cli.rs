@@ -10,6 +10,7 @@ mod completions;
 mod corefile;
 mod encrypted;
 mod environment;
+mod examples;
 mod failover;
 mod groups;
 mod help;
@@ -24,17 +25,17 @@ mod view;
 
 pub use access::AccessArgs;
 pub use check::CheckArgs;
-pub use command::{Cli, Command, CompletionsArgs, HelpArgs, HelpOutput, Topic};
+pub use command::{Cli, Command, CompletionsArgs, HelpArgs};
 pub use corefile::CorefileArgs;
 pub use encrypted::EncryptedArgs;
 pub use environment::{UnknownVariable, unknown_variables};
 pub use failover::{DelayArgs, ServiceSetting};
-pub use groups::{ListenArgs, LogArgs, SourceArgs};
+pub use groups::{ColorArgs, ListenArgs, LogArgs, SourceArgs};
 pub use model::ModelArgs;
 pub use serve::{DemoArgs, ServeArgs};
 pub use values::{
-    CheckOutput, EventsOutput, ExplainOutput, GatewayDownArg, LocalMembersArg, LogFormatArg,
-    OrderArg, ShortNamesArg, TableOutput, ZoneArg, parse_zone,
+    GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg, Output, ShortNamesArg, ZoneArg,
+    parse_zone,
 };
 pub use view::{EventsArgs, ExplainArgs, ServerArgs, TableArgs, ViewArgs};
 

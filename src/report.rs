@@ -8,9 +8,12 @@ mod endpoint;
 pub mod events;
 mod failover;
 mod lazy;
+mod map;
 mod problems;
 mod select;
+mod sort;
 mod stream;
+mod style;
 mod summary;
 mod wide;
 
@@ -27,19 +30,15 @@ pub use problems::{ConflictReport, ProblemReport, SkipReport};
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Published, Service, Table};
 use crate::zone::Zones;
+use style::visible_width;
 
-pub use select::Selection;
+pub use select::{EndpointSelection, Selection};
+pub use sort::SortKey;
 pub use stream::write_report;
-pub use summary::{Cell, CellState, ServiceRow, StepNumber, write_summary};
-
-/// The columns of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextForm {
-    /// The usual columns.
-    Narrow,
-    /// All columns.
-    Wide,
-}
+pub use style::{Colors, Shade, Style, TextForm, map_between_colors};
+pub use summary::{
+    Cell, CellState, ServiceRow, StepNumber, Summary, SummaryHead, write_summary,
+};
 
 /// The report on the whole table. The types of its lists differ while it is streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -135,18 +134,18 @@ impl Report {
 
     /// Returns the report as text.
     pub fn to_text(&self) -> String {
-        self.to_text_of(TextForm::Narrow)
+        self.to_text_in(Style::default())
     }
 
-    /// Returns it as text with the given columns.
-    pub fn to_text_of(&self, form: TextForm) -> String {
+    /// Returns it as text in a style.
+    pub fn to_text_in(&self, style: Style) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, form);
+        let _ = self.write(&mut text, style);
         text
     }
 
-    fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
+    fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
         if let Some(at) = &self.at {
             writeln!(text, "at {at}\n")?;
         }
@@ -165,12 +164,16 @@ impl Report {
             self.serial,
             self.zones.join(" ")
         )?;
-        match form {
-            TextForm::Narrow => self.services.iter().try_for_each(|one| one.write(text))?,
-            TextForm::Wide => self.write_wide(text)?,
+        let colors = style.colors;
+        match style.form {
+            TextForm::Narrow => {
+                let mut services = self.services.iter();
+                services.try_for_each(|one| one.write(text, colors))?;
+            }
+            TextForm::Wide => self.write_wide(text, colors)?,
         }
         writeln!(text, "\nproblems: {}", self.problems.len())?;
-        let problems = self.problems.iter().map(ProblemReport::row);
+        let problems = self.problems.iter().map(|problem| problem.row(colors));
         write_rows(text, &problems.collect::<Vec<_>>())
     }
 }
@@ -231,17 +234,24 @@ impl<'t> Parts<'t> {
 /// # Errors
 ///
 /// Never returns an error, because writing to a `String` cannot fail.
-pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> std::fmt::Result {
-    let mut widths = [0; N];
+pub fn write_rows(text: &mut String, rows: &[impl AsRef<[String]>]) -> std::fmt::Result {
+    let mut widths = Vec::new();
     for row in rows {
+        let row = row.as_ref();
+        widths.resize(widths.len().max(row.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(visible_width(cell));
         }
     }
     for row in rows {
         let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row).filter(|(width, _)| **width > 0) {
-            write!(line, "  {cell:width$}")?;
+        for (width, cell) in widths
+            .iter()
+            .zip(row.as_ref())
+            .filter(|(width, _)| **width > 0)
+        {
+            let padding = width - visible_width(cell);
+            write!(line, "  {cell}{:padding$}", "")?;
         }
         writeln!(text, "{}", line.trim_end())?;
     }
@@ -274,7 +284,7 @@ impl ServiceReport {
     }
 
     /// Writes the service as text: a heading and a row for each endpoint.
-    fn write(&self, text: &mut String) -> std::fmt::Result {
+    fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         let short = if self.owns_short_name {
             format!(", short name {}", self.service)
         } else {
@@ -313,7 +323,7 @@ impl ServiceReport {
             return writeln!(text, "  no endpoints");
         }
         let mut rows = vec![EndpointReport::HEAD.map(str::to_owned)];
-        rows.extend(self.endpoints.iter().map(EndpointReport::row));
+        rows.extend(self.endpoints.iter().map(|one| one.row(colors)));
         write_rows(text, &rows)
     }
 }

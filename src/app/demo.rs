@@ -112,11 +112,15 @@ fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: b
         .next()
         .unwrap_or_else(|| "global-dns".to_owned());
     let sample = sample.display();
-    let source = format!("--cluster-name hub --mcs --zone {ZONES} --file {sample}");
-    let commands = format!(
-        "The explanation of an answer; the whole table:\n  \
-         {program} explain db.prod.global {source}\n  {program} table {source}\n"
-    );
+    let commands = api.map(|api| {
+        let commands = ["explain db.prod", "table --summary", "table db"];
+        let commands = commands.map(|command| format!("  {program} {command} --server {api}\n"));
+        format!(
+            "The explanation of an answer; all services; the endpoints of some:\n{}",
+            commands.concat()
+        )
+    });
+    let commands = commands.unwrap_or_default();
     let page = api.map(|api| format!("The status page: http://{api}/\n"));
     let end = if is_live {
         "The sample changes in a loop. Ctrl-C stops the demo.\n\n".to_owned()

@@ -7,7 +7,6 @@ mod files;
 mod name_servers;
 mod wait;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -15,11 +14,9 @@ use serde::Deserialize;
 
 use super::flags::{log_to_stderr, zones};
 use super::inspect::fetch;
-use super::output::{json, print, print_to_stderr};
-use crate::check::{
-    Colors, Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks,
-};
-use crate::cli::{CheckArgs, CheckOutput};
+use super::output::{print, print_to_stderr, render};
+use crate::check::{Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks};
+use crate::cli::{CheckArgs, Output};
 use crate::log::error_chain;
 use api_server::query_api_server;
 use files::read_files;
@@ -41,7 +38,14 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
         None => diagnose(&args).await?,
         Some(limit) => wait::diagnose_until(limit, async || diagnose(&args).await).await?,
     };
-    print_diagnosis(&diagnosis, args.output)?;
+    let text = render(args.output, args.color.colors(), &diagnosis, |style| {
+        if args.output == Output::Short {
+            diagnosis.to_short_text(style.colors)
+        } else {
+            diagnosis.to_text(style.colors)
+        }
+    });
+    print(&text?)?;
     Ok(if diagnosis.is_success() {
         ExitCode::SUCCESS
     } else {
@@ -64,6 +68,7 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         log: _,    // is set up once
         wait: _,   // repeats this function
         output: _, // formats its result
+        color: _,
     } = args;
     let facts = if source.file.is_empty() {
         query_api_server(source, model).await
@@ -104,25 +109,6 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         end_to_end,
     };
     Ok(run_checks(&facts))
-}
-
-/// Prints a diagnosis in the requested format.
-fn print_diagnosis(diagnosis: &Diagnosis, output: CheckOutput) -> anyhow::Result<()> {
-    print(&match output {
-        CheckOutput::Text => diagnosis.to_text(colors()),
-        CheckOutput::Short => diagnosis.to_short_text(colors()),
-        CheckOutput::Json => json(diagnosis)?,
-    })
-}
-
-/// Returns whether to use colors: on a terminal, unless `NO_COLOR` is set (no-color.org).
-fn colors() -> Colors {
-    let is_disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if std::io::stdout().is_terminal() && !is_disabled {
-        Colors::Shown
-    } else {
-        Colors::Plain
-    }
 }
 
 // === A running server ===

@@ -18,11 +18,11 @@ use super::api::Api;
 use super::flags::log_to_stderr;
 use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
 use super::output::{json, print, yaml};
-use super::screen::{harmless, write};
+use super::screen::{harmless, harmless_but_colors, write};
 use super::source::access;
-use crate::cli::{EventsArgs, EventsOutput};
+use crate::cli::{EventsArgs, Output};
 use crate::model::{ClusterName, Timestamp};
-use crate::report::Selection;
+use crate::report::{Colors, Selection, Shade};
 use crate::source::kube;
 
 /// The path of the API.
@@ -64,7 +64,8 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         let mut events = read(&mut server.api, &args).await?;
         events.events.retain(|event| args.selects(event));
         note_begin(&events, &args);
-        print(&all(&events, args.output, chosen.as_ref())?)?;
+        let form = (args.output, args.color.colors());
+        print(&all(&events, form, chosen.as_ref())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut follower = Follower {
@@ -82,7 +83,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         }
         server = loop {
             tokio::time::sleep(RETRY_DELAY).await;
-            if let Ok(found) = find(&args).await {
+            if let Ok(found) = server.find_again(&args.server, access_of(&args)).await {
                 break found;
             }
         };
@@ -92,13 +93,16 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the server to query. Only a running server has events.
 async fn find(args: &EventsArgs) -> anyhow::Result<RemoteServer> {
-    let access = access(
+    let found = find_server(&args.server, access_of(args)).await?;
+    found.map_err(|error| anyhow!(error).context("only a running server has events"))
+}
+
+fn access_of(args: &EventsArgs) -> kube::KubeAccess {
+    access(
         args.kubeconfig.as_ref(),
         args.context.as_ref(),
         kube::KubeAccess::Auto,
-    );
-    let found = find_server(&args.server, access).await?;
-    found.map_err(|error| anyhow!(error).context("only a running server has events"))
+    )
 }
 
 async fn read(api: &mut Api, args: &EventsArgs) -> anyhow::Result<ReceivedEvents> {
@@ -156,7 +160,7 @@ impl Follower<'_> {
             return Ok(ControlFlow::Continue(()));
         }
         self.last_time = event.text("time").to_owned();
-        write(&one(&event, self.args.output)?)
+        write(&one(&event, self.args.output, self.args.color.colors())?)
     }
 }
 
@@ -242,14 +246,14 @@ impl Selection<'_> {
 }
 
 /// Prints what is above the events of a watch.
-fn begin(output: EventsOutput, chosen: Option<&ChosenServer>) -> anyhow::Result<ControlFlow<()>> {
+fn begin(output: Output, chosen: Option<&ChosenServer>) -> anyhow::Result<ControlFlow<()>> {
     match output {
-        EventsOutput::Text | EventsOutput::Wide => write(&heading(output, chosen)),
         // Each line or document is an event, so the origin is beside them.
-        EventsOutput::Json | EventsOutput::Yaml => {
+        Output::Json | Output::Yaml => {
             note_origin(chosen);
             Ok(ControlFlow::Continue(()))
         }
+        _ => write(&heading(output, chosen)),
     }
 }
 
@@ -261,15 +265,13 @@ fn note_origin(chosen: Option<&ChosenServer>) {
 }
 
 /// Returns the lines above the events.
-fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
+fn heading(output: Output, chosen: Option<&ChosenServer>) -> String {
     let columns = match output {
-        EventsOutput::Text => {
-            "TIME                  KIND               SERVICE                   TEXT\n"
-        }
-        EventsOutput::Wide => {
+        Output::Json | Output::Yaml => "",
+        Output::Wide => {
             "ID       TIME                  KIND               NAMESPACE        SERVICE          CLUSTER      HOST         TEXT\n"
         }
-        EventsOutput::Json | EventsOutput::Yaml => "",
+        _ => "TIME                  KIND               SERVICE                   TEXT\n",
     };
     let origin = chosen.map(|chosen| harmless(&chosen.heading("")));
     origin.unwrap_or_default() + columns
@@ -278,7 +280,7 @@ fn heading(output: EventsOutput, chosen: Option<&ChosenServer>) -> String {
 /// Returns all events.
 fn all(
     events: &ReceivedEvents,
-    output: EventsOutput,
+    (output, colors): (Output, Colors),
     chosen: Option<&ChosenServer>,
 ) -> anyhow::Result<String> {
     let document = ServerDocument {
@@ -286,12 +288,12 @@ fn all(
         origin: chosen,
     };
     match output {
-        EventsOutput::Json => json(&document),
-        EventsOutput::Yaml => yaml(&document),
-        EventsOutput::Text | EventsOutput::Wide => {
+        Output::Json => json(&document),
+        Output::Yaml => yaml(&document),
+        _ => {
             let mut text = heading(output, chosen);
             for event in &events.events {
-                text += &one(event, output)?;
+                text += &one(event, output, colors)?;
             }
             Ok(text)
         }
@@ -299,33 +301,23 @@ fn all(
 }
 
 /// Returns one event as a line. JSON: one object for each line. YAML: one document for each event.
-fn one(event: &ReceivedEvent, output: EventsOutput) -> anyhow::Result<String> {
+fn one(event: &ReceivedEvent, output: Output, colors: Colors) -> anyhow::Result<String> {
     let text = |name| event.text(name);
+    let kind = format!("{:17}", text("kind"));
+    let kind = colors.paint(Shade::of_change(text("kind")), &kind);
     let row = match output {
-        EventsOutput::Json => return Ok(serde_json::to_string(event)? + "\n"),
-        EventsOutput::Yaml => return Ok(format!("---\n{}", yaml(event)?)),
-        EventsOutput::Text => {
-            let names = [text("namespace"), text("service")];
-            let name = names.join("/");
-            let name = name.trim_matches('/');
-            format!(
-                "{:20}  {:17}  {name:24}  {}\n",
-                text("time"),
-                text("kind"),
-                text("text")
-            )
-        }
-        EventsOutput::Wide => {
+        Output::Json => return Ok(serde_json::to_string(event)? + "\n"),
+        Output::Yaml => return Ok(format!("---\n{}", yaml(event)?)),
+        Output::Wide => {
             let filled = |name| {
                 Some(text(name))
                     .filter(|text| !text.is_empty())
                     .unwrap_or("-")
             };
             format!(
-                "{:<7}  {:20}  {:17}  {:15}  {:15}  {:11}  {:11}  {}\n",
+                "{:<7}  {:20}  {kind}  {:15}  {:15}  {:11}  {:11}  {}\n",
                 event.id(),
                 text("time"),
-                text("kind"),
                 filled("namespace"),
                 filled("service"),
                 filled("cluster"),
@@ -333,6 +325,12 @@ fn one(event: &ReceivedEvent, output: EventsOutput) -> anyhow::Result<String> {
                 text("text")
             )
         }
+        _ => {
+            let names = [text("namespace"), text("service")];
+            let name = names.join("/");
+            let name = name.trim_matches('/');
+            format!("{:20}  {kind}  {name:24}  {}\n", text("time"), text("text"))
+        }
     };
-    Ok(harmless(&row))
+    Ok(harmless_but_colors(&row))
 }

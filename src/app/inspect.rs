@@ -11,19 +11,19 @@ use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
 use super::local_time::with_local_times;
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
-use super::output::{json, print, yaml};
-use super::screen::{Screen, harmless};
+use super::output::{print, print_to_stderr, render};
+use super::screen::{Screen, harmless, harmless_but_colors};
 use super::source::access;
-use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
+use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::model::{ServiceKey, Timestamp};
-use crate::report::{Report, Selection, TextForm};
+use crate::report::{EndpointSelection, Report, Selection, SortKey, Summary};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
 
 /// The interval at which `table --watch` looks for a change.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
-/// The exit code of `explain` for a name that does not exist.
+/// The exit code of `explain` and `table` for a name that does not exist.
 const NO_SUCH_NAME: u8 = 3;
 
 /// What `table` prints.
@@ -32,6 +32,14 @@ enum TableContent {
     Zone(String),
     /// The selected services.
     Report(Report),
+    /// The selected services, with one row for each.
+    Summary(Summary),
+}
+
+/// The content of a table, and what of the selection matches nothing.
+struct SelectedTable {
+    content: TableContent,
+    unmatched: Option<String>,
 }
 
 /// Prints the table of a running server, or of a source.
@@ -44,8 +52,26 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     }
     let table = table_of(&args, &mut origin).await?;
     let chosen = origin.chosen_and_compared().await;
-    print(&table.text(args.output, chosen.as_ref())?)?;
-    Ok(ExitCode::SUCCESS)
+    let is_document = is_document(args.output);
+    if table.unmatched.is_none() || is_document {
+        print(&table.content.text(&args, chosen.as_ref())?)?;
+    }
+    Ok(match table.unmatched {
+        None => ExitCode::SUCCESS,
+        Some(sentence) => {
+            let heading = chosen
+                .filter(|_| !is_document)
+                .map(|chosen| chosen.heading(""));
+            let heading = harmless(&heading.unwrap_or_default());
+            print_to_stderr(&format!("{heading}error: {}\n", harmless(&sentence)));
+            ExitCode::from(NO_SUCH_NAME)
+        }
+    })
+}
+
+/// Returns whether a format is for programs.
+fn is_document(output: Output) -> bool {
+    matches!(output, Output::Json | Output::Yaml)
 }
 
 /// Prints the table whenever it changes, until nobody reads the output.
@@ -58,7 +84,14 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
     let mut has_failed = false;
     loop {
         let text = table_of(args, &mut origin).await;
-        match text.and_then(|table| table.text(args.output, chosen.as_ref())) {
+        let text = text.and_then(|table| {
+            let text = table.content.text(args, chosen.as_ref())?;
+            // A program reads documents one after the other, and sees that they are empty.
+            let unmatched = table.unmatched.filter(|_| !is_document(args.output));
+            let unmatched = unmatched.map(|sentence| format!("\n{sentence}\n"));
+            Ok(text + &harmless(&unmatched.unwrap_or_default()))
+        });
+        match text {
             Ok(text) => {
                 has_failed = false;
                 if screen.show(text)?.is_break() {
@@ -71,7 +104,7 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
                 }
                 has_failed = true;
                 // The replica may be gone.
-                if let Ok(found) = Origin::find_again(&args.view).await {
+                if let Ok(found) = origin.find_again(&args.view).await {
                     origin = found;
                     chosen = origin.chosen_and_compared().await;
                 }
@@ -82,37 +115,61 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
 }
 
 /// Reads the table for the requested format.
-async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<TableContent> {
-    if args.output == TableOutput::Zone {
-        return Ok(TableContent::Zone(
-            origin.zone_file(&args.view, args.at).await?,
-        ));
+async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<SelectedTable> {
+    if args.output == Output::Zone {
+        return Ok(SelectedTable {
+            content: TableContent::Zone(origin.zone_file(&args.view, args.at).await?),
+            unmatched: None,
+        });
     }
-    let mut report = origin.report(&args.view, args.at).await?;
-    report.retain(&Selection {
+    let selection = Selection {
         namespaces: &args.view.source.namespace,
         filters: &args.filter,
-    });
-    Ok(TableContent::Report(report))
+    };
+    let endpoints = EndpointSelection {
+        clusters: &args.cluster,
+        states: &args.state,
+    };
+    if args.summary {
+        let mut summary = origin.summary(&args.view, args.at).await?;
+        let services = summary.services.iter();
+        let names = services.map(|one| (one.namespace.as_str(), one.service.as_str()));
+        let unmatched = selection.unmatched(names);
+        let unmatched = unmatched.or_else(|| endpoints.unmatched(&summary.clusters()));
+        summary.retain(&selection);
+        summary.retain_cells(&endpoints);
+        summary.sort(args.sort);
+        let content = TableContent::Summary(summary);
+        return Ok(SelectedTable { content, unmatched });
+    }
+    let mut report = origin.report(&args.view, args.at).await?;
+    let services = report.services.iter();
+    let names = services.map(|one| (one.namespace.as_str(), one.service.as_str()));
+    let unmatched = selection.unmatched(names);
+    let unknown_cluster = endpoints.unmatched(&report.clusters());
+    report.retain(&selection);
+    // The name may be that of an object that is skipped.
+    let unmatched = unmatched.filter(|_| report.problems.is_empty());
+    report.retain_endpoints(&endpoints);
+    report.sort(args.sort.unwrap_or(SortKey::Name));
+    Ok(SelectedTable {
+        content: TableContent::Report(report),
+        unmatched: unmatched.or(unknown_cluster),
+    })
 }
 
 impl TableContent {
     /// Returns the table in the requested format, with its origin.
-    fn text(&self, output: TableOutput, chosen: Option<&ChosenServer>) -> anyhow::Result<String> {
-        let report = match self {
-            Self::Zone(text) => return Ok(with_heading(chosen, "; ", text)), // has no times
-            Self::Report(report) => report,
-        };
-        match output {
-            TableOutput::Text | TableOutput::Zone => {
-                Ok(with_heading(chosen, "", &report.to_text()))
-            }
-            TableOutput::Wide => {
-                let text = report.to_text_of(TextForm::Wide);
-                Ok(with_heading(chosen, "", &text))
-            }
-            TableOutput::Json => json(&document(report, chosen)),
-            TableOutput::Yaml => yaml(&document(report, chosen)),
+    fn text(&self, args: &TableArgs, chosen: Option<&ChosenServer>) -> anyhow::Result<String> {
+        let (output, colors) = (args.output, args.color.colors());
+        match self {
+            Self::Zone(text) => Ok(with_heading(chosen, "; ", text)),
+            Self::Report(report) => render(output, colors, &document(report, chosen), |style| {
+                with_heading(chosen, "", &report.to_text_in(style))
+            }),
+            Self::Summary(summary) => render(output, colors, &document(summary, chosen), |style| {
+                with_heading(chosen, "", &summary.to_text(style))
+            }),
         }
     }
 }
@@ -120,7 +177,7 @@ impl TableContent {
 /// Returns a text below the lines about its origin.
 fn with_heading(chosen: Option<&ChosenServer>, start: &str, text: &str) -> String {
     let heading = chosen.map(|chosen| chosen.heading(start));
-    with_local_times(&harmless(&(heading.unwrap_or_default() + text)))
+    with_local_times(&harmless_but_colors(&(heading.unwrap_or_default() + text)))
 }
 
 fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDocument<'a, T> {
@@ -133,6 +190,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         name,
         view,
         output,
+        color,
         at,
     } = args;
     log_to_stderr(&view.log)?;
@@ -155,12 +213,10 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     }
     let chosen = origin.chosen_and_compared().await;
     let chosen = chosen.as_ref();
-    print(&match output {
-        ExplainOutput::Text => with_heading(chosen, "", &explanation.to_text()),
-        ExplainOutput::Wide => with_heading(chosen, "", &explanation.to_text_of(TextForm::Wide)),
-        ExplainOutput::Json => json(&document(&explanation, chosen))?,
-        ExplainOutput::Yaml => yaml(&document(&explanation, chosen))?,
-    })?;
+    let document = document(&explanation, chosen);
+    print(&render(output, color.colors(), &document, |style| {
+        with_heading(chosen, "", &explanation.to_text_in(style))
+    })?)?;
     Ok(if explanation.exists {
         ExitCode::SUCCESS
     } else {

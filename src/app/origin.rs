@@ -1,7 +1,9 @@
 //! The origin of the data of `explain`, `table` and `events`: a running server, or objects.
 //!
-//! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If none can be reached, the
-//! objects are read directly. Then no flag says where the data is from, so the output does ([`ChosenServer`]).
+//! Without flags, it is a ready replica, so that the flags of `serve` need not be repeated. If there is no cluster, or no
+//! release in it, a server at the default address of the API answers: `demo`, or `kubectl port-forward`. It never answers
+//! in place of a replica that fails, nor if a flag names the cluster. Last, the objects are read directly. No flag says
+//! where the data is from then, so the output does ([`ChosenServer`]).
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -17,10 +19,12 @@ use super::api::Api;
 use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::flags::zones;
 use super::source::access;
+use super::variables::local_api;
 use crate::admin::choose_zone;
 use crate::cli::{ServerArgs, ViewArgs};
+use crate::log::error_chain;
 use crate::model::{Namespace, Timestamp};
-use crate::report::Report;
+use crate::report::{Report, Summary};
 use crate::source::kube::{self, Cluster, Replica, ReplicaError};
 use crate::table::publish::Reader;
 use crate::zone::print::zone_file;
@@ -32,6 +36,8 @@ const MAX_REPLICAS: usize = 3;
 const MAX_COMPARED: usize = 8;
 /// Maximum time for the status of a replica to compare. They are requested at the same time.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time for the status of the server of this host.
+const LOCAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time after which replicas that differ are compared again. They see a change at different times.
 const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// Fields of the status that are equal if two replicas answer equally, with their meanings.
@@ -55,8 +61,27 @@ pub(super) enum Origin {
 pub(super) struct RemoteServer {
     /// Its API.
     pub(super) api: Api,
-    /// `None` if a flag names the server.
-    found: Option<Found>,
+    choice: Choice,
+}
+
+/// Why this server was chosen.
+enum Choice {
+    /// A flag names it.
+    Named,
+    /// It is a ready replica.
+    Replica(Found),
+    /// It answers at the address of [`local_api`], and no replica does, for a reason.
+    Local(LocalServer, String),
+}
+
+/// No server was found.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}{}", .tried.as_ref().map_or_else(String::new, |tried| format!("; {tried}")))]
+pub(super) struct NoServer {
+    /// Why there is no replica.
+    error: ReplicaError,
+    /// The other place that was tried.
+    tried: Option<String>,
 }
 
 /// A replica that was found.
@@ -70,10 +95,22 @@ struct Found {
 /// The origin of an output that no flag names.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ChosenServer {
-    /// The namespace and name of the pod that answered. `None`: the output was computed from objects.
+    /// The namespace and name of the pod that answered. `None`: another server, or the output was computed from objects.
     pod: Option<String>,
+    /// The URL of the server of this host that answered, and the name of its cluster.
+    #[serde(flatten)]
+    local: Option<LocalServer>,
     /// Why the output may differ from the answers of the servers.
     notes: Vec<String>,
+}
+
+/// A server of this host.
+#[derive(Clone, Debug, Serialize)]
+struct LocalServer {
+    /// The URL of its API.
+    server: String,
+    /// Its `--cluster-name`.
+    cluster: String,
 }
 
 /// A document with its origin.
@@ -103,10 +140,20 @@ impl Origin {
         if !view.direct && view.source.file.is_empty() {
             match find_server(&view.server, access_of(view)).await? {
                 Ok(server) => return Ok(Self::Server(Box::new(server))),
-                Err(error) if error.is_undecided() => bail!(error),
+                Err(NoServer { error, .. }) if error.is_undecided() => bail!(error),
                 // Reading the objects fails for the same reason, and reports it.
-                Err(ReplicaError::NoApiServer { .. }) => {}
-                Err(error) => {
+                Err(NoServer {
+                    error: ReplicaError::NoApiServer { .. },
+                    tried,
+                }) => {
+                    let reader = first_table(&view.source, &view.model).await;
+                    let reader = reader.map_err(|error| match tried {
+                        Some(tried) => anyhow!("{error:#}; {tried}"),
+                        None => error,
+                    })?;
+                    return Ok(Self::Objects(reader, None));
+                }
+                Err(NoServer { error, .. }) => {
                     let sentence = format!(
                         "computed from the objects with default settings, not answered by a server: {error} (--direct takes \
                          the flags of serve)"
@@ -121,9 +168,14 @@ impl Origin {
     }
 
     /// Finds another replica after the last one has failed. A command that has started with a server stays with servers.
-    pub(super) async fn find_again(view: &ViewArgs) -> anyhow::Result<Self> {
-        let found = find_server(&view.server, access_of(view)).await??;
-        Ok(Self::Server(Box::new(found)))
+    pub(super) async fn find_again(&self, view: &ViewArgs) -> anyhow::Result<Self> {
+        match self {
+            Self::Server(server) => {
+                let found = server.find_again(&view.server, access_of(view)).await?;
+                Ok(Self::Server(Box::new(found)))
+            }
+            Self::Objects(reader, reason) => Ok(Self::Objects(reader.clone(), reason.clone())),
+        }
     }
 
     /// Takes the replica whose history reaches furthest, if the time is before that of the replica that was found.
@@ -139,6 +191,7 @@ impl Origin {
             Self::Server(server) => server.chosen_and_compared().await,
             Self::Objects(_, reason) => reason.as_ref().map(|reason| ChosenServer {
                 pod: None,
+                local: None,
                 notes: vec![reason.clone()],
             }),
         }
@@ -158,6 +211,23 @@ impl Origin {
             }
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
             Self::Objects(reader, _) => Ok(Report::new(&zones(&view.model, &[]), &reader.load())),
+        }
+    }
+
+    /// Returns the summary of the current table, or of that of a time.
+    pub(super) async fn summary(
+        &mut self,
+        view: &ViewArgs,
+        at: Option<Timestamp>,
+    ) -> anyhow::Result<Summary> {
+        match self {
+            Self::Server(server) => {
+                let at = at.map_or_else(String::new, |at| format!("?at={}", at.to_exact_text()));
+                let text = server.api.get(&format!("/api/v1/summary{at}")).await?;
+                serde_json::from_str(&text).context("cannot parse the summary of the server")
+            }
+            Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
+            Self::Objects(reader, _) => Ok(Summary::new(&zones(&view.model, &[]), &reader.load())),
         }
     }
 
@@ -192,15 +262,50 @@ impl Origin {
 impl RemoteServer {
     /// Returns the replica that was found, with its differences from the other replicas.
     pub(super) async fn chosen_and_compared(&mut self) -> Option<ChosenServer> {
-        let Replica { namespace, pod, .. } = &self.found.as_ref()?.replica;
-        Some(ChosenServer {
-            pod: Some(format!("{namespace}/{pod}")),
-            notes: self.differences().await,
-        })
+        match &self.choice {
+            Choice::Named => None,
+            Choice::Replica(Found { replica, .. }) => Some(ChosenServer {
+                pod: Some(format!("{}/{}", replica.namespace, replica.pod)),
+                local: None,
+                notes: self.differences().await,
+            }),
+            Choice::Local(server, reason) => Some(ChosenServer {
+                pod: None,
+                local: Some(server.clone()),
+                notes: vec![format!("no replica of a cluster answered: {reason}")],
+            }),
+        }
     }
 
+    /// Finds the server again after it has failed: another replica, if it is one. Never another kind of server, which may have
+    /// other data.
+    pub(super) async fn find_again(
+        &self,
+        args: &ServerArgs,
+        access: kube::KubeAccess,
+    ) -> anyhow::Result<Self> {
+        if let Choice::Local(_, reason) = &self.choice {
+            return local_server(reason).await.map_err(|tried| anyhow!(tried));
+        }
+        match &args.server {
+            Some(url) => Ok(Self::named(url)),
+            None => {
+                let cluster = Arc::new(Cluster::open(access, ONE_SHOT_TIMING).await?);
+                Ok(find_replica(cluster, args.server_namespace.as_ref()).await?)
+            }
+        }
+    }
+
+    fn named(url: &http::Uri) -> Self {
+        Self {
+            api: Api::at(url),
+            choice: Choice::Named,
+        }
+    }
+
+    /// Takes the replica whose history reaches furthest, if that of this one begins after the time.
     async fn reach_back(&mut self, at: Timestamp) {
-        let Some(found) = &mut self.found else {
+        let Choice::Replica(found) = &mut self.choice else {
             return;
         };
         let Some(own) = history_start(&mut self.api).await else {
@@ -230,7 +335,7 @@ impl RemoteServer {
 
     /// Returns a sentence for each other replica that answers differently, or that cannot be compared.
     async fn differences(&mut self) -> Vec<String> {
-        let Some(found) = &self.found else {
+        let Choice::Replica(found) = &self.choice else {
             return Vec::new();
         };
         let others = found.others.iter().take(MAX_COMPARED);
@@ -289,9 +394,15 @@ impl ChosenServer {
     /// Returns the first lines of a text. Each starts with `start`, for example that of a comment.
     pub(super) fn heading(&self, start: &str) -> String {
         let pod = self.pod.iter().map(|pod| format!("answered by pod {pod}"));
+        let server = self.local.iter().map(|LocalServer { server, cluster }| {
+            format!("answered by the server of this host at {server}, cluster '{cluster}'")
+        });
         let notes = self.notes.iter().map(|note| format!("note: {note}"));
         // A reason may come from an API server or a node, and may have several lines.
-        let lines = pod.chain(notes).map(|line| line.replace(['\n', '\r'], " "));
+        let lines = pod
+            .chain(server)
+            .chain(notes)
+            .map(|line| line.replace(['\n', '\r'], " "));
         lines.map(|line| format!("{start}{line}\n")).collect()
     }
 }
@@ -315,21 +426,62 @@ fn access_of(view: &ViewArgs) -> kube::KubeAccess {
     )
 }
 
-/// Returns the named server, or a ready replica.
+/// Returns the named server, or a ready replica, or the server of this host.
 ///
 /// # Errors
 ///
-/// If the kubeconfig cannot be used. The inner error: if no replica can be reached.
+/// If the kubeconfig cannot be used. The inner error: if no server can be reached.
 pub(super) async fn find_server(
     args: &ServerArgs,
     access: kube::KubeAccess,
-) -> anyhow::Result<Result<RemoteServer, ReplicaError>> {
+) -> anyhow::Result<Result<RemoteServer, NoServer>> {
     if let Some(url) = &args.server {
-        let api = Api::at(url);
-        return Ok(Ok(RemoteServer { api, found: None }));
+        return Ok(Ok(RemoteServer::named(url)));
     }
-    let cluster = Arc::new(Cluster::open(access, ONE_SHOT_TIMING).await?);
-    Ok(find_replica(cluster, args.server_namespace.as_ref()).await)
+    let is_cluster_named =
+        !matches!(access, kube::KubeAccess::Auto) || args.server_namespace.is_some();
+    let found = match Cluster::open(access, ONE_SHOT_TIMING).await {
+        Ok(cluster) => Ok(find_replica(Arc::new(cluster), args.server_namespace.as_ref()).await),
+        Err(error) => Err(error),
+    };
+    let reason = match &found {
+        Ok(Ok(_)) => None,
+        // A replica that fails is not replaced: another server has other data.
+        Ok(Err(error)) => error.has_no_server().then(|| error.to_string()),
+        Err(error) => Some(error_chain(error)),
+    };
+    let tried = match reason.filter(|_| !is_cluster_named) {
+        None => None,
+        Some(reason) => match local_server(&reason).await {
+            Ok(server) => return Ok(Ok(server)),
+            Err(tried) => Some(tried),
+        },
+    };
+    match (found, tried) {
+        (Ok(found), tried) => Ok(found.map_err(|error| NoServer { error, tried })),
+        (Err(error), None) => Err(error.into()),
+        (Err(error), Some(tried)) => bail!("{}; {tried}", error_chain(&error)),
+    }
+}
+
+/// Returns the server of this host, if one answers. `reason` says why no replica does. The error is a clause.
+async fn local_server(reason: &str) -> Result<RemoteServer, String> {
+    let server = format!("http://{}", local_api());
+    let asked = async {
+        let mut api = Api::at(&server.parse()?);
+        let status = status(&mut api).await?;
+        anyhow::Ok((api, status))
+    };
+    match timeout(LOCAL_TIMEOUT, asked).await {
+        Ok(Ok((api, status))) => {
+            let cluster = status["cluster"].as_str().unwrap_or_default().to_owned();
+            let choice = Choice::Local(LocalServer { server, cluster }, reason.to_owned());
+            Ok(RemoteServer { api, choice })
+        }
+        Ok(Err(_)) | Err(_) => Err(format!(
+            "no server answers at {server} either; global-dns demo starts one with sample data"
+        )),
+    }
 }
 
 /// Connects to the first ready replica that responds.
@@ -355,7 +507,7 @@ async fn find_replica(
     };
     Ok(RemoteServer {
         api,
-        found: Some(found),
+        choice: Choice::Replica(found),
     })
 }
 

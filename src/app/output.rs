@@ -2,7 +2,32 @@
 
 use std::io::Write as _;
 
+use terminal_size::{Width, terminal_size_of};
+
 use super::screen;
+use crate::cli::Output;
+use crate::report::{Colors, Style, TextForm};
+
+/// Returns a document in a format. `text` makes the formats for people.
+pub(super) fn render(
+    output: Output,
+    colors: Colors,
+    document: &impl serde::Serialize,
+    text: impl FnOnce(Style) -> String,
+) -> anyhow::Result<String> {
+    let form = match output {
+        Output::Json => return json(document),
+        Output::Yaml => return yaml(document),
+        Output::Wide => TextForm::Wide,
+        Output::Text | Output::Short | Output::Zone | Output::Markdown => TextForm::Narrow,
+    };
+    let width = terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns.into());
+    Ok(text(Style {
+        form,
+        colors,
+        width,
+    }))
+}
 
 /// Returns a value as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {

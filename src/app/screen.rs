@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use terminal_size::{Height, terminal_size};
 
 use crate::model::is_deceptive;
+use crate::report::map_between_colors;
 
 /// Moves to the upper left corner and clears the screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\u{1b}[H\u{1b}[J";
@@ -56,6 +57,11 @@ pub(super) fn write(text: &str) -> anyhow::Result<ControlFlow<()>> {
 pub(super) fn harmless(text: &str) -> String {
     let is_harmful = |c: char| is_deceptive(c) && !['\n', '\t'].contains(&c);
     text.replace(is_harmful, "\u{fffd}")
+}
+
+/// Like [`harmless`], but keeps the colors of this program.
+pub(super) fn harmless_but_colors(text: &str) -> String {
+    map_between_colors(text, harmless)
 }
 
 fn terminal_height() -> usize {

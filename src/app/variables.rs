@@ -1,6 +1,7 @@
 //! Environment variables that are not flags, and warnings about those that look like settings but are not.
 
 use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tracing::warn;
 
@@ -11,6 +12,17 @@ pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
 /// The variable with the node's addresses. The chart sets it from `status.hostIPs`, or from `status.hostIP` on versions
 /// of Kubernetes that may lack the former.
 pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
+
+/// Returns the address of the API of a server on this host: that of `GLOBAL_DNS_API_LISTEN`, where `demo` and `serve` listen,
+/// too, or the default. Other addresses than those of the loopback interface may be of another host.
+pub(super) fn local_api() -> SocketAddr {
+    const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9154);
+    let variable = std::env::var("GLOBAL_DNS_API_LISTEN").unwrap_or_default();
+    let given = variable.split(',').find_map(|one| one.parse().ok());
+    given
+        .filter(|one: &SocketAddr| one.ip().is_loopback())
+        .unwrap_or(DEFAULT)
+}
 
 /// Logs each unknown variable, for a server.
 pub(super) fn log_unknown() {

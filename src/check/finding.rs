@@ -27,7 +27,9 @@ pub struct NotChecked {
 pub enum Health {
     /// Nothing to do.
     Green,
-    /// Deserves attention, or was not checked.
+    /// Not checked.
+    Grey,
+    /// Deserves attention.
     Yellow,
     /// Wrong.
     Red,
@@ -268,6 +270,7 @@ impl Check {
     pub(super) fn not_checked(self, subject: &str, not_checked: &NotChecked) -> Finding {
         let sentence = format!("{subject}: not checked, {}", not_checked.reason);
         Finding {
+            health: Health::Grey,
             basis: not_checked.basis,
             ..self.yellow(sentence, not_checked.hint.clone())
         }

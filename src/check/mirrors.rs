@@ -174,9 +174,12 @@ fn headless_mirroring(table: &Table) -> Finding {
         (None, 0) if count_imports(table).0 > 0 => {
             Check::HeadlessMirroring.green("headless mirroring is not used")
         }
-        (None, 0) => Check::HeadlessMirroring.yellow(
-            "headless mirroring: not checked, there are no mirrors",
-            "link a cluster and export a headless Service there",
+        (None, 0) => Check::HeadlessMirroring.not_checked(
+            "headless mirroring",
+            &NotChecked::new(
+                "there are no mirrors",
+                "link a cluster and export a headless Service there",
+            ),
         ),
         (None, _) if has_local_headless(table) => Check::HeadlessMirroring.yellow(
             "no mirror is headless, but this cluster has a headless member: headless mirroring is off",

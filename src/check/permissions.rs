@@ -197,7 +197,7 @@ fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
                 "bind the role of the chart for Links: list and watch on links and list on leases, in each namespace of \
                  --links-namespace; or set --links=off",
             ),
-            Health::Yellow | Health::Green => finding,
+            Health::Yellow | Health::Grey | Health::Green => finding,
         }
     }));
     others

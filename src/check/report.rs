@@ -7,16 +7,7 @@ use serde::Serialize;
 
 use super::finding::{Basis, Category, Check, Diagnosis, Finding, Health};
 use crate::model::ProblemKind;
-use crate::report::SchemaVersion;
-
-/// Whether the text has colors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colors {
-    /// For a terminal.
-    Shown,
-    /// For a file or a pipe.
-    Plain,
-}
+use crate::report::{Colors, SchemaVersion, Shade};
 
 /// The diagnosis as JSON.
 #[derive(Debug, Serialize)]
@@ -28,6 +19,8 @@ struct CheckReport<'c> {
     green: usize,
     yellow: usize,
     red: usize,
+    /// Not checked.
+    grey: usize,
     checks: Vec<FindingReport<'c>>,
 }
 
@@ -105,8 +98,15 @@ impl Diagnosis {
 
     /// Writes the last line: the overall result, and the number of findings of each color.
     fn write_status(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
-        let counts = [Health::Green, Health::Yellow, Health::Red];
-        let counts = counts.map(|health| format!("{} {}", self.count(health), health.name()));
+        let counts = [Health::Green, Health::Yellow, Health::Red, Health::Grey];
+        let counts = counts.map(|health| (health, self.count(health)));
+        // What was not checked is rare.
+        let counts = counts
+            .into_iter()
+            .filter(|count| *count != (Health::Grey, 0));
+        let counts: Vec<String> = counts
+            .map(|(health, count)| format!("{count} {}", health.name()))
+            .collect();
         let result = if self.is_success() {
             Health::Green
         } else {
@@ -130,7 +130,7 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
         writeln!(
             text,
             "{} not checked: {}",
-            Health::Yellow.sign(colors),
+            Health::Grey.sign(colors),
             names.join(", ")
         )
     }
@@ -159,6 +159,7 @@ impl Serialize for Diagnosis {
             green: self.count(Health::Green),
             yellow: self.count(Health::Yellow),
             red: self.count(Health::Red),
+            grey: self.count(Health::Grey),
             checks: self.0.iter().map(FindingReport::from).collect(),
         }
         .serialize(serializer)
@@ -188,20 +189,18 @@ impl Health {
             Self::Green => "green",
             Self::Yellow => "yellow",
             Self::Red => "red",
+            Self::Grey => "not checked",
         }
     }
 
-    /// Returns the sign at the start of a line, as `linkerd check` prints it.
+    /// Returns the sign at the start of a line.
     fn sign(self, colors: Colors) -> String {
-        // SGR 32, 33 and 31 of ECMA-48.
-        let (sign, color) = match self {
-            Self::Green => ('√', 32),
-            Self::Yellow => ('‼', 33),
-            Self::Red => ('×', 31),
+        let shade = match self {
+            Self::Green => Shade::Good,
+            Self::Yellow => Shade::Attention,
+            Self::Red => Shade::Bad,
+            Self::Grey => Shade::Idle,
         };
-        match colors {
-            Colors::Shown => format!("\u{1b}[{color}m{sign}\u{1b}[0m"),
-            Colors::Plain => sign.to_string(),
-        }
+        colors.paint(shade, shade.sign())
     }
 }

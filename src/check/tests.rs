@@ -14,6 +14,7 @@ use super::objects::{Link, LinkFailure, LinkedService, MirrorEndpoints, MirrorPo
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
+use crate::report::Colors;
 use crate::table::Rules;
 use crate::testing::{
     backends, endpoint, gateway, link, listing, local, mirror, rules, service_mirror, table_by,
@@ -147,6 +148,10 @@ fn green(sentence: &str) -> Vec<(Health, String)> {
     vec![(Health::Green, sentence.to_owned())]
 }
 
+fn grey(sentence: &str) -> Vec<(Health, String)> {
+    vec![(Health::Grey, sentence.to_owned())]
+}
+
 fn yellow(sentence: &str) -> Vec<(Health, String)> {
     vec![(Health::Yellow, sentence.to_owned())]
 }
@@ -188,7 +193,7 @@ fn only_findings_that_are_not_green_have_a_hint() {
 }
 
 #[test]
-fn missing_fact_is_yellow() {
+fn missing_fact_is_grey() {
     let mut missing = facts(&healthy());
     missing.api = Err(NotChecked::new("files are read", "omit --file"));
     missing.table = Err(NotChecked::new("there is no table", "make one"));
@@ -291,7 +296,7 @@ fn permissions_beyond_the_needed_are_yellow() {
 }
 
 #[test]
-fn permissions_that_are_not_reviewed_are_yellow() {
+fn permissions_that_are_not_reviewed_are_grey() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
@@ -300,13 +305,13 @@ fn permissions_that_are_not_reviewed_are_yellow() {
     });
     let found = findings(&facts, Check::Permissions);
     assert!(
-        found.iter().all(|(health, _)| *health == Health::Yellow),
+        found.iter().all(|(health, _)| *health == Health::Grey),
         "{found:?}"
     );
     let found = findings(&facts, Check::MorePermissions);
     assert_eq!(
         found,
-        yellow("more permissions than needed: not checked, 403")
+        grey("more permissions than needed: not checked, 403")
     );
 }
 
@@ -334,7 +339,7 @@ fn cluster_without_mirrors_is_yellow() {
         yellow("there are no mirrors")
     );
     let sentence = "headless mirroring: not checked, there are no mirrors";
-    assert_eq!(findings(&facts, Check::HeadlessMirroring), yellow(sentence));
+    assert_eq!(findings(&facts, Check::HeadlessMirroring), grey(sentence));
 }
 
 #[test]
@@ -402,7 +407,7 @@ fn links_that_are_not_read_are_not_checked() {
     let mut facts = facts(&healthy());
     facts.table = Ok(table_by(&rules(), &healthy()));
     let sentence = "orphaned mirrors: not checked, Links are not read";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
+    assert_eq!(findings(&facts, Check::OrphanedMirrors), grey(sentence));
 }
 
 #[test]
@@ -436,7 +441,7 @@ fn links_without_permission_are_not_checked() {
         "ask an administrator",
     ));
     let sentence = "orphaned mirrors: not checked, Links cannot be read: 403";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
+    assert_eq!(findings(&facts, Check::OrphanedMirrors), grey(sentence));
 }
 
 #[test]
@@ -590,7 +595,7 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
     assert_eq!(findings(&facts, Check::Namespaces), yellow(of_flag));
     facts.namespaces = Ok(Vec::new());
     let not_checked = "missing namespaces: not checked, not read";
-    assert_eq!(findings(&facts, Check::Namespaces), yellow(not_checked));
+    assert_eq!(findings(&facts, Check::Namespaces), grey(not_checked));
 }
 
 #[test]
@@ -626,7 +631,7 @@ fn problems_that_only_a_running_server_sees_are_yellow() {
         "mirrors written by two Links: not checked, only a running server can know it",
         "stopped mirror controllers: not checked, only a running server can know it",
     ];
-    assert_eq!(found, expected.map(yellow));
+    assert_eq!(found, expected.map(grey));
 }
 
 #[test]
@@ -758,7 +763,7 @@ fn endpoints_without_permission_are_not_checked_if_there_are_mirrors() {
     let mut facts = facts(&healthy());
     facts.mirror_endpoints = Err(NotChecked::new("cannot list Endpoints: 403", "ask"));
     let sentence = "EndpointSlices of mirrors: not checked, cannot list Endpoints: 403";
-    assert_eq!(findings(&facts, Check::EndpointSlices), yellow(sentence));
+    assert_eq!(findings(&facts, Check::EndpointSlices), grey(sentence));
     facts.table = Ok(table_by(&facts.rules, &[]));
     let found = findings(&facts, Check::EndpointSlices);
     assert_eq!(found, green("there are no mirrors"));
@@ -933,13 +938,16 @@ fn text_has_categories_hints_and_references() {
         Check::ApiServer.green("it answers"),
         Check::Permissions.red("cannot list services", "bind the role"),
         Check::Gateways.yellow("a gateway is down", "look at it"),
+        Check::ServiceImports.not_checked("imports", &NotChecked::new("403", "grant it")),
     ]);
     let expected = format!(
         "API server\n----------\n√ it answers\n× cannot list services\n    bind the role\n    see {}\n\n\
-         Mirrors\n-------\n‼ a gateway is down\n    look at it\n    see {}\n\n\
-         Status: × (1 green, 1 yellow, 1 red)\n",
+         Mirrors\n-------\n‼ a gateway is down\n    look at it\n    see {}\n\
+         · imports: not checked, 403\n    grant it\n    see {}\n\n\
+         Status: × (1 green, 1 yellow, 1 red, 1 not checked)\n",
         Check::Permissions.reference(),
         Check::Gateways.reference(),
+        Check::ServiceImports.reference(),
     );
     assert_eq!(diagnosis.to_text(Colors::Plain), expected);
     let colored = diagnosis.to_text(Colors::Shown);
@@ -947,6 +955,7 @@ fn text_has_categories_hints_and_references() {
         "\u{1b}[32m√\u{1b}[0m",
         "\u{1b}[33m‼\u{1b}[0m",
         "\u{1b}[31m×\u{1b}[0m",
+        "\u{1b}[90m·\u{1b}[0m",
     ] {
         assert!(colored.contains(sign), "{colored:?}");
     }
@@ -969,11 +978,11 @@ fn consequences_share_a_line_without_hint() {
     let start = format!(
         "API server\n----------\n× cannot reach the API server: connection refused\n    in a pod, check the ServiceAccount's \
          token and the NetworkPolicy; elsewhere, give --kubeconfig and --context\n    see {}\n\
-         ‼ not checked: permissions, more-permissions\n\nMirrors\n-------\n",
+         · not checked: permissions, more-permissions\n\nMirrors\n-------\n",
         Check::ApiServer.reference()
     );
     assert!(text.starts_with(&start), "{text}");
-    let names = "‼ not checked: short-names, conflicts, skipped-objects, answer-sizes, failover-orders, \
+    let names = "· not checked: short-names, conflicts, skipped-objects, answer-sizes, failover-orders, \
                  expected-clusters\n";
     assert!(text.contains(names), "{text}");
     assert_eq!(
@@ -982,7 +991,7 @@ fn consequences_share_a_line_without_hint() {
         "{text}"
     );
     let short = "× api-server: cannot reach the API server: connection refused\n\
-                 ‼ not checked: permissions, more-permissions, mirrors, headless-mirroring, orphaned-mirrors, link-status, \
+                 · not checked: permissions, more-permissions, mirrors, headless-mirroring, orphaned-mirrors, link-status, \
                  namespaces, endpoint-mirrors, clobbered-mirrors, long-names, opaque-ports, endpoint-slices, gateways, \
                  short-names, conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters\n";
     assert_eq!(diagnosis.to_short_text(Colors::Plain), short);
@@ -1027,7 +1036,7 @@ fn objects_that_cannot_be_read_are_one_red_line() {
     facts.server_problems = Err(NotChecked::new("--api is not set", "set it"));
     let short = check(&facts).to_short_text(Colors::Plain);
     assert!(
-        short.contains("‼ identity: mirrors written by two Links: not checked, --api is not set\n"),
+        short.contains("· identity: mirrors written by two Links: not checked, --api is not set\n"),
         "{short}"
     );
 }
@@ -1058,7 +1067,7 @@ fn json_has_the_same_findings() {
         Check::MorePermissions.yellow("has more permissions", "bind less"),
     ]);
     let expected = json!({
-        "schemaVersion": 2, "success": true, "green": 1, "yellow": 1, "red": 0,
+        "schemaVersion": 2, "success": true, "green": 1, "yellow": 1, "red": 0, "grey": 0,
         "checks": [
             {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
              "hint": null, "link": null, "problem": null, "anchor": null},

@@ -4,22 +4,19 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::builder::PossibleValue;
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{Arg, ArgGroup, Args, ValueEnum};
 use strum::VariantArray as _;
 
-use super::groups::{LogArgs, SourceArgs};
+use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::model::ModelArgs;
-use super::values::{CheckOutput, parse_duration, parse_name, parse_name_server};
+use super::values::{Output, outputs, parse_duration, parse_name, parse_name_server};
+use super::view::brief;
 use crate::check::Check;
 use crate::zone::Name;
 
-/// The meaning of the exit codes, for scripts.
-const EXIT_CODES: &str =
-    "Exit codes: 0 no check failed; 1 a check failed, or the objects cannot be read; 2 wrong usage";
-
 /// Flags of `check`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT_CODES, group = ArgGroup::new("dns_address").multiple(true))]
+#[command(mut_args(in_check), group = ArgGroup::new("dns_address").multiple(true))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CheckArgs {
     /// Print the documentation of this check, and check nothing
@@ -63,9 +60,22 @@ pub struct CheckArgs {
     #[arg(long, env = "GLOBAL_DNS_WAIT", value_name = "DURATION", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: CheckOutput,
+    /// Format of the output; short: one line for each finding that is not green; there is no wide form
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Short, Output::Json, Output::Yaml]))]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub color: ColorArgs,
+}
+
+/// Changes the help of the flags that `check` shares with `serve`.
+fn in_check(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "file" => arg.help("Check the Kubernetes objects of this YAML or JSON file instead of a cluster; -: standard input (repeatable)"),
+        "kubeconfig" => arg.help(super::view::KUBECONFIG_HELP),
+        "namespace" => arg.short('n').help("Check only this namespace, which needs permissions only there (repeatable) [default: all namespaces]"),
+        _ => brief(arg),
+    }
 }
 
 impl ValueEnum for Check {

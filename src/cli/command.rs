@@ -1,12 +1,13 @@
 //! The subcommands.
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::check::CheckArgs;
 use super::corefile::CorefileArgs;
 use super::serve::{DemoArgs, ServeArgs};
+use super::values::{Output, outputs};
 use super::view::{EventsArgs, ExplainArgs, TableArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -57,44 +58,10 @@ pub struct CompletionsArgs {
 /// Flags of `help`.
 #[derive(Debug, Args)]
 pub struct HelpArgs {
-    /// Command to describe, or flags: a table of all flags of serve [default: the program itself]
-    pub topic: Option<Topic>,
+    /// Command to describe, or flags: all flags of serve [default: the program itself]
+    pub topic: Option<String>,
 
-    /// Format of the table of flags
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub output: HelpOutput,
-}
-
-/// The topics of `help`: the commands, and the table of flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Topic {
-    /// The server
-    Serve,
-    /// The server with built-in sample data
-    Demo,
-    /// The explanation of an answer
-    Explain,
-    /// The table that is served
-    Table,
-    /// The last changes of the answers
-    Events,
-    /// The diagnosis of an installation
-    Check,
-    /// The CoreDNS configuration
-    Corefile,
-    /// The completions of a shell
-    Completions,
-    /// This command
-    Help,
-    /// The table of all flags of serve
-    Flags,
-}
-
-/// `--output` of `help`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum HelpOutput {
-    /// Plain text
-    Text,
-    /// A Markdown document
-    Markdown,
+    /// Format of the list of flags
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Markdown]))]
+    pub output: Output,
 }

@@ -11,12 +11,14 @@ use super::model::zones_or_default;
 use super::values::{
     ZoneArg, parse_cluster_address, parse_reverse_zone, parse_service, parse_zone,
 };
+use super::view::brief;
 use crate::corefile::Platform;
 use crate::model::ServiceKey;
 use crate::zone::ZoneName;
 
 /// Flags of `corefile`.
 #[derive(Debug, Args)]
+#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CorefileArgs {
     /// Platform of the cluster

@@ -1,13 +1,15 @@
 //! Groups of flags that several commands have.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ColorChoice};
 
 use super::values::LogFormatArg;
 use crate::admin::ApiHost;
 use crate::log::LogFilter;
 use crate::model::Namespace;
+use crate::report::Colors;
 use crate::server::{Addresses, ListenAddress};
 
 /// The source of objects.
@@ -80,6 +82,19 @@ pub struct ListenArgs {
     pub api_host: Vec<ApiHost>,
 }
 
+/// The colors of the output.
+#[derive(Debug, Args)]
+pub struct ColorArgs {
+    /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_COLOR",
+        value_name = "WHEN",
+        default_value = "auto"
+    )]
+    color: ColorChoice,
+}
+
 /// The log.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
@@ -96,6 +111,23 @@ pub struct LogArgs {
         default_value = "text"
     )]
     pub log_format: LogFormatArg,
+}
+
+impl ColorArgs {
+    /// Returns whether the text on standard output has colors (no-color.org).
+    pub fn colors(&self) -> Colors {
+        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_shown = match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => std::io::stdout().is_terminal() && !is_disabled(),
+        };
+        if is_shown {
+            Colors::Shown
+        } else {
+            Colors::Plain
+        }
+    }
 }
 
 impl ListenArgs {

@@ -1,9 +1,10 @@
 //! `help`: the help of the program and of its commands, and the table of the flags of `serve`.
 
-use clap::{Arg, ValueEnum as _};
+use clap::Arg;
 
-use super::command::{HelpArgs, HelpOutput, Topic};
+use super::command::HelpArgs;
 use super::program;
+use super::values::Output;
 
 /// The text above the table in Markdown. With the table, it is a chapter of the manual: `flags.md` in
 /// `charts/global-dns/docs/src`.
@@ -15,7 +16,7 @@ const MARKDOWN_HEAD: &str = "\
 Each flag has an environment variable. Separate the items of a list by commas there; those of `--failover`, \
 `--failover-mode` and `--expected-clusters` by semicolons, also in the flag, because a comma separates steps and clusters. A \
 repeatable flag can be given several times. Exit codes of all commands: 0 success; 1 failure, or a check failed; 2 wrong \
-usage; 3 `explain`: the name does not exist.
+usage; 3 `explain`: the name does not exist, `table`: no service has that name.
 
 | flag | environment variable | default | description |
 |---|---|---|---|
@@ -26,21 +27,19 @@ usage; 3 `explain`: the name does not exist.
 impl HelpArgs {
     /// Returns the help that clap prints for the topic, or `None` for the table of flags.
     pub(super) fn clap_help(&self) -> Option<clap::Error> {
-        if self.topic == Some(Topic::Flags) {
+        let topic = self.topic.as_deref();
+        if topic == Some(program::FLAGS) {
             return None;
         }
-        let topic = self.topic.and_then(|topic| topic.to_possible_value());
-        let mut arguments = vec!["global-dns".to_owned()];
-        arguments.extend(topic.map(|value| value.get_name().to_owned()));
-        arguments.push("--help".to_owned());
-        program::command().try_get_matches_from(arguments).err()
+        let words = ["global-dns"].into_iter().chain(topic).chain(["--help"]);
+        program::command().try_get_matches_from(words).err()
     }
 
     /// Returns all flags of `serve` in the requested format.
     pub fn flags(&self) -> String {
         match self.output {
-            HelpOutput::Text => text_list(),
-            HelpOutput::Markdown => markdown_table(),
+            Output::Markdown => markdown_table(),
+            _ => text_list(),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::environment::name_variables;
 use super::groups::ListenArgs;
 use super::program;
 use super::serve::{DemoArgs, ServeArgs};
-use super::values::TableOutput;
+use super::values::Output;
 use super::view::model_flags;
 
 /// Parses arguments, and the environment variables of their command. Ends the process with exit code 2 if they are
@@ -20,18 +20,23 @@ use super::view::model_flags;
 pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
     let matches = program::command().try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
-    let (cli, matches) = parsed.unwrap_or_else(|error| {
+    let (mut cli, matches) = parsed.unwrap_or_else(|error| {
         let texts = arguments.iter().map(|text| text.to_string_lossy());
         let texts: Vec<String> = texts.map(Into::into).collect();
         let is_set = |variable: &str| std::env::var_os(variable).is_some();
         name_variables(error, &texts, is_set).exit()
     });
+    cli.command.select_all_namespaces();
     let checked = cli.command.check();
     let checked = checked.and_then(|()| cli.command.check_max_stale());
     if let Err(problem) = checked.and_then(|()| cli.command.check_view(&matches)) {
-        program::command()
-            .error(ErrorKind::ValueValidation, problem)
-            .exit();
+        let mut program = program::command();
+        program.build();
+        let name = matches.subcommand_name().unwrap_or_default();
+        match program.find_subcommand_mut(name) {
+            Some(command) => command.error(ErrorKind::ValueValidation, problem).exit(),
+            None => program.error(ErrorKind::ValueValidation, problem).exit(),
+        }
     }
     cli
 }
@@ -39,6 +44,19 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
 // === impl Command ===
 
 impl Command {
+    /// Applies `--all-namespaces`, which overrides `--namespace` and its variable, as in kubectl.
+    fn select_all_namespaces(&mut self) {
+        let (is_all, namespaces) = match self {
+            Self::Explain(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
+            Self::Table(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
+            Self::Events(args) => (args.all_namespaces, &mut args.namespace),
+            _ => return,
+        };
+        if is_all {
+            namespaces.clear();
+        }
+    }
+
     /// Returns an error if values of flags contradict each other.
     fn check(&self) -> Result<(), String> {
         let model = match self {
@@ -72,17 +90,26 @@ impl Command {
     fn check_view(&self, matches: &ArgMatches) -> Result<(), String> {
         let (view, selects_zone) = match self {
             Self::Explain(args) => (&args.view, false),
-            Self::Table(args) => (&args.view, args.output == TableOutput::Zone),
+            Self::Table(args) => (&args.view, args.output == Output::Zone),
             _ => return Ok(()),
         };
         let reads_objects = view.direct || !view.source.file.is_empty();
-        if let Self::Table(args) = self
-            && selects_zone
-            && !(args.filter.is_empty() && (reads_objects || view.source.namespace.is_empty()))
-        {
-            return Err("--output zone prints a whole zone; remove the filter".to_owned());
-        }
         let matches = matches.subcommand().map(|(_, matches)| matches);
+        if let (Self::Table(args), true, Some(matches)) = (self, selects_zone, matches) {
+            let is_given = |flag: &&str| {
+                matches.value_source(flag.trim_start_matches("--"))
+                    == Some(ValueSource::CommandLine)
+            };
+            let flags = ["--state", "--cluster", "--sort", "--summary"];
+            let useless = flags.into_iter().find(is_given);
+            let is_filtered =
+                !args.filter.is_empty() || !(reads_objects || view.source.namespace.is_empty());
+            if let Some(useless) = useless.or(is_filtered.then_some("the filter")) {
+                return Err(format!(
+                    "--output zone prints a whole zone; remove {useless}"
+                ));
+            }
+        }
         match matches.filter(|_| !reads_objects) {
             Some(matches) => refuse_model_flags(matches, selects_zone),
             None => Ok(()),

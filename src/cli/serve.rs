@@ -13,6 +13,7 @@ use super::groups::{ListenArgs, LogArgs, SourceArgs};
 use super::history::{HistoryArgs, parse_size};
 use super::model::ModelArgs;
 use super::values::{OrderArg, parse_duration, parse_shrink_guard, parse_text};
+use super::view::brief;
 use crate::server::ListenAddress;
 use crate::source::ShrinkGuard;
 
@@ -135,6 +136,7 @@ fn parse_journal_max(text: &str) -> Result<usize, String> {
 
 /// Flags of `demo`.
 #[derive(Debug, Args)]
+#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct DemoArgs {
     /// DNS address, UDP and TCP

@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::Mcs;
 use crate::table::Profile;
-use clap::{CommandFactory as _, Parser as _, ValueEnum as _};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser as _};
 
 /// The flags of names and members alone.
 #[derive(clap::Parser)]
@@ -76,6 +76,10 @@ fn every_flag_has_help_and_an_environment_variable() {
                     | "since"
                     | "cluster"
                     | "kind"
+                    | "all_namespaces"
+                    | "summary"
+                    | "state"
+                    | "sort"
             ) {
                 continue;
             }
@@ -104,24 +108,61 @@ fn no_flag_reads_a_variable_that_kubernetes_sets_for_a_service() {
     }
 }
 
+/// Returns what `--help` prints for each command, and for the program itself, with its name.
+fn helps() -> Vec<(String, String)> {
+    let program = program::command().term_width(100);
+    let names = program.get_subcommands().map(|one| one.get_name());
+    let names = names.map(|name| (name.to_owned(), vec!["x", name, "--help"]));
+    let own = ("global-dns".to_owned(), vec!["x", "--help"]);
+    let all = std::iter::once(own).chain(names);
+    all.map(|(name, words)| {
+        let help = program.clone().try_get_matches_from(words);
+        (name, help.unwrap_err().to_string())
+    })
+    .collect()
+}
+
 #[test]
-fn topics_of_help_are_the_commands_and_flags() {
-    let cli = Cli::command();
-    let mut expected: Vec<&str> = cli.get_subcommands().map(|one| one.get_name()).collect();
-    expected.push("flags");
-    let topics: Vec<String> = Topic::value_variants()
-        .iter()
-        .filter_map(|topic| topic.to_possible_value())
-        .map(|value| value.get_name().to_owned())
-        .collect();
-    assert_eq!(topics, expected);
+fn every_command_has_examples_that_are_parsed() {
+    let program = program::file_name();
+    for (name, help) in helps() {
+        let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_default();
+        let examples = examples.lines().take_while(|line| line.starts_with("  "));
+        let lines: Vec<&str> = examples.map(|line| &line[2..]).collect();
+        assert!(!lines.is_empty(), "{name} has no examples: {help}");
+        for pair in lines.chunks(2) {
+            assert!(pair[0].starts_with("# "), "{name}: {pair:?}");
+            let words: Vec<&str> = pair[1].split(' ').collect();
+            assert_eq!(words[0], program, "{name}: {pair:?}");
+            let is_own = name == "global-dns" || words[1] == name;
+            assert!(is_own, "an example of another command: {pair:?}");
+            let parsed = program::command().try_get_matches_from(&words);
+            let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+            parsed.unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+        }
+    }
+}
+
+/// A screen has 50 lines, and one is 100 columns wide.
+#[test]
+fn help_of_commands_fits_into_a_screen_and_a_half_without_the_flags_of_serve() {
+    for (name, help) in helps() {
+        if name == "serve" {
+            continue;
+        }
+        let lines = help.lines().count();
+        assert!(lines <= 75, "{name}: {lines} lines: {help}");
+        for flag in ["--ttl", "--failover", "--gateway-down", "--links"] {
+            assert!(!help.contains(flag), "{name} has {flag}: {help}");
+        }
+    }
 }
 
 #[test]
 fn manual_has_the_flags_of_serve() {
     let generated = HelpArgs {
-        topic: Some(Topic::Flags),
-        output: HelpOutput::Markdown,
+        topic: Some(program::FLAGS.to_owned()),
+        output: Output::Markdown,
     }
     .flags();
     assert!(
@@ -133,8 +174,8 @@ fn manual_has_the_flags_of_serve() {
 #[test]
 fn default_without_a_value_is_in_the_column_of_defaults() {
     let markdown = HelpArgs {
-        topic: Some(Topic::Flags),
-        output: HelpOutput::Markdown,
+        topic: Some(program::FLAGS.to_owned()),
+        output: Output::Markdown,
     }
     .flags();
     for (flag, default) in [

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::explain::Subject;
 use crate::log::LogFormat;
@@ -121,56 +122,56 @@ choice! {
     }
 }
 
-/// `--output` of `explain`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExplainOutput {
-    /// Text
+/// `--output` of all commands. Each command names the formats that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Text for people.
     Text,
-    /// Text with all columns
+    /// Text with all columns.
     Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-/// `--output` of `events`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EventsOutput {
-    /// Text
-    Text,
-    /// Text with all columns
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-/// `--output` of `check`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CheckOutput {
-    /// Text
-    Text,
-    /// Text with one line for each finding that is not green
+    /// Text with one line for each finding of `check` that is not green.
     Short,
-    /// JSON
+    /// One JSON document.
     Json,
+    /// One YAML document.
+    Yaml,
+    /// A zone file (RFC 1035).
+    Zone,
+    /// A Markdown document.
+    Markdown,
 }
 
-/// `--output` of `table`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TableOutput {
-    /// Text
-    Text,
-    /// One line for each endpoint, with all columns
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-    /// Zone file (RFC 1035)
-    Zone,
+// === impl Output ===
+
+impl Output {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Wide => "wide",
+            Self::Short => "short",
+            Self::Json => "json",
+            Self::Yaml => "yaml",
+            Self::Zone => "zone",
+            Self::Markdown => "markdown",
+        }
+    }
+}
+
+/// Returns the parser of the formats of a command.
+pub(super) fn outputs(all: &'static [Output]) -> impl TypedValueParser<Value = Output> {
+    one_of(all, Output::name)
+}
+
+/// Returns the parser of one of some values. Their names suffice as help.
+pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(all.iter().map(|one| name(*one)));
+    names.map(move |text| {
+        let named = all.iter().find(|one| name(**one) == text);
+        *named.expect("clap returns one of the names")
+    })
 }
 
 pub(super) fn parse_pair<K, V>(text: &str) -> Result<(K, V), String>

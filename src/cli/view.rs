@@ -6,19 +6,20 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args};
 use strum::VariantArray as _;
 
-use super::groups::{LogArgs, SourceArgs};
+use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::history::parse_time;
 use super::model::ModelArgs;
-use super::values::{
-    EventsOutput, ExplainOutput, TableOutput, parse_duration, parse_server, parse_subject,
-};
+use super::values::{Output, one_of, outputs, parse_duration, parse_server, parse_subject};
 use crate::model::{ClusterName, Namespace, Timestamp};
+use crate::report::{EndpointState, SortKey};
 use crate::table::change::ChangeKind;
 
-/// The section of the flags that only reading objects needs.
-const OBJECTS: &str = "Names and members, with --file or --direct";
 /// The section of the flags that name the server.
 const SERVER: &str = "Server";
+/// The formats of the commands that show the table.
+const OUTPUTS: &[Output] = &[Output::Text, Output::Wide, Output::Json, Output::Yaml];
+/// The help of `--kubeconfig` for commands.
+pub(super) const KUBECONFIG_HELP: &str = "Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -28,9 +29,12 @@ pub struct ExplainArgs {
     #[arg(value_parser = parse_subject)]
     pub name: String,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: ExplainOutput,
+    /// Format of the output; wide: all columns
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(OUTPUTS))]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub color: ColorArgs,
 
     /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (--history of serve)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
@@ -47,9 +51,28 @@ pub struct TableArgs {
     /// Show only services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: TableOutput,
+    /// Print one row for each service, with the endpoints that are alive in each cluster; troubled services first
+    #[arg(long)]
+    pub summary: bool,
+
+    /// Format of the output; wide: one line for each endpoint, with all columns; zone: a zone file (RFC 1035) of --zone
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json, Output::Yaml, Output::Zone]))]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub color: ColorArgs,
+
+    /// Show only endpoints in this state (repeatable)
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(&EndpointState::ALL, EndpointState::name))]
+    pub state: Vec<EndpointState>,
+
+    /// Show only endpoints of this cluster (repeatable)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub cluster: Vec<String>,
+
+    /// Order of the services and their endpoints; state: the worst first; since: the latest change first [default: name; with --summary, troubled services first]
+    #[arg(long, value_name = "KEY", value_parser = one_of(&SortKey::ALL, SortKey::name))]
+    pub sort: Option<SortKey>,
 
     /// Print the table again when it changes
     #[arg(short, long)]
@@ -65,14 +88,18 @@ pub struct TableArgs {
 
 /// Flags of `events`.
 #[derive(Debug, Args)]
+#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct EventsArgs {
     /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
 
-    /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
-    pub output: EventsOutput,
+    /// Format of the output; wide: all columns
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(OUTPUTS))]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub color: ColorArgs,
 
     /// Print the events so far, then each event when it happens
     #[arg(short, long)]
@@ -99,6 +126,10 @@ pub struct EventsArgs {
         value_delimiter = ','
     )]
     pub namespace: Vec<Namespace>,
+
+    /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
 
     #[command(flatten)]
     pub server: ServerArgs,
@@ -148,7 +179,7 @@ fn kinds() -> impl TypedValueParser<Value = ChangeKind> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = SERVER)]
 pub struct ServerArgs {
-    /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server]
+    /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
     #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server)]
     pub server: Option<http::Uri>,
 
@@ -169,6 +200,10 @@ pub struct ServerArgs {
 pub struct ViewArgs {
     #[command(flatten)]
     pub server: ServerArgs,
+
+    /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
 
     /// Read the objects from the API server instead of querying a replica
     #[arg(
@@ -202,13 +237,24 @@ fn in_view(arg: Arg) -> Arg {
         "kubeconfig" => arg
             .help_heading(SERVER)
             .conflicts_with("server")
-            .help("Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]"),
+            .help(KUBECONFIG_HELP),
         "context" => arg.help_heading(SERVER).conflicts_with("server"),
         "direct" => arg.help_heading(SERVER),
-        "zone" => arg.help_heading(OBJECTS).help(
-            "Zone to answer for (repeatable) [default: global]; with a server: the zone that --output zone prints",
-        ),
-        id if is_model(id) => arg.help_heading(OBJECTS),
+        "all_namespaces" => arg.help_heading(None),
+        _ => brief(arg),
+    }
+}
+
+/// Keeps the help short: hides the flags of `serve` for names and members, and the help of single values.
+pub(super) fn brief(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "log_format" => arg
+            .hide_possible_values(true)
+            .help("Format of log lines: text or json"),
+        id if is_model(id) => {
+            let takes_value = arg.get_action().takes_values();
+            arg.hide(true).hide_possible_values(takes_value)
+        }
         _ => arg,
     }
 }

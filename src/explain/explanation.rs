@@ -14,8 +14,8 @@ use super::nearest::nearest;
 use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
 use crate::report::events::HistoryEvent;
 use crate::report::{
-    ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion,
-    SkipReport, TextForm, write_rows,
+    ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion, Shade,
+    SkipReport, Style, write_rows,
 };
 use crate::table::{Endpoint, NoOwner, Published, Service, Table};
 use crate::zone::answer::answer_question;
@@ -465,18 +465,18 @@ fn reports<'p, R: From<&'p Problem>>(
 impl Explanation {
     /// Returns the explanation as text.
     pub fn to_text(&self) -> String {
-        self.to_text_of(TextForm::Narrow)
+        self.to_text_in(Style::default())
     }
 
-    /// Returns it as text with the given columns.
-    pub fn to_text_of(&self, form: TextForm) -> String {
+    /// Returns it as text in a style.
+    pub fn to_text_in(&self, style: Style) -> String {
         let mut text = String::new();
         // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, form);
+        let _ = self.write(&mut text, style);
         text
     }
 
-    fn write(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
+    fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
         if let Some(at) = &self.at {
             writeln!(text, "at {at}\n")?;
         }
@@ -493,15 +493,21 @@ impl Explanation {
             let AnswerReport { rtype, result, .. } = answer;
             let reason = answer.reason.iter().map(|reason| format!(": {reason}"));
             let reason: String = reason.collect();
+            let result = match result.as_str() {
+                "NOERROR" => style.colors.paint(Shade::Good, result),
+                "NODATA" => result.clone(),
+                _ => style.colors.paint(Shade::Bad, result),
+            };
             writeln!(text, "  {rtype:4}  {result}{ttl}{reason}")?;
             for record in &answer.records {
                 writeln!(text, "        {}", record.data)?;
             }
         }
-        self.write_endpoints(text, form)?;
+        self.write_endpoints(text, style)?;
         if !self.problems.is_empty() {
             writeln!(text, "\nproblems:")?;
-            let rows = self.problems.iter().map(ProblemReport::row);
+            let rows = self.problems.iter();
+            let rows = rows.map(|problem| problem.row(style.colors));
             write_rows(text, &rows.collect::<Vec<_>>())?;
             let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
             for row in kinds.into_iter().map(ProblemKind::row) {

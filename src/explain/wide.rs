@@ -1,7 +1,7 @@
 //! The endpoints of an explanation as text, with few columns or with all.
 
 use super::Explanation;
-use crate::report::{EndpointReport, TextForm, write_rows};
+use crate::report::{Colors, EndpointReport, Style, TextForm, write_rows};
 
 /// The columns of the wide form. The narrow one has neither headings nor the kind.
 const HEAD: [&str; 8] = [
@@ -19,18 +19,18 @@ const HEAD: [&str; 8] = [
 
 impl Explanation {
     /// Writes the endpoints: first those that the replies contain, then those that they lack, with the reasons.
-    pub(super) fn write_endpoints(&self, text: &mut String, form: TextForm) -> std::fmt::Result {
+    pub(super) fn write_endpoints(&self, text: &mut String, style: Style) -> std::fmt::Result {
         for (heading, is_returned) in [("\nreturned:\n", true), ("\nleft out:\n", false)] {
             let endpoints = self.endpoints.iter();
             let mut rows: Vec<_> = endpoints
                 .filter(|endpoint| endpoint.returned == is_returned)
-                .map(row)
+                .map(|endpoint| row(endpoint, style.colors))
                 .collect();
             if rows.is_empty() {
                 continue;
             }
             text.push_str(heading);
-            match form {
+            match style.form {
                 TextForm::Narrow => {
                     let rows = rows.into_iter().map(|[_, rest @ ..]| rest);
                     write_rows(text, &rows.collect::<Vec<_>>())?;
@@ -45,8 +45,8 @@ impl Explanation {
     }
 }
 
-fn row(endpoint: &EndpointReport) -> [String; 8] {
-    let [cluster, host, addresses, ports, state, _, object] = endpoint.row();
+fn row(endpoint: &EndpointReport, colors: Colors) -> [String; 8] {
+    let [cluster, host, addresses, ports, state, _, object] = endpoint.row(colors);
     let why = endpoint.why.clone().unwrap_or_default();
     let since = endpoint
         .since

@@ -6,6 +6,7 @@ use std::ptr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Colors, Shade};
 use crate::model::{GatewayDown, Port, Protocol, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::{answer_own_name, answer_question};
@@ -138,6 +139,17 @@ impl EndpointState {
             Self::NotReady => "not-ready",
             Self::Standby => "standby",
             Self::Omitted => "omitted",
+        }
+    }
+}
+
+impl From<EndpointState> for Shade {
+    fn from(state: EndpointState) -> Self {
+        match state {
+            EndpointState::Alive => Self::Good,
+            EndpointState::Down => Self::Bad,
+            EndpointState::NotReady => Self::Attention,
+            EndpointState::Standby | EndpointState::Omitted => Self::Idle,
         }
     }
 }
@@ -326,7 +338,7 @@ impl EndpointReport {
     }
 
     /// Returns the endpoint as a row of text.
-    pub fn row(&self) -> [String; 7] {
+    pub fn row(&self, colors: Colors) -> [String; 7] {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         let ports: Vec<String> = self.ports.iter().map(PortReport::to_text).collect();
         let returned = if self.returned { "yes" } else { "no" };
@@ -335,7 +347,7 @@ impl EndpointReport {
             self.hostname.clone(),
             addresses.join(" "),
             ports.join(" "),
-            self.state.name().to_owned(),
+            colors.paint(self.state.into(), self.state.name()),
             returned.to_owned(),
             self.object.clone(),
         ]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Colors;
 use crate::model::{Level, Line, Problem, ProblemKind, Timestamp};
 
 /// The report on one problem.
@@ -61,15 +62,15 @@ pub struct ConflictReport {
 
 impl ProblemReport {
     /// Returns the problem as a row of text.
-    pub fn row(&self) -> [String; 5] {
+    pub fn row(&self, colors: Colors) -> [String; 5] {
         let row = self.kind.row();
         let text = if self.detail.is_empty() {
             row.sentence.to_owned()
         } else {
             format!("{}: {}", row.sentence, self.detail)
         };
-        let [level, kind, subject] =
-            [self.level.name(), row.name, &self.subject].map(str::to_owned);
+        let level = colors.paint(self.level.into(), self.level.name());
+        let [kind, subject] = [row.name, &self.subject].map(str::to_owned);
         let since = self.since.iter().map(|since| format!("since {since}"));
         [level, kind, subject, since.collect(), text]
     }

@@ -1,6 +1,8 @@
-//! A part of a report: some namespaces, or what matches a text.
+//! A part of a report: some namespaces, clusters or states, or what matches a text.
 
-use super::{ConflictReport, ProblemReport, Report};
+use std::collections::BTreeSet;
+
+use super::{ConflictReport, EndpointState, ProblemReport, Report, Summary};
 use crate::model::Namespace;
 
 /// The part of a report or of a list of events to print.
@@ -10,6 +12,15 @@ pub struct Selection<'s> {
     pub namespaces: &'s [Namespace],
     /// Texts, of which one must occur in `NAMESPACE/NAME` or `NAME.NAMESPACE`; empty: everything.
     pub filters: &'s [String],
+}
+
+/// The endpoints to print, by cluster and by state. Empty: all.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointSelection<'s> {
+    /// The clusters.
+    pub clusters: &'s [String],
+    /// The states.
+    pub states: &'s [EndpointState],
 }
 
 // === impl Selection ===
@@ -72,6 +83,24 @@ impl Selection<'_> {
     }
 }
 
+// === impl EndpointSelection ===
+
+impl EndpointSelection<'_> {
+    fn is_all(&self) -> bool {
+        self.clusters.is_empty() && self.states.is_empty()
+    }
+
+    fn has_cluster(&self, cluster: &str) -> bool {
+        self.clusters.is_empty() || self.clusters.iter().any(|one| one == cluster)
+    }
+
+    fn has(&self, cluster: &str, state: &str) -> bool {
+        let mut states = self.states.iter();
+        let has_state = self.states.is_empty() || states.any(|one| one.name() == state);
+        self.has_cluster(cluster) && has_state
+    }
+}
+
 // === impl Report ===
 
 impl Report {
@@ -85,5 +114,207 @@ impl Report {
         self.skipped.retain(|one| selection.has_object(&one.object));
         self.conflicts.retain(|one| selection.has_conflict(one));
         self.problems.retain(|one| selection.has_problem(one));
+    }
+
+    /// Keeps the selected endpoints, and the problems of their services and clusters.
+    pub fn retain_endpoints(&mut self, selection: &EndpointSelection<'_>) {
+        if selection.is_all() {
+            return;
+        }
+        for service in &mut self.services {
+            let endpoints = &mut service.endpoints;
+            endpoints.retain(|one| selection.has(&one.cluster, one.state.name()));
+        }
+        self.services.retain(|one| !one.endpoints.is_empty());
+        let services = self.services.iter();
+        let services: BTreeSet<String> = services
+            .map(|one| format!("{}/{}", one.namespace, one.service))
+            .collect();
+        self.problems.retain(|problem| {
+            let service = problem.service.as_ref();
+            let has_service = service.is_some_and(|service| services.contains(service));
+            match &problem.cluster {
+                Some(cluster) => {
+                    selection.has_cluster(cluster) && (service.is_none() || has_service)
+                }
+                None => has_service,
+            }
+        });
+        let subjects: BTreeSet<&str> = self.problems.iter().map(|one| &*one.subject).collect();
+        self.skipped.retain(|one| subjects.contains(&*one.object));
+        self.conflicts.retain(|one| subjects.contains(&*one.name));
+    }
+
+    /// Returns the clusters of all endpoints.
+    pub fn clusters(&self) -> BTreeSet<&str> {
+        let endpoints = self.services.iter().flat_map(|one| &one.endpoints);
+        endpoints.map(|one| one.cluster.as_str()).collect()
+    }
+}
+
+// === impl Summary ===
+
+impl Summary {
+    /// Keeps the selected services.
+    pub fn retain(&mut self, selection: &Selection<'_>) {
+        self.services
+            .retain(|one| selection.has(&one.namespace, &one.service));
+    }
+
+    /// Keeps the cells of the selected clusters, and the services with such a cell in a selected state.
+    pub fn retain_cells(&mut self, selection: &EndpointSelection<'_>) {
+        if selection.is_all() {
+            return;
+        }
+        for service in &mut self.services {
+            let cells = &mut service.cells;
+            cells.retain(|one| selection.has_cluster(&one.cluster));
+        }
+        let is_selected = |one: &super::Cell| selection.has(&one.cluster, one.state.name());
+        self.services
+            .retain(|one| one.cells.iter().any(is_selected));
+    }
+
+    /// Returns the clusters of all cells.
+    pub fn clusters(&self) -> BTreeSet<&str> {
+        let cells = self.services.iter().flat_map(|one| &one.cells);
+        cells.map(|one| one.cluster.as_str()).collect()
+    }
+}
+
+// === What matches nothing ===
+
+impl Selection<'_> {
+    /// Returns what matches none of the services, with a similar name that exists. Returns `None` if a service is selected,
+    /// or if there is nothing to select by.
+    pub fn unmatched<'n>(
+        &self,
+        services: impl Iterator<Item = (&'n str, &'n str)> + Clone,
+    ) -> Option<String> {
+        if self.is_all()
+            || services
+                .clone()
+                .any(|(namespace, name)| self.has(namespace, name))
+        {
+            return None;
+        }
+        let has_namespace =
+            |one: &Namespace| services.clone().any(|(other, _)| other == one.as_str());
+        if let Some(namespace) = self.namespaces.iter().find(|one| !has_namespace(one)) {
+            let namespaces = services.map(|(namespace, _)| namespace.to_owned());
+            let hint = hint(namespace.as_str(), namespaces);
+            return Some(format!("no service in namespace '{namespace}'{hint}"));
+        }
+        let filters: Vec<String> = self.filters.iter().map(|one| format!("'{one}'")).collect();
+        let of_namespaces = match self.namespaces {
+            [] => String::new(),
+            some => {
+                let names: Vec<&str> = some.iter().map(Namespace::as_str).collect();
+                format!(" in namespace {}", names.join(" or "))
+            }
+        };
+        let is_of = |namespace: &str| self.namespaces.iter().any(|one| one.as_str() == namespace);
+        let services = services.filter(|(one, _)| self.namespaces.is_empty() || is_of(one));
+        let names = services.flat_map(|(namespace, name)| {
+            let long = format!("{name}.{namespace}");
+            [name.to_owned(), long, format!("{namespace}/{name}")]
+        });
+        let filter = self.filters.first().map_or("", String::as_str);
+        let hint = hint(filter, names);
+        let filters = filters.join(" or ");
+        Some(format!("no service matches {filters}{of_namespaces}{hint}"))
+    }
+}
+
+impl EndpointSelection<'_> {
+    /// Returns a cluster that has no endpoint, with a similar one that has.
+    pub fn unmatched(&self, clusters: &BTreeSet<&str>) -> Option<String> {
+        let mut given = self.clusters.iter();
+        let cluster = given.find(|one| !clusters.contains(one.as_str()))?;
+        let hint = hint(cluster, clusters.iter().map(|&one| one.to_owned()));
+        Some(format!("no endpoint in cluster '{cluster}'{hint}"))
+    }
+}
+
+/// Returns a question for the name that is most similar to a given one, if one is similar.
+fn hint(given: &str, names: impl Iterator<Item = String>) -> String {
+    // One error for each two letters is a similar name: prdo, prod.
+    let errors = |name: &String| strsim::osa_distance(given, name);
+    let nearest = names.min_by_key(|name| (errors(name), name.len()));
+    let nearest = nearest.filter(|name| 2 * errors(name) <= given.chars().count());
+    nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVICES: [(&str, &str); 3] = [("prod", "db"), ("prod", "cache"), ("shop", "cart")];
+
+    fn unmatched(namespaces: &[&str], filters: &[&str]) -> Option<String> {
+        let namespaces: Vec<Namespace> =
+            namespaces.iter().map(|one| one.parse().unwrap()).collect();
+        let filters: Vec<String> = filters.iter().map(|&one| one.to_owned()).collect();
+        let selection = Selection {
+            namespaces: &namespaces,
+            filters: &filters,
+        };
+        selection.unmatched(SERVICES.into_iter())
+    }
+
+    #[test]
+    fn selection_that_matches_nothing_is_named_with_a_similar_name() {
+        for (namespaces, filters, expected) in [
+            (&[][..], &[][..], None),
+            (&[], &["db"], None),
+            (&["prod"], &["zzz", "cac"], None),
+            (&[], &["zzz"], Some("no service matches 'zzz'")),
+            (
+                &[],
+                &["crat"],
+                Some("no service matches 'crat'; did you mean 'cart'?"),
+            ),
+            (
+                &[],
+                &["db.prdo"],
+                Some("no service matches 'db.prdo'; did you mean 'db.prod'?"),
+            ),
+            (
+                &[],
+                &["shop/crat"],
+                Some("no service matches 'shop/crat'; did you mean 'shop/cart'?"),
+            ),
+            (
+                &["shop"],
+                &["db"],
+                Some("no service matches 'db' in namespace shop"),
+            ),
+            (
+                &["prdo"],
+                &[],
+                Some("no service in namespace 'prdo'; did you mean 'prod'?"),
+            ),
+            (
+                &["kube-system"],
+                &["db"],
+                Some("no service in namespace 'kube-system'"),
+            ),
+        ] {
+            let found = unmatched(namespaces, filters);
+            assert_eq!(found.as_deref(), expected, "{namespaces:?} {filters:?}");
+        }
+    }
+
+    #[test]
+    fn cluster_without_endpoints_is_named() {
+        let clusters = ["esat".to_owned()];
+        let selection = EndpointSelection {
+            clusters: &clusters,
+            states: &[],
+        };
+        let found = selection.unmatched(&["east", "west"].into());
+        let expected = "no endpoint in cluster 'esat'; did you mean 'east'?";
+        assert_eq!(found.as_deref(), Some(expected));
+        assert_eq!(selection.unmatched(&["esat"].into()), None);
     }
 }

@@ -1,30 +1,60 @@
 //! The summary: one row for each service, with one cell for each cluster.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
-use super::EndpointState;
 use super::lazy::Lazy;
+use super::{EndpointState, SchemaVersion, Shade};
 use crate::model::Timestamp;
 use crate::table::{Impact, Published, Service, Table};
 use crate::zone::answer::answer_question;
 use crate::zone::{AnswerResult, Name, RecordType, Zone, Zones};
 
+/// The summary: a head, and the rows of all services. The types differ while it is streamed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary<H = SummaryHead, S = Vec<ServiceRow>> {
+    /// The state of the server, or that of a table without a server.
+    #[serde(flatten)]
+    pub head: H,
+    /// The services, sorted by namespace and name.
+    pub services: S,
+}
+
+/// What a reader of a summary needs of its head. Without a server, there is no more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SummaryHead {
+    /// Version of the document's format.
+    #[serde(rename = "schemaVersion")]
+    pub schema_version: SchemaVersion,
+    /// The zones, with final dots.
+    pub zones: Vec<String>,
+    /// Number of published tables that differ from the previous one.
+    pub generation: Option<u64>,
+    /// SOA serial.
+    pub serial: Option<u32>,
+    /// The other fields of a server.
+    #[serde(flatten)]
+    pub server: Map<String, Value>,
+}
+
 /// The row of a service in the summary.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceRow {
     /// Namespace, label `N`.
     pub namespace: String,
     /// Name, label `S`.
     pub service: String,
     /// The kind that answers its name.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// How bad its state is for clients.
     pub level: Impact,
     /// The result of a query for its name: the best of A, AAAA and SRV.
-    pub result: &'static str,
+    pub result: Cow<'static, str>,
     /// The number of endpoints that its name returns.
     pub returned: u32,
     /// The number of endpoints that are alive, returned or not.
@@ -34,12 +64,12 @@ pub struct ServiceRow {
     /// Its clusters.
     pub cells: Vec<Cell>,
     /// Its failover order, if it has one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<StepNumber>,
 }
 
 /// The step of a failover order that answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepNumber {
     /// Its number, counted from one.
     pub step: usize,
@@ -48,7 +78,7 @@ pub struct StepNumber {
 }
 
 /// What a cluster contributes to a service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// The cluster. Empty: an address of no single cluster.
     pub cluster: String,
@@ -61,12 +91,17 @@ pub struct Cell {
     /// The number of endpoints that the name of the service returns.
     pub returned: u32,
     /// Since when an endpoint is not alive, or since when the cluster has left: the earliest time, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "as_text",
+        deserialize_with = "from_text"
+    )]
     pub since: Option<Timestamp>,
 }
 
 /// The state of a cell, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CellState {
     /// An endpoint is down.
@@ -96,23 +131,46 @@ pub fn write_summary(
     zones: &Zones,
     published: &Published,
 ) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Summary<'h, H, S> {
-        #[serde(flatten)]
-        head: &'h H,
-        services: S,
-    }
     let services = published.table.iter().flat_map(Table::sorted_services);
     let listed: Vec<&Service> = services.filter(|service| service.is_listed()).collect();
     let rows = listed.iter();
-    let rows = rows.map(|service| ServiceRow::new(zones, published, service));
-    let services = Lazy(rows);
+    let services = Lazy(rows.map(|service| ServiceRow::new(zones, published, service)));
     Ok(serde_json::to_writer(out, &Summary { head, services })?)
 }
 
 /// Writes a time as text (RFC 3339).
 fn as_text<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     time.map(Timestamp::to_text).serialize(serializer)
+}
+
+/// Reads a time (RFC 3339).
+fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let time = Timestamp::from_text(&text);
+    time.map(Some)
+        .ok_or_else(|| D::Error::custom(format!("'{text}' is not a time")))
+}
+
+// === impl Summary ===
+
+impl Summary {
+    /// Summarizes a published table without a server.
+    pub fn new(zones: &Zones, published: &Published) -> Self {
+        let services = published.table.iter().flat_map(Table::sorted_services);
+        let listed = services.filter(|service| service.is_listed());
+        Self {
+            head: SummaryHead {
+                schema_version: SchemaVersion,
+                zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
+                generation: Some(published.generation),
+                serial: Some(published.serial),
+                server: Map::new(),
+            },
+            services: listed
+                .map(|service| ServiceRow::new(zones, published, service))
+                .collect(),
+        }
+    }
 }
 
 // === impl ServiceRow ===
@@ -146,9 +204,9 @@ impl ServiceRow {
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
-            kind: service.kind.name(),
+            kind: service.kind.name().into(),
             level: published.impact_of(service),
-            result: result(zones, published, service).into(),
+            result: <&str>::from(result(zones, published, service)).into(),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),
             endpoints: sum(|cell| cell.endpoints),
@@ -196,6 +254,21 @@ impl Cell {
 
 // === impl CellState ===
 
+impl CellState {
+    /// Returns the state's name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Left => "left",
+            Self::Expected => "expected",
+            Self::NotReady => "not-ready",
+            Self::Omitted => "omitted",
+            Self::Standby => "standby",
+            Self::Alive => "alive",
+        }
+    }
+}
+
 impl From<EndpointState> for CellState {
     fn from(state: EndpointState) -> Self {
         match state {
@@ -204,6 +277,29 @@ impl From<EndpointState> for CellState {
             EndpointState::NotReady => Self::NotReady,
             EndpointState::Standby => Self::Standby,
             EndpointState::Omitted => Self::Omitted,
+        }
+    }
+}
+
+impl From<CellState> for Shade {
+    fn from(state: CellState) -> Self {
+        match state {
+            CellState::Alive => Self::Good,
+            CellState::Down => Self::Bad,
+            CellState::Left | CellState::Expected | CellState::NotReady => Self::Attention,
+            CellState::Standby | CellState::Omitted => Self::Idle,
+        }
+    }
+}
+
+// === impl Impact ===
+
+impl From<Impact> for Shade {
+    fn from(impact: Impact) -> Self {
+        match impact {
+            Impact::Fine => Self::Good,
+            Impact::Attention => Self::Attention,
+            Impact::Failing => Self::Bad,
         }
     }
 }

@@ -226,3 +226,37 @@ fn streamed_document_equals_the_report() {
         !report.services.is_empty() && !report.skipped.is_empty() && !report.conflicts.is_empty()
     );
 }
+
+#[test]
+fn summary_lists_clusters_with_trouble_if_the_map_is_wider_than_the_terminal() {
+    let now = published(table(&all_states()));
+    let mut summary = Summary::new(&zones(&["global"]), &now);
+    summary.sort(None);
+    let text = |width| {
+        let style = Style {
+            width: Some(width),
+            ..Style::default()
+        };
+        let text = summary.to_text(style);
+        text.lines()
+            .skip(2)
+            .map(|line| line.trim_end().to_owned() + "\n")
+            .collect::<String>()
+    };
+    let map = "     SERVICE    RESULT    RETURNED  east        hub
+  ×  down.shop  NOERROR   1         × 0/1 down  -
+  ‼  db.prod    NOERROR   2         × 1/2 down  ‼ 1/2 not-ready
+  ‼  idle.prod  NXDOMAIN  0         -           -
+
+services: 3, failing: 1, need attention: 2
+";
+    assert_eq!(text(80), map);
+    let list = "     SERVICE    RESULT    RETURNED  CLUSTERS
+  ×  down.shop  NOERROR   1         east × 0/1 down
+  ‼  db.prod    NOERROR   2         east × 1/2 down, hub ‼ 1/2 not-ready
+  ‼  idle.prod  NXDOMAIN  0
+
+services: 3, failing: 1, need attention: 2
+";
+    assert_eq!(text(60), list);
+}

@@ -1,13 +1,13 @@
 //! How bad the state of a service is for clients.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::published::Published;
 use super::service::Service;
 
 /// How bad something is for clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Impact {
     /// Nothing is wrong.

@@ -11,4 +11,5 @@ mod mistakes;
 mod names;
 mod plug_in;
 mod reports;
+mod select;
 mod shutdown;

@@ -188,9 +188,9 @@ fn nothing_is_compared_without_a_server() {
     dns.server = None;
     dns.zones[0].server = None;
     let sentence = "server of global.: not checked, --dns is not given";
-    assert_eq!(finding(&dns, 0), (Health::Yellow, sentence.to_owned()));
+    assert_eq!(finding(&dns, 0), (Health::Grey, sentence.to_owned()));
     let sentence = "forwarding of global.: not checked, --dns is not given";
-    assert_eq!(finding(&dns, 1), (Health::Yellow, sentence.to_owned()));
+    assert_eq!(finding(&dns, 1), (Health::Grey, sentence.to_owned()));
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn nothing_is_compared_without_a_resolver_or_a_reply_of_the_server() {
         "name one",
     ));
     let sentence = "forwarding of global.: not checked, /etc/resolv.conf has no name server";
-    assert_eq!(finding(&unknown, 1), (Health::Yellow, sentence.to_owned()));
+    assert_eq!(finding(&unknown, 1), (Health::Grey, sentence.to_owned()));
     let udp = Err("no reply".to_owned());
     let silent = dns(ServerReplies { udp, ..direct() }, Some(through()));
     let sentence = "forwarding of global.: not checked, the server did not answer";
-    assert_eq!(finding(&silent, 1), (Health::Yellow, sentence.to_owned()));
+    assert_eq!(finding(&silent, 1), (Health::Grey, sentence.to_owned()));
 }
 
 #[test]

@@ -26,6 +26,7 @@ fn findings(way: EndToEnd, of: Check) -> Vec<String> {
     own.map(|finding| match finding.health {
         Health::Green => format!("green: {}", finding.sentence),
         Health::Yellow => format!("yellow: {}", finding.sentence),
+        Health::Grey => format!("grey: {}", finding.sentence),
         Health::Red => format!("red: {}", finding.sentence),
     })
     .collect()

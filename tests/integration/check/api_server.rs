@@ -54,7 +54,7 @@ fn endpoints_are_not_needed_and_not_checked_without_permission() {
     let server = StandIn::start(Behavior::Normal, &[written, slices].concat()).unwrap();
     server.forbid("endpoints");
     let (checkup, code) = check_of(&server);
-    let sentence = "yellow: EndpointSlices of mirrors: not checked, cannot list Endpoints: the API server returned 403: \
+    let sentence = "grey: EndpointSlices of mirrors: not checked, cannot list Endpoints: the API server returned 403: \
                     endpoints is forbidden: User \"nobody\" has no permission";
     assert_eq!(finding(&checkup, "endpoint-slices"), sentence);
     assert_eq!(code, Some(0), "{checkup:#}");

@@ -84,7 +84,7 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
     );
     for check in ["api-server", "permissions", "more-permissions"] {
         let found = finding(&checkup, check);
-        assert!(found.starts_with("yellow: "), "{found}");
+        assert!(found.starts_with("grey: "), "{found}");
         assert!(
             found.ends_with(": not checked, the API server is not used with --file"),
             "{found}"
@@ -115,7 +115,7 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         ),
         (
             "identity",
-            "yellow: mirrors written by two Links: not checked, only a running server detects them, and --api is not set",
+            "grey: mirrors written by two Links: not checked, only a running server detects them, and --api is not set",
         ),
         (
             "mirror-labels",
@@ -131,7 +131,7 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         ),
         (
             "endpoint-slices",
-            "yellow: EndpointSlices of mirrors: not checked, the files contain no Endpoints",
+            "grey: EndpointSlices of mirrors: not checked, the files contain no Endpoints",
         ),
         ("gateways", "green: no gateway is down"),
         ("short-names", "green: no short name is ambiguous"),
@@ -143,11 +143,11 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         ),
         (
             "server",
-            "yellow: server of global.: not checked, --dns is not given",
+            "grey: server of global.: not checked, --dns is not given",
         ),
         (
             "forwarding",
-            "yellow: forwarding of global.: not checked, --dns is not given",
+            "grey: forwarding of global.: not checked, --dns is not given",
         ),
     ] {
         assert_eq!(finding(&checkup, check), expected);
@@ -417,7 +417,7 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
         (
             "05-gateway-down-west.jsonl",
             "orphaned-mirrors",
-            "yellow: orphaned mirrors: not checked, the files contain no Links",
+            "grey: orphaned mirrors: not checked, the files contain no Links",
         ),
     ] {
         let (checkup, code) = check_of(state_after(recording), &["--cluster-name=hub"]);
@@ -482,7 +482,7 @@ fn json_has_one_object_for_each_line_of_the_text() {
     let (checkup, _) = checkup(&[&file]);
     let checks = checkup["checks"].as_array().unwrap();
     let count = |health: &str| checks.iter().filter(|one| one["health"] == health).count();
-    for health in ["green", "yellow", "red"] {
+    for health in ["green", "yellow", "red", "grey"] {
         assert_eq!(checkup[health], count(health), "{health}");
     }
     assert_eq!((count("red"), &checkup["success"]), (1, &json!(false)));
@@ -493,6 +493,7 @@ fn json_has_one_object_for_each_line_of_the_text() {
         let sign = match one["health"].as_str().unwrap() {
             "green" => '√',
             "yellow" => '‼',
+            "grey" => '·',
             _ => '×',
         };
         let line = format!("{sign} {}\n", one["sentence"].as_str().unwrap());
@@ -524,7 +525,8 @@ fn json_has_one_object_for_each_line_of_the_text() {
     }
     let end = text.stdout.lines().last().unwrap();
     let expected = ["green", "yellow", "red"].map(|h| format!("{} {h}", count(h)));
-    assert_eq!(end, format!("Status: × ({})", expected.join(", ")));
+    let (expected, grey) = (expected.join(", "), count("grey"));
+    assert_eq!(end, format!("Status: × ({expected}, {grey} not checked)"));
 }
 
 #[test]
@@ -626,7 +628,11 @@ fn short_output_has_one_line_for_each_finding_that_is_not_green() {
     let (checkup, _) = checkup(&[&file]);
     let checks = checkup["checks"].as_array().unwrap().iter();
     let text = |one: &Value| {
-        let sign = if one["health"] == "red" { '×' } else { '‼' };
+        let sign = match one["health"].as_str().unwrap() {
+            "red" => '×',
+            "grey" => '·',
+            _ => '‼',
+        };
         let [check, sentence] = ["check", "sentence"].map(|field| one[field].as_str().unwrap());
         format!("{sign} {check}: {sentence}")
     };
@@ -713,18 +719,18 @@ fn unreachable_api_server_is_one_red_line() {
         let found = finding(&checkup, "short-names");
         assert_eq!(
             found,
-            "yellow: short names: not checked, cannot reach the API server"
+            "grey: short names: not checked, cannot reach the API server"
         );
         let short = run_global_dns(&["check", flag, "-o", "short"]);
         let lines: Vec<&str> = short.stdout.lines().collect();
         let starts = [
             "× api-server: cannot reach the API server: ",
-            "‼ mirror-controllers: stopped mirror controllers: not checked, ",
-            "‼ identity: mirrors written by two Links: not checked, ",
-            "‼ server: server of global.: not checked, --dns is not given",
-            "‼ forwarding: forwarding of global.: not checked, --dns is not given",
-            "‼ direct-answer: one name from end to end: not checked, --dns is not given",
-            "‼ not checked: permissions, more-permissions, mirrors, ",
+            "· mirror-controllers: stopped mirror controllers: not checked, ",
+            "· identity: mirrors written by two Links: not checked, ",
+            "· server: server of global.: not checked, --dns is not given",
+            "· forwarding: forwarding of global.: not checked, --dns is not given",
+            "· direct-answer: one name from end to end: not checked, --dns is not given",
+            "· not checked: permissions, more-permissions, mirrors, ",
         ];
         assert_eq!(
             (short.code, lines.len()),

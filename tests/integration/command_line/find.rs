@@ -1,5 +1,8 @@
 //! `explain`, `table` and `events` find a replica through the port-forward of a simulated API server.
 
+use std::net::SocketAddr;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects, replica, workload};
@@ -439,5 +442,76 @@ fn events_need_a_server() {
             Some(1),
             "error: only a running server has events: no Deployment or DaemonSet of global-dns in any namespace\n"
         )
+    );
+}
+
+/// Runs a command as a user without flags. `local` is where a server of this host may answer.
+fn query_by_default(kubeconfig: &Path, local: SocketAddr, arguments: &[&str]) -> ProcessOutput {
+    let mut command = global_dns(arguments);
+    command.env("KUBECONFIG", kubeconfig);
+    command.env("GLOBAL_DNS_API_LISTEN", local.to_string());
+    command.env_remove("KUBERNETES_SERVICE_HOST");
+    run(&mut command)
+}
+
+#[test]
+fn server_of_this_host_answers_if_no_cluster_has_one_and_the_output_says_so() {
+    let local = Server::with_objects(of_server(), &["--cluster-name=desk"]);
+    let empty = api_server_without_release(&[]);
+    let missing = Path::new("/no/such/kubeconfig");
+    for (kubeconfig, reason) in [
+        (missing, "cannot read the kubeconfig"),
+        (
+            &empty.kubeconfig,
+            "no Deployment or DaemonSet of global-dns",
+        ),
+    ] {
+        for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
+            let ended = query_by_default(kubeconfig, local.api, command);
+            assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+            let lines: Vec<&str> = ended.stdout.lines().take(2).collect();
+            let url = format!("http://{}", local.api);
+            let first = format!("answered by the server of this host at {url}, cluster 'desk'");
+            assert_eq!(lines[0], first);
+            let start = format!("note: no replica of a cluster answered: {reason}");
+            assert!(lines[1].starts_with(&start), "{lines:?}");
+        }
+        let json = query_by_default(kubeconfig, local.api, &["table", "-o", "json"]);
+        let json: Value = serde_json::from_str(&json.stdout).unwrap();
+        let origin = json["origin"].as_object().unwrap();
+        let url = format!("http://{}", local.api);
+        assert_eq!(
+            (&origin["pod"], &origin["server"]),
+            (&Value::Null, &json!(url))
+        );
+    }
+}
+
+#[test]
+fn server_of_this_host_never_replaces_a_cluster_that_has_a_server_or_that_a_flag_names() {
+    let local = Server::with_objects(of_server(), &["--cluster-name=desk"]);
+    let served = Server::with_objects(of_server(), &FLAGS);
+    let ready = api_server(&[replica("dns", "dns-0", served.api.port())]);
+    let ended = query_by_default(&ready.kubeconfig, local.api, &["explain", "db.prod"]);
+    assert!(
+        ended.stdout.starts_with("answered by pod dns/dns-0\n"),
+        "{ended:?}"
+    );
+    // A release without a ready pod.
+    let unready = api_server(&[]);
+    let ended = query_by_default(&unready.kubeconfig, local.api, &["explain", "direct.prod"]);
+    assert_computed(&ended, "no ready pod of global-dns in namespace dns");
+    let ended = query_by_default(&unready.kubeconfig, local.api, &["events"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stdout);
+    let ended = query_by_default(
+        Path::new("/x"),
+        local.api,
+        &["table", "--kubeconfig=/no/such/file"],
+    );
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+    assert!(
+        !ended.stderr.contains("global-dns demo"),
+        "{}",
+        ended.stderr
     );
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use support::commands::{command, global_dns};
 use support::objects::{mirror, objects};
+use support::ports::free_port;
 use support::process::{Process, ProcessOutput, run, run_global_dns};
 use support::wait::wait_for;
 use tempfile::TempDir;
@@ -149,8 +150,14 @@ fn kubeconfig_errors_name_the_file_and_the_contexts() {
     let mut table = global_dns(&["table"]);
     table
         .env("HOME", "/no/such/home")
+        .env(
+            "GLOBAL_DNS_API_LISTEN",
+            format!("127.0.0.1:{}", free_port()),
+        )
         .env_remove("KUBERNETES_SERVICE_HOST");
     let ended = run(&mut table);
+    let end = " either; global-dns demo starts one with sample data";
+    assert!(error_of(&ended).ends_with(end), "{}", ended.stderr);
     let start =
         "error: cannot read the kubeconfig at its default location ~/.kube/config: No such file";
     assert!(error_of(&ended).starts_with(start), "{}", ended.stderr);

@@ -78,4 +78,9 @@ impl ReplicaError {
             }
         }
     }
+
+    /// Returns whether the cluster has no server, as far as is known, or cannot be reached.
+    pub fn has_no_server(&self) -> bool {
+        matches!(self, Self::NoApiServer { .. } | Self::None)
+    }
 }
