@@ -7,10 +7,12 @@ mod diagnose;
 mod events;
 mod first_table;
 mod flags;
+mod fleet;
 mod identity;
 mod inspect;
 mod origin;
 mod output;
+mod replicas;
 mod screen;
 mod serve;
 mod source;
@@ -37,6 +39,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Table(args) => inspect::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,
         Command::Check(args) => diagnose::check(*args).await,
+        Command::Fleet(args) => fleet::compare_fleet(*args).await,
         Command::Corefile(args) => corefile::print_corefile(*args).await,
         Command::Completions(args) => {
             print(&args.script())?;

@@ -2,6 +2,7 @@
 //!
 //! `README.md` in `report/` describes every JSON document, and `report/schema/` has a JSON Schema for each.
 
+mod clusters;
 mod document;
 mod endpoint;
 
@@ -19,6 +20,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+pub use clusters::ClusterReport;
 pub use document::{RecordReport, SchemaVersion};
 pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last_resort};
 pub use failover::{FailoverReport, StepReport};
@@ -101,6 +103,9 @@ pub struct ServiceReport {
     /// Its failover order, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverReport>,
+    /// The clusters that its name expects during its bootstrap, such as `local+east`. Empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected: String,
     /// The expected clusters that its name waits for. If there are any, the name fails with SERVFAIL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<String>,
@@ -231,16 +236,20 @@ impl<'t> Parts<'t> {
 /// # Errors
 ///
 /// Never returns an error, because writing to a `String` cannot fail.
-pub fn write_rows<const N: usize>(text: &mut String, rows: &[[String; N]]) -> std::fmt::Result {
-    let mut widths = [0; N];
+pub fn write_rows<R: AsRef<[String]>>(text: &mut String, rows: &[R]) -> std::fmt::Result {
+    let mut widths = vec![0; rows.first().map_or(0, |row| row.as_ref().len())];
     for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
+        for (width, cell) in widths.iter_mut().zip(row.as_ref()) {
             *width = (*width).max(cell.chars().count());
         }
     }
     for row in rows {
         let mut line = String::new();
-        for (width, cell) in widths.iter().zip(row).filter(|(width, _)| **width > 0) {
+        for (width, cell) in widths
+            .iter()
+            .zip(row.as_ref())
+            .filter(|(width, _)| **width > 0)
+        {
             write!(line, "  {cell:width$}")?;
         }
         writeln!(text, "{}", line.trim_end())?;
@@ -267,6 +276,10 @@ impl ServiceReport {
             ttl: service.ttl,
             owns_short_name: owns_short_name(service, published.table.as_ref()),
             failover: service.failover.as_deref().map(FailoverReport::new),
+            expected: service
+                .gate
+                .as_ref()
+                .map_or_else(String::new, |gate| gate.expected.to_string()),
             awaited: service.awaited().iter().map(ToString::to_string).collect(),
             failure: service.failure.map(|failure| failure.reason().to_owned()),
             endpoints: reply.reports(service).collect(),

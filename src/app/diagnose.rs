@@ -116,7 +116,7 @@ fn print_diagnosis(diagnosis: &Diagnosis, output: CheckOutput) -> anyhow::Result
 }
 
 /// Returns whether to use colors: on a terminal, unless `NO_COLOR` is set (no-color.org).
-fn colors() -> Colors {
+pub(super) fn colors() -> Colors {
     let is_disabled = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if std::io::stdout().is_terminal() && !is_disabled {
         Colors::Shown

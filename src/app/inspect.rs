@@ -11,6 +11,7 @@ use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{json, print, yaml};
+use super::replicas::explain_by_all;
 use super::screen::{Screen, harmless};
 use super::source::access;
 use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
@@ -132,6 +133,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         view,
         output,
         at,
+        all_replicas,
     } = args;
     log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
@@ -140,6 +142,9 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
         _ => name,
     };
+    if all_replicas {
+        return explain_by_all(&view, &question, at, output).await;
+    }
     let mut origin = Origin::find(&view).await?;
     let mut explanation = match &mut origin {
         Origin::Server(server) => served_explanation(&mut server.api, &question, at).await?,
@@ -166,7 +171,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
 }
 
 /// Requests the explanation of a name or an address from a running server.
-async fn served_explanation(
+pub(super) async fn served_explanation(
     api: &mut Api,
     question: &str,
     at: Option<Timestamp>,

@@ -6,6 +6,7 @@ use clap_complete::Shell;
 
 use super::check::CheckArgs;
 use super::corefile::CorefileArgs;
+use super::fleet::FleetArgs;
 use super::serve::{DemoArgs, ServeArgs};
 use super::view::{EventsArgs, ExplainArgs, TableArgs};
 
@@ -39,6 +40,8 @@ pub enum Command {
     Events(Box<EventsArgs>),
     /// Diagnose an installation, with a hint for each problem
     Check(Box<CheckArgs>),
+    /// Compare the servers of several clusters, and print every difference
+    Fleet(Box<FleetArgs>),
     /// Print the CoreDNS configuration that forwards the zone
     Corefile(Box<CorefileArgs>),
     /// Print the completions of a shell
@@ -80,6 +83,8 @@ pub enum Topic {
     Events,
     /// The diagnosis of an installation
     Check,
+    /// The comparison of several clusters
+    Fleet,
     /// The CoreDNS configuration
     Corefile,
     /// The completions of a shell

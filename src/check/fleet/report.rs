@@ -1,0 +1,149 @@
+//! The comparison as text and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::clusters::Cluster;
+use super::links::Links;
+use super::{Member, MemberFacts};
+use crate::check::{Colors, Diagnosis};
+use crate::report::{TextForm, write_rows};
+
+/// Maximum number of clusters whose links fit into a text of the usual columns.
+const MAX_COLUMNS: usize = 10;
+
+/// The comparison of a fleet.
+#[derive(Debug, Serialize)]
+pub struct Fleet {
+    /// The differences.
+    #[serde(flatten)]
+    pub diagnosis: Diagnosis,
+    /// The clusters, in the order of the flags.
+    clusters: Vec<ClusterRow>,
+}
+
+/// A cluster of a fleet.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterRow {
+    /// The context, or the name that a flag gives it.
+    context: String,
+    /// The name of the cluster. `None`: it cannot be read, or another context is the same cluster.
+    cluster: Option<String>,
+    version: Option<String>,
+    /// The state of its table.
+    state: Option<String>,
+    /// The names of its replicas.
+    replicas: Vec<String>,
+    /// The number of services.
+    services: usize,
+    /// How it has each other cluster, by name.
+    links: BTreeMap<String, &'static str>,
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    pub(super) fn new(
+        members: &[Member],
+        clusters: &[Cluster<'_>],
+        links: &Links<'_>,
+        diagnosis: Diagnosis,
+    ) -> Self {
+        let row = |member: &Member| {
+            let index = clusters
+                .iter()
+                .position(|one| one.context == member.context);
+            let (Some(index), Ok(facts)) = (index, &member.facts) else {
+                return ClusterRow {
+                    context: member.context.clone(),
+                    ..ClusterRow::default()
+                };
+            };
+            let MemberFacts {
+                status,
+                table,
+                replicas,
+            } = facts;
+            let others = clusters
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != index);
+            let links = others.map(|(_, other)| {
+                (
+                    other.name.clone(),
+                    links.direction(index, &other.name).name(),
+                )
+            });
+            ClusterRow {
+                context: member.context.clone(),
+                cluster: Some(clusters[index].name.clone()),
+                version: Some(status.version.clone()),
+                state: Some(status.state.clone()),
+                replicas: replicas.iter().map(|one| one.name.clone()).collect(),
+                services: table.services.len(),
+                links: links.collect(),
+            }
+        };
+        Self {
+            clusters: members.iter().map(row).collect(),
+            diagnosis,
+        }
+    }
+
+    /// Returns the comparison as text.
+    pub fn to_text(&self, form: TextForm, colors: Colors) -> String {
+        let head = [
+            "CONTEXT", "CLUSTER", "VERSION", "TABLE", "REPLICAS", "SERVICES",
+        ];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(self.clusters.iter().map(ClusterRow::cells));
+        let mut text = String::new();
+        // Writing to a `String` cannot fail.
+        let _ = write_rows(&mut text, &rows);
+        let named: Vec<&str> = self
+            .clusters
+            .iter()
+            .filter_map(|row| row.cluster.as_deref())
+            .collect();
+        if form == TextForm::Wide || named.len() <= MAX_COLUMNS {
+            let mut rows = vec![vec!["FROM / TO".to_owned()]];
+            rows[0].extend(named.iter().map(|name| (*name).to_owned()));
+            rows.extend(self.clusters.iter().filter_map(|row| row.links_to(&named)));
+            text.push('\n');
+            let _ = write_rows(&mut text, &rows);
+        }
+        let _ = write!(text, "\n{}", self.diagnosis.to_text(colors));
+        text
+    }
+}
+
+// === impl ClusterRow ===
+
+impl ClusterRow {
+    fn cells(&self) -> Vec<String> {
+        let text = |cell: &Option<String>| cell.clone().unwrap_or_else(|| "-".to_owned());
+        let count = |count: usize| match &self.cluster {
+            Some(_) => count.to_string(),
+            None => "-".to_owned(),
+        };
+        vec![
+            self.context.clone(),
+            text(&self.cluster),
+            text(&self.version),
+            text(&self.state),
+            count(self.replicas.len()),
+            count(self.services),
+        ]
+    }
+
+    fn links_to(&self, clusters: &[&str]) -> Option<Vec<String>> {
+        let own = self.cluster.as_ref()?;
+        let links = clusters
+            .iter()
+            .map(|name| self.links.get(*name).copied().unwrap_or("-").to_owned());
+        Some(std::iter::once(own.clone()).chain(links).collect())
+    }
+}
