@@ -120,7 +120,9 @@ fn differing_names<'m>(read: &[(&'m str, &'m MemberFacts)]) -> Vec<(usize, usize
             let back = read[caller].1.status.cluster.as_str();
             // A cluster that does not know the caller is not linked, rather than called by another name.
             let knows_caller = names[called].contains(back) || strange(called).next().is_some();
-            if names[caller].contains(name) || !knows_caller {
+            let count = read.iter().filter(|(_, one)| one.status.cluster == name);
+            let is_unique = count.count() == 1;
+            if (is_unique && names[caller].contains(name)) || !knows_caller {
                 continue;
             }
             for other in strange(caller).filter(|other| !names[called].contains(other)) {

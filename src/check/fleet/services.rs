@@ -32,8 +32,23 @@ struct Hosts<'m> {
 /// The hosts by service and cluster, as each cluster has them.
 type AllHosts<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, Hosts<'m>>>;
 
+/// How the hosts of a cluster differ from those that it should have.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Difference<'m> {
+    /// The hosts that are missing. Empty, with a reason: all.
+    missing: BTreeSet<&'m str>,
+    surplus: BTreeSet<&'m str>,
+    /// Why hosts are missing, if there is no surplus.
+    reason: Option<Reason>,
+}
+
 /// Why a cluster lacks hosts, and what to do.
-type Reason = (String, String, Option<ProblemKind>);
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Reason {
+    text: String,
+    hint: String,
+    problem: Option<ProblemKind>,
+}
 
 /// Compares services.
 struct Comparison<'c, 'm> {
@@ -157,65 +172,74 @@ impl<'m> Comparison<'_, 'm> {
             .current()
             .filter(|index| Some(*index) != owner)
             .collect();
-        let mut lacking: BTreeMap<(BTreeSet<&str>, Reason), Vec<usize>> = BTreeMap::new();
-        let mut surplus: BTreeMap<BTreeSet<&str>, Vec<usize>> = BTreeMap::new();
-        let has_all = others.iter().any(|index| seen.contains_key(index));
+        let mut differing: BTreeMap<Difference<'_>, Vec<usize>> = BTreeMap::new();
+        let is_mirrored = others.iter().any(|index| seen.contains_key(index));
         for index in others {
             let hosts = seen.get(&index).unwrap_or(&none).names();
             let missing: BTreeSet<&str> = expected.difference(&hosts).copied().collect();
             let unready = own.map(|own| &own.unready);
-            let more = hosts.difference(&expected).copied();
-            let more = more.filter(|host| unready.is_some_and(|unready| !unready.contains(host)));
-            let more: BTreeSet<&str> = more.collect();
-            if (missing.is_empty() && more.is_empty()) || self.links.is_cause(index, cluster, key) {
+            let surplus = hosts.difference(&expected).copied();
+            let is_gone = |host: &&str| unready.is_some_and(|unready| !unready.contains(host));
+            let surplus: BTreeSet<&str> = surplus.filter(is_gone).collect();
+            if (missing.is_empty() && surplus.is_empty())
+                || self.links.is_cause(index, cluster, key)
+            {
                 continue;
             }
-            if !missing.is_empty() {
-                let reason = self.reason(index, key, cluster, has_all);
-                let missing = if missing.len() == expected.len() {
-                    BTreeSet::new()
-                } else {
-                    missing
-                };
-                lacking.entry((missing, reason)).or_default().push(index);
-            }
-            if !more.is_empty() {
-                surplus.entry(more).or_default().push(index);
-            }
-        }
-        for ((hosts, (reason, hint, problem)), indexes) in lacking {
-            let lack = verb(indexes.len(), "lacks", "lack");
-            let hosts = if hosts.is_empty() {
-                "the hosts".to_owned()
-            } else {
-                list(&hosts)
+            let has_none = missing.len() == expected.len() && surplus.is_empty();
+            let difference = Difference {
+                reason: (!missing.is_empty() && surplus.is_empty())
+                    .then(|| self.reason(index, key, cluster, is_mirrored)),
+                missing: if has_none { BTreeSet::new() } else { missing },
+                surplus,
             };
-            let predicate = format!(
-                "{} {lack} {hosts} of {cluster}: {reason}",
-                self.names(indexes)
-            );
-            self.differing.insert(key);
-            self.causes.add_problem(key, predicate, hint, problem);
+            differing.entry(difference).or_default().push(index);
         }
-        for (hosts, indexes) in surplus {
-            let have = verb(indexes.len(), "has", "have");
-            let hosts = list(&hosts);
+        for (difference, indexes) in differing {
+            let has = verb(indexes.len(), "has", "have");
+            let lacks = verb(indexes.len(), "lacks", "lack");
             let names = self.names(indexes);
-            let (predicate, hint) = if expected.is_empty() {
-                (
-                    format!("{names} {have} {hosts} of {cluster}, where the service is no member"),
+            let Difference {
+                missing,
+                surplus,
+                reason,
+            } = &difference;
+            let (missing, surplus) = (list(missing), list(surplus));
+            let (predicate, hint, problem) = match reason {
+                Some(reason) => {
+                    let hosts = if missing.is_empty() {
+                        "the hosts"
+                    } else {
+                        &missing
+                    };
+                    let predicate =
+                        format!("{names} {lacks} {hosts} of {cluster}: {}", reason.text);
+                    (predicate, reason.hint.clone(), reason.problem)
+                }
+                None if expected.is_empty() => (
+                    format!("{names} {has} {surplus} of {cluster}, where the service is no member"),
                     format!(
                         "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
                          --local-members; otherwise, delete its mirrors"
                     ),
-                )
-            } else {
-                (
-                    format!("{names} {have} {hosts} of {cluster}, which {cluster} does not have"),
-                    "if the pod is gone, its mirror was left: restart the mirror controller, or delete the mirror".to_owned(),
-                )
+                    None,
+                ),
+                None => {
+                    let instead = if missing.is_empty() {
+                        format!("which {cluster} does not have")
+                    } else {
+                        format!("and {cluster} has {missing}")
+                    };
+                    (
+                        format!("{names} {has} {surplus} of {cluster}, {instead}"),
+                        "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller"
+                            .to_owned(),
+                        None,
+                    )
+                }
             };
-            self.add(key, predicate, hint);
+            self.differing.insert(key);
+            self.causes.add_problem(key, predicate, hint, problem);
         }
         self.compare_states(key, cluster, seen);
     }
@@ -237,26 +261,32 @@ impl<'m> Comparison<'_, 'm> {
         if let Some(problem) = problem {
             self.explaining.insert(problem);
             let row = problem.kind.row();
-            let reason = format!("{}: {}", row.sentence, problem.detail);
-            return (reason, row.hint.to_owned(), Some(problem.kind));
+            return Reason {
+                text: format!("{}: {}", row.sentence, &*problem.detail),
+                hint: row.hint.to_owned(),
+                problem: Some(problem.kind),
+            };
         }
         let (namespace, service) = key;
-        if is_mirrored {
+        let (text, hint) = if is_mirrored {
             (
-                "not mirrored there".to_owned(),
+                "not mirrored there",
                 format!(
                     "check that namespace {namespace} exists there, and the selector of the Link; see global-dns check there"
                 ),
-                None,
             )
         } else {
             (
-                "no other cluster has them".to_owned(),
+                "no other cluster has them",
                 format!(
                     "export the Service in {cluster}: kubectl label service -n {namespace} {service} mirror.linkerd.io/exported=true"
                 ),
-                None,
             )
+        };
+        Reason {
+            text: text.to_owned(),
+            hint,
+            problem: None,
         }
     }
 
