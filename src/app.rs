@@ -35,6 +35,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve(*args, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
+        Command::Explain(args) if args.all_replicas => replicas::explain_by_all(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,

@@ -24,7 +24,7 @@ use super::flags::{log_to_stderr, zones};
 use super::output::{json, print, print_to_stderr, yaml};
 use super::screen::{CLEAR_LINE, harmless};
 use crate::VERSION;
-use crate::check::fleet::{Fleet, Member, MemberFacts, ReplicaFacts, ServerStatus, compare};
+use crate::check::fleet::{Fleet, Member, MemberFacts, ReplicaFacts, ReplicaStatus, compare};
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ExplainOutput, FleetArgs};
 use crate::clock::unix_milliseconds;
@@ -113,10 +113,10 @@ fn places(args: &FleetArgs) -> Vec<(String, Place)> {
         (context.clone(), place)
     };
     let contexts = args.contexts.iter().map(context);
-    let servers = args.server.iter();
+    let servers = args.fleet_server.iter();
     let servers = servers.map(|(name, url)| (name.clone(), Place::Server(url.clone())));
     let mut files: Vec<&ClusterName> = Vec::new();
-    for (name, _) in &args.file {
+    for (name, _) in &args.fleet_file {
         if !files.contains(&name) {
             files.push(name);
         }
@@ -207,7 +207,7 @@ async fn read_cluster(access: KubeAccess, namespace: Option<&Namespace>) -> Fact
     let read = join_all(read.map(|replica| read_replica(&cluster, replica))).await;
     let (mut apis, facts): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     let is_current =
-        |facts: &ReplicaFacts| facts.status.as_ref().is_ok_and(ServerStatus::is_current);
+        |facts: &ReplicaFacts| facts.status.as_ref().is_ok_and(ReplicaStatus::is_current);
     let index = facts.iter().position(is_current);
     let index = index.or_else(|| facts.iter().position(|one| one.status.is_ok()));
     match index.and_then(|index| Some((index, apis[index].as_mut()?))) {
@@ -255,7 +255,7 @@ async fn read_server(url: &Uri) -> Fact<MemberFacts> {
 }
 
 /// Reads the status of a server, and the difference of its clock in seconds.
-async fn status_of(api: &mut Api) -> (Fact<ServerStatus>, Option<i64>) {
+async fn status_of(api: &mut Api) -> (Fact<ReplicaStatus>, Option<i64>) {
     let (begin, sent) = (Instant::now(), unix_milliseconds());
     let (text, date) = match api.get_with_date("/api/v1/status").await {
         Ok(received) => received,
@@ -304,7 +304,7 @@ async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
         let reader = first_table(&args.files_of(name), &model).await?;
         let (zones, now) = (zones(&model, &[]), reader.load());
         let table = serde_json::to_string(&Report::new(&zones, &now))?;
-        let status = ServerStatus {
+        let status = ReplicaStatus {
             schema_version: SchemaVersion,
             version: VERSION.to_owned(),
             cluster: name.to_string(),

@@ -11,12 +11,11 @@ use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{json, print, yaml};
-use super::replicas::explain_by_all;
 use super::screen::{Screen, harmless};
 use super::source::access;
 use crate::cli::{ExplainArgs, ExplainOutput, SourceArgs, TableArgs, TableOutput, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{Namespace, ServiceKey, Timestamp};
 use crate::report::{Report, Selection, TextForm};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
@@ -133,18 +132,11 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         view,
         output,
         at,
-        all_replicas,
+        all_replicas: _, // asks the replicas, see `replicas.rs`
     } = args;
     log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
-    let question = match namespaces.as_slice() {
-        // As in kubectl: the name of a service and its namespace.
-        [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
-        _ => name,
-    };
-    if all_replicas {
-        return explain_by_all(&view, &question, at, output).await;
-    }
+    let question = question(name, namespaces);
     let mut origin = Origin::find(&view).await?;
     let mut explanation = match &mut origin {
         Origin::Server(server) => served_explanation(&mut server.api, &question, at).await?,
@@ -168,6 +160,14 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     } else {
         ExitCode::from(NO_SUCH_NAME)
     })
+}
+
+/// Returns what to explain: a name, or as in kubectl, the name of a service and its namespace.
+pub(super) fn question(name: String, namespaces: &[Namespace]) -> String {
+    match namespaces {
+        [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
+        _ => name,
+    }
 }
 
 /// Requests the explanation of a name or an address from a running server.

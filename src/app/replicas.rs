@@ -10,11 +10,12 @@ use tokio::time::{sleep, timeout};
 
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
-use super::inspect::served_explanation;
+use super::flags::log_to_stderr;
+use super::inspect::{question, served_explanation};
 use super::origin::access_of;
 use super::output::{json, print, yaml};
 use super::screen::harmless;
-use crate::cli::{ExplainOutput, ViewArgs};
+use crate::cli::{ExplainArgs, ExplainOutput};
 use crate::explain::{ReplicaExplanation, ReplicaExplanations};
 use crate::model::Timestamp;
 use crate::report::TextForm;
@@ -26,13 +27,17 @@ const REPLICA_TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLING_TIME: Duration = Duration::from_secs(1);
 
 /// Prints the explanations of a name by all replicas, and how they differ. The exit code is 1 if they do.
-pub(super) async fn explain_by_all(
-    view: &ViewArgs,
-    question: &str,
-    at: Option<Timestamp>,
-    output: ExplainOutput,
-) -> anyhow::Result<ExitCode> {
-    let cluster = Arc::new(Cluster::open(access_of(view), ONE_SHOT_TIMING).await?);
+pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let ExplainArgs {
+        name,
+        view,
+        output,
+        at,
+        all_replicas: _, // selects this function
+    } = args;
+    log_to_stderr(&view.log)?;
+    let question = &question(name, &view.source.namespace);
+    let cluster = Arc::new(Cluster::open(access_of(&view), ONE_SHOT_TIMING).await?);
     let replicas = cluster
         .replicas(view.server.server_namespace.as_ref())
         .await?;

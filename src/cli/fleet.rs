@@ -34,12 +34,12 @@ pub struct FleetArgs {
     pub contexts: Vec<String>,
 
     /// A cluster by the API of its server, its --api-listen: a URL or HOST:PORT (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_FLEET_SERVER", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
-    pub server: Vec<(String, Uri)>,
+    #[arg(long = "server", env = "GLOBAL_DNS_FLEET_SERVER", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
+    pub fleet_server: Vec<(String, Uri)>,
 
     /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its --cluster-name (repeatable, also for one cluster)
-    #[arg(short, long, env = "GLOBAL_DNS_FLEET_FILE", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
-    pub file: Vec<(ClusterName, PathBuf)>,
+    #[arg(short = 'f', long = "file", env = "GLOBAL_DNS_FLEET_FILE", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
+    pub fleet_file: Vec<(ClusterName, PathBuf)>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
     #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
@@ -66,11 +66,15 @@ pub struct FleetArgs {
 impl FleetArgs {
     /// Returns an error if there are fewer than two clusters, or if two have one name.
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut files: Vec<&str> = self.file.iter().map(|(name, _)| name.as_str()).collect();
+        let mut files: Vec<&str> = self
+            .fleet_file
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
         files.sort_unstable();
         files.dedup();
         let contexts = self.contexts.iter().map(String::as_str);
-        let servers = self.server.iter().map(|(name, _)| name.as_str());
+        let servers = self.fleet_server.iter().map(|(name, _)| name.as_str());
         let mut names: Vec<&str> = contexts.chain(servers).chain(files).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
@@ -87,7 +91,7 @@ impl FleetArgs {
 
     /// Returns the source of the files of a cluster.
     pub fn files_of(&self, name: &ClusterName) -> SourceArgs {
-        let files = self.file.iter().filter(|(of, _)| of == name);
+        let files = self.fleet_file.iter().filter(|(of, _)| of == name);
         SourceArgs {
             file: files.map(|(_, file)| file.clone()).collect(),
             kubeconfig: None,

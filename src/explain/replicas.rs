@@ -23,7 +23,7 @@ pub struct ReplicaExplanation {
 pub struct ReplicaExplanations(Vec<ReplicaExplanation>);
 
 /// What must be equal: each fact with its value, for example an endpoint and its state.
-type Facts = BTreeMap<String, String>;
+type ComparedFacts = BTreeMap<String, String>;
 
 /// The explanations as JSON.
 #[derive(Serialize)]
@@ -80,8 +80,8 @@ impl ReplicaExplanations {
     }
 
     /// Returns the replicas by their facts, the largest group first.
-    fn groups(&self) -> Vec<(Facts, Vec<(&str, &Explanation)>)> {
-        let mut groups: Vec<(Facts, Vec<(&str, &Explanation)>)> = Vec::new();
+    fn groups(&self) -> Vec<(ComparedFacts, Vec<(&str, &Explanation)>)> {
+        let mut groups: Vec<(ComparedFacts, Vec<(&str, &Explanation)>)> = Vec::new();
         for one in &self.0 {
             let Ok(explanation) = &one.explanation else {
                 continue;
@@ -106,7 +106,7 @@ impl ReplicaExplanations {
         let names: BTreeSet<&String> = groups.iter().flat_map(|(facts, _)| facts.keys()).collect();
         let mut lines = Vec::new();
         for name in names {
-            let value_of = |facts: &Facts| {
+            let value_of = |facts: &ComparedFacts| {
                 facts
                     .get(name)
                     .cloned()
@@ -198,13 +198,13 @@ fn is_beyond_history(reason: &str) -> bool {
 }
 
 /// Returns what must be equal. Times differ by nature, and so do records of weighted clusters and of the server itself.
-fn facts(explanation: &Explanation) -> Facts {
+fn facts(explanation: &Explanation) -> ComparedFacts {
     let exists = if explanation.exists {
         "it exists"
     } else {
         "it does not exist"
     };
-    let mut facts = Facts::from([("the name".to_owned(), exists.to_owned())]);
+    let mut facts = ComparedFacts::from([("the name".to_owned(), exists.to_owned())]);
     for answer in &explanation.answers {
         let reason = answer.reason.iter().map(|reason| format!(", {reason}"));
         let ttl = answer.ttl.iter().map(|ttl| format!(", TTL {ttl}"));

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::document::ServerStatus;
-use super::{Key, Member, MemberFacts, join, key_of};
+use super::causes::{Key, join, key_of};
+use super::member::{Member, MemberFacts};
 use crate::check::{Check, Finding};
 use crate::report::{EndpointReport, EndpointState, ProblemReport, ServiceReport};
 
 /// A cluster that was read, under the name that the comparison uses.
 #[derive(Debug)]
-pub(super) struct Cluster<'m> {
+pub(super) struct ComparedCluster<'m> {
     /// Its name in sentences, unique in the fleet.
     pub(super) name: String,
     pub(super) context: &'m str,
@@ -51,9 +51,9 @@ pub(super) fn distinct(members: &[Member]) -> (Vec<(&str, &MemberFacts)>, Vec<Fi
     (read, findings)
 }
 
-// === impl Cluster ===
+// === impl ComparedCluster ===
 
-impl<'m> Cluster<'m> {
+impl<'m> ComparedCluster<'m> {
     pub(super) fn new(context: &'m str, facts: &'m MemberFacts, name: String) -> Self {
         let services = facts.table.services.iter();
         let is_current = facts.status.is_current();
@@ -87,15 +87,6 @@ impl<'m> Cluster<'m> {
     pub(super) fn is_about(&self, problem: &ProblemReport, cluster: &str) -> bool {
         let named = problem.cluster.as_deref();
         named.is_some_and(|named| self.name_of(named) == cluster)
-    }
-}
-
-// === impl ServerStatus ===
-
-impl ServerStatus {
-    /// Returns whether the table is confirmed by its source. Another one may differ because it is old.
-    pub fn is_current(&self) -> bool {
-        self.state == "ready"
     }
 }
 

@@ -9,7 +9,7 @@ use crate::report::{ClusterReport, ProblemReport, Report, SchemaVersion, Service
 /// `/api/v1/status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ServerStatus {
+pub struct ReplicaStatus {
     /// The version of the document's format.
     pub schema_version: SchemaVersion,
     /// The version of the server.
@@ -37,6 +37,17 @@ pub type ServerTable = Report<Vec<ServiceReport>, IgnoredAny, IgnoredAny, KnownP
 /// Problems of the kinds that this program knows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownProblems(pub Vec<ProblemReport>);
+
+// === impl ReplicaStatus ===
+
+impl ReplicaStatus {
+    /// Returns whether the table is confirmed by its source. Another one may differ because it is old.
+    pub fn is_current(&self) -> bool {
+        self.state == "ready"
+    }
+}
+
+// === impl KnownProblems ===
 
 impl<'de> Deserialize<'de> for KnownProblems {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

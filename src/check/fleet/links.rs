@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clusters::Cluster;
-use super::{Key, list_services};
+use super::causes::{Key, list_services};
+use super::clusters::ComparedCluster;
+use super::names::names_of;
 use crate::check::{Check, Finding};
 use crate::model::ProblemKind;
 use crate::report::EndpointReport;
@@ -33,7 +34,7 @@ pub(super) enum Direction {
 
 /// The directions from each cluster to each other one, with the services that differ because of a direction.
 #[derive(Debug)]
-pub(super) struct Links<'m> {
+pub(super) struct Directions<'m> {
     directions: BTreeMap<(usize, String), Direction>,
     differing: BTreeMap<(usize, String), BTreeSet<Key<'m>>>,
 }
@@ -41,7 +42,7 @@ pub(super) struct Links<'m> {
 // === impl Direction ===
 
 impl Direction {
-    fn of(cluster: &Cluster<'_>, other: &str) -> Self {
+    fn of(cluster: &ComparedCluster<'_>, other: &str) -> Self {
         if !cluster.is_current() {
             return Self::NotCurrent;
         }
@@ -94,13 +95,13 @@ impl Direction {
     }
 }
 
-// === impl Links ===
+// === impl Directions ===
 
-impl<'m> Links<'m> {
-    pub(super) fn of(clusters: &[Cluster<'m>]) -> Self {
+impl<'m> Directions<'m> {
+    pub(super) fn of(clusters: &[ComparedCluster<'m>]) -> Self {
         let mut names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
         for cluster in clusters {
-            let others = super::names::names_of(cluster.facts).into_iter();
+            let others = names_of(cluster.facts).into_iter();
             names.extend(others.map(|name| cluster.name_of(name)));
         }
         let mut directions = BTreeMap::new();
@@ -144,7 +145,7 @@ impl<'m> Links<'m> {
     }
 
     /// Returns the findings about directions that do not work.
-    pub(super) fn findings(&self, clusters: &[Cluster<'m>]) -> Vec<Finding> {
+    pub(super) fn findings(&self, clusters: &[ComparedCluster<'m>]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut working = 0;
         for ((from, to), direction) in &self.directions {
@@ -165,7 +166,10 @@ impl<'m> Links<'m> {
                 }
                 Direction::Unknown | Direction::NotCurrent => continue,
                 Direction::Frozen => (
-                    format!("{name} has a Link to {to}, but its mirror controller has stopped"),
+                    format!(
+                        "{name} has a Link to {to}: {}",
+                        ProblemKind::Frozen.row().sentence
+                    ),
                     ProblemKind::Frozen.row().hint.to_owned(),
                 ),
                 Direction::Unlinked => (
@@ -207,8 +211,10 @@ impl<'m> Links<'m> {
                 CHECK.red(sentence, hint)
             });
         }
-        if findings.is_empty() && !clusters.is_empty() {
-            let sentence = format!("no direction of a Link is missing: {working} work");
+        if findings.is_empty() && clusters.len() > 1 {
+            let all = clusters.len() * (clusters.len() - 1);
+            let sentence =
+                format!("no direction of a Link is missing: {working} of {all} are linked");
             findings.push(CHECK.green(sentence));
         }
         findings

@@ -6,12 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clusters::{Cluster, is_unready_pod};
-use super::{Key, MemberFacts, join, key_of, verb};
+use super::causes::{Key, join, key_of, verb};
+use super::clusters::{ComparedCluster, is_unready_pod};
+use super::member::MemberFacts;
 use crate::check::{Check, Finding};
 
 /// The hosts of a cluster: service and hostname.
-type Hosts<'m> = BTreeSet<(Key<'m>, &'m str)>;
+type HostNames<'m> = BTreeSet<(Key<'m>, &'m str)>;
 
 /// A name that a cluster has for another one, as far as its hosts tell.
 struct Guess<'m> {
@@ -27,9 +28,9 @@ struct Guess<'m> {
 /// Gives each cluster the name that the comparison uses. Returns the differences.
 pub(super) fn canonical<'m>(
     read: &[(&'m str, &'m MemberFacts)],
-) -> (Vec<Cluster<'m>>, Vec<Finding>) {
+) -> (Vec<ComparedCluster<'m>>, Vec<Finding>) {
     let renamed = differing_names(read);
-    let mut clusters: Vec<Cluster<'m>> = Vec::new();
+    let mut clusters: Vec<ComparedCluster<'m>> = Vec::new();
     let mut findings = Vec::new();
     for (index, (context, facts)) in read.iter().copied().enumerate() {
         let own = facts.status.cluster.as_str();
@@ -83,13 +84,13 @@ pub(super) fn canonical<'m>(
             }
             None => name,
         };
-        clusters.push(Cluster::new(context, facts, name));
+        clusters.push(ComparedCluster::new(context, facts, name));
     }
     for (caller, called, name) in renamed {
         let canonical = clusters[called].name.clone();
         clusters[caller].renamed.insert(name, canonical);
     }
-    if findings.is_empty() && !clusters.is_empty() {
+    if findings.is_empty() && clusters.len() > 1 {
         let names = join(clusters.iter().map(|cluster| cluster.name.as_str()));
         let sentence = format!("each cluster has one name: {names}");
         findings.push(Check::FleetNames.green(sentence));
@@ -104,7 +105,7 @@ fn differing_names<'m>(read: &[(&'m str, &'m MemberFacts)]) -> Vec<(usize, usize
         .map(|(_, facts)| facts.status.cluster.as_str())
         .collect();
     let names: Vec<BTreeSet<&str>> = read.iter().map(|(_, facts)| names_of(facts)).collect();
-    let hosts: Vec<BTreeMap<&str, Hosts<'m>>> =
+    let hosts: Vec<BTreeMap<&str, HostNames<'m>>> =
         read.iter().map(|(_, facts)| hosts_of(facts)).collect();
     let strange = |index: usize| {
         names[index]
@@ -181,8 +182,8 @@ pub(super) fn names_of(facts: &MemberFacts) -> BTreeSet<&str> {
 }
 
 /// Returns the hosts of a table by their cluster.
-fn hosts_of(facts: &MemberFacts) -> BTreeMap<&str, Hosts<'_>> {
-    let mut hosts: BTreeMap<&str, Hosts<'_>> = BTreeMap::new();
+fn hosts_of(facts: &MemberFacts) -> BTreeMap<&str, HostNames<'_>> {
+    let mut hosts: BTreeMap<&str, HostNames<'_>> = BTreeMap::new();
     for service in &facts.table.services {
         let endpoints = service.endpoints.iter();
         for endpoint in endpoints.filter(|endpoint| !is_unready_pod(endpoint)) {

@@ -1,14 +1,14 @@
 //! The comparison as text and as JSON.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::clusters::Cluster;
-use super::links::Links;
-use super::{Member, MemberFacts};
+use super::clusters::ComparedCluster;
+use super::links::Directions;
+use super::member::{Member, MemberFacts};
 use crate::check::{Colors, Diagnosis};
+use crate::model::Line;
 use crate::report::{TextForm, write_rows};
 
 /// Maximum number of clusters whose links fit into a text of the usual columns.
@@ -24,23 +24,33 @@ pub struct Fleet {
     clusters: Vec<ClusterRow>,
 }
 
-/// A cluster of a fleet.
+/// A cluster of a fleet. Contexts and servers may have any names.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterRow {
     /// The context, or the name that a flag gives it.
-    context: String,
+    context: Line,
     /// The name of the cluster. `None`: it cannot be read, or another context is the same cluster.
-    cluster: Option<String>,
-    version: Option<String>,
+    cluster: Option<Line>,
+    version: Option<Line>,
     /// The state of its table.
-    state: Option<String>,
+    state: Option<Line>,
     /// The names of its replicas.
-    replicas: Vec<String>,
+    replicas: Vec<Line>,
     /// The number of services.
     services: usize,
-    /// How it has each other cluster, by name.
-    links: BTreeMap<String, &'static str>,
+    /// How it has each other cluster.
+    links: Vec<LinkCell>,
+}
+
+/// How a cluster has another one.
+#[derive(Debug, Serialize)]
+struct LinkCell {
+    /// The other cluster.
+    cluster: Line,
+    /// `linked`, `frozen`, `unlinked` (endpoints without a Link), `excluded`, `endpoints` (Links are not known), `none`, or
+    /// `unknown`.
+    state: &'static str,
 }
 
 // === impl Fleet ===
@@ -48,8 +58,8 @@ pub struct ClusterRow {
 impl Fleet {
     pub(super) fn new(
         members: &[Member],
-        clusters: &[Cluster<'_>],
-        links: &Links<'_>,
+        clusters: &[ComparedCluster<'_>],
+        links: &Directions<'_>,
         diagnosis: Diagnosis,
     ) -> Self {
         let row = |member: &Member| {
@@ -58,7 +68,7 @@ impl Fleet {
                 .position(|one| one.context == member.context);
             let (Some(index), Ok(facts)) = (index, &member.facts) else {
                 return ClusterRow {
-                    context: member.context.clone(),
+                    context: member.context.as_str().into(),
                     ..ClusterRow::default()
                 };
             };
@@ -71,18 +81,19 @@ impl Fleet {
                 .iter()
                 .enumerate()
                 .filter(|(other, _)| *other != index);
-            let links = others.map(|(_, other)| {
-                (
-                    other.name.clone(),
-                    links.direction(index, &other.name).name(),
-                )
+            let links = others.map(|(_, other)| LinkCell {
+                cluster: other.name.as_str().into(),
+                state: links.direction(index, &other.name).name(),
             });
             ClusterRow {
-                context: member.context.clone(),
-                cluster: Some(clusters[index].name.clone()),
-                version: Some(status.version.clone()),
-                state: Some(status.state.clone()),
-                replicas: replicas.iter().map(|one| one.name.clone()).collect(),
+                context: member.context.as_str().into(),
+                cluster: Some(clusters[index].name.as_str().into()),
+                version: Some(status.version.as_str().into()),
+                state: Some(status.state.as_str().into()),
+                replicas: replicas
+                    .iter()
+                    .map(|one| one.name.as_str().into())
+                    .collect(),
                 services: table.services.len(),
                 links: links.collect(),
             }
@@ -108,7 +119,7 @@ impl Fleet {
             .iter()
             .filter_map(|row| row.cluster.as_deref())
             .collect();
-        if form == TextForm::Wide || named.len() <= MAX_COLUMNS {
+        if named.len() > 1 && (form == TextForm::Wide || named.len() <= MAX_COLUMNS) {
             let mut rows = vec![vec!["FROM / TO".to_owned()]];
             rows[0].extend(named.iter().map(|name| (*name).to_owned()));
             rows.extend(self.clusters.iter().filter_map(|row| row.links_to(&named)));
@@ -124,13 +135,13 @@ impl Fleet {
 
 impl ClusterRow {
     fn cells(&self) -> Vec<String> {
-        let text = |cell: &Option<String>| cell.clone().unwrap_or_else(|| "-".to_owned());
+        let text = |cell: &Option<Line>| cell.as_deref().unwrap_or("-").to_owned();
         let count = |count: usize| match &self.cluster {
             Some(_) => count.to_string(),
             None => "-".to_owned(),
         };
         vec![
-            self.context.clone(),
+            self.context.to_string(),
             text(&self.cluster),
             text(&self.version),
             text(&self.state),
@@ -141,9 +152,12 @@ impl ClusterRow {
 
     fn links_to(&self, clusters: &[&str]) -> Option<Vec<String>> {
         let own = self.cluster.as_ref()?;
-        let links = clusters
-            .iter()
-            .map(|name| self.links.get(*name).copied().unwrap_or("-").to_owned());
-        Some(std::iter::once(own.clone()).chain(links).collect())
+        let state = |name: &&str| {
+            let mut links = self.links.iter();
+            let link = links.find(|link| *link.cluster == **name);
+            link.map_or("-", |link| link.state).to_owned()
+        };
+        let links = clusters.iter().map(state);
+        Some(std::iter::once(own.to_string()).chain(links).collect())
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{MemberFacts, ReplicaFacts, ServerStatus, describe, join};
+use super::causes::{describe, join};
+use super::document::ReplicaStatus;
+use super::member::{MemberFacts, ReplicaFacts};
 use crate::check::{Check, Finding};
 use crate::model::ProblemKind;
 
@@ -29,7 +31,7 @@ pub(super) fn check(read: &[(&str, &MemberFacts)]) -> Vec<Finding> {
         && let Some((_, first)) = read.first()
     {
         let count: usize = read.iter().map(|(_, facts)| facts.replicas.len()).sum();
-        let ServerStatus { version, zones, .. } = &first.status;
+        let ReplicaStatus { version, zones, .. } = &first.status;
         let sentence = format!(
             "servers have version {version}, zone {} and equal clocks; replicas: {count}",
             zones.join(" ")
@@ -90,7 +92,7 @@ fn answers(context: &str, facts: &MemberFacts) -> Option<Finding> {
 /// differ.
 fn groups<T: Ord>(
     read: &[(&str, &MemberFacts)],
-    part: impl Fn(&ServerStatus) -> T,
+    part: impl Fn(&ReplicaStatus) -> T,
 ) -> BTreeMap<T, Vec<String>> {
     let mut groups: BTreeMap<T, Vec<String>> = BTreeMap::new();
     for (context, facts) in read {

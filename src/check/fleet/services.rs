@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clusters::{Cluster, is_unready_pod};
-use super::links::Links;
-use super::{Causes, Key, concerns, describe, join, verb};
+use super::causes::{DifferenceCauses, Key, concerns, describe, join, verb};
+use super::clusters::{ComparedCluster, is_unready_pod};
+use super::links::Directions;
+use crate::check::finding::{count, list_some};
 use crate::check::{Check, Finding};
 use crate::model::{Family, Level, ProblemKind};
 use crate::report::{EndpointReport, EndpointState, ProblemReport};
@@ -22,7 +23,7 @@ pub(super) struct ServiceDifferences<'m> {
 
 /// The hosts of one cluster for one service, as another cluster, or itself, has them.
 #[derive(Debug, Default)]
-struct Hosts<'m> {
+struct SeenHosts<'m> {
     /// The endpoints by hostname. The hostname of a cluster IP is empty.
     endpoints: BTreeMap<&'m str, &'m EndpointReport>,
     /// The pods of the cluster itself that are not ready. No other cluster has a mirror of them.
@@ -30,11 +31,11 @@ struct Hosts<'m> {
 }
 
 /// The hosts by service and cluster, as each cluster has them.
-type AllHosts<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, Hosts<'m>>>;
+type AllHosts<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, SeenHosts<'m>>>;
 
 /// How the hosts of a cluster differ from those that it should have.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Difference<'m> {
+struct HostDifference<'m> {
     /// The hosts that are missing. Empty, with a reason: all.
     missing: BTreeSet<&'m str>,
     surplus: BTreeSet<&'m str>,
@@ -52,23 +53,23 @@ struct Reason {
 
 /// Compares services.
 struct Comparison<'c, 'm> {
-    clusters: &'c [Cluster<'m>],
-    links: &'c mut Links<'m>,
-    causes: Causes<'m>,
+    clusters: &'c [ComparedCluster<'m>],
+    links: &'c mut Directions<'m>,
+    causes: DifferenceCauses<'m>,
     differing: BTreeSet<Key<'m>>,
     /// The problems that explain a difference, by address.
     explaining: BTreeSet<*const ProblemReport>,
 }
 
 pub(super) fn compare<'m>(
-    clusters: &[Cluster<'m>],
-    links: &mut Links<'m>,
+    clusters: &[ComparedCluster<'m>],
+    links: &mut Directions<'m>,
 ) -> ServiceDifferences<'m> {
     let hosts = hosts_of(clusters);
     let mut comparison = Comparison {
         clusters,
         links,
-        causes: Causes::new(Check::FleetServices),
+        causes: DifferenceCauses::new(Check::FleetServices),
         differing: BTreeSet::new(),
         explaining: BTreeSet::new(),
     };
@@ -81,7 +82,7 @@ pub(super) fn compare<'m>(
 }
 
 /// Collects the hosts of all services. Addresses of no single cluster are left out.
-fn hosts_of<'m>(clusters: &[Cluster<'m>]) -> AllHosts<'m> {
+fn hosts_of<'m>(clusters: &[ComparedCluster<'m>]) -> AllHosts<'m> {
     let mut hosts = AllHosts::new();
     for (index, cluster) in clusters.iter().enumerate() {
         for (key, service) in &cluster.services {
@@ -107,9 +108,9 @@ fn hosts_of<'m>(clusters: &[Cluster<'m>]) -> AllHosts<'m> {
     hosts
 }
 
-// === impl Hosts ===
+// === impl SeenHosts ===
 
-impl<'m> Hosts<'m> {
+impl<'m> SeenHosts<'m> {
     /// Leaves out a cluster IP beside pods: it is not answered.
     fn leave_best_kind(&mut self) {
         if self.endpoints.keys().any(|host| !host.is_empty()) {
@@ -155,24 +156,29 @@ impl<'m> Comparison<'_, 'm> {
     }
 
     /// Compares the hosts of one cluster for one service.
-    fn compare_hosts(&mut self, key: Key<'m>, cluster: &str, seen: &BTreeMap<usize, Hosts<'m>>) {
+    fn compare_hosts(
+        &mut self,
+        key: Key<'m>,
+        cluster: &str,
+        seen: &BTreeMap<usize, SeenHosts<'m>>,
+    ) {
         let owner = self
             .current()
             .find(|index| self.clusters[*index].name == cluster);
         if self.compare_kinds(key, cluster, owner, seen) {
             return;
         }
-        let none = Hosts::default();
+        let none = SeenHosts::default();
         let own = owner.map(|owner| seen.get(&owner).unwrap_or(&none));
         let expected: BTreeSet<&str> = match own {
             Some(own) => own.names(),
-            None => seen.values().flat_map(Hosts::names).collect(),
+            None => seen.values().flat_map(SeenHosts::names).collect(),
         };
         let others: Vec<usize> = self
             .current()
             .filter(|index| Some(*index) != owner)
             .collect();
-        let mut differing: BTreeMap<Difference<'_>, Vec<usize>> = BTreeMap::new();
+        let mut differing: BTreeMap<HostDifference<'_>, Vec<usize>> = BTreeMap::new();
         let is_mirrored = others.iter().any(|index| seen.contains_key(index));
         for index in others {
             let hosts = seen.get(&index).unwrap_or(&none).names();
@@ -187,7 +193,7 @@ impl<'m> Comparison<'_, 'm> {
                 continue;
             }
             let has_none = missing.len() == expected.len() && surplus.is_empty();
-            let difference = Difference {
+            let difference = HostDifference {
                 reason: (!missing.is_empty() && surplus.is_empty())
                     .then(|| self.reason(index, key, cluster, is_mirrored)),
                 missing: if has_none { BTreeSet::new() } else { missing },
@@ -199,7 +205,7 @@ impl<'m> Comparison<'_, 'm> {
             let has = verb(indexes.len(), "has", "have");
             let lacks = verb(indexes.len(), "lacks", "lack");
             let names = self.names(indexes);
-            let Difference {
+            let HostDifference {
                 missing,
                 surplus,
                 reason,
@@ -296,7 +302,7 @@ impl<'m> Comparison<'_, 'm> {
         key: Key<'m>,
         cluster: &str,
         owner: Option<usize>,
-        seen: &BTreeMap<usize, Hosts<'m>>,
+        seen: &BTreeMap<usize, SeenHosts<'m>>,
     ) -> bool {
         let mut forms: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (index, hosts) in seen {
@@ -340,9 +346,14 @@ impl<'m> Comparison<'_, 'm> {
     }
 
     /// Compares the ports and the liveness of the hosts that several clusters have.
-    fn compare_states(&mut self, key: Key<'m>, cluster: &str, seen: &BTreeMap<usize, Hosts<'m>>) {
-        let hosts: BTreeSet<&str> = seen.values().flat_map(Hosts::names).collect();
-        let mut down: BTreeMap<(Vec<usize>, Vec<usize>, bool), BTreeSet<&str>> = BTreeMap::new();
+    fn compare_states(
+        &mut self,
+        key: Key<'m>,
+        cluster: &str,
+        seen: &BTreeMap<usize, SeenHosts<'m>>,
+    ) {
+        let hosts: BTreeSet<&str> = seen.values().flat_map(SeenHosts::names).collect();
+        let mut down: BTreeSet<(Vec<usize>, Vec<usize>, bool)> = BTreeSet::new();
         for host in hosts {
             let views = seen
                 .iter()
@@ -367,12 +378,10 @@ impl<'m> Comparison<'_, 'm> {
                 let indexes = |of: Vec<(usize, &EndpointReport)>| {
                     of.into_iter().map(|(index, _)| index).collect()
                 };
-                down.entry((indexes(not), indexes(alive), is_down))
-                    .or_default()
-                    .insert(host);
+                down.insert((indexes(not), indexes(alive), is_down));
             }
         }
-        for ((not, alive, is_down), _) in down {
+        for (not, alive, is_down) in down {
             let mut causes = not
                 .iter()
                 .filter(|index| self.clusters[**index].name != cluster);
@@ -478,7 +487,7 @@ impl<'m> Comparison<'_, 'm> {
             }
             for (kind, problems) in skipped {
                 let row = kind.row();
-                let subjects = super::list_some(
+                let subjects = list_some(
                     problems
                         .iter()
                         .map(|one| format!("{}: {}", &*one.subject, &*one.detail)),
@@ -490,13 +499,17 @@ impl<'m> Comparison<'_, 'm> {
                 });
             }
         }
-        let services: BTreeSet<Key<'_>> = hosts.keys().map(|(key, _)| *key).collect();
+        let differing_by_links: BTreeSet<Key<'_>> = links.differing().collect();
+        let services = hosts.keys().map(|(key, _)| *key);
+        let same: BTreeSet<Key<'_>> = services
+            .filter(|key| !differing_by_links.contains(key))
+            .collect();
         let is_compared = clusters.iter().filter(|one| one.is_current()).count() > 1;
         if findings.is_empty() && is_compared {
-            let count = super::super::finding::count(services.len(), "service");
-            findings.push(check.green(format!("hosts are the same in every cluster: {count}")));
+            let number = count(same.len(), "service");
+            findings.push(check.green(format!("the same hosts in every cluster: {number}")));
         }
-        differing.extend(links.differing());
+        differing.extend(differing_by_links);
         ServiceDifferences {
             findings,
             services: differing,

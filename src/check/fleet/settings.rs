@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clusters::Cluster;
+use super::causes::{DifferenceCauses, Key, concerns, describe, join};
+use super::clusters::ComparedCluster;
 use super::services::ServiceDifferences;
-use super::{Causes, Key, concerns, describe, join};
 use crate::check::{Check, Finding};
 use crate::model::ProblemKind;
 use crate::report::{FailoverReport, ServiceReport};
@@ -14,10 +14,10 @@ use crate::report::{FailoverReport, ServiceReport};
 type Views<'m> = Vec<(&'m ServiceReport, usize)>;
 
 pub(super) fn compare(
-    clusters: &[Cluster<'_>],
+    clusters: &[ComparedCluster<'_>],
     of_services: &ServiceDifferences<'_>,
 ) -> Vec<Finding> {
-    let mut causes = Causes::new(Check::FleetSettings);
+    let mut causes = DifferenceCauses::new(Check::FleetSettings);
     let mut views: BTreeMap<Key<'_>, Views<'_>> = BTreeMap::new();
     for (index, cluster) in clusters.iter().enumerate() {
         for (key, service) in &cluster.services {
@@ -28,7 +28,7 @@ pub(super) fn compare(
         if unreadable(clusters, &mut causes, *key) {
             continue;
         }
-        let groups = |value: &dyn Fn(&ServiceReport, &Cluster<'_>) -> String| {
+        let groups = |value: &dyn Fn(&ServiceReport, &ComparedCluster<'_>) -> String| {
             let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
             for (service, index) in views {
                 let cluster = &clusters[*index];
@@ -109,7 +109,11 @@ pub(super) fn compare(
 }
 
 /// Adds the settings of a service that cannot be read. Returns whether there are any: other differences are consequences.
-fn unreadable<'m>(clusters: &[Cluster<'m>], causes: &mut Causes<'m>, key: Key<'m>) -> bool {
+fn unreadable<'m>(
+    clusters: &[ComparedCluster<'m>],
+    causes: &mut DifferenceCauses<'m>,
+    key: Key<'m>,
+) -> bool {
     let mut is_unreadable = false;
     let kind = ProblemKind::UnreadableSetting;
     for cluster in clusters.iter().filter(|one| one.is_current()) {
@@ -171,7 +175,7 @@ fn step_of(service: &ServiceReport) -> String {
 
 /// Compares the owners of short names, among the clusters that have the service.
 fn short_names(
-    clusters: &[Cluster<'_>],
+    clusters: &[ComparedCluster<'_>],
     views: &BTreeMap<Key<'_>, Views<'_>>,
     of_services: &ServiceDifferences<'_>,
 ) -> Vec<Finding> {
