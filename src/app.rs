@@ -7,11 +7,13 @@ mod diagnose;
 mod events;
 mod first_table;
 mod flags;
+mod fleet;
 mod identity;
 mod inspect;
 mod local_time;
 mod origin;
 mod output;
+mod replicas;
 mod screen;
 mod serve;
 mod source;
@@ -34,10 +36,12 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve(*args, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
+        Command::Explain(args) if args.all_replicas => replicas::explain_by_all(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,
         Command::Check(args) => diagnose::check(*args).await,
+        Command::Fleet(args) => fleet::compare_fleet(*args).await,
         Command::Corefile(args) => corefile::print_corefile(*args).await,
         Command::Completions(args) => {
             print(&args.script())?;

@@ -15,6 +15,7 @@ pub mod end_to_end;
 mod facts;
 mod failover;
 mod finding;
+pub mod fleet;
 mod imports;
 mod links;
 mod mirrors;

@@ -10,9 +10,11 @@ mod kinds;
 mod missing;
 mod names;
 mod nearest;
+mod replicas;
 mod subject;
 mod wide;
 
 pub use context::{Context, Observer, PlainService};
 pub use explanation::{AnswerReport, AnsweringName, Explanation, explain, service_of};
+pub use replicas::{ReplicaExplanation, ReplicaExplanations};
 pub use subject::Subject;

@@ -2,6 +2,7 @@
 //!
 //! `README.md` in `report/` describes every JSON document, and `report/schema/` has a JSON Schema for each.
 
+mod clusters;
 mod document;
 mod endpoint;
 
@@ -22,6 +23,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
+pub use clusters::ClusterReport;
 pub use document::{RecordReport, SchemaVersion};
 pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last_resort};
 pub use failover::{FailoverReport, StepReport};
@@ -36,9 +38,7 @@ pub use select::{EndpointSelection, Selection};
 pub use sort::SortKey;
 pub use stream::write_report;
 pub use style::{Colors, Shade, Style, TextForm, map_between_colors};
-pub use summary::{
-    Cell, CellState, ServiceRow, StepNumber, Summary, SummaryHead, write_summary,
-};
+pub use summary::{Cell, CellState, ServiceRow, StepNumber, Summary, SummaryHead, write_summary};
 
 /// The report on the whole table. The types of its lists differ while it is streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +100,9 @@ pub struct ServiceReport {
     /// Its failover order, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverReport>,
+    /// The clusters that its name expects during its bootstrap, such as `local+east`. Empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub expected: String,
     /// The expected clusters that its name waits for. If there are any, the name fails with SERVFAIL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub awaited: Vec<String>,
@@ -277,6 +280,10 @@ impl ServiceReport {
             ttl: service.ttl,
             owns_short_name: owns_short_name(service, published.table.as_ref()),
             failover: service.failover.as_deref().map(FailoverReport::new),
+            expected: service
+                .gate
+                .as_ref()
+                .map_or_else(String::new, |gate| gate.expected.to_string()),
             awaited: service.awaited().iter().map(ToString::to_string).collect(),
             failure: service.failure.map(|failure| failure.reason().to_owned()),
             endpoints: reply.reports(service).collect(),

@@ -9,11 +9,10 @@ use super::attention::{CauseReport, LevelCounts};
 use super::facts::TableFacts;
 use super::state::AdminState;
 use crate::VERSION;
-use crate::model::{ClusterName, Problem, Timestamp};
-use crate::report::SchemaVersion;
+use crate::model::{Problem, Timestamp};
+use crate::report::{ClusterReport, SchemaVersion};
 use crate::source::events::Latest;
-use crate::table::links::{ClusterLink, LinkState, UnknownReason};
-use crate::table::{Impact, Moment, Published, Table};
+use crate::table::{Impact, Moment, Published};
 use crate::zone::Zone;
 
 /// Maximum number of causes in a document. The others are counted.
@@ -61,21 +60,6 @@ pub(super) struct Head {
     problems: LevelCounts,
     /// The clusters: this one, and those of Links.
     clusters: Vec<ClusterReport>,
-}
-
-/// A cluster.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ClusterReport {
-    name: String,
-    /// Whether it is this cluster.
-    is_own: bool,
-    /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    link: Option<&'static str>,
-    /// Since when the state holds, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<String>,
 }
 
 /// The state of the table.
@@ -146,7 +130,7 @@ impl Head {
             attention,
             more_attention,
             problems: causes.levels(),
-            clusters: clusters(&identity.cluster, table),
+            clusters: ClusterReport::all(&identity.cluster, table),
         }
     }
 
@@ -174,28 +158,6 @@ impl Head {
     }
 }
 
-/// Returns this cluster and those of Links.
-fn clusters(own: &ClusterName, table: Option<&Table>) -> Vec<ClusterReport> {
-    let own = ClusterReport {
-        name: own.to_string(),
-        is_own: true,
-        link: None,
-        since: None,
-    };
-    let links = table
-        .into_iter()
-        .flat_map(|table| table.links().clusters.values());
-    // Files without Links say nothing about them.
-    let is_given = |link: &&ClusterLink| link.state != LinkState::Unknown(UnknownReason::NotGiven);
-    let linked = links.filter(is_given).map(|link| ClusterReport {
-        name: link.cluster.to_string(),
-        is_own: false,
-        link: Some(link.state.name()),
-        since: link.state.since().map(Timestamp::to_text),
-    });
-    std::iter::once(own).chain(linked).collect()
-}
-
 // === impl TableStatus ===
 
 impl TableStatus {
@@ -212,6 +174,7 @@ impl TableStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
     use crate::testing::published;
 
     #[test]

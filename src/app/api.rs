@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
-use http::header::{ACCEPT, HOST};
+use http::header::{ACCEPT, DATE, HOST};
 use http::{Request, Response, Uri};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::rt::{Read, Write};
@@ -19,6 +19,8 @@ use crate::source::kube::{Cluster, Replica, ReplicaError};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum length of a response in octets. The table of 100,000 endpoints has 50 MB.
+const MAX_BODY: usize = 256 << 20;
 /// Maximum time until a found replica shows that it is alive. Others follow.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum wait for the reason of the node for the end of a stream.
@@ -99,11 +101,21 @@ impl Api {
 
     /// Requests a path, and returns the body of the response.
     pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<String> {
+        Ok(self.get_with_date(path).await?.0)
+    }
+
+    /// Requests a path, and returns the body of the response and the value of its header `Date`.
+    pub(super) async fn get_with_date(
+        &mut self,
+        path: &str,
+    ) -> anyhow::Result<(String, Option<String>)> {
         let what = self.describe(path);
         let (connection, response) = self.request(path, Accept::Any).await?;
+        let date = response.headers().get(DATE);
+        let date = date.and_then(|date| Some(date.to_str().ok()?.to_owned()));
         let text = text_of(response, &what).await?;
         self.connection = Some(connection);
-        Ok(text)
+        Ok((text, date))
     }
 
     /// Requests a path of events, and returns the body, which has no end, with its connection. Other requests use another
@@ -210,10 +222,11 @@ async fn open<S: Read + Write + Send + Unpin + 'static>(
 /// Reads the body of a response. Fails if the status is not that of success.
 async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<String> {
     let status = response.status();
-    let body = timeout(RESPONSE_TIMEOUT, response.into_body().collect())
+    let body = Limited::new(response.into_body(), MAX_BODY);
+    let body = timeout(RESPONSE_TIMEOUT, body.collect())
         .await
         .map_err(|_| anyhow!("the response of {what} did not end"))?
-        .with_context(|| format!("cannot read the response of {what}"))?;
+        .map_err(|error| anyhow!("cannot read the response of {what}: {error}"))?;
     let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
     if status.is_success() {
         Ok(text)

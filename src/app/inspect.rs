@@ -16,7 +16,7 @@ use super::screen::{Screen, harmless, harmless_but_colors};
 use super::source::access;
 use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{Namespace, ServiceKey, Timestamp};
 use crate::report::{EndpointSelection, Report, Selection, SortKey, Summary};
 use crate::source::{file, kube};
 use crate::table::publish::Reader;
@@ -192,14 +192,11 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         output,
         color,
         at,
+        all_replicas: _, // asks the replicas, see `replicas.rs`
     } = args;
     log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
-    let question = match namespaces.as_slice() {
-        // As in kubectl: the name of a service and its namespace.
-        [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
-        _ => name,
-    };
+    let question = question(name, namespaces);
     let mut origin = Origin::find(&view).await?;
     origin.reach_back(at).await;
     let mut explanation = match &mut origin {
@@ -224,8 +221,16 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     })
 }
 
+/// Returns what to explain: a name, or as in kubectl, the name of a service and its namespace.
+pub(super) fn question(name: String, namespaces: &[Namespace]) -> String {
+    match namespaces {
+        [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
+        _ => name,
+    }
+}
+
 /// Requests the explanation of a name or an address from a running server.
-async fn served_explanation(
+pub(super) async fn served_explanation(
     api: &mut Api,
     question: &str,
     at: Option<Timestamp>,

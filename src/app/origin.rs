@@ -417,7 +417,7 @@ async fn status(api: &mut Api) -> anyhow::Result<Value> {
     serde_json::from_str(&text).context("cannot parse the status of the server")
 }
 
-fn access_of(view: &ViewArgs) -> kube::KubeAccess {
+pub(super) fn access_of(view: &ViewArgs) -> kube::KubeAccess {
     let (kubeconfig, context) = (&view.source.kubeconfig, &view.source.context);
     access(
         kubeconfig.as_ref(),

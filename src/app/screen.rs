@@ -12,6 +12,9 @@ use crate::report::map_between_colors;
 /// Moves to the upper left corner and clears the screen (ECMA-48: CUP, ED).
 const CLEAR: &str = "\u{1b}[H\u{1b}[J";
 
+/// Returns to the start of the line and clears it (ECMA-48: CR, EL).
+pub(super) const CLEAR_LINE: &str = "\r\u{1b}[K";
+
 /// A text that is printed again when it changes.
 #[derive(Default)]
 pub(super) struct Screen {

@@ -60,6 +60,8 @@ pub enum Category {
     Dns,
     /// Versions.
     Versions,
+    /// Several clusters, compared by `fleet`.
+    Fleet,
 }
 
 /// The checks. `check/README.md` has a section for each.
@@ -127,6 +129,18 @@ pub enum Check {
     Connections,
     /// Versions of global-dns, Kubernetes and Linkerd.
     Versions,
+    /// `fleet`: every cluster can be read.
+    FleetClusters,
+    /// `fleet`: the replicas of all clusters are current, and have one version, the same zones and equal clocks.
+    FleetServers,
+    /// `fleet`: each cluster has one name everywhere.
+    FleetNames,
+    /// `fleet`: each cluster has the others.
+    FleetLinks,
+    /// `fleet`: each service has the same hosts everywhere.
+    FleetServices,
+    /// `fleet`: each service has the same settings everywhere.
+    FleetSettings,
 }
 
 /// What is known about a check.
@@ -144,8 +158,8 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 31] = {
-    use Category::{ApiServer, Dns, Mirrors, Names, Versions};
+pub(super) static CHECKS: [CheckRow; 37] = {
+    use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, name: &'static str, heading: &'static str) -> CheckRow {
         CheckRow { check, category, name, heading }
@@ -182,6 +196,12 @@ pub(super) static CHECKS: [CheckRow; 31] = {
         row(C::Resolver, Dns, "resolver", "Resolver"),
         row(C::Connections, Dns, "connections", "Connections"),
         row(C::Versions, Versions, "versions", "Versions"),
+        row(C::FleetClusters, Fleet, "fleet-clusters", "Fleet clusters"),
+        row(C::FleetServers, Fleet, "fleet-servers", "Fleet servers"),
+        row(C::FleetNames, Fleet, "fleet-names", "Fleet cluster names"),
+        row(C::FleetLinks, Fleet, "fleet-links", "Fleet links"),
+        row(C::FleetServices, Fleet, "fleet-services", "Fleet hosts of services"),
+        row(C::FleetSettings, Fleet, "fleet-settings", "Fleet settings of services"),
     ]
 };
 
@@ -309,6 +329,7 @@ impl Category {
             Self::Names => "Names",
             Self::Dns => "DNS",
             Self::Versions => "Versions",
+            Self::Fleet => "Fleet",
         }
     }
 }

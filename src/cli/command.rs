@@ -6,6 +6,7 @@ use clap_complete::Shell;
 
 use super::check::CheckArgs;
 use super::corefile::CorefileArgs;
+use super::fleet::FleetArgs;
 use super::serve::{DemoArgs, ServeArgs};
 use super::values::{Output, outputs};
 use super::view::{EventsArgs, ExplainArgs, TableArgs};
@@ -40,6 +41,8 @@ pub enum Command {
     Events(Box<EventsArgs>),
     /// Diagnose an installation, with a hint for each problem
     Check(Box<CheckArgs>),
+    /// Compare the servers of several clusters, and print every difference
+    Fleet(Box<FleetArgs>),
     /// Print the CoreDNS configuration that forwards the zone
     Corefile(Box<CorefileArgs>),
     /// Print the completions of a shell

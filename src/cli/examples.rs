@@ -14,7 +14,7 @@ struct Examples {
 const MODEL_FLAGS: &str = "With --file or --direct, the flags of serve for names and members apply too, such as --zone and \
                            --cluster-name. A server knows its own. List them: global-dns help flags";
 
-const ALL: [Examples; 10] = [
+const ALL: [Examples; 11] = [
     Examples {
         command: "",
         examples: &[
@@ -132,6 +132,26 @@ const ALL: [Examples; 10] = [
             "The flags of serve for names and members apply too, such as --zone and --cluster-name; give those of the server. \
              List them: global-dns help flags",
             "Exit codes: 0 no check failed; 1 a check failed, or the objects cannot be read; 2 wrong usage",
+        ],
+    },
+    Examples {
+        command: "fleet",
+        examples: &[
+            (
+                "Compare three clusters of the kubeconfig",
+                "fleet --contexts hub,east,west",
+            ),
+            (
+                "One of them by the address of its API",
+                "fleet --contexts hub,east --server west=127.0.0.1:9154 -o json",
+            ),
+            (
+                "Compare files with the objects of the clusters",
+                "fleet --file hub=hub.yaml --file east=east.yaml",
+            ),
+        ],
+        notes: &[
+            "Exit codes: 0 nothing differs; 1 something differs, or a cluster cannot be read; 2 wrong usage",
         ],
     },
     Examples {

@@ -64,6 +64,7 @@ impl Command {
             Self::Explain(args) => &args.view.model,
             Self::Table(args) => &args.view.model,
             Self::Check(args) => &args.model,
+            Self::Fleet(args) => return args.check(),
             _ => return Ok(()),
         };
         model.check_zones().and_then(|()| model.check_failover())

@@ -40,6 +40,10 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
+    /// Query every ready replica, and print the differences of their explanations; exit code 1 if there are any
+    #[arg(long, env = "GLOBAL_DNS_ALL_REPLICAS", conflicts_with_all = ["file", "direct", "server"])]
+    pub all_replicas: bool,
+
     #[command(flatten)]
     pub view: ViewArgs,
 }

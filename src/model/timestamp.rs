@@ -20,6 +20,14 @@ impl Timestamp {
         u64::try_from(time.as_millisecond()).ok().map(Self)
     }
 
+    /// Reads a time in the form of HTTP headers, such as `Tue, 24 Nov 2026 06:30:00 GMT` (RFC 9110 section 5.6.7).
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let time = jiff::fmt::rfc2822::parse(text).ok()?;
+        u64::try_from(time.timestamp().as_millisecond())
+            .ok()
+            .map(Self)
+    }
+
     /// Returns the time in whole seconds since the Unix epoch.
     pub fn seconds(self) -> u32 {
         u32::try_from(self.0 / 1000).unwrap_or(u32::MAX)

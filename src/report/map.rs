@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use super::style::visible_width;
 use super::{Cell, CellState, ServiceRow, Shade, Style, Summary, TextForm, write_rows};
-use crate::table::Impact;
 use crate::model::Timestamp;
+use crate::table::Impact;
 
 /// The column of addresses that belong to no single cluster.
 const NO_CLUSTER: &str = "(federated)";

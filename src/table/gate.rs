@@ -15,6 +15,8 @@ use crate::model::{ClusterName, ExpectedClusters, Line, ServiceKey, Timestamp};
 /// The expected clusters of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
+    /// The expected clusters.
+    pub expected: ExpectedClusters,
     /// The expected clusters without an endpoint in this cluster, alive or not.
     pub missing: Box<[Line]>,
     /// The time in which the name waits for them.
@@ -57,6 +59,7 @@ impl Gate {
         let clusters = clusters.filter_map(|endpoint| endpoint.cluster.clone());
         let present = clusters.chain(shared.iter().cloned()).collect();
         Some(Self {
+            expected: expected.clone(),
             missing: expected.missing(&present, &rules.cluster_name),
             window: Window::of(own, rules.bootstrap_window, now),
         })

@@ -278,7 +278,11 @@ impl Service {
 
     /// Returns what a person has to know about expected clusters, unless each has an endpoint while they count.
     fn problem_of_gate(&self, gate: &Gate) -> Option<Problem> {
-        let Gate { missing, window } = gate;
+        let Gate {
+            expected: _,
+            missing,
+            window,
+        } = gate;
         let names = list_some(missing, MAX_LISTED);
         let (kind, detail) = match window {
             Window::Open(_) if missing.is_empty() => return None,

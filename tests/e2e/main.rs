@@ -31,6 +31,7 @@
 //! - `past`: every reply of 400 changes is told with its time
 //! - `streamed_lists`: with and without the feature gate `WatchList`
 //! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
+//! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
 //!
 //! Scenarios on the simulated API server of `support::standin`:
 //!
@@ -55,6 +56,7 @@ mod empty_lists;
 mod failover;
 mod failover_orders;
 mod find;
+mod fleet;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
@@ -181,6 +183,15 @@ fn multi_cluster_services_api() {
     if let Some(cluster) = &cluster {
         mcs::run(&mut steps, cluster);
     }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn fleet_of_three_clusters() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("fleet of three clusters");
+    fleet::run(&mut steps);
     steps.finish();
 }
 

@@ -10,7 +10,9 @@ use support::server::Server;
 use support::wait::wait_for;
 
 /// The documents. Each has a schema of its name.
-const DOCUMENTS: [&str; 6] = ["table", "explain", "check", "status", "problems", "events"];
+const DOCUMENTS: [&str; 8] = [
+    "table", "explain", "replicas", "check", "fleet", "status", "problems", "events",
+];
 
 fn schema(document: &str) -> Value {
     let path = repository(&format!("src/report/schema/{document}.json"));
@@ -88,6 +90,16 @@ fn validate_all(server: &Server, names: &[&str]) -> Vec<String> {
     validate("events", &page("/api/v1/events"));
     let check = run_global_dns(&["check", "--output=json", &file]);
     validate("check", &check.stdout);
+    let one = format!("--server=one={}", server.api);
+    let other = format!("--file=other={}", server.file.display());
+    let fleet = run_global_dns(&[
+        "fleet",
+        "--output=json",
+        &one,
+        &other,
+        "--server=none=127.0.0.1:1",
+    ]);
+    validate("fleet", &fleet.stdout);
     let dns = format!("--dns={}", server.dns);
     let resolver = format!("--resolver={}", server.dns);
     let check = [

@@ -10,7 +10,7 @@
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
 //! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
 //! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
-//! | linked clusters | [`multicluster`], three clusters with gateways between them |
+//! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
@@ -34,6 +34,7 @@ pub mod encrypted;
 pub mod event_stream;
 pub mod expectations;
 pub mod faults;
+pub mod fleet;
 pub mod http;
 pub mod https;
 pub mod kubelet;

@@ -6,12 +6,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::app::output::print_to_stderr;
+use crate::app::screen::CLEAR_LINE;
 use crate::check::Diagnosis;
 
 /// The pause between two diagnoses. Each of them lists all objects.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Returns to the start of the line and clears it (ECMA-48: CR, EL).
-const CLEAR_LINE: &str = "\r\u{1b}[K";
 
 /// Repeats the diagnosis until no finding is red, or until the time is over. Returns the last complete one.
 pub(super) async fn diagnose_until(

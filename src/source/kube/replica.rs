@@ -59,6 +59,8 @@ pub struct Replica {
     pub namespace: String,
     /// The name of its pod.
     pub pod: String,
+    /// The unique ID of its pod.
+    pub uid: String,
     /// The release of its pod.
     release: String,
     /// The port of the API on the loopback address of the pod.
@@ -243,6 +245,7 @@ impl Cluster {
         let Replica {
             namespace,
             pod,
+            uid: _,
             release: _,
             port,
         } = replica;
@@ -334,6 +337,7 @@ impl Replica {
         Some(Self {
             namespace: pod.metadata.namespace.clone()?,
             pod: pod.metadata.name.clone()?,
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
             release: release.cloned().unwrap_or_default(),
             port: api_port(server)?,
         })

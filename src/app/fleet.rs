@@ -1,0 +1,336 @@
+//! `fleet`: reads the servers of several clusters at the same time, and prints how they differ.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
+use http::Uri;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+use super::api::Api;
+use super::first_table::{ONE_SHOT_TIMING, first_table};
+use super::flags::{log_to_stderr, zones};
+use super::output::{print, print_to_stderr, render};
+use super::screen::{CLEAR_LINE, harmless};
+use crate::VERSION;
+use crate::check::fleet::{Member, MemberFacts, ReplicaFacts, ReplicaStatus, compare};
+use crate::check::{Fact, NotChecked};
+use crate::cli::FleetArgs;
+use crate::clock::unix_milliseconds;
+use crate::log::error_chain;
+use crate::model::{ClusterName, Namespace, Timestamp};
+use crate::report::{ClusterReport, Report, SchemaVersion};
+use crate::source::kube::{Cluster, KubeAccess, Replica, ReplicaError};
+
+/// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
+const MAX_REPLICAS: usize = 8;
+/// The time after which clusters that differ are read again. They see a change at different times.
+const SETTLING_TIME: Duration = Duration::from_secs(2);
+/// The longest response whose date tells something about the clock of the server.
+const MAX_DELAY: Duration = Duration::from_secs(5);
+
+/// What to do if a cluster cannot be read.
+const HINT: &str = "the permissions of explain in this cluster suffice; global-dns check --explain fleet-clusters lists them";
+/// What to do if a document cannot be parsed.
+const VERSION_HINT: &str =
+    "install the same version of global-dns in every cluster, and use this version here";
+
+/// The place of a cluster.
+#[derive(Clone, Debug)]
+enum Place {
+    /// The replicas of a cluster, found through its API server.
+    Context {
+        kubeconfig: Option<PathBuf>,
+        context: String,
+        namespace: Option<Namespace>,
+    },
+    /// The API of a server.
+    Server(Uri),
+    /// Files with the objects of the cluster.
+    Files(ClusterName),
+}
+
+/// Compares clusters and prints the differences. The exit code is 1 if there is one.
+pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
+    log_to_stderr(&args.log)?;
+    let args = Arc::new(args);
+    let places = places(&args);
+    let mut members = read(&args, &places).await;
+    let mut fleet = compare(&members);
+    let again = |(member, (_, place)): (&Member, &(String, Place))| {
+        member.facts.is_ok() && !matches!(place, Place::Files(_))
+    };
+    let again: Vec<bool> = members.iter().zip(&places).map(again).collect();
+    if !fleet.diagnosis.is_success() && again.contains(&true) {
+        sleep(SETTLING_TIME).await;
+        let chosen = places.iter().zip(&again).filter(|(_, again)| **again);
+        let chosen: Vec<_> = chosen.map(|(place, _)| place.clone()).collect();
+        for later in read(&args, &chosen).await {
+            let mut earlier = members.iter_mut();
+            if let Some(earlier) = earlier.find(|one| one.context == later.context) {
+                *earlier = later;
+            }
+        }
+        fleet = compare(&members);
+    }
+    let colors = args.color.colors();
+    print(&render(args.output, colors, &fleet, |style| {
+        fleet.to_text(style)
+    })?)?;
+    Ok(if fleet.diagnosis.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Returns the clusters of the flags with their names.
+fn places(args: &FleetArgs) -> Vec<(String, Place)> {
+    let context = |context: &String| {
+        let place = Place::Context {
+            kubeconfig: args.kubeconfig.clone(),
+            context: context.clone(),
+            namespace: args.server_namespace.clone(),
+        };
+        (context.clone(), place)
+    };
+    let contexts = args.contexts.iter().map(context);
+    let servers = args.fleet_server.iter();
+    let servers = servers.map(|(name, url)| (name.clone(), Place::Server(url.clone())));
+    let mut files: Vec<&ClusterName> = Vec::new();
+    for (name, _) in &args.fleet_file {
+        if !files.contains(&name) {
+            files.push(name);
+        }
+    }
+    let files = files.into_iter();
+    let files = files.map(|name| (name.to_string(), Place::Files(name.clone())));
+    contexts.chain(servers).chain(files).collect()
+}
+
+/// Reads clusters at the same time, each within the time of `--timeout`. On a terminal, a line names those that are missing.
+async fn read(args: &Arc<FleetArgs>, places: &[(String, Place)]) -> Vec<Member> {
+    let is_terminal = std::io::stderr().is_terminal();
+    let mut missing: BTreeSet<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
+    let reading = places.iter().enumerate();
+    let reading = reading.map(|(index, (_, place))| async move {
+        (index, read_in_thread(args, place.clone()).await)
+    });
+    let mut reading: FuturesUnordered<_> = reading.collect();
+    let mut facts: Vec<Option<Fact<MemberFacts>>> = vec![None; places.len()];
+    loop {
+        if is_terminal && !missing.is_empty() {
+            let names = crate::model::list_some(&missing, 5);
+            let line = format!("{CLEAR_LINE}reading {}", harmless(&names));
+            print_to_stderr(&line);
+        }
+        let Some((index, read)) = reading.next().await else {
+            break;
+        };
+        missing.remove(places[index].0.as_str());
+        facts[index] = Some(read);
+    }
+    if is_terminal {
+        print_to_stderr(CLEAR_LINE);
+    }
+    let named = places.iter().zip(facts);
+    let members = named.filter_map(|((name, _), facts)| {
+        Some(Member {
+            context: name.clone(),
+            facts: facts?,
+        })
+    });
+    members.collect()
+}
+
+/// Reads a cluster in a thread of its own: a program that gives credentials may block it. The process does not wait for the
+/// thread at its end.
+async fn read_in_thread(args: &Arc<FleetArgs>, place: Place) -> Fact<MemberFacts> {
+    let (sender, receiver) = oneshot::channel();
+    let (runtime, limit, args) = (Handle::current(), args.timeout, Arc::clone(args));
+    thread::spawn(move || {
+        let facts = runtime.block_on(async {
+            match &place {
+                Place::Context {
+                    kubeconfig,
+                    context,
+                    namespace,
+                } => {
+                    let access = KubeAccess::Kubeconfig {
+                        path: kubeconfig.clone(),
+                        context: Some(context.clone()),
+                    };
+                    read_cluster(access, namespace.as_ref()).await
+                }
+                Place::Server(url) => read_server(url).await,
+                Place::Files(name) => read_files(&args, name).await,
+            }
+        });
+        // Nobody waits any more after the time limit.
+        let _ = sender.send(facts);
+    });
+    match timeout(limit, receiver).await {
+        Ok(Ok(facts)) => facts,
+        Ok(Err(_)) => Err(NotChecked::new("reading it failed", HINT)),
+        Err(_) => {
+            let reason = format!("no response within {limit:?}");
+            let hint = "check the connection to its API server and the program that gives credentials, or raise --timeout";
+            Err(NotChecked::new(reason, hint))
+        }
+    }
+}
+
+/// Reads the replicas of a cluster.
+async fn read_cluster(access: KubeAccess, namespace: Option<&Namespace>) -> Fact<MemberFacts> {
+    let opened = Cluster::open(access, ONE_SHOT_TIMING).await;
+    let cluster = Arc::new(opened.map_err(|error| NotChecked::new(error_chain(&error), HINT))?);
+    let replicas = cluster.replicas(namespace).await.map_err(not_read)?;
+    let read = replicas.iter().take(MAX_REPLICAS);
+    let read = join_all(read.map(|replica| read_replica(&cluster, replica))).await;
+    let (mut apis, facts): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+    let is_current =
+        |facts: &ReplicaFacts| facts.status.as_ref().is_ok_and(ReplicaStatus::is_current);
+    let index = facts.iter().position(is_current);
+    let index = index.or_else(|| facts.iter().position(|one| one.status.is_ok()));
+    match index.and_then(|index| Some((index, apis[index].as_mut()?))) {
+        Some((index, api)) => member(api, facts, index).await,
+        // Each has the same reason, or one of them is enough.
+        None => Err(facts
+            .into_iter()
+            .find_map(|one| one.status.err())
+            .unwrap_or_else(|| NotChecked::new("no replica responds", HINT))),
+    }
+}
+
+/// Reads the status of a replica.
+async fn read_replica(cluster: &Arc<Cluster>, replica: &Replica) -> (Option<Api>, ReplicaFacts) {
+    let mut facts = ReplicaFacts {
+        name: replica.to_string(),
+        id: Some(replica.uid.clone()).filter(|id| !id.is_empty()),
+        status: Err(NotChecked::new("", "")),
+        clock_ahead: None,
+    };
+    match Api::of_replica(cluster, replica).await {
+        Ok(mut api) => {
+            (facts.status, facts.clock_ahead) = status_of(&mut api).await;
+            (Some(api), facts)
+        }
+        Err(error) => {
+            facts.status = Err(not_read(error));
+            (None, facts)
+        }
+    }
+}
+
+/// Reads a server at a URL.
+async fn read_server(url: &Uri) -> Fact<MemberFacts> {
+    let mut api = Api::at(url);
+    let (status, clock_ahead) = status_of(&mut api).await;
+    let status = status?;
+    let replica = ReplicaFacts {
+        name: status.replica.clone(),
+        id: None,
+        status: Ok(status),
+        clock_ahead,
+    };
+    member(&mut api, vec![replica], 0).await
+}
+
+/// Reads the status of a server, and the difference of its clock in seconds.
+async fn status_of(api: &mut Api) -> (Fact<ReplicaStatus>, Option<i64>) {
+    let (begin, sent) = (Instant::now(), unix_milliseconds());
+    let (text, date) = match api.get_with_date("/api/v1/status").await {
+        Ok(received) => received,
+        Err(error) => return (Err(not_responding(&error)), None),
+    };
+    let delay = begin.elapsed();
+    let date = date.as_deref().and_then(Timestamp::from_http_date);
+    let ahead = date.filter(|_| delay < MAX_DELAY).map(|date| {
+        let here = sent + delay.as_millis() as u64 / 2;
+        (date.0 as i64 - here as i64) / 1000
+    });
+    let status = serde_json::from_str(&text).map_err(|error| {
+        let document: Value = serde_json::from_str(&text).unwrap_or_default();
+        let version = document["version"].as_str();
+        let version = version.map_or_else(String::new, |version| {
+            format!("its server has version {version}: ")
+        });
+        NotChecked::new(
+            format!("{version}cannot parse its status: {error}"),
+            VERSION_HINT,
+        )
+    });
+    (status, ahead)
+}
+
+/// Reads the table of the replica with this index.
+async fn member(api: &mut Api, replicas: Vec<ReplicaFacts>, index: usize) -> Fact<MemberFacts> {
+    let status = replicas[index].status.clone()?;
+    let text = api.get("/api/v1/table?output=json").await;
+    let text = text.map_err(|error| not_responding(&error))?;
+    let table = serde_json::from_str(&text);
+    let table = table.map_err(|error| {
+        NotChecked::new(format!("cannot parse its table: {error}"), VERSION_HINT)
+    })?;
+    Ok(MemberFacts {
+        status,
+        table,
+        replicas,
+    })
+}
+
+/// Reads the objects of files, as a server with default settings.
+async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
+    let read = async {
+        let model = FleetArgs::model_of(name)?;
+        let reader = first_table(&args.files_of(name), &model).await?;
+        let (zones, now) = (zones(&model, &[]), reader.load());
+        let table = serde_json::to_string(&Report::new(&zones, &now))?;
+        let status = ReplicaStatus {
+            schema_version: SchemaVersion,
+            version: VERSION.to_owned(),
+            cluster: name.to_string(),
+            replica: "files".to_owned(),
+            zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
+            state: "ready".to_owned(),
+            since: None,
+            table_hash: None,
+            clusters: ClusterReport::all(name, now.table.as_ref()),
+        };
+        let replica = ReplicaFacts {
+            name: "files".to_owned(),
+            id: None,
+            status: Ok(status.clone()),
+            clock_ahead: None,
+        };
+        anyhow::Ok(MemberFacts {
+            status,
+            table: serde_json::from_str(&table)?,
+            replicas: vec![replica],
+        })
+    };
+    let hint = "check the files of --file";
+    read.await
+        .map_err(|error| NotChecked::new(error_chain(error.as_ref()), hint))
+}
+
+fn not_read(error: ReplicaError) -> NotChecked {
+    NotChecked::new(error.to_string(), HINT)
+}
+
+fn not_responding(error: &anyhow::Error) -> NotChecked {
+    NotChecked::new(
+        error_chain(error.as_ref()),
+        "check the pod of the server and the network to it",
+    )
+}

@@ -1,0 +1,92 @@
+//! `explain --all-replicas`: asks every ready replica, and prints how their explanations differ.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use futures::future::join_all;
+use tokio::time::{sleep, timeout};
+
+use super::api::Api;
+use super::first_table::ONE_SHOT_TIMING;
+use super::flags::log_to_stderr;
+use super::inspect::{question, served_explanation};
+use super::local_time::with_local_times;
+use super::origin::access_of;
+use super::output::{print, render};
+use super::screen::harmless_but_colors;
+use crate::cli::ExplainArgs;
+use crate::explain::{ReplicaExplanation, ReplicaExplanations};
+use crate::model::Timestamp;
+use crate::source::kube::{Cluster, Replica};
+
+/// Maximum time for one replica. All are asked at the same time.
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time after which replicas that differ are asked again. They see a change at different times.
+const SETTLING_TIME: Duration = Duration::from_secs(1);
+
+/// Prints the explanations of a name by all replicas, and how they differ. The exit code is 1 if they do.
+pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let ExplainArgs {
+        name,
+        view,
+        output,
+        color,
+        at,
+        all_replicas: _, // selects this function
+    } = args;
+    log_to_stderr(&view.log)?;
+    let question = &question(name, &view.source.namespace);
+    let cluster = Arc::new(Cluster::open(access_of(&view), ONE_SHOT_TIMING).await?);
+    let replicas = cluster
+        .replicas(view.server.server_namespace.as_ref())
+        .await?;
+    let ask = async || {
+        let asked = replicas
+            .iter()
+            .map(|replica| ask(&cluster, replica, question, at));
+        ReplicaExplanations::new(join_all(asked).await)
+    };
+    let mut all = ask().await;
+    if !all.is_success() && at.is_none() {
+        sleep(SETTLING_TIME).await;
+        all = ask().await;
+    }
+    if all.explanation().is_none() {
+        bail!(
+            "no replica explains the name: {}",
+            all.failures().join("; ")
+        );
+    }
+    print(&render(output, color.colors(), &all, |style| {
+        with_local_times(&harmless_but_colors(&all.to_text(style)))
+    })?)?;
+    Ok(if all.is_success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+async fn ask(
+    cluster: &Arc<Cluster>,
+    replica: &Replica,
+    question: &str,
+    at: Option<Timestamp>,
+) -> ReplicaExplanation {
+    let asked = async {
+        let mut api = Api::of_replica(cluster, replica).await?;
+        served_explanation(&mut api, question, at).await
+    };
+    let explanation = match timeout(REPLICA_TIMEOUT, asked).await {
+        Ok(Ok(explanation)) => Ok(explanation),
+        Ok(Err(error)) => Err(format!("{error:#}").into()),
+        Err(_) => Err(format!("no response within {} s", REPLICA_TIMEOUT.as_secs()).into()),
+    };
+    let Replica { namespace, pod, .. } = replica;
+    ReplicaExplanation {
+        pod: format!("{namespace}/{pod}"),
+        explanation,
+    }
+}

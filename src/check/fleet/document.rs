@@ -1,0 +1,59 @@
+//! The documents of a server, as far as a fleet needs them. Servers of other versions may have other fields, and other values
+//! of enumerations.
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+
+use crate::report::{ClusterReport, ProblemReport, Report, SchemaVersion, ServiceReport};
+
+/// `/api/v1/status`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaStatus {
+    /// The version of the document's format.
+    pub schema_version: SchemaVersion,
+    /// The version of the server.
+    pub version: String,
+    /// `--cluster-name`.
+    pub cluster: String,
+    /// The name of its host.
+    pub replica: String,
+    /// The zones, with final dots.
+    pub zones: Vec<String>,
+    /// The state of the table: `loading`, `ready`, `stale` or `expired`.
+    pub state: String,
+    /// Since when the state holds, if it is known.
+    #[serde(default)]
+    pub since: Option<String>,
+    /// The hash of all answers.
+    pub table_hash: Option<u64>,
+    /// This cluster, and those of Links.
+    pub clusters: Vec<ClusterReport>,
+}
+
+/// `/api/v1/table`.
+pub type ServerTable = Report<Vec<ServiceReport>, IgnoredAny, IgnoredAny, KnownProblems>;
+
+/// Problems of the kinds that this program knows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownProblems(pub Vec<ProblemReport>);
+
+// === impl ReplicaStatus ===
+
+impl ReplicaStatus {
+    /// Returns whether the table is confirmed by its source. Another one may differ because it is old.
+    pub fn is_current(&self) -> bool {
+        self.state == "ready"
+    }
+}
+
+// === impl KnownProblems ===
+
+impl<'de> Deserialize<'de> for KnownProblems {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
+        let known = all.into_iter();
+        let known = known.filter_map(|one| serde_json::from_value(one).ok());
+        Ok(Self(known.collect()))
+    }
+}

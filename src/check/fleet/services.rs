@@ -1,0 +1,541 @@
+//! The hosts of each service. Every cluster must have the same hosts under the same names, and see them in the same state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::causes::{DifferenceCauses, Key, concerns, describe, join, verb};
+use super::clusters::{ComparedCluster, is_unready_pod};
+use super::links::Directions;
+use crate::check::finding::{count, list_some};
+use crate::check::{Check, Finding};
+use crate::model::{Family, Level, ProblemKind};
+use crate::report::{EndpointReport, EndpointState, ProblemReport};
+
+/// Maximum number of hosts in a sentence.
+const MAX_HOSTS: usize = 5;
+
+/// The differences of hosts.
+#[derive(Debug)]
+pub(super) struct ServiceDifferences<'m> {
+    pub(super) findings: Vec<Finding>,
+    /// The services with a difference. Their settings may differ because of it.
+    pub(super) services: BTreeSet<Key<'m>>,
+}
+
+/// The hosts of one cluster for one service, as another cluster, or itself, has them.
+#[derive(Debug, Default)]
+struct SeenHosts<'m> {
+    /// The endpoints by hostname. The hostname of a cluster IP is empty.
+    endpoints: BTreeMap<&'m str, &'m EndpointReport>,
+    /// The pods of the cluster itself that are not ready. No other cluster has a mirror of them.
+    unready: BTreeSet<&'m str>,
+}
+
+/// The hosts by service and cluster, as each cluster has them.
+type AllHosts<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, SeenHosts<'m>>>;
+
+/// How the hosts of a cluster differ from those that it should have.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct HostDifference<'m> {
+    /// The hosts that are missing. Empty, with a reason: all.
+    missing: BTreeSet<&'m str>,
+    surplus: BTreeSet<&'m str>,
+    /// Why hosts are missing, if there is no surplus.
+    reason: Option<Reason>,
+}
+
+/// Why a cluster lacks hosts, and what to do.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Reason {
+    text: String,
+    hint: String,
+    problem: Option<ProblemKind>,
+}
+
+/// Compares services.
+struct Comparison<'c, 'm> {
+    clusters: &'c [ComparedCluster<'m>],
+    links: &'c mut Directions<'m>,
+    causes: DifferenceCauses<'m>,
+    differing: BTreeSet<Key<'m>>,
+    /// The problems that explain a difference, by address.
+    explaining: BTreeSet<*const ProblemReport>,
+}
+
+pub(super) fn compare<'m>(
+    clusters: &[ComparedCluster<'m>],
+    links: &mut Directions<'m>,
+) -> ServiceDifferences<'m> {
+    let hosts = hosts_of(clusters);
+    let mut comparison = Comparison {
+        clusters,
+        links,
+        causes: DifferenceCauses::new(Check::FleetServices),
+        differing: BTreeSet::new(),
+        explaining: BTreeSet::new(),
+    };
+    for ((key, cluster), seen) in &hosts {
+        comparison.compare_hosts(*key, cluster, seen);
+    }
+    comparison.compare_federations();
+    comparison.compare_replies(&hosts);
+    comparison.finish(&hosts)
+}
+
+/// Collects the hosts of all services. Addresses of no single cluster are left out.
+fn hosts_of<'m>(clusters: &[ComparedCluster<'m>]) -> AllHosts<'m> {
+    let mut hosts = AllHosts::new();
+    for (index, cluster) in clusters.iter().enumerate() {
+        for (key, service) in &cluster.services {
+            for endpoint in service
+                .endpoints
+                .iter()
+                .filter(|one| !one.cluster.is_empty())
+            {
+                let name = cluster.name_of(&endpoint.cluster).to_owned();
+                let of_cluster = hosts.entry((*key, name)).or_default();
+                let seen = of_cluster.entry(index).or_default();
+                if is_unready_pod(endpoint) {
+                    seen.unready.insert(&endpoint.hostname);
+                } else {
+                    seen.endpoints.insert(&endpoint.hostname, endpoint);
+                }
+            }
+        }
+    }
+    for seen in hosts.values_mut().flat_map(BTreeMap::values_mut) {
+        seen.leave_best_kind();
+    }
+    hosts
+}
+
+// === impl SeenHosts ===
+
+impl<'m> SeenHosts<'m> {
+    /// Leaves out a cluster IP beside pods: it is not answered.
+    fn leave_best_kind(&mut self) {
+        if self.endpoints.keys().any(|host| !host.is_empty()) {
+            self.endpoints.remove("");
+        }
+    }
+
+    /// Returns how the service is reached: the kind, or `pods`, or `None` if that is not known.
+    fn form(&self, is_own: bool) -> Option<&'m str> {
+        let (host, endpoint) = self.endpoints.first_key_value()?;
+        match (host.is_empty(), is_own) {
+            (false, _) => Some("pods"),
+            (true, true) => Some("a cluster IP"),
+            (true, false) => Some(&endpoint.kind),
+        }
+    }
+
+    fn names(&self) -> BTreeSet<&'m str> {
+        self.endpoints.keys().copied().collect()
+    }
+}
+
+// === impl Comparison ===
+
+impl<'m> Comparison<'_, 'm> {
+    /// Returns the names of clusters for a sentence.
+    fn names(&self, indexes: impl IntoIterator<Item = usize>) -> String {
+        let names = indexes.into_iter();
+        join(names.map(|index| self.clusters[index].name.as_str()))
+    }
+
+    /// Returns the clusters whose tables are compared.
+    fn current(&self) -> impl Iterator<Item = usize> + use<'_, 'm> {
+        let clusters = self.clusters.iter().enumerate();
+        clusters
+            .filter(|(_, one)| one.is_current())
+            .map(|(index, _)| index)
+    }
+
+    fn add(&mut self, key: Key<'m>, predicate: String, hint: impl Into<String>) {
+        self.differing.insert(key);
+        self.causes.add(key, predicate, hint);
+    }
+
+    /// Compares the hosts of one cluster for one service.
+    fn compare_hosts(
+        &mut self,
+        key: Key<'m>,
+        cluster: &str,
+        seen: &BTreeMap<usize, SeenHosts<'m>>,
+    ) {
+        let owner = self
+            .current()
+            .find(|index| self.clusters[*index].name == cluster);
+        if self.compare_kinds(key, cluster, owner, seen) {
+            return;
+        }
+        let none = SeenHosts::default();
+        let own = owner.map(|owner| seen.get(&owner).unwrap_or(&none));
+        let expected: BTreeSet<&str> = match own {
+            Some(own) => own.names(),
+            None => seen.values().flat_map(SeenHosts::names).collect(),
+        };
+        let others: Vec<usize> = self
+            .current()
+            .filter(|index| Some(*index) != owner)
+            .collect();
+        let mut differing: BTreeMap<HostDifference<'_>, Vec<usize>> = BTreeMap::new();
+        let is_mirrored = others.iter().any(|index| seen.contains_key(index));
+        for index in others {
+            let hosts = seen.get(&index).unwrap_or(&none).names();
+            let missing: BTreeSet<&str> = expected.difference(&hosts).copied().collect();
+            let unready = own.map(|own| &own.unready);
+            let surplus = hosts.difference(&expected).copied();
+            let is_gone = |host: &&str| unready.is_some_and(|unready| !unready.contains(host));
+            let surplus: BTreeSet<&str> = surplus.filter(is_gone).collect();
+            if (missing.is_empty() && surplus.is_empty())
+                || self.links.is_cause(index, cluster, key)
+            {
+                continue;
+            }
+            let has_none = missing.len() == expected.len() && surplus.is_empty();
+            let difference = HostDifference {
+                reason: (!missing.is_empty() && surplus.is_empty())
+                    .then(|| self.reason(index, key, cluster, is_mirrored)),
+                missing: if has_none { BTreeSet::new() } else { missing },
+                surplus,
+            };
+            differing.entry(difference).or_default().push(index);
+        }
+        for (difference, indexes) in differing {
+            let has = verb(indexes.len(), "has", "have");
+            let lacks = verb(indexes.len(), "lacks", "lack");
+            let names = self.names(indexes);
+            let HostDifference {
+                missing,
+                surplus,
+                reason,
+            } = &difference;
+            let (missing, surplus) = (list(missing), list(surplus));
+            let (predicate, hint, problem) = match reason {
+                Some(reason) => {
+                    let hosts = if missing.is_empty() {
+                        "the hosts"
+                    } else {
+                        &missing
+                    };
+                    let predicate =
+                        format!("{names} {lacks} {hosts} of {cluster}: {}", reason.text);
+                    (predicate, reason.hint.clone(), reason.problem)
+                }
+                None if expected.is_empty() => (
+                    format!("{names} {has} {surplus} of {cluster}, where the service is no member"),
+                    format!(
+                        "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
+                         --local-members; otherwise, delete its mirrors"
+                    ),
+                    None,
+                ),
+                None => {
+                    let instead = if missing.is_empty() {
+                        format!("which {cluster} does not have")
+                    } else {
+                        format!("and {cluster} has {missing}")
+                    };
+                    (
+                        format!("{names} {has} {surplus} of {cluster}, {instead}"),
+                        "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller"
+                            .to_owned(),
+                        None,
+                    )
+                }
+            };
+            self.differing.insert(key);
+            self.causes.add_problem(key, predicate, hint, problem);
+        }
+        self.compare_states(key, cluster, seen);
+    }
+
+    /// Returns why a cluster lacks hosts of another one.
+    fn reason(&mut self, index: usize, key: Key<'m>, cluster: &str, is_mirrored: bool) -> Reason {
+        let explains = |kind: ProblemKind| {
+            let is_skip = kind.row().family == Family::Skipped;
+            is_skip
+                || matches!(
+                    kind,
+                    ProblemKind::NoEndpointMirror | ProblemKind::MissingHost
+                )
+        };
+        let one = &self.clusters[index];
+        let problem = one.problems().iter().find(|problem| {
+            explains(problem.kind) && concerns(problem, key) && one.is_about(problem, cluster)
+        });
+        if let Some(problem) = problem {
+            self.explaining.insert(problem);
+            let row = problem.kind.row();
+            return Reason {
+                text: format!("{}: {}", row.sentence, &*problem.detail),
+                hint: row.hint.to_owned(),
+                problem: Some(problem.kind),
+            };
+        }
+        let (namespace, service) = key;
+        let (text, hint) = if is_mirrored {
+            (
+                "not mirrored there",
+                format!(
+                    "check that namespace {namespace} exists there, and the selector of the Link; see global-dns check there"
+                ),
+            )
+        } else {
+            (
+                "no other cluster has them",
+                format!(
+                    "export the Service in {cluster}: kubectl label service -n {namespace} {service} mirror.linkerd.io/exported=true"
+                ),
+            )
+        };
+        Reason {
+            text: text.to_owned(),
+            hint,
+            problem: None,
+        }
+    }
+
+    /// Compares how the service of one cluster is reached. Returns whether that differs.
+    fn compare_kinds(
+        &mut self,
+        key: Key<'m>,
+        cluster: &str,
+        owner: Option<usize>,
+        seen: &BTreeMap<usize, SeenHosts<'m>>,
+    ) -> bool {
+        let mut forms: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (index, hosts) in seen {
+            if let Some(form) = hosts.form(Some(*index) == owner) {
+                forms.entry(form).or_default().push(*index);
+            }
+        }
+        // Any kind with an address stands for the cluster IP of the owner.
+        if forms.len() > 1 && !forms.contains_key("pods") {
+            forms.remove("a cluster IP");
+        }
+        if forms.len() < 2 {
+            return false;
+        }
+        let is_cause = seen
+            .keys()
+            .any(|index| Some(*index) != owner && self.links.is_cause(*index, cluster, key));
+        if !is_cause {
+            let forms: BTreeMap<&str, Vec<&str>> = forms
+                .into_iter()
+                .map(|(form, indexes)| {
+                    (
+                        form,
+                        indexes
+                            .into_iter()
+                            .map(|index| self.clusters[index].name.as_str())
+                            .collect(),
+                    )
+                })
+                .collect();
+            let predicate = format!(
+                "{cluster} is reached in different ways: {}",
+                describe(&forms)
+            );
+            self.differing.insert(key);
+            let hint = ProblemKind::Kind.row().hint;
+            self.causes
+                .add_problem(key, predicate, hint, Some(ProblemKind::Kind));
+        }
+        true
+    }
+
+    /// Compares the ports and the liveness of the hosts that several clusters have.
+    fn compare_states(
+        &mut self,
+        key: Key<'m>,
+        cluster: &str,
+        seen: &BTreeMap<usize, SeenHosts<'m>>,
+    ) {
+        let hosts: BTreeSet<&str> = seen.values().flat_map(SeenHosts::names).collect();
+        let mut down: BTreeSet<(Vec<usize>, Vec<usize>, bool)> = BTreeSet::new();
+        for host in hosts {
+            let views = seen
+                .iter()
+                .filter_map(|(index, hosts)| Some((*index, *hosts.endpoints.get(host)?)));
+            let views: Vec<(usize, &EndpointReport)> = views.collect();
+            let mut ports: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+            for (index, endpoint) in &views {
+                let names = ports.entry(ports_of(endpoint)).or_default();
+                names.push(self.clusters[*index].name.as_str());
+            }
+            if ports.len() > 1 {
+                let predicate = format!("ports of {cluster} differ: {}", describe(&ports));
+                let hint = "give the ports of the Service the same names and protocols as those of its pods; a mirror copies the \
+                            ports of the exported Service";
+                self.add(key, predicate, hint);
+            }
+            let (alive, not): (Vec<_>, Vec<_>) = views
+                .into_iter()
+                .partition(|(_, endpoint)| endpoint.state.is_alive());
+            if !alive.is_empty() && !not.is_empty() {
+                let is_down = not.iter().any(|(_, one)| one.state == EndpointState::Down);
+                let indexes = |of: Vec<(usize, &EndpointReport)>| {
+                    of.into_iter().map(|(index, _)| index).collect()
+                };
+                down.insert((indexes(not), indexes(alive), is_down));
+            }
+        }
+        for (not, alive, is_down) in down {
+            let mut causes = not
+                .iter()
+                .filter(|index| self.clusters[**index].name != cluster);
+            if causes.any(|index| self.links.is_cause(*index, cluster, key)) {
+                continue;
+            }
+            let (state, kind) = if is_down {
+                ("down", ProblemKind::GatewayDown)
+            } else {
+                ("not ready", ProblemKind::ServiceNotReady)
+            };
+            let (not, alive) = (self.names(not), self.names(alive));
+            let predicate = format!(
+                "hosts of {cluster} are {state} in {not}, and alive in {alive}: {}",
+                kind.row().sentence
+            );
+            self.differing.insert(key);
+            self.causes
+                .add_problem(key, predicate, kind.row().hint, Some(kind));
+        }
+    }
+
+    /// Compares which clusters answer a service by one address for all clusters.
+    fn compare_federations(&mut self) {
+        let mut federated: BTreeMap<Key<'m>, [Vec<&str>; 2]> = BTreeMap::new();
+        for cluster in self.clusters {
+            for (key, service) in &cluster.services {
+                let is_federated = service.endpoints.iter().any(|one| one.cluster.is_empty());
+                let groups = federated.entry(*key).or_default();
+                groups[usize::from(is_federated)].push(&cluster.name);
+            }
+        }
+        for (key, [without, with]) in federated {
+            if !without.is_empty() && !with.is_empty() {
+                let predicate = format!(
+                    "one address for all clusters in {}, and none in {}",
+                    join(with),
+                    join(without)
+                );
+                let hint = ProblemKind::Kind.row().hint;
+                self.differing.insert(key);
+                self.causes
+                    .add_problem(key, predicate, hint, Some(ProblemKind::Kind));
+            }
+        }
+    }
+
+    /// Compares whether replies contain the hosts, for services without another difference.
+    fn compare_replies(&mut self, hosts: &AllHosts<'m>) {
+        for ((key, cluster), seen) in hosts {
+            let services = self.clusters.iter().filter_map(|one| one.services.get(key));
+            let mut services = services;
+            if self.differing.contains(key)
+                || services.any(|one| one.failover.is_some() || one.failure.is_some())
+                || self.current().any(|index| self.links.has(index, key))
+            {
+                continue;
+            }
+            let mut replies: [BTreeSet<&str>; 2] = Default::default();
+            let mut why = None;
+            let endpoints = seen
+                .iter()
+                .flat_map(|(index, hosts)| hosts.endpoints.values().map(|one| (*index, *one)));
+            for (index, endpoint) in endpoints {
+                replies[usize::from(endpoint.returned)].insert(&self.clusters[index].name);
+                why = why.or(endpoint.why.as_deref().filter(|_| !endpoint.returned));
+            }
+            let [without, with] = &replies;
+            if let Some(why) = why
+                && without.is_disjoint(with)
+                && !with.is_empty()
+            {
+                let predicate = format!(
+                    "replies contain {cluster} in {}, and not in {}: {why}",
+                    join(with),
+                    join(without)
+                );
+                let hint = "compare --gateway-down, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why";
+                self.add(*key, predicate, hint);
+            }
+        }
+    }
+
+    /// Adds skipped objects that explain no difference, and returns the findings.
+    fn finish(self, hosts: &AllHosts<'m>) -> ServiceDifferences<'m> {
+        let check = Check::FleetServices;
+        let Self {
+            clusters,
+            causes,
+            mut differing,
+            explaining,
+            links,
+        } = self;
+        let mut findings: Vec<Finding> = causes.findings().collect();
+        for cluster in clusters {
+            let mut skipped: BTreeMap<ProblemKind, Vec<&ProblemReport>> = BTreeMap::new();
+            for problem in cluster.problems().iter().filter(|_| cluster.is_current()) {
+                let row = problem.kind.row();
+                let is_skip = row.family == Family::Skipped && row.level > Level::Note;
+                if is_skip && !explaining.contains(&std::ptr::from_ref(problem)) {
+                    skipped.entry(problem.kind).or_default().push(problem);
+                }
+            }
+            for (kind, problems) in skipped {
+                let row = kind.row();
+                let subjects = list_some(
+                    problems
+                        .iter()
+                        .map(|one| format!("{}: {}", &*one.subject, &*one.detail)),
+                );
+                let sentence = format!("{}: {}: {subjects}", cluster.name, row.sentence);
+                findings.push(Finding {
+                    problem: Some(kind),
+                    ..check.red(sentence, row.hint)
+                });
+            }
+        }
+        let differing_by_links: BTreeSet<Key<'_>> = links.differing().collect();
+        let services = hosts.keys().map(|(key, _)| *key);
+        let same: BTreeSet<Key<'_>> = services
+            .filter(|key| !differing_by_links.contains(key))
+            .collect();
+        let is_compared = clusters.iter().filter(|one| one.is_current()).count() > 1;
+        if findings.is_empty() && is_compared {
+            let number = count(same.len(), "service");
+            findings.push(check.green(format!("the same hosts in every cluster: {number}")));
+        }
+        differing.extend(differing_by_links);
+        ServiceDifferences {
+            findings,
+            services: differing,
+        }
+    }
+}
+
+/// Lists hostnames.
+fn list(hosts: &BTreeSet<&str>) -> String {
+    let names = hosts.iter().map(|host| {
+        if host.is_empty() {
+            "the cluster IP"
+        } else {
+            host
+        }
+    });
+    crate::model::list_some(names, MAX_HOSTS)
+}
+
+/// Returns the names and protocols of the ports of an endpoint. Their numbers differ by nature: those of pods and of their
+/// Service.
+fn ports_of(endpoint: &EndpointReport) -> String {
+    let ports = endpoint.ports.iter().map(|port| {
+        let name = port.name.as_deref().unwrap_or("(no name)");
+        format!("{name}/{}", port.protocol.label())
+    });
+    let ports: BTreeSet<String> = ports.collect();
+    join(ports)
+}

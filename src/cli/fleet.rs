@@ -1,0 +1,127 @@
+//! The flags of `fleet`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, FromArgMatches as _};
+use http::Uri;
+
+use super::groups::{ColorArgs, LogArgs, SourceArgs};
+use super::model::ModelArgs;
+use super::values::{Output, outputs, parse_duration, parse_server};
+use crate::model::{ClusterName, Namespace};
+
+/// Flags of `fleet`.
+#[derive(Debug, Args)]
+#[expect(missing_docs, reason = "flattened groups take no help of their own")]
+pub struct FleetArgs {
+    /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable)
+    #[arg(
+        long,
+        env = "GLOBAL_DNS_CONTEXTS",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub contexts: Vec<String>,
+
+    /// A cluster by the API of its server, its --api-listen: a URL or HOST:PORT (repeatable)
+    #[arg(long = "server", env = "GLOBAL_DNS_FLEET_SERVER", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
+    pub fleet_server: Vec<(String, Uri)>,
+
+    /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its --cluster-name (repeatable, also for one cluster)
+    #[arg(short = 'f', long = "file", env = "GLOBAL_DNS_FLEET_FILE", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
+    pub fleet_file: Vec<(ClusterName, PathBuf)>,
+
+    /// Kubeconfig with the contexts [default: as kubectl]
+    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Namespace of the replicas in every cluster, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
+    #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
+    pub server_namespace: Option<Namespace>,
+
+    /// Maximum time for each cluster; all are read at the same time
+    #[arg(long, env = "GLOBAL_DNS_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub timeout: Duration,
+
+    /// Format of the output
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json, Output::Yaml]))]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub color: ColorArgs,
+
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+// === impl FleetArgs ===
+
+impl FleetArgs {
+    /// Returns an error if there are fewer than two clusters, or if two have one name.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let mut files: Vec<&str> = self
+            .fleet_file
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        files.sort_unstable();
+        files.dedup();
+        let contexts = self.contexts.iter().map(String::as_str);
+        let servers = self.fleet_server.iter().map(|(name, _)| name.as_str());
+        let mut names: Vec<&str> = contexts.chain(servers).chain(files).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+            return Err(format!("'{}' is named twice", twice[0]));
+        }
+        match names.len() {
+            0 | 1 => Err(
+                "a fleet has at least two clusters: --contexts hub,east, --server NAME=URL or --file NAME=FILE"
+                    .to_owned(),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the source of the files of a cluster.
+    pub fn files_of(&self, name: &ClusterName) -> SourceArgs {
+        let files = self.fleet_file.iter().filter(|(of, _)| of == name);
+        SourceArgs {
+            file: files.map(|(_, file)| file.clone()).collect(),
+            kubeconfig: None,
+            context: None,
+            namespace: Vec::new(),
+        }
+    }
+
+    /// Returns the default settings of a server of a cluster.
+    ///
+    /// # Errors
+    ///
+    /// If an environment variable of a flag is invalid.
+    pub fn model_of(name: &ClusterName) -> Result<ModelArgs, clap::Error> {
+        let command = clap::Command::new("").no_binary_name(true);
+        let command = ModelArgs::augment_args(command);
+        let matches = command.try_get_matches_from(std::iter::empty::<String>())?;
+        Ok(ModelArgs {
+            cluster_name: name.clone(),
+            ..ModelArgs::from_arg_matches(&matches)?
+        })
+    }
+}
+
+fn split(text: &str) -> Result<(&str, &str), String> {
+    let named = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    named.ok_or_else(|| "expected the name of the cluster and '=' before it".to_owned())
+}
+
+fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
+    let (name, server) = split(text)?;
+    Ok((name.to_owned(), parse_server(server)?))
+}
+
+fn parse_named_file(text: &str) -> Result<(ClusterName, PathBuf), String> {
+    let (name, file) = split(text)?;
+    let name = name.parse().map_err(|error| format!("{error}"))?;
+    Ok((name, file.into()))
+}

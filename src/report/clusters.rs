@@ -1,0 +1,50 @@
+//! The clusters that a server knows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{ClusterName, Timestamp};
+use crate::table::Table;
+use crate::table::links::{ClusterLink, LinkState, UnknownReason};
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterReport {
+    /// Its name, after aliases.
+    pub name: String,
+    /// Whether it is the cluster of the server.
+    pub is_own: bool,
+    /// The state of its Links: `linked`, `frozen`, `missing`, `unlinked` or `unknown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Since when the state holds, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+}
+
+// === impl ClusterReport ===
+
+impl ClusterReport {
+    /// Returns the cluster of the server and those of Links.
+    pub fn all(own: &ClusterName, table: Option<&Table>) -> Vec<Self> {
+        let own = Self {
+            name: own.to_string(),
+            is_own: true,
+            link: None,
+            since: None,
+        };
+        let links = table
+            .into_iter()
+            .flat_map(|table| table.links().clusters.values());
+        // Files without Links say nothing about them.
+        let is_given =
+            |link: &&ClusterLink| link.state != LinkState::Unknown(UnknownReason::NotGiven);
+        let linked = links.filter(is_given).map(|link| Self {
+            name: link.cluster.to_string(),
+            is_own: false,
+            link: Some(link.state.name().to_owned()),
+            since: link.state.since().map(Timestamp::to_text),
+        });
+        std::iter::once(own).chain(linked).collect()
+    }
+}

@@ -1,0 +1,505 @@
+//! Three linked clusters, `hub`, `east` and `west`, that agree, and faults that make them differ.
+//!
+//! Each cluster has the service `prod/db` with a pod `db-0`, and the service `prod/web` with a cluster IP. The other clusters
+//! mirror both.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use crate::http::get;
+use crate::names::Sample;
+use crate::objects::{Gateway, Local, Manifest, exported, gateway_mirror, link, local, mirror};
+
+/// The names of the clusters.
+pub const CLUSTERS: [&str; 3] = ["hub", "east", "west"];
+/// The namespace of Links.
+pub const LINKS: &str = "linkerd-multicluster";
+
+const HUB: usize = 0;
+const EAST: usize = 1;
+const WEST: usize = 2;
+
+/// The clusters.
+#[derive(Clone, Debug)]
+pub struct Fleet(pub [FleetCluster; 3]);
+
+/// A cluster.
+#[derive(Clone, Debug)]
+pub struct FleetCluster {
+    /// Its name.
+    pub name: &'static str,
+    /// Flags of its server, beside `--cluster-name`.
+    pub flags: Vec<&'static str>,
+    /// `--cluster-name`.
+    pub own_name: &'static str,
+    /// What its server says otherwise than a real one.
+    pub alteration: Option<Alteration>,
+    db: Local,
+    mirrors: Vec<Mirrors>,
+    others: Vec<Sample>,
+    /// Objects that cannot be used.
+    orphans: Vec<Value>,
+}
+
+/// What a server says otherwise: the texts that are replaced in its documents, and the difference of its clock in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Alteration {
+    /// The texts, with their replacements.
+    pub texts: &'static [(&'static str, &'static str)],
+    /// Added to its clock.
+    pub clock: u64,
+}
+
+/// The Link to a cluster and the mirrors of it.
+#[derive(Clone, Debug)]
+struct Mirrors {
+    /// The cluster, as the Link names it.
+    cluster: &'static str,
+    is_linked: bool,
+    samples: Vec<Sample>,
+}
+
+/// A fault.
+pub struct Fault {
+    /// What is wrong.
+    pub name: &'static str,
+    /// Plants it.
+    pub plant: fn(&mut Fleet),
+    /// Parts of the only red line.
+    pub line: &'static [&'static str],
+    /// A part of its hint.
+    pub hint: &'static str,
+}
+
+/// A server that passes on the documents of another one, and alters them. It ends with the process.
+pub fn altered(server: SocketAddr, alteration: Alteration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || pass_on(stream, server, alteration));
+        }
+    });
+    address
+}
+
+fn pass_on(mut stream: TcpStream, server: SocketAddr, alteration: Alteration) -> Option<()> {
+    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
+    loop {
+        let request = lines.next()?.ok()?;
+        while !lines.next()?.ok()?.is_empty() {}
+        let path = request.split(' ').nth(1)?;
+        let page = get(server, path).ok()?;
+        let mut body = page.body;
+        for (old, new) in alteration.texts {
+            body = body.replace(old, new);
+        }
+        let date = http_date(SystemTime::now() + Duration::from_secs(alteration.clock));
+        let (status, length) = (page.status, body.len());
+        let head =
+            format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nDate: {date}\r\n\r\n");
+        stream.write_all((head + &body).as_bytes()).ok()?;
+    }
+}
+
+/// Returns a time as HTTP headers have it.
+fn http_date(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days to a date (Howard Hinnant, "chrono-compatible low-level date algorithms").
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    format!(
+        "{}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
+        weekdays[(days % 7) as usize],
+        months[month as usize - 1],
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// Returns the faults. Each is the only one in its fleet.
+pub fn faults() -> Vec<Fault> {
+    let fault = |name, plant, line, hint| Fault {
+        name,
+        plant,
+        line,
+        hint,
+    };
+    vec![
+        fault(
+            "a direction of a link is missing",
+            |fleet| fleet.0[WEST].mirrors.retain(|one| one.cluster != "east"),
+            &[
+                "east has west, but west has neither a Link to east nor a mirror of it",
+                "2 services (prod/db, prod/web)",
+            ],
+            "link east in west",
+        ),
+        fault(
+            "two clusters are not linked at all",
+            |fleet| {
+                fleet.0[WEST].mirrors.retain(|one| one.cluster != "east");
+                fleet.0[EAST].mirrors.retain(|one| one.cluster != "west");
+            },
+            &[
+                "east and west are not linked in either direction",
+                "2 services (prod/db, prod/web)",
+            ],
+            "link west in east and east in west",
+        ),
+        fault(
+            "a Link was deleted and its mirrors are left",
+            |fleet| fleet.0[HUB].mirrors_of("east").is_linked = false,
+            &["hub has mirrors of east, and no Link to it any more"],
+            "link it again",
+        ),
+        fault(
+            "a cluster is excluded in one place",
+            |fleet| fleet.0[HUB].flags.push("--exclude-cluster=west"),
+            &["hub excludes west", "2 services (prod/db, prod/web)"],
+            "--exclude-cluster",
+        ),
+        fault(
+            "a link has another name for a cluster",
+            |fleet| {
+                let mirrors = fleet.0[WEST].mirrors_of("east");
+                *mirrors = Mirrors::of("eest", WEST * 10 + EAST);
+            },
+            &["west calls east 'eest', and it calls itself 'east'"],
+            "--cluster-alias=eest=east in west",
+        ),
+        fault(
+            "a server has another name for its own cluster",
+            |fleet| fleet.0[EAST].own_name = "local",
+            &["east calls itself 'local', and hub and west call it 'east'"],
+            "set --cluster-name=east in east",
+        ),
+        fault(
+            "a pod has another host name in one cluster",
+            |fleet| {
+                let mirrors = fleet.0[HUB].mirrors_of("west");
+                mirrors.samples[0] = mirror("prod", "db", "west")
+                    .endpoint("db-7", &["10.96.30.7"])
+                    .into();
+            },
+            &["prod/db: hub has db-7 of west, and west has db-0"],
+            "delete the mirror",
+        ),
+        fault(
+            "a mirror of a pod is left that is gone",
+            |fleet| {
+                let mirrors = fleet.0[HUB].mirrors_of("east");
+                let old = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
+                mirrors.samples[0] = old.endpoint("db-9", &["10.96.30.9"]).into();
+            },
+            &["prod/db: hub has db-9 of east, which east does not have"],
+            "delete the mirror",
+        ),
+        fault(
+            "a mirror of a pod is missing",
+            |fleet| {
+                fleet.0[EAST].db =
+                    fleet.0[EAST]
+                        .db
+                        .clone()
+                        .endpoint(Some("db-1"), "192.0.2.31", true);
+                let mirrors = fleet.0[WEST].mirrors_of("east");
+                let both = mirror("prod", "db", "east").endpoint("db-0", &["10.96.30.1"]);
+                mirrors.samples[0] = both.endpoint("db-1", &["10.96.30.2"]).into();
+            },
+            &["prod/db: hub lacks db-1 of east: not mirrored there"],
+            "namespace prod",
+        ),
+        fault(
+            "a service is exported in one direction only",
+            |fleet| {
+                for cluster in [HUB, WEST] {
+                    fleet.0[cluster].mirrors_of("east").samples.remove(0);
+                }
+            },
+            &["prod/db: hub and west lack the hosts of east: no other cluster has them"],
+            "export the Service in east",
+        ),
+        fault(
+            "one cluster does not mirror a service",
+            |fleet| {
+                fleet.0[WEST].mirrors_of("east").samples.remove(1);
+            },
+            &["prod/web: west lacks the hosts of east: not mirrored there"],
+            "selector of the Link",
+        ),
+        fault(
+            "a service is mirrored that its cluster does not have as a member",
+            |fleet| fleet.0[EAST].others.clear(),
+            &["prod/web: hub and west have the cluster IP of east, where the service is no member"],
+            "--local-members",
+        ),
+        fault(
+            "a gateway is down for one cluster",
+            |fleet| {
+                let mirrors = fleet.0[HUB].mirrors_of("east");
+                mirrors.samples = vec![
+                    mirror("prod", "db", "east")
+                        .endpoint_behind(Gateway::Down, "db-0", &["10.96.30.1"])
+                        .into(),
+                    gateway_mirror("prod", "web", "east", "10.96.40.1").into(),
+                ];
+            },
+            &[
+                "prod/db: hosts of east are down in hub, and alive in east and west: Gateway is down",
+            ],
+            "check the gateway",
+        ),
+        fault(
+            "a headless service is mirrored with a cluster IP",
+            |fleet| {
+                let mirrors = fleet.0[HUB].mirrors_of("west");
+                mirrors.samples[0] = gateway_mirror("prod", "db", "west", "10.96.30.1").into();
+            },
+            &["prod/db: west is reached in different ways: gateway in hub; pods in east and west"],
+            "enableHeadlessServices",
+        ),
+        fault(
+            "a port has another name",
+            |fleet| {
+                let mirrors = fleet.0[WEST].mirrors_of("hub");
+                let renamed = mirror("prod", "db", "hub").ports(&[("postgres", "TCP", 26257)]);
+                mirrors.samples[0] = renamed.endpoint("db-0", &["10.96.30.1"]).into();
+            },
+            &["prod/db: ports of hub differ: postgres/tcp in west; sql/tcp in hub and east"],
+            "same names and protocols",
+        ),
+        fault(
+            "an object is skipped",
+            |fleet| {
+                let gone = mirror("prod", "gone", "east");
+                let orphan = gone.endpoint_mirror("gone-0", &["10.96.50.1"]);
+                fleet.0[WEST].orphans.push(orphan);
+            },
+            &["west: Object without its parent: Service/prod/gone-0-east"],
+            "delete the object",
+        ),
+        fault(
+            "a TTL is set in one cluster",
+            |fleet| fleet.0[EAST].annotate("global-dns/ttl", "20"),
+            &["prod/db: TTL 20 in east; 5 in hub and west"],
+            "global-dns/ttl",
+        ),
+        fault(
+            "a failover order is set in one cluster",
+            |fleet| {
+                fleet.0[HUB].annotate("global-dns/failover", "hub+east+west");
+                fleet.0[HUB].annotate("global-dns/failover-mode", "auto");
+            },
+            &["prod/db: failover order hub+east+west (auto) in hub; none in east and west"],
+            "global-dns/failover",
+        ),
+        fault(
+            "a failover order has another mode in one cluster",
+            |fleet| {
+                for (index, mode) in ["auto", "auto", "hold"].into_iter().enumerate() {
+                    fleet.0[index].annotate("global-dns/failover", "hub+east+west");
+                    fleet.0[index].annotate("global-dns/failover-mode", mode);
+                }
+            },
+            &[
+                "prod/db: failover order hub+east+west (auto) in hub and east; hub+east+west (hold) in west",
+            ],
+            "failover-mode",
+        ),
+        fault(
+            "expected clusters are set in one cluster",
+            |fleet| fleet.0[WEST].annotate("global-dns/expected-clusters", "hub+east+west"),
+            &["prod/db: expected clusters: east+hub+west in west; none in hub and east"],
+            "global-dns/expected-clusters",
+        ),
+        fault(
+            "a setting cannot be read",
+            |fleet| fleet.0[HUB].annotate("global-dns/failover-mode", "never"),
+            &["prod/db: Setting of a service cannot be read in hub"],
+            "correct the annotation",
+        ),
+        fault(
+            "a short name has another owner",
+            |fleet| fleet.0[WEST].flags.push("--short-names=off"),
+            &["short name 'db' belongs to nobody in west; prod in hub and east"],
+            "--short-name",
+        ),
+        fault(
+            "a server has other zones",
+            |fleet| fleet.0[WEST].flags.push("--zone=global,mesh.example"),
+            &["zones differ: global. in hub and east; global. mesh.example. in west"],
+            "--zone",
+        ),
+        fault(
+            "a server has another version",
+            |fleet| {
+                fleet.0[EAST].alteration = Some(Alteration {
+                    texts: &[("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")],
+                    clock: 0,
+                });
+            },
+            &["versions of global-dns differ: 0.0.9 in east; 0.1.0 in hub and west"],
+            "same version",
+        ),
+        fault(
+            "a server has an older form of documents",
+            |fleet| {
+                fleet.0[EAST].alteration = Some(Alteration {
+                    texts: &[
+                        ("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\""),
+                        ("\"schemaVersion\":2", "\"schemaVersion\":1"),
+                    ],
+                    clock: 0,
+                });
+            },
+            &[
+                "east cannot be read: its server has version 0.0.9",
+                "schemaVersion is 1",
+            ],
+            "same version",
+        ),
+        fault(
+            "a replica answers from a snapshot",
+            |fleet| {
+                fleet.0[WEST].alteration = Some(Alteration {
+                    texts: &[("\"state\":\"ready\"", "\"state\":\"stale\"")],
+                    clock: 0,
+                });
+            },
+            &["west: ", ": Table comes from a snapshot"],
+            "restore the connection",
+        ),
+        fault(
+            "a replica has not heard from its source",
+            |fleet| {
+                fleet.0[HUB].alteration = Some(Alteration {
+                    texts: &[("\"state\":\"ready\"", "\"state\":\"expired\"")],
+                    clock: 0,
+                });
+            },
+            &["hub: ", ": Table is older than --max-stale"],
+            "restore the connection",
+        ),
+        fault(
+            "a clock is wrong",
+            |fleet| {
+                fleet.0[WEST].alteration = Some(Alteration {
+                    texts: &[],
+                    clock: 300,
+                });
+            },
+            &["west: the clock of ", " s ahead"],
+            "synchronize the clock",
+        ),
+    ]
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    /// Returns the clusters without a fault.
+    pub fn healthy() -> Self {
+        Self([HUB, EAST, WEST].map(FleetCluster::new))
+    }
+}
+
+// === impl FleetCluster ===
+
+impl FleetCluster {
+    fn new(index: usize) -> Self {
+        let name = CLUSTERS[index];
+        let others = (0..CLUSTERS.len()).filter(|other| *other != index);
+        let pod = format!("192.0.2.{}", index * 10 + 11);
+        let web = format!("10.96.20.{}", index + 1);
+        Self {
+            name,
+            flags: Vec::new(),
+            own_name: name,
+            alteration: None,
+            db: local("prod", "db")
+                .exported()
+                .endpoint(Some("db-0"), &pod, true),
+            mirrors: others
+                .map(|other| Mirrors::of(CLUSTERS[other], index * 10 + other))
+                .collect(),
+            others: vec![exported("prod", "web", &web).into()],
+            orphans: Vec::new(),
+        }
+    }
+
+    fn mirrors_of(&mut self, cluster: &str) -> &mut Mirrors {
+        let mut mirrors = self.mirrors.iter_mut();
+        mirrors.find(|one| one.cluster == cluster).unwrap()
+    }
+
+    fn annotate(&mut self, name: &str, value: &str) {
+        self.db = self.db.clone().annotation(name, value);
+    }
+
+    fn samples(&self) -> impl Iterator<Item = Sample> {
+        let mirrors = self.mirrors.iter().flat_map(|one| one.samples.clone());
+        let own = std::iter::once(Sample::from(self.db.clone()));
+        own.chain(self.others.clone()).chain(mirrors)
+    }
+
+    /// Returns the Links.
+    pub fn links(&self) -> Vec<Value> {
+        let linked = self.mirrors.iter().filter(|one| one.is_linked);
+        let links = linked.map(|one| link(LINKS, one.cluster, one.cluster));
+        // Links of clusters that nobody links. Otherwise, the state of Links would be unknown.
+        links.chain([link(LINKS, "spare", "spare")]).collect()
+    }
+
+    /// Returns the objects, for a server that reads files.
+    pub fn objects(&self) -> Manifest {
+        let objects: Manifest = self.samples().collect();
+        let further = self.links().into_iter().chain(self.orphans.clone());
+        further.fold(objects, Manifest::with)
+    }
+
+    /// Returns the objects to write into a cluster with running controllers, without Links.
+    pub fn writes(&self) -> Vec<Value> {
+        let samples = self.samples().flat_map(|sample| sample.writes());
+        samples.chain(self.orphans.clone()).collect()
+    }
+}
+
+// === impl Mirrors ===
+
+impl Mirrors {
+    /// Returns the mirrors of a cluster. `number` makes their addresses unique in the cluster that has them.
+    fn of(cluster: &'static str, number: usize) -> Self {
+        let db = mirror("prod", "db", cluster).endpoint("db-0", &[&format!("10.96.31.{number}")]);
+        let web = gateway_mirror("prod", "web", cluster, &format!("10.96.41.{number}"));
+        Self {
+            cluster,
+            is_linked: true,
+            samples: vec![db.into(), web.into()],
+        }
+    }
+}
