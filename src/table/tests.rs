@@ -563,3 +563,53 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
     );
     assert!(built.is_changed);
 }
+
+#[test]
+fn table_lists_its_namespaces_services_and_short_names() {
+    let [awaiting, _] = local("shop", "cart", &[]);
+    let mut awaiting = annotated(awaiting, "global-dns/expected-clusters", "north");
+    awaiting["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
+    let mut objects = vec![awaiting, mirror("shop", "idle", "east")];
+    for (namespace, service) in [("prod", "db"), ("shop", "cart")] {
+        objects.push(mirror(namespace, service, "east"));
+        objects.push(endpoint(namespace, service, "east", "h-0", &["10.96.0.1"]));
+    }
+    let table = table(&objects);
+    let sorted = |list: Vec<&str>| {
+        list.iter()
+            .map(ToString::to_string)
+            .collect::<BTreeSet<_>>()
+    };
+    let names = |list: &[&str]| sorted(list.to_vec());
+    assert_eq!(
+        sorted(table.namespaces().collect()),
+        names(&["prod", "shop"])
+    );
+    for (namespace, services) in [
+        ("prod", &["db"][..]),
+        ("shop", &["cart", "idle"]),
+        ("nope", &[]),
+    ] {
+        let own = table
+            .services_in(namespace)
+            .map(|one| one.key.service.as_str());
+        assert_eq!(sorted(own.collect()), names(services), "{namespace}");
+        assert_eq!(table.has_namespace(namespace), !services.is_empty());
+    }
+    assert_eq!(
+        sorted(table.short_names().collect()),
+        names(&["cart", "db", "idle"])
+    );
+    let awaiting: Vec<_> = table.awaiting_services().map(|one| &one.key).collect();
+    assert_eq!(awaiting, [&key_of("shop", "cart")]);
+    assert_eq!(table.awaiting_count(), 1);
+    let open = table_by(&rules(), &objects[1..]);
+    assert_eq!(open.awaiting_count(), 0);
+}
+
+#[test]
+fn kind_is_printed_by_its_name() {
+    for kind in ServiceKind::ALL {
+        assert_eq!(kind.to_string(), kind.name());
+    }
+}
