@@ -116,6 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn expected_clusters_survive_json() {
+        for text in ["local+east", "''", "we_st+east+east"] {
+            let read = ExpectedClusters::read(text);
+            let json = serde_json::to_string(&read).unwrap();
+            let again: ExpectedClusters = serde_json::from_str(&json).unwrap();
+            assert_eq!(again.terms, read.terms, "{json}");
+        }
+        let kindly = ExpectedClusters::read("East, local,");
+        assert_eq!(kindly.to_string(), "east+local");
+    }
+
+    #[test]
     fn unreadable_part_is_a_missing_cluster() {
         for (text, named, defect) in [
             ("", "''", "cluster 1 is empty"),

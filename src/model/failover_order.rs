@@ -297,4 +297,11 @@ mod tests {
         let names = |cluster: &str| order(all).names(&cluster.parse().unwrap(), &local);
         assert_eq!(["hub", "west", "north"].map(names), [true, true, false]);
     }
+
+    #[test]
+    fn only_local_stands_for_this_cluster() {
+        for (text, has_local) in [("east:local+west", true), ("east+west:*", false)] {
+            assert_eq!(order(text).has_local(), has_local, "{text}");
+        }
+    }
 }

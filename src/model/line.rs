@@ -172,6 +172,8 @@ mod tests {
         ] {
             let line = Line::from(text);
             assert_eq!(line, expected);
+            assert_ne!(line, "another");
+            assert_ne!(line, "another".to_owned());
             assert_eq!(Line::from(text.to_owned()), line);
             assert_eq!(Line::from(&*line), line, "escaped twice");
             let json = serde_json::to_string(text).unwrap();

@@ -674,4 +674,20 @@ mod tests {
         let short = Problem::new(ProblemKind::ShortName, "in a and b").of_name("db");
         assert_eq!(short.to_string(), "Short name is ambiguous: db: in a and b");
     }
+
+    #[test]
+    fn family_and_level_of_a_problem_are_those_of_its_kind() {
+        for (kind, is_skip, is_conflict, is_serious) in [
+            (ProblemKind::BadName, true, false, true),
+            (ProblemKind::ExcludedCluster, true, false, false),
+            (ProblemKind::ShortName, false, true, true),
+            (ProblemKind::NoTable, false, false, true),
+        ] {
+            let one = Problem::new(kind, "");
+            let own = (one.is_skip(), one.is_conflict(), one.is_serious());
+            assert_eq!(own, (is_skip, is_conflict, is_serious), "{kind}");
+        }
+        let anchor = ProblemKind::BadName.anchor();
+        assert_eq!(anchor, "problems.html#bad-name");
+    }
 }

@@ -94,3 +94,29 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     ];
     assert_eq!(watches, expected);
 }
+
+#[test]
+fn failover_mode_is_read_by_its_name() {
+    for mode in [FailoverMode::Hold, FailoverMode::Auto] {
+        assert_eq!(FailoverMode::parse(mode.name()), Some(mode));
+    }
+    assert_eq!(FailoverMode::parse("Hold"), Some(FailoverMode::Hold));
+    assert_eq!(FailoverMode::parse("manual"), None);
+}
+
+#[test]
+fn own_service_has_the_name_of_its_object() {
+    let key = ServiceKey {
+        namespace: "prod".parse().unwrap(),
+        service: "db".parse().unwrap(),
+    };
+    assert_eq!(ObjectKey::of_service(&key).own_service(), Some(key));
+    assert_eq!(ObjectKey::new("prod", "db_1").own_service(), None);
+}
+
+#[test]
+fn time_is_written_to_the_second_or_millisecond() {
+    let time = Timestamp(1_790_000_000_007);
+    assert_eq!(time.to_text(), "2026-09-21T14:13:20Z");
+    assert_eq!(time.to_exact_text(), "2026-09-21T14:13:20.007Z");
+}

@@ -225,11 +225,6 @@ impl Watch {
         self.row().opened_by != OpenedBy::Links
     }
 
-    /// Returns whether only a server with `--mcs` opens the watch.
-    pub fn needs_mcs(self) -> bool {
-        self.row().opened_by == OpenedBy::Mcs
-    }
-
     /// Returns the watch that selects `object`. At most one does.
     pub fn for_object(kind: Kind, object: &KubeObject<'_>) -> Option<Self> {
         Self::ALL

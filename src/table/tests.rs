@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{Family, Object, ObjectKey, Problem, ProblemKind, Watch, key};
 use crate::testing::{
-    endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table, table_by,
-    zones,
+    Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
+    table_by, zones,
 };
 use crate::zone::print::zone_file;
 
@@ -562,4 +562,139 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
         &Timers::default(),
     );
     assert!(built.is_changed);
+}
+
+#[test]
+fn table_lists_its_namespaces_services_and_short_names() {
+    let [awaiting, _] = local("shop", "cart", &[]);
+    let mut awaiting = annotated(awaiting, "global-dns/expected-clusters", "north");
+    awaiting["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
+    let mut objects = vec![awaiting, mirror("shop", "idle", "east")];
+    for (namespace, service) in [("prod", "db"), ("shop", "cart")] {
+        objects.push(mirror(namespace, service, "east"));
+        objects.push(endpoint(namespace, service, "east", "h-0", &["10.96.0.1"]));
+    }
+    let table = table(&objects);
+    let sorted = |list: Vec<&str>| {
+        list.iter()
+            .map(ToString::to_string)
+            .collect::<BTreeSet<_>>()
+    };
+    let names = |list: &[&str]| sorted(list.to_vec());
+    assert_eq!(
+        sorted(table.namespaces().collect()),
+        names(&["prod", "shop"])
+    );
+    for (namespace, services) in [
+        ("prod", &["db"][..]),
+        ("shop", &["cart", "idle"]),
+        ("nope", &[]),
+    ] {
+        let own = table
+            .services_in(namespace)
+            .map(|one| one.key.service.as_str());
+        assert_eq!(sorted(own.collect()), names(services), "{namespace}");
+        assert_eq!(table.has_namespace(namespace), !services.is_empty());
+    }
+    assert_eq!(
+        sorted(table.short_names().collect()),
+        names(&["cart", "db", "idle"])
+    );
+    let awaiting: Vec<_> = table.awaiting_services().map(|one| &one.key).collect();
+    assert_eq!(awaiting, [&key_of("shop", "cart")]);
+    assert_eq!(table.awaiting_count(), 1);
+    let open = table_by(&rules(), &objects[1..]);
+    assert_eq!(open.awaiting_count(), 0);
+}
+
+#[test]
+fn kind_is_printed_by_its_name() {
+    for kind in ServiceKind::ALL {
+        assert_eq!(kind.to_string(), kind.name());
+    }
+}
+
+/// Returns the problems of these kinds as text.
+fn details(table: &Table, kinds: &[ProblemKind]) -> Vec<String> {
+    let all = table
+        .problems()
+        .map(|one| (one.kind, one.detail.to_string()));
+    let selected = all.filter(|(kind, _)| kinds.contains(kind));
+    selected.map(|(_, detail)| detail).collect()
+}
+
+#[test]
+fn order_without_a_mode_and_step_after_the_first_are_reported() {
+    let objects = |order: &str| {
+        let [own, _] = local("prod", "db", &[]);
+        vec![
+            annotated(own, "global-dns/failover", order),
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        ]
+    };
+    let kinds = [ProblemKind::InferredMode, ProblemKind::StandbyAnswers];
+    let hold = table(&objects("east:west"));
+    let inferred = "east:west: hold, because the service has pods";
+    assert_eq!(details(&hold, &kinds), [inferred]);
+    // With one step, both modes do the same.
+    assert_eq!(details(&table(&objects("east")), &kinds), [""; 0]);
+    let mut auto = objects("west:east");
+    auto[0] = annotated(auto[0].clone(), "global-dns/failover-mode", "auto");
+    let mut started = Server::new(rules());
+    started.see(1, &auto);
+    started.see(60, &auto);
+    let standby = "step 2 of west:east, east";
+    assert_eq!(details(&started.table, &kinds), [standby]);
+    auto[0] = annotated(auto[0].clone(), "global-dns/failover", "east:west");
+    assert_eq!(details(&table(&auto), &kinds), [""; 0]);
+}
+
+#[test]
+fn expected_clusters_are_reported_while_and_after_they_count() {
+    let [own, _] = local("prod", "db", &[]);
+    let mut own = annotated(own, "global-dns/expected-clusters", "east");
+    own["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
+    let missing = [own, mirror("prod", "db", "east")];
+    let pod = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+    let complete = [&missing[..], &[pod]].concat();
+    for (objects, second, expected) in [
+        (&missing[..], 2, Some(ProblemKind::AwaitedClusters)),
+        (&complete[..], 2, None),
+        (&missing, 4_000, Some(ProblemKind::BootstrapOver)),
+        (&complete, 4_000, Some(ProblemKind::ExpectedClustersUnused)),
+    ] {
+        let mut server = Server::new(rules());
+        server.see(second, objects);
+        let kinds = [
+            ProblemKind::AwaitedClusters,
+            ProblemKind::BootstrapOver,
+            ProblemKind::ExpectedClustersUnused,
+        ];
+        let problems = server.table.problems().map(|one| one.kind);
+        let found: Vec<_> = problems.filter(|kind| kinds.contains(kind)).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{second}");
+    }
+}
+
+#[test]
+fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
+    let objects = |cluster: &str| {
+        let own = local("prod", "db", &[("db-0", "192.0.2.1", true)]);
+        let mirrored = [
+            mirror("prod", "db", cluster),
+            endpoint("prod", "db", cluster, "db-1", &["10.96.0.1"]),
+        ];
+        [own, mirrored].concat()
+    };
+    let unnamed = Rules::new("local".parse().unwrap());
+    let problem = |rules: &Rules, objects: &[Value]| {
+        let table = table_by(rules, objects);
+        let problem = table.service("prod", "db")?.default_cluster_name()?;
+        Some(problem.kind)
+    };
+    let expected = Some(ProblemKind::DefaultClusterName);
+    assert_eq!(problem(&unnamed, &objects("east")), expected);
+    assert_eq!(problem(&unnamed, &objects("local")[2..]), None);
+    assert_eq!(problem(&rules(), &objects("east")), None);
 }

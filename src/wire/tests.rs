@@ -8,7 +8,7 @@ use support::query::{Edns, Parts};
 use super::query::option;
 use super::respond::ExtendedError;
 use super::*;
-use crate::table::{Published, Table};
+use crate::table::{NameFailure, Published, Table};
 use crate::testing::{endpoint, local, mirror, published, table, zones};
 use crate::zone::{AnswerOrder, RecordType, order};
 
@@ -302,6 +302,10 @@ fn missing_or_expired_table_gets_servfail() {
     assert_eq!(ask(&expired).as_deref(), Some("2, error 24, NSID"));
     let codes = [ExtendedError::Prohibited, ExtendedError::NotSupported].map(ExtendedError::code);
     assert_eq!(codes, [18, 21]);
+    assert_eq!(ExtendedError::NotReady.data(), [0, 14]);
+    let failure = ExtendedError::Failed(NameFailure::AwaitedClusters);
+    let data = [&[0, 14][..], b"expected clusters are missing"].concat();
+    assert_eq!(failure.data(), data);
 }
 
 #[test]

@@ -417,6 +417,12 @@ fn federated_service_lists_its_members() {
             key::REMOTE_DISCOVERY
         )]
     );
+    for (count, is_noted) in [(256, false), (257, true)] {
+        let list: Vec<String> = (0..count).map(|index| format!("web@c{index}")).collect();
+        let (names, _, invalid) = federated("web-federated", remote(&list.join(","))).unwrap();
+        assert_eq!(names.split(',').count(), 256);
+        assert_eq!(invalid.len(), usize::from(is_noted), "{count}");
+    }
     assert_eq!(
         federated("web", remote("web@east")),
         Err(ProblemKind::BadName)
@@ -760,4 +766,89 @@ fn slice_of_headless_mirror_lists_hosts() {
 fn annotation_value_is_truncated_in_reports() {
     assert_eq!(shorten("soon"), "soon");
     assert_eq!(shorten(&"ä".repeat(200_000)), "ä".repeat(40));
+}
+
+#[test]
+fn import_names_the_clusters_that_export_it() {
+    let clusters = |status: Value| {
+        let mut import = testing::import("prod", "db", "ClusterSetIP", &["10.0.0.1"]);
+        import["status"] = status;
+        match item(object(Watch::ServiceImports, &import)).clusters {
+            Clusters::Several(set) => set.names.iter().map(ToString::to_string).collect(),
+            other @ (Clusters::Own | Clusters::Linked(_)) => panic!("{other:?}"),
+        }
+    };
+    let names: Vec<String> = clusters(json!({"clusters": [
+        {"cluster": "west"}, {"cluster": "east"}, {"cluster": "west"}, {"cluster": "no label"},
+    ]}));
+    assert_eq!(names, ["east", "west"]);
+    assert!(clusters(json!({})).is_empty());
+}
+
+#[test]
+fn headless_service_may_have_a_selector() {
+    for (selector, expected) in [
+        (Value::Null, false),
+        (json!({}), false),
+        (json!({"app": "db"}), true),
+    ] {
+        let mut service = testing::local("prod", "db", &[])[0].clone();
+        service["spec"]["selector"] = selector;
+        let form = item(object(Watch::Services, &service)).own().unwrap().form;
+        let headless = crate::model::OwnForm::Headless {
+            has_selector: expected,
+        };
+        assert_eq!(form, headless);
+    }
+}
+
+#[test]
+fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
+    let unreadable = |annotations: Value| {
+        let object = json!({"metadata": {"annotations": annotations}}).to_string();
+        Settings::of_own(&KubeObject::read(&object)).unreadable
+    };
+    let known = key::SETTINGS.join(", ");
+    assert_eq!(
+        unreadable(
+            json!({"global-dns/fail-over": "east", key::WATCH: "true", "example.org/x": "y"})
+        ),
+        [format!("global-dns/fail-over: the annotations are {known}")]
+    );
+    let other = json!({"example.org/x": "y"});
+    assert!(unreadable(other).is_empty());
+}
+
+#[test]
+fn only_the_ttl_of_a_mirror_counts() {
+    let annotations = json!({key::TTL: "2", key::FAILOVER: "east"});
+    let object = json!({"metadata": {"annotations": annotations}}).to_string();
+    let expected = Settings {
+        ttl: Some(2),
+        ignored: vec![format!("{}=east", key::FAILOVER).into()],
+        ..Settings::default()
+    };
+    assert_eq!(Settings::of_mirror(&KubeObject::read(&object)), expected);
+}
+
+#[test]
+fn object_that_its_watch_does_not_select_is_not_kept() {
+    let [service, slice] = testing::local("prod", "db", &[("db-0", "192.0.2.1", true)]);
+    let reduced = |object: &Value| {
+        let json = object.to_string();
+        reduce(Watch::LocalSlices, &KubeObject::read(&json))
+    };
+    let (key, object) = reduced(&slice).unwrap();
+    assert_eq!(key, KubeObject::read(&slice.to_string()).key().unwrap());
+    assert_eq!(endpoints(object).endpoints.len(), 1);
+    assert_eq!(reduced(&service), None);
+}
+
+#[test]
+fn problem_of_a_skipped_object_can_be_changed() {
+    let mut skipped = endpoint_mirror_of(|s| s["spec"] = json!({}));
+    let problem = skipped.skipped_mut().unwrap();
+    *problem = Problem::new(ProblemKind::Internal, "");
+    assert_eq!(reason(&skipped), Some(ProblemKind::Internal));
+    assert!(endpoint_mirror_of(|_| ()).skipped_mut().is_none());
 }

@@ -312,3 +312,89 @@ impl FailoverTimers {
         format!("{} {}", self.answering, steps.join(", "))
     }
 }
+
+/// Returns the failover of a service whose first step answers.
+fn failover(mode: FailoverMode, flat: Option<usize>) -> Failover {
+    let step = Step {
+        health: Alive,
+        since: None,
+    };
+    Failover {
+        order: order(),
+        origin: OrderOrigin::Annotation,
+        mode,
+        is_mode_inferred: false,
+        answering: 0,
+        steps: [step; 3].into(),
+        flat,
+    }
+}
+
+#[test]
+fn flat_step_hides_the_steps_after_it_in_mode_auto() {
+    let (auto, hold) = (FailoverMode::Auto, FailoverMode::Hold);
+    for (mode, flat, expected) in [
+        (auto, Some(0), Some(0)),
+        (auto, Some(1), Some(1)),
+        // No step is after the last one.
+        (auto, Some(2), None),
+        (auto, None, None),
+        (hold, Some(0), None),
+    ] {
+        assert_eq!(
+            failover(mode, flat).flat_step(),
+            expected,
+            "{mode:?} {flat:?}"
+        );
+    }
+}
+
+#[test]
+fn transition_has_the_reason_for_which_another_step_answers() {
+    let last = failover(FailoverMode::Auto, None);
+    let reason = |change: &dyn Fn(&mut Failover, &mut Failover)| {
+        let (mut last, mut next) = (last.clone(), last.clone());
+        next.answering = 1;
+        change(&mut last, &mut next);
+        Failover::transition(&last, &next).map(|one| (one.from, one.to, one.reason))
+    };
+    let because = |why| Some(("east".to_owned(), "west".to_owned(), why));
+    assert_eq!(
+        reason(&|_, _| ()),
+        because("an earlier step has an endpoint that is alive")
+    );
+    assert_eq!(
+        reason(&|_, next| next.steps[0].health = Dead),
+        because("no endpoint of the last step is alive")
+    );
+    assert_eq!(
+        reason(&|_, next| next.steps[0].health = Empty),
+        because("the last step has no endpoint")
+    );
+    assert_eq!(
+        reason(&|last, _| last.mode = FailoverMode::Hold),
+        because("the mode has changed")
+    );
+    assert_eq!(
+        reason(&|last, _| last.order = "east:north:west".parse().unwrap()),
+        because("the order has changed")
+    );
+    assert_eq!(reason(&|_, next| next.answering = 0), None);
+}
+
+#[test]
+fn states_of_steps_and_origins_of_orders_have_their_public_names() {
+    assert_eq!(
+        [Alive, Dead, Empty].map(StepHealth::name),
+        ["alive", "down", "empty"]
+    );
+    let origins = [
+        OrderOrigin::Annotation,
+        OrderOrigin::ServiceFlag,
+        OrderOrigin::DefaultFlag,
+    ];
+    assert_eq!(
+        origins.map(OrderOrigin::name),
+        ["annotation", "service-flag", "default-flag"]
+    );
+}

@@ -52,3 +52,25 @@ fn window_needs_a_service_with_a_time() {
     let dated = own(None, Some("1970-01-01T01:00:00Z"));
     assert!(matches!(window(&dated, HOUR, 3_700), Window::Open(Some(_))));
 }
+
+#[test]
+fn gate_is_evaluated_again_when_its_window_begins_or_ends() {
+    let wake = |window| {
+        Gate {
+            missing: Box::default(),
+            window,
+        }
+        .wake()
+    };
+    let time = Timestamp::from_seconds(13_600);
+    for (window, expected) in [
+        (Window::Open(Some(time)), Some(time)),
+        (Window::Open(None), None),
+        (Window::Future(time), Some(time)),
+        (Window::Over(time), None),
+        (Window::Undated, None),
+        (Window::WithoutService, None),
+    ] {
+        assert_eq!(wake(window), expected, "{window:?}");
+    }
+}

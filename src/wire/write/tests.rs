@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use support::query::{Edns, Parts};
 
 use super::*;
-use crate::table::{Published, Rules};
+use crate::table::{NameFailure, Published, Rules};
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::cookie::Cookie;
-use crate::wire::respond::{QueryContext, ResponseSettings, Transport, respond};
+use crate::wire::respond::{ExtendedError, QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, RateLimit, parse, records};
 use crate::zone::print::owner_names;
 use crate::zone::{AnswerOrder, Zone, Zones, answer, read};
@@ -382,13 +382,14 @@ fn reserved_length_of_opt_is_exact() {
     let parsed = parse(&packet);
     let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
     let plain = reply.edns.unwrap();
+    let failure = ExtendedError::Failed(NameFailure::AwaitedClusters);
     for bits in 0..16 {
         let has = |bit: u8| bits >> bit & 1 == 1;
         let edns = ReplyEdns {
             nsid: has(0).then_some(b"global-dns-0"),
             cookie: has(1).then_some([9; 24]),
             keepalive: has(2).then_some(300),
-            error: has(3).then_some(crate::wire::respond::ExtendedError::NotReady),
+            error: has(3).then_some(failure),
             ..plain
         };
         let length = |edns| {

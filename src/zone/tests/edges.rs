@@ -428,3 +428,121 @@ fn special_octets_of_a_text_are_escaped() {
     let text = Data::Txt(b"a \"b\\c\x07\xff").to_string();
     assert_eq!(text, "TXT\t".to_owned() + r#""a \"b\\c\007\255""#);
 }
+
+/// Service `east` in namespace `db` has the canonical name `east.db.global`, which is also a short name of `db` in `prod`.
+#[test]
+fn zone_file_has_each_record_of_an_answer_once() {
+    let (zones, mut objects) = (zones(&["global"]), Vec::new());
+    for (namespace, service, cluster, ip) in [
+        ("prod", "db", "east", "10.96.0.1"),
+        ("db", "east", "west", "10.96.0.2"),
+        ("dns", "ns", "west", "10.96.0.3"),
+    ] {
+        objects.push(mirror(namespace, service, cluster));
+        objects.push(endpoint(namespace, service, cluster, "h-0", &[ip]));
+    }
+    let zone = zones.iter().next().unwrap();
+    let file = print::zone_file(&zones, zone, &published(table(&objects)));
+    for (name, expected) in [
+        ("db.prod.global.", "10.96.0.1"),
+        ("db.global.", "10.96.0.1"),
+        ("east.db.prod.global.", "10.96.0.1"),
+        ("east.db.global.", "10.96.0.2"),
+        ("west.ns.dns.global.", "10.96.0.3"),
+        // The name server has this name.
+        ("ns.dns.global.", "192.0.2.53"),
+    ] {
+        let start = format!("{name}\t5\tIN\tA\t");
+        let addresses: Vec<_> = file
+            .lines()
+            .filter_map(|l| l.strip_prefix(&start))
+            .collect();
+        assert_eq!(addresses, [expected], "{name}");
+    }
+}
+
+#[test]
+fn view_covers_the_endpoints_of_its_name_and_contains_those_of_the_answer() {
+    let table = table(&[
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        gateway("prod", "db-0-east", false),
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
+    ]);
+    let zones = zones(&["global"]);
+    let [east, west] = &table.service("prod", "db").unwrap().endpoints[..] else {
+        panic!("{table:?}")
+    };
+    for (name, covered, contained) in [
+        ("db.prod.global", [true, true], [false, true]),
+        ("east.db.prod.global", [true, false], [true, false]),
+        ("db-0.west.db.prod.global", [false, true], [false, true]),
+    ] {
+        let Reading::View(_, view) = read(&zones, &table, &Name::from_text(name).unwrap()) else {
+            panic!("{name}")
+        };
+        assert_eq!([east, west].map(|one| view.covers(one)), covered, "{name}");
+        let contains = [east, west].map(|one| view.contains(one));
+        assert_eq!(contains, contained, "{name}");
+    }
+}
+
+#[test]
+fn answer_lists_the_endpoint_of_each_record() {
+    let (zones, table) = (zones(&["global", "96.10.in-addr.arpa"]), shop());
+    for (name, rtype, expected) in [
+        (
+            "db.prod.global",
+            RecordType::A,
+            &["east db-0", "east db-1", "west db-0"][..],
+        ),
+        ("db.prod.global", RecordType::AAAA, &["east db-0"]),
+        ("3.0.96.10.in-addr.arpa", RecordType::PTR, &["west db-0"]),
+        ("global", RecordType::SOA, &[]),
+        ("nope.global", RecordType::A, &[]),
+    ] {
+        let reading = read(&zones, &table, &Name::from_text(name).unwrap());
+        let endpoints = answer(reading, rtype).endpoints().into_iter();
+        let names = endpoints
+            .map(|one| one.labels())
+            .map(|[h, c]| format!("{c} {h}"));
+        assert_eq!(names.collect::<Vec<_>>(), expected, "{name} {rtype}");
+    }
+}
+
+#[test]
+fn answer_says_why_it_fails() {
+    let zones = zones(&["global"]);
+    let failure = |now: &Published, name: &str| {
+        let name = Name::from_text(name).unwrap();
+        answer_question(&zones, now, &name, RecordType::A).failure()
+    };
+    let [mut awaiting, _] = local("prod", "db", &[]);
+    awaiting["metadata"]["annotations"]["global-dns/failover"] = json!("north");
+    let failing = published(table(&[awaiting, mirror("prod", "db", "east")]));
+    let expired = Published {
+        is_expired: true,
+        ..published(shop())
+    };
+    for (now, expected) in [
+        (&Published::default(), Some("there is no table yet")),
+        (&expired, Some("the table is older than --max-stale")),
+        (
+            &failing,
+            Some("the failover step that answers has no endpoint"),
+        ),
+        (&published(shop()), None),
+    ] {
+        assert_eq!(failure(now, "db.prod.global"), expected);
+        assert_eq!(failure(now, "db.prod.example"), None);
+    }
+}
+
+#[test]
+fn names_of_services_end_with_the_suffix_of_their_zone() {
+    let zones = zones(&["global", "clusterset.local=mcs", "10.in-addr.arpa"]);
+    let suffixes: Vec<_> = zones.iter().map(Zone::name_suffix).collect();
+    let expected = [Some("global."), Some("svc.clusterset.local."), None];
+    assert_eq!(suffixes, expected.map(|one| one.map(str::to_owned)));
+}
