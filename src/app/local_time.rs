@@ -57,7 +57,7 @@ fn localized(text: &str, zone: &TimeZone) -> String {
 /// Returns the first time of a text, with the text before and after it.
 fn next_time(text: &str) -> Option<(&str, &str, &str)> {
     let is_start = |start: &usize| {
-        let form = FORM.bytes().zip(text.bytes().skip(*start));
+        let mut form = FORM.bytes().zip(text.bytes().skip(*start));
         let is_like = |(form, octet): (u8, u8)| {
             if form == b'd' {
                 octet.is_ascii_digit()
@@ -65,7 +65,7 @@ fn next_time(text: &str) -> Option<(&str, &str, &str)> {
                 form == octet
             }
         };
-        text.len() >= start + FORM.len() && form.map(is_like).all(|is_like| is_like)
+        text.len() >= start + FORM.len() && form.all(is_like)
     };
     let candidates = text
         .match_indices('T')
