@@ -9,10 +9,12 @@ use http::Uri;
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::model::ModelArgs;
 use super::values::{Output, outputs, parse_duration, parse_server};
+use super::view::brief;
 use crate::model::{ClusterName, Namespace};
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
+#[command(mut_args(brief))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable)

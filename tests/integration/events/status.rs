@@ -53,6 +53,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "tableHash": server.metric("global_dns_table_hash") as u64,
         "tables": 1,
         "lastEvent": status["lastEvent"],
+        "historyStart": status["historyStart"],
         "level": "fine",
         "attention": [],
         "moreAttention": 0,
