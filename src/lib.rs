@@ -117,7 +117,7 @@
 //! Helpers: `table/change.rs` (sentences, and the aggregation of many changes), `source/gateway_changes.rs` (those of a gateway),
 //! `source/journal.rs` (the file that outlives the process), `report/events.rs` (JSON), `admin/gate.rs`,
 //! `admin/host.rs` and `admin/limits.rs` (who may read), `admin/follow.rs`, `admin/head.rs`,
-//! `admin/facts.rs`, `admin/attention.rs`, `table/impact.rs` and `report/summary.rs`, `report/clusters.rs`, `report/endpoint.rs`, `report/style.rs` and `report/lazy.rs`
+//! `admin/facts.rs`, `admin/service_facts.rs`, `admin/attention.rs`, `table/impact.rs` and `report/summary.rs`, `report/clusters.rs`, `report/endpoint.rs`, `report/style.rs` and `report/lazy.rs`
 //! (what changes in the summary), `admin/body.rs` (compression), `server/http.rs`, `admin/page.rs`, `admin/page/server.js` and
 //! `admin/page/main.js` (the stream), `admin/page/address.js`, `admin/page/problem.js` and
 //! `admin/page/model.js` (the link to the service), `admin/page/dom.js` and `admin/page/words.js`.
