@@ -1,4 +1,4 @@
-// The time bar: when the answers of the open service changed, and when something was wrong. Its slider chooses the moment that the
+// The time bar: when the answers of the open service changed, and when services were not fine. Its slider chooses the moment that the
 // page shows, which the address names.
 
 import * as address from "./address.js";
