@@ -28,7 +28,7 @@ fn numbered(number: u8) -> Manifest {
 }
 
 /// Starts a server whose service changes, and returns a time at which each address was answered.
-fn server_with_past() -> (Server, Vec<String>) {
+pub fn server_with_past() -> (Server, Vec<String>) {
     let server = Server::with_objects(numbered(1), &["--cluster-name=hub"]);
     let mut times = Vec::new();
     for number in 1..=ADDRESSES {
