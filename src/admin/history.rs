@@ -1,4 +1,4 @@
-//! `/api/v1/history`: when a service changed, and when something was wrong.
+//! `/api/v1/history`: when a service changed, and when services were not fine.
 
 use axum::extract::{Query, State as FromState};
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use crate::report::SchemaVersion;
 use crate::table::{Impact, Spell};
 use crate::zone::Name;
 
-/// Maximum number of changes in a document, and of times in which something was wrong. A page has about as many pixels.
+/// Maximum number of changes in a document, and of times in which services were not fine. A page has about as many pixels.
 const MAX_MARKS: u32 = 1000;
 
 /// Maximum number of events about the time before the history.
@@ -42,7 +42,7 @@ struct HistoryReport {
     now: String,
     /// The times at which the service of the name changed.
     changes: Vec<ChangeMark>,
-    /// The times at which something was wrong.
+    /// The times at which services were not fine.
     spells: Vec<SpellReport>,
 }
 
@@ -54,14 +54,14 @@ struct ChangeMark {
     count: usize,
 }
 
-/// A time in which something was wrong.
+/// A time in which services were not fine.
 #[derive(Serialize)]
 struct SpellReport {
     start: String,
     /// Absent if it goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<String>,
-    /// How bad the worst was.
+    /// How bad the state of the worst service was.
     level: Impact,
     /// The largest number of services that were not fine.
     services: usize,

@@ -14,7 +14,7 @@ use super::impact::Impact;
 use super::published::Published;
 use super::service::Service;
 use super::store::ServiceKeys;
-use crate::model::{Problem, ServiceKey, Timestamp};
+use crate::model::{ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
@@ -42,17 +42,12 @@ pub(super) struct History {
     tables: VecDeque<PastTable>,
     /// The estimated memory of all tables, but for the current one.
     memory: usize,
+    /// The services that are not fine in the current table.
     trouble: Trouble,
 }
 
-/// What is wrong in the current table.
-#[derive(Debug, Default)]
-struct Trouble {
-    /// The services that are not fine.
-    services: BTreeMap<ServiceKey, Impact>,
-    /// Whether there is a serious problem of an object or of a name.
-    is_serious: bool,
-}
+/// Services that are not fine.
+type Trouble = BTreeMap<ServiceKey, Impact>;
 
 /// A table, and the time for which it answered: until the next one.
 #[derive(Debug)]
@@ -63,7 +58,7 @@ struct PastTable {
     changed: ServiceKeys,
     /// Estimated size of what only this table has, in octets.
     size: usize,
-    /// How bad the worst of it was for clients.
+    /// How bad the state of the worst service was for clients.
     level: Impact,
     /// The number of services that were not fine.
     troubled: usize,
@@ -86,18 +81,18 @@ pub struct Timeline {
     /// The times at which a service changed, with the number of tables that changed it. Changes close to each other are one,
     /// at the time of the last of them.
     pub changes: Vec<(Timestamp, usize)>,
-    /// The times at which something was wrong. Those close to each other are one.
+    /// The times at which services were not fine. Those close to each other are one.
     pub spells: Vec<Spell>,
 }
 
-/// A time in which something was wrong.
+/// A time in which services were not fine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spell {
     /// Its start.
     pub start: Timestamp,
     /// Its end. `None` if it goes on.
     pub end: Option<Timestamp>,
-    /// How bad the worst was.
+    /// How bad the state of the worst service was. Without a table, and with an expired one, every name fails.
     pub level: Impact,
     /// The largest number of services that were not fine.
     pub services: usize,
@@ -127,7 +122,7 @@ impl Default for HistoryLimits {
 impl History {
     /// Creates a history that starts with a table.
     pub(super) fn new(limits: HistoryLimits, first: Arc<Published>, now: Timestamp) -> Self {
-        let trouble = Trouble::default();
+        let trouble = Trouble::new();
         Self {
             limits,
             tables: [PastTable::new(now, first, &trouble)].into(),
@@ -148,7 +143,7 @@ impl History {
         let start = self.tables.back().map_or(now, |last| last.start.max(now));
         if let Some(last) = self.tables.back_mut() {
             last.note_changed(built, &next, &mut self.memory);
-            self.trouble.update(&last.published, &next, &last.changed);
+            update_trouble(&mut self.trouble, &next, &last.changed);
         }
         self.tables
             .push_back(PastTable::new(start, next, &self.trouble));
@@ -167,7 +162,7 @@ impl History {
         table.map(PastTable::moment).ok_or(BeforeHistory { start })
     }
 
-    /// Returns what happened to a service, and what was wrong, since a time. What is as close as `step` is one.
+    /// Returns what happened to a service, and when services were not fine, since a time. What is as close as `step` is one.
     pub(super) fn timeline(
         &self,
         service: Option<&ServiceKey>,
@@ -263,8 +258,8 @@ impl PastTable {
             start,
             changed: ServiceKeys::new(),
             size: 0,
-            level: trouble.level(&published),
-            troubled: trouble.services.len(),
+            level: worst_of(trouble, &published),
+            troubled: trouble.len(),
             published,
         }
     }
@@ -300,49 +295,26 @@ impl PastTable {
     }
 }
 
-// === impl Trouble ===
-
-impl Trouble {
-    /// Notes what is wrong in the next table, in which these services differ from the last one.
-    fn update(&mut self, last: &Published, next: &Published, changed: &ServiceKeys) {
-        let Some(table) = &next.table else {
-            return;
-        };
-        for key in changed {
-            let service = table.service(key.namespace.as_str(), key.service.as_str());
-            match service.map_or(Impact::Fine, Service::impact) {
-                Impact::Fine => _ = self.services.remove(key),
-                impact => _ = self.services.insert(key.clone(), impact),
-            }
-        }
-        let is_same = |last: &super::Table| {
-            last.skipped.is_same(&table.skipped)
-                && Arc::ptr_eq(&last.name_problems, &table.name_problems)
-        };
-        if !last.table.as_ref().is_some_and(is_same) {
-            let skipped = table.skipped.iter().map(|(_, problem)| problem.as_ref());
-            self.is_serious = table
-                .name_problems()
-                .chain(skipped)
-                .any(Problem::is_serious);
+/// Notes the services that are not fine in the next table, in which these services differ from the last one.
+fn update_trouble(trouble: &mut Trouble, next: &Published, changed: &ServiceKeys) {
+    let Some(table) = &next.table else {
+        return;
+    };
+    for key in changed {
+        let service = table.service(key.namespace.as_str(), key.service.as_str());
+        match service.map_or(Impact::Fine, Service::impact) {
+            Impact::Fine => _ = trouble.remove(key),
+            impact => _ = trouble.insert(key.clone(), impact),
         }
     }
+}
 
-    /// Returns how bad the worst is for clients.
-    fn level(&self, now: &Published) -> Impact {
-        let Some(table) = now.table.as_ref().filter(|_| !now.is_expired) else {
-            return Impact::Failing;
-        };
-        let is_serious = now.is_stale
-            || self.is_serious
-            || table.links().problems().iter().any(Problem::is_serious);
-        let worst = self.services.values().max().copied().unwrap_or_default();
-        worst.max(if is_serious {
-            Impact::Attention
-        } else {
-            Impact::Fine
-        })
+/// Returns how bad the state of the worst service is for clients.
+fn worst_of(trouble: &Trouble, now: &Published) -> Impact {
+    if now.table.is_none() || now.is_expired {
+        return Impact::Failing;
     }
+    trouble.values().max().copied().unwrap_or_default()
 }
 
 // === impl Spell ===

@@ -6,7 +6,8 @@ use support::objects::objects;
 use support::server::Server;
 
 use crate::chromium::{Chromium, PHONE, WIDE, Window};
-use crate::{demo, open};
+use crate::time::server_with_past;
+use crate::{demo, open, url};
 
 /// The file `axe.min.js`.
 const AXE: &str = "GLOBAL_DNS_TEST_AXE";
@@ -23,6 +24,25 @@ fn assert_accessible(chromium: &mut Chromium, view: &str) {
     assert!(passed > 20, "{view}: axe checked only {passed} rules");
     assert_eq!(found[1], serde_json::json!([]), "{view}: {:#}", found[1]);
     println!("{view}: {passed} rules pass");
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn axe_finds_nothing_on_a_past_moment_and_the_time_bar() {
+    let (server, times) = server_with_past();
+    for (width, height) in [(1280, 800), (390, 844)] {
+        for scheme in ["light", "dark"] {
+            let window = Window(width, height, scheme);
+            for (view, place) in [("past", ""), ("past-answer", "name=db.prod.global&")] {
+                let route = format!("#/?{place}span=15m&at={}", times[1]);
+                let mut chromium = Chromium::open(&url(&server, &route), window);
+                chromium.wait_for_text("#sentence", "1 service fails");
+                chromium.wait_for("document.querySelector('.t-failing').getAttribute('d')");
+                assert_accessible(&mut chromium, &format!("{window:?} {view}"));
+                chromium.screenshot(&format!("time-{view}-{width}-{scheme}"));
+            }
+        }
+    }
 }
 
 #[test]

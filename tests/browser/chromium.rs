@@ -290,10 +290,17 @@ impl Chromium {
             "(() => {{ const box = ({element}).getBoundingClientRect(); \
              return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         ));
+        let [x, y] = [0, 1].map(|axis| center[axis].as_f64().unwrap());
         for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": center[0], "y": center[1], "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", event);
+            self.mouse(kind, x, y);
         }
+    }
+
+    /// Presses (`mousePressed`), moves (`mouseMoved`) or releases (`mouseReleased`) the left button at a place of the window.
+    pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
+        let event =
+            json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+        self.call("Input.dispatchMouseEvent", event);
     }
 
     /// Presses a key: `Enter`, `ArrowDown`, `Escape`.

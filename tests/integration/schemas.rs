@@ -10,8 +10,8 @@ use support::server::Server;
 use support::wait::wait_for;
 
 /// The documents. Each has a schema of its name.
-const DOCUMENTS: [&str; 8] = [
-    "table", "explain", "replicas", "check", "fleet", "status", "problems", "events",
+const DOCUMENTS: [&str; 9] = [
+    "table", "explain", "replicas", "check", "fleet", "status", "problems", "events", "history",
 ];
 
 fn schema(document: &str) -> Value {
@@ -85,6 +85,14 @@ fn validate_all(server: &Server, names: &[&str]) -> Vec<String> {
     validate("status", &page("/api/v1/status"));
     validate("status", &page("/api/v1/summary"));
     validate("problems", &page("/api/v1/problems"));
+    let history = validate("history", &page("/api/v1/history"));
+    // The moment before the first table, and the one of now.
+    for time in ["start", "now"] {
+        let at = history[time].as_str().unwrap();
+        let past = validate("status", &page(&format!("/api/v1/summary?at={at}")));
+        assert!(past["from"].is_string());
+        validate("problems", &page(&format!("/api/v1/problems?at={at}")));
+    }
     let events = run_global_dns(&["events", "--output=json", &url]);
     validate("events", &events.stdout);
     validate("events", &page("/api/v1/events"));
@@ -145,6 +153,9 @@ fn documents_of_the_demo_match_their_schemas() {
     wait_for("an event", || {
         (events()["events"] != json!([])).then_some(())
     });
+    let history = page(&server, "/api/v1/history?name=db-east.shop.global");
+    let history = validate("history", &history);
+    assert_ne!(history["changes"], json!([]));
 }
 
 #[test]
@@ -165,6 +176,10 @@ fn documents_of_broken_objects_match_their_schemas() {
     assert_eq!(explained["answers"][0]["result"], "SERVFAIL");
     let table = validate("table", &page(&server, "/api/v1/table"));
     assert_eq!(table["expired"], true);
+    let history = validate("history", &page(&server, "/api/v1/history"));
+    let last = history["spells"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["level"], "failing");
+    assert_eq!(last["end"], Value::Null);
 }
 
 /// The command in `src/report/README.md` does the same.

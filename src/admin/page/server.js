@@ -12,7 +12,7 @@ export class Refused extends Error {}
 /** There is no server, or it did not respond in time. */
 export class Unreachable extends Error {}
 
-/** The tag of the last summary. */
+/** The tag of the summary that is shown. */
 let tag;
 
 async function request(path, headers = {}) {
@@ -26,8 +26,7 @@ async function request(path, headers = {}) {
   }
   if (response.status === 304) return undefined;
   if (!response.ok) throw new Refused(text.trim() || `HTTP status ${response.status}`);
-  if (path.startsWith("summary")) tag = response.headers.get("etag");
-  return JSON.parse(text);
+  return { ...JSON.parse(text), tag: response.headers.get("etag") };
 }
 
 /** What is always of now, and says itself of which time it is. */
@@ -40,12 +39,6 @@ export function load(path, parameters = {}, headers = {}) {
   return request(query.size ? `${path}?${query}` : path, headers);
 }
 
-/** Returns the summary, or undefined if it is still the one that was loaded last. */
-export const loadSummary = () => load("summary", {}, tag ? { "if-none-match": tag } : {});
-
-/** Makes the next summary a whole one, because an update has changed the last one. */
-export const forgetTag = () => (tag = undefined);
-
 /**
  * Opens the stream of the changes that follow an event and a table, as a summary names them. Returns it when it is open, or
  * undefined if it cannot be opened. `on` has a function for each event of the server, and `lost` for the end of a stream that
@@ -53,7 +46,7 @@ export const forgetTag = () => (tag = undefined);
  *
  * The browser would reconnect by itself, but not after every error, and without loading what the page missed.
  */
-export function follow(after, tables, on) {
+function follow(after, tables, on) {
   const source = new EventSource(`api/v1/events?after=${after}&tables=${tables}`);
   source.addEventListener("change", (message) => on.change(JSON.parse(message.data)));
   source.addEventListener("summary", (message) => on.summary(JSON.parse(message.data)));
@@ -105,26 +98,29 @@ function disconnect() {
 
 /** Shows the moment of the address: the past, or what changes from now on. */
 export function restart() {
-  if (!address.isPast()) connect();
-  else if (!isLoadingPast) showPast();
+  if (!address.isPast()) return connect();
+  disconnect();
+  if (!isLoadingPast) showPast();
 }
 
 let isLoadingPast = false;
 
-/** Loads moments of the past, one after the other, until the one of the address is shown. */
+/** Loads moments of the past, one after the other, until the one of the last attempt is shown. */
 async function showPast() {
-  disconnect();
   isLoadingPast = true;
-  for (let shown; address.isPast() && address.parameter("at") !== shown && !document.hidden; ) {
-    shown = address.parameter("at");
+  for (let shown; shown !== attempt && address.isPast() && !document.hidden; ) {
     const own = attempt;
     try {
-      await refresh(own, true);
+      // While the reader drags, a moment that is not the last one is shown, too.
+      await refresh(address.isPast, true);
+      shown = own;
     } catch (error) {
       report(error);
-      if (own === attempt && address.isPast()) on.unknown(error);
+      // The page forgets what it shows, so that the next summary must be a whole one.
+      if (error instanceof Refused) [shown, tag] = [own, undefined];
+      if (address.isPast()) on[shown === own ? "unknown" : "lost"](error);
     }
-    await pause(SPACING);
+    await pause(shown === own ? SPACING : RETRY[1]);
   }
   isLoadingPast = false;
 }
@@ -135,7 +131,7 @@ async function connect() {
   const own = attempt;
   for (let wait = RETRY[0]; own === attempt; wait = Math.min(wait * 2, RETRY[1])) {
     try {
-      await refresh(own, true);
+      await refresh(() => own === attempt, true);
       if (own !== attempt) return;
       const { lastEvent, tables } = model.headOf();
       const opened = await follow(lastEvent, tables, listenersOf(own));
@@ -152,16 +148,24 @@ async function connect() {
   }
 }
 
-/** Loads the summary. The first one of a connection is new for the page, whether it has changed or not. */
-async function refresh(own, isFirst = false) {
-  const summary = await loadSummary();
-  if (own !== attempt) return;
-  if (summary) model.replaceAll(summary);
-  if (summary || isFirst) on.loaded();
+/**
+ * Loads the summary, and shows it if it is still wanted then. The first one of a connection is new for the page, whether it has
+ * changed or not.
+ */
+async function refresh(isWanted, isFirst = false) {
+  const loaded = await load("summary", {}, tag ? { "if-none-match": tag } : {});
+  if (!isWanted()) return;
+  if (loaded) {
+    const { tag: newest, ...summary } = loaded;
+    tag = newest;
+    model.replaceAll(summary);
+  }
+  if (loaded || isFirst) on.loaded();
 }
 
 function apply(update) {
-  if (!model.isKnown(update)) forgetTag();
+  // The next summary must be a whole one, because this update changes the last one.
+  if (!model.isKnown(update)) tag = undefined;
   on.update(model.update(update));
 }
 
@@ -180,7 +184,7 @@ async function poll(own) {
   for (let round = 0; round < POLLS; round += 1) {
     await pause(POLL);
     if (own !== attempt) return;
-    await refresh(own);
+    await refresh(() => own === attempt);
   }
   connect();
 }

@@ -1,4 +1,4 @@
-// The time bar: when the answers of the open service changed, and when something was wrong. Its slider chooses the moment that the
+// The time bar: when the answers of the open service changed, and when services were not fine. Its slider chooses the moment that the
 // page shows, which the address names.
 
 import * as address from "./address.js";
@@ -17,7 +17,7 @@ const track = byId("track");
 let marks = { changes: [], spells: [] };
 /** Milliseconds by which the clock of the server is ahead. */
 let skew = 0;
-/** The place of the pointer while the reader drags, in milliseconds since the epoch. */
+/** The place of the pointer while the reader drags, in milliseconds since the epoch; infinite: now. */
 let dragged;
 let timer;
 let request = 0;
@@ -27,19 +27,15 @@ const parse = (time) => Date.parse(time);
 const spanName = () => (SPANS[address.parameter("span")] ? address.parameter("span") : Object.keys(SPANS).find((name) => name !== "15m" && SPANS[name] > now() - address.moment()) ?? "24h");
 const span = () => SPANS[spanName()];
 /** The moment that is shown. */
-const chosen = () => dragged ?? (address.isPast() ? address.moment().getTime() : now());
+const chosen = () => Math.min(dragged ?? (address.isPast() ? address.moment().getTime() : Infinity), now());
+const textOfChosen = () => ((dragged === undefined ? address.isPast() : dragged < Infinity) ? `${exactTime(chosen())} ${zoneName()}` : "now");
 
-/** Goes to a moment, or back to now if it is the last one. */
+/** Goes to a moment of the history, or back to now if it is not over. */
 function go(moment, isSmallStep = true) {
-  const isNow = moment >= now() - span() / 500;
-  const first = Math.min(Math.max(moment, parse(marks.start) || 0), now());
-  address.go(address.here({ at: isNow ? "" : new Date(first).toISOString(), open: "" }), isSmallStep);
-  announce("time", `Shows ${textOf(chosen())}`);
+  const at = moment < now() ? new Date(Math.max(moment, parse(marks.start) || 0)).toISOString() : "";
+  address.go(address.here({ at, open: "" }), isSmallStep);
+  announce("time", `Shows ${textOfChosen()}`);
 }
-
-export const backToNow = () => go(Infinity, false);
-
-const textOf = (moment) => (address.isPast() || dragged ? `${exactTime(moment)} ${zoneName()}` : "now");
 
 /** Loads the marks of the open name. */
 export async function refresh() {
@@ -68,19 +64,25 @@ export function show() {
   for (const [name, parts] of Object.entries(paths)) track.querySelector(`.t-${name}`).setAttribute("d", parts.join(""));
   byId("cursor").style.left = `${Math.min(100, place(chosen()) / 10)}%`;
   setText(byId("start"), timeOf(start));
-  setText(byId("moment"), textOf(chosen()));
+  setText(byId("moment"), textOfChosen());
   track.setAttribute("aria-valuemin", Math.round(-span() / 1000));
   track.setAttribute("aria-valuenow", Math.round(Math.max(-span(), chosen() - end) / 1000));
-  track.setAttribute("aria-valuetext", textOf(chosen()));
+  track.setAttribute("aria-valuetext", textOfChosen());
   for (const button of byId("spans").children) button.setAttribute("aria-pressed", button.dataset.span === spanName());
 }
 
-/** Returns the moment of a pointer. A change nearby attracts it, so that what is shown is the answer after the change. */
+/**
+ * Returns the moment of a pointer, which is infinite at the end of the bar. The nearest change attracts it, so that what is shown
+ * is the answer after the change.
+ */
 function momentAt({ clientX }) {
   const box = track.getBoundingClientRect();
-  const moment = now() - span() * (1 - Math.min(1, Math.max(0, (clientX - box.left) / box.width)));
-  const near = marks.changes.map(({ time }) => parse(time)).find((time) => Math.abs(time - moment) < (NEAR * span()) / box.width);
-  return near ?? moment;
+  const end = now();
+  const moment = end - span() * (1 - Math.min(1, Math.max(0, (clientX - box.left) / box.width)));
+  const distance = (time) => Math.abs(time - moment);
+  const near = marks.changes.map(({ time }) => parse(time)).reduce((one, other) => (distance(other) < distance(one) ? other : one), end);
+  if (distance(near) >= (NEAR * span()) / box.width) return moment;
+  return near === end ? Infinity : near;
 }
 
 function drag(event) {
@@ -116,18 +118,17 @@ function moveByKey(event) {
 
 export function start() {
   track.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
     track.setPointerCapture(event.pointerId);
     drag(event);
   });
   track.addEventListener("pointermove", (event) => track.hasPointerCapture(event.pointerId) && drag(event));
-  for (const type of ["pointerup", "pointercancel"]) {
-    track.addEventListener(type, () => {
-      drop();
-      dragged = undefined;
-      show();
-    });
-  }
+  track.addEventListener("lostpointercapture", () => {
+    drop();
+    dragged = undefined;
+    show();
+  });
   track.addEventListener("keydown", moveByKey);
   byId("spans").addEventListener("click", ({ target }) => target.dataset.span && address.go(address.here({ span: target.dataset.span }), true));
-  byId("back").addEventListener("click", backToNow);
+  byId("back").addEventListener("click", () => go(Infinity, false));
 }

@@ -189,13 +189,15 @@ fn timeline_has_the_changes_of_one_service() {
 }
 
 #[test]
-fn timeline_has_the_times_in_which_something_was_wrong() {
+fn timeline_has_the_times_in_which_services_were_not_fine() {
     let publisher = Publisher::new(at(0), HistoryLimits::default());
     let publish = |is_ready: bool, time: u64| {
         let objects = [
             mirror("prod", "db", "east"),
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
             gateway("prod", "db-0-east", is_ready),
+            // A skipped object is a problem, but of no service.
+            endpoint("prod", "orphan", "east", "orphan-0", &["10.96.0.9"]),
         ];
         let built = Built {
             table: table(&objects),
