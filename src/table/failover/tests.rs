@@ -350,36 +350,33 @@ fn flat_step_hides_the_steps_after_it_in_mode_auto() {
 }
 
 #[test]
-fn transition_has_the_reason_for_which_another_step_answers() {
+fn transition_has_the_cause_for_which_another_step_answers() {
     let last = failover(FailoverMode::Auto, None);
-    let reason = |change: &dyn Fn(&mut Failover, &mut Failover)| {
+    let cause_of = |change: &dyn Fn(&mut Failover, &mut Failover)| {
         let (mut last, mut next) = (last.clone(), last.clone());
         next.answering = 1;
         change(&mut last, &mut next);
-        Failover::transition(&last, &next).map(|one| (one.from, one.to, one.reason))
+        Failover::transition(&last, &next).map(|one| (one.from, one.to, one.cause))
     };
-    let because = |why| Some(("east".to_owned(), "west".to_owned(), why));
+    let because = |cause| Some(("east".to_owned(), "west".to_owned(), cause));
+    assert_eq!(cause_of(&|_, _| ()), because(ChangeCause::StepAlive));
     assert_eq!(
-        reason(&|_, _| ()),
-        because("an earlier step has an endpoint that is alive")
+        cause_of(&|_, next| next.steps[0].health = Dead),
+        because(ChangeCause::StepDown)
     );
     assert_eq!(
-        reason(&|_, next| next.steps[0].health = Dead),
-        because("no endpoint of the last step is alive")
+        cause_of(&|_, next| next.steps[0].health = Empty),
+        because(ChangeCause::StepEmpty)
     );
     assert_eq!(
-        reason(&|_, next| next.steps[0].health = Empty),
-        because("the last step has no endpoint")
+        cause_of(&|last, _| last.mode = FailoverMode::Hold),
+        because(ChangeCause::ModeChanged)
     );
     assert_eq!(
-        reason(&|last, _| last.mode = FailoverMode::Hold),
-        because("the mode has changed")
+        cause_of(&|last, _| last.order = "east:north:west".parse().unwrap()),
+        because(ChangeCause::OrderChanged)
     );
-    assert_eq!(
-        reason(&|last, _| last.order = "east:north:west".parse().unwrap()),
-        because("the order has changed")
-    );
-    assert_eq!(reason(&|_, next| next.answering = 0), None);
+    assert_eq!(cause_of(&|_, next| next.answering = 0), None);
 }
 
 #[test]
