@@ -461,6 +461,11 @@ fn another_step_of_a_failover_order_is_a_change() {
             "failover prod db - -: Step west of the failover order answers for prod/db instead of east: the order has changed.",
         ],
     );
+    let change = fields(&changes(&own("east:west"), &own("west:east")));
+    assert_eq!(
+        change,
+        ["failover east | west | \"order-changed\" | Service/prod/db"]
+    );
     check(&own("east:west"), &own("east:*"), &[]);
 }
 
@@ -581,16 +586,43 @@ fn problem_of_a_pod_a_standby_or_a_cluster_that_left_is_told_once() {
             )
         );
     }
-    let mut server = crate::testing::Server::new(rules());
-    server.see(1, &[&east[..], &west[..]].concat());
-    let last = server.table.clone();
-    server.see(2, &east);
-    let services = crate::testing::service_keys(&["db"]);
-    let own = rules().cluster_name;
-    let difference = Difference::between(Some(&last), &server.table, &services, &own);
-    assert!(difference.problems.is_empty(), "{:?}", difference.problems);
-    let kinds: Vec<_> = all(difference).iter().map(|one| one.kind).collect();
-    assert_eq!(kinds, [ClusterLeft, EndpointRemoved]);
+    let members = |members: &str| vec![federated("prod", "db", "10.96.0.4", members)];
+    let both = [&east[..], &west[..]].concat();
+    for (states, expected) in [
+        (
+            [both, east.to_vec(), vec![]],
+            [
+                &[ClusterLeft, EndpointRemoved][..],
+                &[ClusterLeft, ServiceRemoved],
+            ],
+        ),
+        (
+            [
+                members("db@east,db@west"),
+                members("db@east"),
+                members("db@east"),
+            ],
+            [&[ClusterLeft], &[]],
+        ),
+    ] {
+        let mut server = crate::testing::Server::new(rules());
+        server.see(1, &states[0]);
+        for (second, expected) in (2..).zip(expected) {
+            let last = server.table.clone();
+            server.see(second, &states[second as usize - 1]);
+            let services = crate::testing::service_keys(&["db"]);
+            let own = rules().cluster_name;
+            let difference = Difference::between(Some(&last), &server.table, &services, &own);
+            assert!(difference.problems.is_empty(), "{:?}", difference.problems);
+            let changes = all(difference);
+            let kinds: Vec<_> = changes.iter().map(|one| one.kind).collect();
+            assert_eq!(kinds, expected);
+            // West left first.
+            let cluster = if second == 2 { "west" } else { "east" };
+            let left = changes.first().and_then(|one| one.cluster.as_ref());
+            assert!(left.is_none_or(|left| left.as_str() == cluster));
+        }
+    }
 }
 
 #[test]
