@@ -104,14 +104,9 @@ impl<'t> Difference<'t> {
         self.changes.extend(changes);
         let known = old.problems();
         let known: BTreeSet<_> = known.iter().map(Problem::fact).collect();
-        // There may be thousands.
-        let told = self.changes.iter().map(|change| change.cluster.clone());
-        let told: BTreeSet<Option<ClusterName>> = told.collect();
+        // The changes above tell those of clusters.
         let new = next.links().problems().into_iter();
-        let new = new.filter(|problem| {
-            let is_told = problem.cluster.is_some() && told.contains(&problem.cluster);
-            !known.contains(&problem.fact()) && !is_told
-        });
+        let new = new.filter(|one| one.cluster.is_none() && !known.contains(&one.fact()));
         self.problems.extend(new.map(Cow::Owned));
     }
 
@@ -260,9 +255,12 @@ fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
         return None;
     }
     let cluster = &new.cluster;
-    let text = match problem {
-        Some(problem) => format!("{problem}."),
-        None => format!("Cluster {cluster} is linked again."),
+    let text = match (problem, &new.state) {
+        (Some(problem), _) => format!("{problem}."),
+        (None, LinkState::Unknown(_)) => {
+            format!("It is unknown whether cluster {cluster} has a Link.")
+        }
+        (None, _) => format!("Cluster {cluster} is linked again."),
     };
     let (cause, object) = match &new.state {
         LinkState::Unknown(_) => (None, None),
@@ -319,9 +317,7 @@ fn tells(change: &Change, problem: &Problem) -> bool {
         }
         ProblemKind::PodNotReady => change.kind == ChangeKind::EndpointRemoved,
         ProblemKind::StandbyAnswers => change.kind == ChangeKind::Failover,
-        ProblemKind::ClusterLeft => {
-            change.kind == ChangeKind::ClusterLeft && change.cluster == problem.cluster
-        }
+        ProblemKind::ClusterLeft => change.kind == ChangeKind::ClusterLeft,
         _ => false,
     }
 }

@@ -37,7 +37,7 @@ pub fn every_flag() -> Map<String, Value> {
             "httpsPath": "/ask"},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
-        "maxStale": "10m", "snapshot": {"enabled": true, "maxAge": "2h", "volume": {"hostPath": {"path": "/var/lib/global-dns"}}}, "journal": {"max": "4Mi"}, "graceSeconds": 40,
+        "maxStale": "10m", "snapshot": {"enabled": true, "maxAge": "2h", "volume": {"persistentVolumeClaim": {"claimName": "global-dns"}}}, "journal": {"max": "4Mi"}, "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(mut values) = values else {

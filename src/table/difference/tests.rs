@@ -461,5 +461,227 @@ fn another_step_of_a_failover_order_is_a_change() {
             "failover prod db - -: Step west of the failover order answers for prod/db instead of east: the order has changed.",
         ],
     );
+    let change = fields(&changes(&own("east:west"), &own("west:east")));
+    assert_eq!(
+        change,
+        ["failover east | west | \"order-changed\" | Service/prod/db"]
+    );
     check(&own("east:west"), &own("east:*"), &[]);
+}
+
+/// Returns the kind of each change, and what it says in fields.
+fn fields(changes: &[Change]) -> Vec<String> {
+    let line = |change: &Change| {
+        let cause = change.cause.map(|cause| json!(cause).to_string());
+        let parts = [
+            change.before.as_ref().map(ToString::to_string),
+            change.after.as_ref().map(ToString::to_string),
+            cause,
+            change.object.as_ref().map(ToString::to_string),
+        ];
+        let parts = parts.map(|part| part.unwrap_or_else(|| "-".to_owned()));
+        format!("{} {}", <&str>::from(change.kind), parts.join(" | "))
+    };
+    changes.iter().map(line).collect()
+}
+
+#[test]
+fn change_has_fields_for_before_and_after_with_the_cause_and_the_object() {
+    let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
+    let moved = db("east", "10.0.0.2");
+    let both = [east.clone(), west].concat();
+    let at = |is_up| [&east[..], &[gateway("prod", "db-0-east", is_up)]].concat();
+    let unexported =
+        |mirror: &str| format!("cluster-left db-0 | - | \"unexported\" | Service/prod/{mirror}");
+    let removed = "endpoint-removed 10.1.0.1 | - | \"unexported\" | Service/prod/db-0-west";
+    let texts = |lines: &[&str]| lines.iter().map(ToString::to_string).collect();
+    let cases: [(&[Value], &[Value], Vec<String>); 7] = [
+        (
+            &[],
+            &east,
+            texts(&[
+                "cluster-joined - | - | - | -",
+                "service-added - | 1 endpoint in east | - | Service/prod/db-east",
+            ]),
+        ),
+        (
+            &both,
+            &[],
+            vec![
+                unexported("db-east"),
+                unexported("db-west"),
+                "service-removed 2 endpoints in east, west | - | - | -".to_owned(),
+            ],
+        ),
+        (
+            &east,
+            &both,
+            texts(&[
+                "cluster-joined - | - | - | -",
+                "endpoint-added - | 10.1.0.1 | - | Service/prod/db-0-west",
+            ]),
+        ),
+        (
+            &both,
+            &east,
+            vec![unexported("db-west"), removed.to_owned()],
+        ),
+        (
+            &east,
+            &moved,
+            texts(&["endpoint-changed 10.0.0.1 | 10.0.0.2 | - | Service/prod/db-0-east"]),
+        ),
+        (
+            &at(true),
+            &at(false),
+            texts(&["gateway-down alive | down | \"gateway-down\" | Service/prod/db-0-east"]),
+        ),
+        (
+            &at(false),
+            &at(true),
+            texts(&["gateway-up down | alive | \"gateway-ready\" | Service/prod/db-0-east"]),
+        ),
+    ];
+    for (before, after, expected) in cases {
+        assert_eq!(fields(&changes(before, after)), expected);
+    }
+}
+
+#[test]
+fn problem_of_a_pod_a_standby_or_a_cluster_that_left_is_told_once() {
+    let pod = |is_ready| {
+        let [mut own, slice] = local("prod", "db", &[("db-0", "192.0.2.1", is_ready)]);
+        own["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
+        [own, slice].to_vec()
+    };
+    let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
+    let [mut own, _] = local("prod", "db", &[]);
+    own["metadata"]["annotations"] =
+        json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
+    let auto = |dbs: &[&[Value]]| [&[own.clone()][..], &dbs.concat()].concat();
+    for (before, after, expected) in [
+        (pod(true), pod(false), (&[][..], &[EndpointRemoved][..])),
+        (
+            vec![],
+            pod(false),
+            (&["pod-not-ready prod/db"], &[ServiceAdded]),
+        ),
+        (
+            auto(&[&east, &west]),
+            auto(&[&west]),
+            (&[], &[EndpointRemoved, Failover]),
+        ),
+        (
+            vec![],
+            auto(&[&west]),
+            (&["standby-answers prod/db"], &[ClusterJoined, ServiceAdded]),
+        ),
+    ] {
+        let (new, changes) = problems(Some(&before), &after);
+        assert_eq!(
+            (new, &changes[..]),
+            (
+                expected.0.iter().map(ToString::to_string).collect(),
+                expected.1
+            )
+        );
+    }
+    let members = |members: &str| vec![federated("prod", "db", "10.96.0.4", members)];
+    let both = [&east[..], &west[..]].concat();
+    for (states, expected) in [
+        (
+            [both, east.to_vec(), vec![]],
+            [
+                &[ClusterLeft, EndpointRemoved][..],
+                &[ClusterLeft, ServiceRemoved],
+            ],
+        ),
+        (
+            [
+                members("db@east,db@west"),
+                members("db@east"),
+                members("db@east"),
+            ],
+            [&[ClusterLeft], &[]],
+        ),
+    ] {
+        let mut server = crate::testing::Server::new(rules());
+        server.see(1, &states[0]);
+        for (second, expected) in (2..).zip(expected) {
+            let last = server.table.clone();
+            server.see(second, &states[second as usize - 1]);
+            let services = crate::testing::service_keys(&["db"]);
+            let own = rules().cluster_name;
+            let difference = Difference::between(Some(&last), &server.table, &services, &own);
+            assert!(difference.problems.is_empty(), "{:?}", difference.problems);
+            let changes = all(difference);
+            let kinds: Vec<_> = changes.iter().map(|one| one.kind).collect();
+            assert_eq!(kinds, expected);
+            // West left first.
+            let cluster = if second == 2 { "west" } else { "east" };
+            let left = changes.first().and_then(|one| one.cluster.as_ref());
+            assert!(left.is_none_or(|left| left.as_str() == cluster));
+        }
+    }
+}
+
+#[test]
+fn change_or_problem_tells_the_state_of_a_link() {
+    let objects = |links: &[&str]| {
+        let links = links.iter().map(|name| crate::testing::link(name, name));
+        let dbs = [db("east", "10.0.0.1"), db("west", "10.1.0.1")].concat();
+        dbs.into_iter().chain(links).collect::<Vec<_>>()
+    };
+    let told = |before: Option<&[&str]>, after: &[&str]| {
+        let of = |links: &[&str]| crate::testing::table_with_links(&rules(), &objects(links));
+        let (last, next) = (before.map(of), of(after));
+        let services = ServiceKeys::new();
+        let own = rules().cluster_name;
+        let difference = Difference::between(last.as_ref(), &next, &services, &own);
+        let problems = difference
+            .problems
+            .iter()
+            .map(|one| one.to_string())
+            .collect::<Vec<_>>();
+        let changes = all(difference);
+        (problems, lines(&changes), fields(&changes))
+    };
+    let none = || (vec![], vec![], vec![]);
+    let missing = |cluster: &str, before: &str| {
+        let line = format!(
+            "link-changed - - {cluster} -: Cluster has no Link: {cluster}: its endpoints count until \
+             1970-01-01T00:05:00Z, and until a list of Links confirms it."
+        );
+        let field = format!("link-changed {before} | missing | \"unlinked\" | -");
+        (vec![], vec![line], vec![field])
+    };
+    let (east, west, both) = (&["east"][..], &["west"][..], &["east", "west"][..]);
+    assert_eq!(told(Some(both), east), missing("west", "linked"));
+    assert_eq!(told(Some(east), east), none());
+    assert_eq!(told(None, both), none());
+    let again = (
+        vec![],
+        vec!["link-changed - - west -: Cluster west is linked again.".to_owned()],
+        vec!["link-changed missing | linked | \"linked\" | -".to_owned()],
+    );
+    assert_eq!(told(Some(east), both), again);
+    let (problems, mut told_lines, mut told_fields) = missing("east", "linked");
+    told_lines.extend(again.1);
+    told_fields.extend(again.2);
+    assert_eq!(told(Some(east), west), (problems, told_lines, told_fields));
+    let unknown = || {
+        let problem = "State of links is unknown: the namespaces of --links-namespace have neither a Link nor a Lease of a \
+                       mirror controller";
+        vec![problem.to_owned()]
+    };
+    assert_eq!(told(None, &[]), (unknown(), vec![], vec![]));
+    assert_eq!(told(Some(both), &[]), (unknown(), vec![], vec![]));
+    assert_eq!(told(Some(&[]), &[]), none());
+    assert_eq!(told(Some(&[]), east), missing("west", "unknown"));
+    let lost = (
+        unknown(),
+        vec!["link-changed - - west -: It is unknown whether cluster west has a Link.".to_owned()],
+        vec!["link-changed missing | unknown | - | -".to_owned()],
+    );
+    assert_eq!(told(Some(east), &[]), lost);
 }

@@ -1,6 +1,9 @@
 use super::StepHealth::{Alive, Dead, Empty};
+use serde_json::{Value, json};
+
 use super::*;
-use crate::table::change::ChangeCause;
+use crate::table::Table;
+use crate::testing::{Server, backends, import, import_slice, rules, service_mirror, table_by};
 
 const DELAYS: Delays = Delays {
     failover: Duration::from_millis(2_000),
@@ -353,31 +356,31 @@ fn flat_step_hides_the_steps_after_it_in_mode_auto() {
 #[test]
 fn transition_has_the_cause_for_which_another_step_answers() {
     let last = failover(FailoverMode::Auto, None);
-    let cause = |change: &dyn Fn(&mut Failover, &mut Failover)| {
+    let cause_of = |change: &dyn Fn(&mut Failover, &mut Failover)| {
         let (mut last, mut next) = (last.clone(), last.clone());
         next.answering = 1;
         change(&mut last, &mut next);
         Failover::transition(&last, &next).map(|one| (one.from, one.to, one.cause))
     };
-    let because = |why| Some(("east".to_owned(), "west".to_owned(), why));
-    assert_eq!(cause(&|_, _| ()), because(ChangeCause::StepAlive));
+    let because = |cause| Some(("east".to_owned(), "west".to_owned(), cause));
+    assert_eq!(cause_of(&|_, _| ()), because(ChangeCause::StepAlive));
     assert_eq!(
-        cause(&|_, next| next.steps[0].health = Dead),
+        cause_of(&|_, next| next.steps[0].health = Dead),
         because(ChangeCause::StepDown)
     );
     assert_eq!(
-        cause(&|_, next| next.steps[0].health = Empty),
+        cause_of(&|_, next| next.steps[0].health = Empty),
         because(ChangeCause::StepEmpty)
     );
     assert_eq!(
-        cause(&|last, _| last.mode = FailoverMode::Hold),
+        cause_of(&|last, _| last.mode = FailoverMode::Hold),
         because(ChangeCause::ModeChanged)
     );
     assert_eq!(
-        cause(&|last, _| last.order = "east:north:west".parse().unwrap()),
+        cause_of(&|last, _| last.order = "east:north:west".parse().unwrap()),
         because(ChangeCause::OrderChanged)
     );
-    assert_eq!(cause(&|_, next| next.answering = 0), None);
+    assert_eq!(cause_of(&|_, next| next.answering = 0), None);
 }
 
 #[test]
@@ -395,4 +398,127 @@ fn states_of_steps_and_origins_of_orders_have_their_public_names() {
         origins.map(OrderOrigin::name),
         ["annotation", "service-flag", "default-flag"]
     );
+}
+
+/// Returns rules with an order for `prod/web`.
+fn ordered(order: &str) -> Rules {
+    Rules {
+        service_failover: [(web(), order.parse().unwrap())].into(),
+        ..rules()
+    }
+}
+
+fn web() -> ServiceKey {
+    ServiceKey {
+        namespace: "prod".parse().unwrap(),
+        service: "web".parse().unwrap(),
+    }
+}
+
+/// Returns mirrors of `prod/web` in clusters `east` and `west`, with gateways that are up or down.
+fn gateways(east: bool, west: bool) -> Vec<Value> {
+    let of = |cluster: &str, is_up| {
+        let slice = backends("prod", &format!("web-{cluster}"), true, is_up);
+        [service_mirror("prod", "web", cluster, "10.96.0.1"), slice]
+    };
+    [of("east", east), of("west", west)].concat()
+}
+
+fn failover_of(table: &Table) -> &Failover {
+    let service = table.service("prod", "web").unwrap();
+    service.failover.as_ref().unwrap()
+}
+
+#[test]
+fn mode_for_all_services_belongs_to_the_order_for_all_services() {
+    let all = Rules {
+        failover: Some("east:west".parse().unwrap()),
+        failover_mode: Some(FailoverMode::Hold),
+        ..rules()
+    };
+    let one = Rules {
+        failover_mode: Some(FailoverMode::Hold),
+        ..ordered("east:west")
+    };
+    let mode = |rules: &Rules| {
+        let table = table_by(rules, &gateways(true, true));
+        let failover = failover_of(&table);
+        (failover.mode, failover.is_mode_inferred)
+    };
+    assert_eq!(mode(&all), (FailoverMode::Hold, false));
+    assert_eq!(mode(&one), (FailoverMode::Auto, true));
+}
+
+/// Either names a cluster of a headless ServiceImport.
+#[test]
+fn service_has_pods_if_the_status_or_a_slice_of_its_import_names_a_step() {
+    let mut import = import("prod", "web", "Headless", &[]);
+    let status = std::mem::take(&mut import["status"]);
+    let listed = |status: &Value| {
+        let mut import = import.clone();
+        import["status"] = status.clone();
+        import
+    };
+    let slice = import_slice("prod", "web", "east", &[("h-0", "10.1.0.1")]);
+    for (objects, expected) in [
+        (vec![listed(&status)], FailoverMode::Hold),
+        (vec![listed(&json!({})), slice], FailoverMode::Hold),
+        (vec![listed(&json!({}))], FailoverMode::Auto),
+    ] {
+        let table = table_by(&ordered("east:hub"), &objects);
+        assert_eq!(failover_of(&table).mode, expected, "{objects:?}");
+    }
+}
+
+#[test]
+fn first_table_of_a_process_leaves_a_dead_step_at_once() {
+    let mut server = Server::new(ordered("east:west"));
+    server.see(1, &gateways(false, true));
+    assert_eq!(failover_of(&server.table).answering, 1);
+}
+
+#[test]
+fn order_of_a_known_service_leaves_a_dead_step_at_once() {
+    let mut rules = ordered("east:west");
+    let order = std::mem::take(&mut rules.service_failover);
+    let mut server = Server::new(rules.clone());
+    server.see(1, &gateways(false, true));
+    server.timers.note_started();
+    let mut ordered = Server::new(Rules {
+        service_failover: order,
+        ..rules
+    });
+    (ordered.table, ordered.timers) = (server.table, server.timers);
+    ordered.see(2, &gateways(false, true));
+    assert_eq!(failover_of(&ordered.table).answering, 1);
+}
+
+/// The mirrors of a new service may exist before their slices.
+#[test]
+fn first_step_of_a_service_that_is_new_to_a_process_has_the_failover_delay() {
+    let mut server = Server::new(ordered("east:west"));
+    server.timers.note_started();
+    server.see(1, &gateways(false, true));
+    assert_eq!(failover_of(&server.table).answering, 0);
+    server.see(3, &gateways(false, true));
+    assert_eq!(failover_of(&server.table).answering, 1);
+}
+
+/// The service is built again at the end of its delay, although no object changes.
+#[test]
+fn step_that_dies_answers_until_the_service_is_due() {
+    let mut server = Server::new(ordered("east:west"));
+    server.see(1, &gateways(true, true));
+    assert_eq!(server.timers.next_wake(), None);
+    server.see(5, &gateways(false, true));
+    assert_eq!(failover_of(&server.table).answering, 0);
+    let end = Timestamp::from_seconds(7);
+    assert_eq!(server.timers.next_wake(), Some(end));
+    server.timers.now = Timestamp(end.0 - 1);
+    assert_eq!(server.timers.due(), [].into());
+    server.timers.now = end;
+    assert_eq!(server.timers.due(), [web()].into());
+    server.see(7, &gateways(false, true));
+    assert_eq!(failover_of(&server.table).answering, 1);
+    assert_eq!(server.timers.next_wake(), None);
 }

@@ -57,7 +57,7 @@ fn window_needs_a_service_with_a_time() {
 fn gate_is_evaluated_again_when_its_window_begins_or_ends() {
     let wake = |window| {
         Gate {
-            expected: ExpectedClusters::read("north"),
+            expected: "north".parse().unwrap(),
             missing: Box::default(),
             window,
         }
