@@ -22,7 +22,11 @@ fn open_with(change: impl FnOnce(&mut Value), route: &str, window: Window) -> (S
     let mut chromium = Chromium::start();
     chromium.resize(window);
     chromium.substitute(Box::new(move |path| {
-        let document = if path == "summary" { &summary } else { "{}" };
+        let document = match path {
+            "summary" => &summary,
+            history if history.starts_with("history") => return None,
+            _ => "{}",
+        };
         Some((document.to_owned(), "application/json"))
     }));
     chromium.go(&url(&server, route));

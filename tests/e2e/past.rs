@@ -31,6 +31,8 @@ const CHANGES: u8 = 200;
 const CLUSTERS: [&str; 2] = ["east", "west"];
 /// The step in which the history thins bursts, with the time from the start of a table until it answers on a busy machine.
 const THINNED: i64 = 100 + 100;
+/// The number of changes of the reply that must be told exactly, also on a busy machine.
+const MIN_EXACT: usize = 100;
 /// One of this many changes of the reply is also compared with the command.
 const COMMANDS: usize = 40;
 
@@ -146,9 +148,10 @@ fn check(cluster: &Cluster, server: &Server) -> Result<()> {
          within the step of the history, {commands} also by the command",
         runs.len() - 1
     ));
+    // A busy machine has fewer replies between two changes, so that more of them are within the step.
     ensure!(
-        excepted * 4 <= exact,
-        "{excepted} of {} are not known",
+        exact >= MIN_EXACT,
+        "only {exact} of {} are told exactly",
         runs.len() - 1
     );
     ensure!(commands > 0, "no command was compared");

@@ -9,7 +9,7 @@ program=tests/run
 # shellcheck source=tests/tools/install.sh
 source tests/tools/install.sh
 
-max_octets=20000000
+max_octets=28000000
 # One run at a time, because each architecture has one image name.
 mkdir -p -- "$cache"
 exec {lock}>"$cache/buildah.lock" && flock "$lock"

@@ -317,24 +317,15 @@ impl Changing {
     }
 }
 
-/// Returns the resident memory of this process in octets.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
-}
-
 /// Returns an address of a number.
 fn address(number: usize) -> String {
     format!("10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255)
 }
 
 /// Names the shape that a process measures. Each has a process of its own: memory that was freed would be used again.
-const SHAPE: &str = "GLOBAL_DNS_TEST_SHAPE";
 
 #[test]
-#[ignore = "measures the memory of the whole process"]
-fn estimate_is_at_least_half_of_the_memory_that_is_resident() {
+fn estimate_is_the_memory_that_earlier_tables_keep() {
     let host = |namespace: &str, service: &str, host: usize, number: usize| {
         endpoint(
             namespace,
@@ -356,7 +347,16 @@ fn estimate_is_at_least_half_of_the_memory_that_is_resident() {
         endpoint("prod", "db", "east", &format!("db-{number}"), &[&address])
     };
     let many = || (0..3000).flat_map(|number| service("prod", &name(number), 10));
-    let spread = || (0..3000).flat_map(|number| service(&name(number), "db", 1));
+    let spread = || {
+        let of_namespace = |number| {
+            let namespace = &name(number);
+            [
+                mirror(namespace, "db", "east"),
+                host(namespace, "db", 0, number),
+            ]
+        };
+        (0..3000).flat_map(of_namespace)
+    };
     let skipped = || (0..20_000).map(|number| unusable(number, 1));
     // The name of each shape, its objects, the number of tables, and the change that makes each of them.
     type Shape<'a> = (
@@ -369,60 +369,52 @@ fn estimate_is_at_least_half_of_the_memory_that_is_resident() {
         (
             "3,000 services of 10 endpoints in one namespace",
             &|| many().collect(),
-            6000,
+            600,
             &|step| host("prod", &name(step % 3000), 3, 100_000 + step),
         ),
         (
             "one service of 5,000 endpoints",
             &|| service("prod", "db", 5000),
-            240,
+            60,
             &|step| host("prod", "db", step % 5000, 100_000 + step),
         ),
-        ("3,000 namespaces", &|| spread().collect(), 6000, &|step| {
+        ("3,000 namespaces", &|| spread().collect(), 600, &|step| {
             host(&name(step % 3000), "db", 0, 100_000 + step)
         }),
         (
             "20,000 skipped objects",
             &|| skipped().collect(),
-            1000,
+            300,
             &|step| unusable(step, 2 + step),
         ),
         (
             "one small service",
             &|| service("prod", "db", 2),
-            20_000,
+            2000,
             &|step| host("prod", "db", 0, 100_000 + step),
         ),
-        ("a gateway", &|| service("prod", "db", 100), 3000, &|step| {
+        ("a gateway", &|| service("prod", "db", 100), 600, &|step| {
             gateway("prod", "db-0-east", step % 2 == 0)
         }),
     ];
-    let Ok(chosen) = std::env::var(SHAPE) else {
-        for number in 0..shapes.len() {
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            command.args(["--ignored", "--nocapture", "estimate_is_at_least"]);
-            let status = command.env(SHAPE, number.to_string()).status();
-            assert!(status.unwrap().success());
-        }
-        return;
-    };
-    let chosen: usize = chosen.parse().unwrap();
-    for (shape, objects, steps, change) in shapes.into_iter().skip(chosen).take(1) {
-        let objects = objects();
-        let mut changing = Changing::new(&objects);
+    for (shape, objects, steps, change) in shapes {
+        let mut changing = Changing::new(&objects());
         changing.apply(&change(steps));
-        let before = (resident(), changing.publisher.history_memory());
-        (0..steps).for_each(|step| changing.apply(&change(step)));
-        let real = resident().saturating_sub(before.0);
-        let estimate = changing.publisher.history_memory() - before.1;
+        let before = changing.publisher.history_memory();
+        let allocated = allocation_counter::measure(|| {
+            (0..steps).for_each(|step| changing.apply(&change(step)));
+        });
+        let real = allocated.bytes_current as usize;
+        let estimate = changing.publisher.history_memory() - before;
         println!(
-            "{shape}: {steps} tables, resident {:.1} MiB, estimate {:.1} MiB, {} octets each",
-            real as f64 / 1_048_576.0,
-            estimate as f64 / 1_048_576.0,
+            "{shape}: {} octets for each table, estimate {}",
+            real / steps,
             estimate / steps
         );
-        // The standard allocator keeps holes of lists that are built anew for each table, such as the claimants of a short name
-        // in 3,000 namespaces. Some MiB are noise.
-        assert!(2 * estimate + (2 << 20) >= real * 9 / 10, "{shape}");
+        assert!(estimate >= real, "{shape}: {estimate} instead of {real}");
+        assert!(
+            estimate <= 8 * real,
+            "{shape}: {estimate} instead of {real}"
+        );
     }
 }
