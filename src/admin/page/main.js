@@ -94,8 +94,7 @@ function show(isByReader) {
   document.body.dataset.view = view;
   document.body.classList.toggle("with-answer", Boolean(name));
   byId("answer").hidden = !name;
-  for (const part of document.querySelectorAll("header, #headline, main > :not(#answer)")) part.inert = Boolean(name) && isNarrow.matches;
-  byId("answer-title").ariaLevel = isNarrow.matches ? "1" : "2"; // it covers the heading of the page
+  for (const part of document.querySelectorAll("header, #headline > :not(.sentence), main > :not(#answer)")) part.inert = Boolean(name) && isNarrow.matches;
   if (!name) answer.hide();
   byId("close").href = address.here({ name: "" });
   for (const tab of document.querySelectorAll("nav a")) {
