@@ -1,6 +1,7 @@
 //! How a text looks: its columns, its colors and its width.
 
 use crate::model::Level;
+use crate::table::change::ChangeKind;
 
 /// How a text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,11 +79,15 @@ impl Shade {
 
     /// Returns the color of a kind of events, as on the status page.
     pub fn of_change(kind: &str) -> Self {
+        use ChangeKind::*;
+        let Ok(kind) = kind.parse() else {
+            return Self::Idle; // of another version of the server
+        };
         match kind {
-            "cluster-joined" | "service-added" | "endpoint-added" | "gateway-up" => Self::Good,
-            "cluster-left" | "link-changed" | "service-removed" | "gateway-down" | "failover"
-            | "list-held" | "table-stale" => Self::Attention,
-            _ => Self::Idle,
+            ClusterJoined | ServiceAdded | EndpointAdded | GatewayUp => Self::Good,
+            ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover | ListHeld
+            | TableExpired => Self::Attention,
+            EndpointRemoved | EndpointChanged | ListAccepted | Snapshot | Demo => Self::Idle,
         }
     }
 
@@ -107,7 +112,7 @@ impl From<Level> for Shade {
     }
 }
 
-/// Splits a text at the sequences of colors. The other characters are as they were.
+/// Splits a text at the sequences of colors. The other characters are not changed.
 fn parts(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {

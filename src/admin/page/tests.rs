@@ -10,7 +10,11 @@ use http::Request;
 use support::repository::repository;
 use tower::ServiceExt;
 
+use strum::VariantArray as _;
+
 use super::*;
+use crate::report::Shade;
+use crate::table::change::ChangeKind;
 
 const FOLDER: &str = "src/admin/page";
 
@@ -129,5 +133,26 @@ fn files_have_no_inline_code_no_markup_from_texts_and_no_foreign_address() {
         }
         let foreign = file.content.replace("http://www.w3.org/2000/svg", "");
         assert!(!foreign.contains("http://"), "{}", file.path);
+    }
+}
+
+#[test]
+fn commands_and_page_have_the_same_color_for_each_change() {
+    let words = include_str!("words.js");
+    for kind in ChangeKind::VARIANTS {
+        let kind = <&str>::from(kind);
+        let mut lines = words.lines().map(str::trim);
+        let line = lines.find(|line| line.trim_start_matches('"').starts_with(kind));
+        let color = match Shade::of_change(kind) {
+            Shade::Good => "\"fine\"],",
+            Shade::Attention => "\"attention\"],",
+            Shade::Idle => "\"idle\"],",
+            Shade::Bad => panic!("{kind} is red"),
+        };
+        // The page has a default for the others.
+        assert!(
+            line.unwrap_or("\"idle\"],").ends_with(color),
+            "{kind}: {line:?}"
+        );
     }
 }
