@@ -206,15 +206,15 @@ impl UpdateLoop<'_> {
             let expiry = self.check_expiry();
             // Until all feeds are listed, no delay changes the table.
             let wake = self.next_wake().filter(|_| self.unlisted.is_empty());
-            let tell = self.log.next_due().map(|due| self.until(due));
-            let waits = [free, save, expiry, wake, tell, Some(heartbeat::INTERVAL)];
+            let record = self.log.next_due().map(|due| self.until(due));
+            let waits = [free, save, expiry, wake, record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
             let (events, now) = (self.feeds.events(), self.clock.now());
-            self.log.tell_due(events, now);
+            self.log.record_due(events, now);
             match update {
                 Err(_) => self.end_delays(),
-                Ok(None) => return self.log.tell_all(events, now),
+                Ok(None) => return self.log.record_all(events, now),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }

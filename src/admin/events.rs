@@ -33,7 +33,7 @@ use tokio::time::{sleep, timeout_at};
 
 use super::follow::{SummaryFollower, TooMany};
 use super::limits::{EVENT_STREAM, Memory, no_memory};
-use super::state::{AdminState, NoMoment};
+use super::state::{AdminState, NoMoment, shown};
 use crate::report::SchemaVersion;
 use crate::report::events::{Event, EventsReport};
 use crate::server::Lifetime;
@@ -194,7 +194,12 @@ impl EventsQuery {
     fn filter(&self) -> Result<EventFilter, String> {
         let since = self.since.as_deref().map(NoMoment::parse).transpose();
         let cluster = |text: &str| {
-            let problem = |error| format!("'{}' is not a cluster: {error}\n", shown(text));
+            let problem = |error| {
+                format!(
+                    "'{}' is not a cluster: {error}\n",
+                    shown(text).escape_debug()
+                )
+            };
             text.parse().map_err(problem)
         };
         let kind = |text: &str| ChangeKind::from_str(text).map_err(|_| unknown_kind(text));
@@ -221,14 +226,8 @@ fn unknown_kind(text: &str) -> String {
     let kinds = kinds.join(", ");
     format!(
         "'{}' is not a kind of events; the kinds are {kinds}\n",
-        shown(text)
+        shown(text).escape_debug()
     )
-}
-
-/// Returns the start of a text, without control characters.
-fn shown(text: &str) -> String {
-    let start: String = text.chars().take(MAX_SHOWN).collect();
-    start.escape_debug().to_string()
 }
 
 /// Returns whether a client prefers a stream to JSON.

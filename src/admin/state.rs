@@ -119,7 +119,7 @@ impl AdminState {
 }
 
 /// Returns the start of a text.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 

@@ -39,7 +39,7 @@ const COMPARISON_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum time for the status of the server of this host.
 const LOCAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time after which replicas that differ are compared again. They see a change at different times.
-const SETTLING_TIME: Duration = Duration::from_secs(1);
+pub(super) const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// Fields of the status that are equal if two replicas answer equally, with their meanings.
 const COMPARED: [(&str, &str); 5] = [
     ("version", "version"),

@@ -13,7 +13,7 @@ use super::first_table::ONE_SHOT_TIMING;
 use super::flags::log_to_stderr;
 use super::inspect::{question, served_explanation};
 use super::local_time::with_local_times;
-use super::origin::access_of;
+use super::origin::{SETTLING_TIME, access_of};
 use super::output::{print, render};
 use super::screen::harmless_but_colors;
 use crate::cli::ExplainArgs;
@@ -23,8 +23,6 @@ use crate::source::kube::{Cluster, Replica};
 
 /// Maximum time for one replica. All are asked at the same time.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(10);
-/// The time after which replicas that differ are asked again. They see a change at different times.
-const SETTLING_TIME: Duration = Duration::from_secs(1);
 
 /// Prints the explanations of a name by all replicas, and how they differ. The exit code is 1 if they do.
 pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode> {

@@ -1,4 +1,4 @@
-//! Tells what a table changes: the events, and the lines of the log about changes and problems.
+//! Records what a table changes: the events, and the lines of the log about changes and problems.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::{debug, info};
 
 use super::events::Events;
-use super::gateway_changes::{GatewayChanges, Told};
+use super::gateway_changes::{GatewayChanges, TimedChange};
 use super::problem_log::{log_more, log_problem};
 use crate::clock::unix_milliseconds;
 use crate::model::{ClusterName, Hostname, ProblemKind, ServiceKey, Timestamp};
@@ -45,7 +45,7 @@ struct LineLimit {
 
 impl ChangeLog {
     /// Publishes a table together with its events, and logs its differences from the last one. Events of gateways follow with
-    /// [`Self::tell_due`]. `time` is that of the clock of the process. Returns the number of failovers.
+    /// [`Self::record_due`]. `time` is that of the clock of the process. Returns the number of failovers.
     pub(super) fn publish(
         &mut self,
         last: &Published,
@@ -69,48 +69,48 @@ impl ChangeLog {
         }
         let (generation, serial) = (now.generation, now.serial);
         let changed_services = services.len();
-        // The lines of the changes tell of the others.
+        // Each of the others has lines of its changes.
         if last.generation == 0 {
             info!(generation, serial, changed_services, "Published table");
         } else if generation != last.generation {
             debug!(generation, serial, changed_services, "Published table");
         }
         for change in difference.gateways {
-            let told = self.gateways.add(change, moment, time);
-            self.tell(told, events, time);
+            let changes = self.gateways.add(change, moment, time);
+            self.record(changes, events, time);
         }
         let failovers = difference.changes.iter();
         let failovers = failovers.filter(|change| change.kind == ChangeKind::Failover);
         failovers.map(|change| change.count).sum()
     }
 
-    /// Tells the changes of gateways that have waited long enough, and the number of changes that were not logged.
-    pub(super) fn tell_due(&mut self, events: &Events, time: Timestamp) {
-        let told = self.gateways.take_due(time);
-        self.tell(told, events, time);
+    /// Records the changes of gateways that have waited long enough, and the number of changes that were not logged.
+    pub(super) fn record_due(&mut self, events: &Events, time: Timestamp) {
+        let changes = self.gateways.take_due(time);
+        self.record(changes, events, time);
         self.lines.end(time);
     }
 
-    /// Tells all changes that wait, before the process ends.
-    pub(super) fn tell_all(&mut self, events: &Events, time: Timestamp) {
-        let told = self.gateways.take_all();
-        self.tell(told, events, time);
+    /// Records all changes that wait, before the process ends.
+    pub(super) fn record_all(&mut self, events: &Events, time: Timestamp) {
+        let changes = self.gateways.take_all();
+        self.record(changes, events, time);
     }
 
-    /// Returns when [`Self::tell_due`] has something to tell.
+    /// Returns when [`Self::record_due`] has something to record.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let due = self.gateways.next_due().into_iter();
         due.chain(self.lines.due()).min()
     }
 
-    fn tell(&mut self, told: Vec<Told>, events: &Events, time: Timestamp) {
-        if told.is_empty() {
+    fn record(&mut self, changes: Vec<TimedChange>, events: &Events, time: Timestamp) {
+        if changes.is_empty() {
             return;
         }
-        for (moment, change) in &told {
+        for (moment, change) in &changes {
             self.log_change(change, *moment, time);
         }
-        events.record_told(told);
+        events.record_timed(changes);
     }
 
     fn log_new(&mut self, difference: &Difference<'_>, next: &Table, services: &ServiceKeys) {

@@ -236,7 +236,7 @@ impl Events {
     }
 
     /// Records changes of earlier tables, with their times.
-    pub(in crate::source) fn record_told(&self, changes: Vec<(Timestamp, Change)>) {
+    pub(in crate::source) fn record_timed(&self, changes: Vec<(Timestamp, Change)>) {
         self.record_in_ring(changes, |_| ());
     }
 

@@ -1,4 +1,4 @@
-//! Changes of gateways, collected until they can be told in one sentence.
+//! Changes of gateways, collected so that one sentence describes them.
 //!
 //! Linkerd's mirror controller writes the slice of each endpoint behind a gateway by itself, some 7 ms after the last one
 //! (recordings 05 and 26). So a gateway with 120 endpoints needs a second and 120 tables. Answers change at once. Only the event and
@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::model::{Hostname, ServiceKey, Timestamp};
 use crate::table::change::{Change, of_gateway};
 
-/// Time without a further endpoint after which a gateway is told.
+/// Time without a further endpoint after which the changes of a gateway are recorded.
 const QUIET: Duration = Duration::from_millis(500);
-/// Maximum time for which a change waits. Many thousands of endpoints are told in several sentences.
+/// Maximum time for which a change waits. Many thousands of endpoints have several sentences.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// The changes that wait.
@@ -21,7 +21,7 @@ const MAX_WAIT: Duration = Duration::from_secs(3);
 pub(super) struct GatewayChanges(Vec<Group>);
 
 /// A change with the time of its event.
-pub(super) type Told = (Timestamp, Change);
+pub(super) type TimedChange = (Timestamp, Change);
 
 /// Changes of one gateway in one direction.
 #[derive(Debug)]
@@ -38,8 +38,13 @@ struct Group {
 
 impl GatewayChanges {
     /// Adds the change of an endpoint. `moment` is the time of its event, and `now` that of the clock of the process. Returns what
-    /// must be told before it: that the same endpoint changed in the other direction.
-    pub(super) fn add(&mut self, change: Change, moment: Timestamp, now: Timestamp) -> Vec<Told> {
+    /// must be recorded before it: that the same endpoint changed in the other direction.
+    pub(super) fn add(
+        &mut self,
+        change: Change,
+        moment: Timestamp,
+        now: Timestamp,
+    ) -> Vec<TimedChange> {
         let Some(service) = change.service.clone() else {
             return vec![(moment, change)];
         };
@@ -50,7 +55,7 @@ impl GatewayChanges {
                 && one.kind != change.kind
                 && group.endpoints.contains(&endpoint)
         };
-        let told = self.take(is_other_direction);
+        let recorded = self.take(is_other_direction);
         let is_same = |group: &&mut Group| {
             let one = &group.change;
             (&one.cluster, one.kind) == (&change.cluster, change.kind)
@@ -68,16 +73,16 @@ impl GatewayChanges {
                 endpoints: [endpoint].into(),
             }),
         }
-        told
+        recorded
     }
 
     /// Returns the changes that have waited long enough.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Told> {
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<TimedChange> {
         self.take(|group| group.due() <= now)
     }
 
     /// Returns all changes.
-    pub(super) fn take_all(&mut self) -> Vec<Told> {
+    pub(super) fn take_all(&mut self) -> Vec<TimedChange> {
         self.take(|_| true)
     }
 
@@ -86,7 +91,7 @@ impl GatewayChanges {
         self.0.iter().map(Group::due).min()
     }
 
-    fn take(&mut self, is_taken: impl Fn(&Group) -> bool) -> Vec<Told> {
+    fn take(&mut self, is_taken: impl Fn(&Group) -> bool) -> Vec<TimedChange> {
         let taken = self.0.extract_if(.., |group| is_taken(group));
         taken
             .map(|group| (group.moment, of_gateway(group.change, &group.endpoints)))
@@ -123,8 +128,9 @@ mod tests {
         }
     }
 
-    fn texts(told: &[Told]) -> Vec<(u64, &str)> {
-        told.iter()
+    fn texts(recorded: &[TimedChange]) -> Vec<(u64, &str)> {
+        recorded
+            .iter()
             .map(|(moment, change)| (moment.0, &*change.text))
             .collect()
     }
@@ -145,9 +151,9 @@ mod tests {
         let due = changes.next_due().unwrap();
         assert_eq!(due, Timestamp(now).after(QUIET));
         assert_eq!(changes.take_due(Timestamp(due.0 - 1)), []);
-        let told = changes.take_due(due);
+        let recorded = changes.take_due(due);
         assert_eq!(
-            texts(&told),
+            texts(&recorded),
             [
                 (
                     5000,
@@ -156,7 +162,7 @@ mod tests {
                 (9000, "west 0.")
             ]
         );
-        let east = &told[0].1;
+        let east = &recorded[0].1;
         assert_eq!(
             (east.count, east.cause),
             (120, Some(ChangeCause::GatewayDown))
@@ -166,27 +172,27 @@ mod tests {
             (&None, &None, &None)
         );
         // One alone keeps its sentence and its object.
-        assert_eq!(told[1].1, other);
+        assert_eq!(recorded[1].1, other);
         assert_eq!(changes.next_due(), None);
     }
 
     #[test]
     fn endless_changes_are_told_after_the_longest_wait() {
         let mut changes = GatewayChanges::default();
-        let mut told = Vec::new();
+        let mut recorded = Vec::new();
         for number in 0..1000 {
             let now = Timestamp(number * 10);
-            told.extend(changes.take_due(now));
+            recorded.extend(changes.take_due(now));
             let up = change(ChangeKind::GatewayUp, "east", "db", number as usize);
             changes.add(up, now, now);
         }
-        told.extend(changes.take_all());
+        recorded.extend(changes.take_all());
         let text = |count| {
             format!("The gateway of cluster east is ready again: {count} endpoints of prod/db.")
         };
         let (all, last) = (text(300), text(100));
         assert_eq!(
-            texts(&told),
+            texts(&recorded),
             [(0, &*all), (3000, &*all), (6000, &*all), (9000, &*last)]
         );
     }
@@ -194,15 +200,15 @@ mod tests {
     #[test]
     fn directions_of_one_endpoint_are_told_in_their_order() {
         let mut changes = GatewayChanges::default();
-        let mut told = Vec::new();
+        let mut recorded = Vec::new();
         use ChangeKind::{GatewayDown as Down, GatewayUp as Up};
         // Another endpoint goes down while the first is up again.
         for (time, kind, host) in [(0, Down, 0), (1, Up, 0), (2, Down, 1), (3, Down, 0)] {
             let one = change(kind, "east", "db", host);
-            told.extend(changes.add(one, Timestamp(time), Timestamp(time)));
+            recorded.extend(changes.add(one, Timestamp(time), Timestamp(time)));
         }
-        told.extend(changes.take_all());
-        let kinds: Vec<_> = told
+        recorded.extend(changes.take_all());
+        let kinds: Vec<_> = recorded
             .iter()
             .map(|(moment, one)| (moment.0, one.kind, one.count))
             .collect();

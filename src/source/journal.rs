@@ -1,7 +1,7 @@
 //! `--journal-max`: the events in files beside the snapshot, so that they outlive the process.
 //!
 //! Each line is the JSON of an event as in `/api/v1/events`, with its exact time. A thread of its own reads the files at the start,
-//! and appends events afterwards. Whoever records an event waits for neither. If the disk is full or too slow, events are lost
+//! and appends events afterwards. Recording an event waits for neither. If the disk is full or too slow, events are lost
 //! and counted, and everything else goes on.
 //!
 //! There are two files: when the current one has half of the limit, it replaces the older one. A line that is torn, damaged, too

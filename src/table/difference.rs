@@ -28,7 +28,8 @@ const MAX_CHANGES: usize = 20;
 pub struct Difference<'t> {
     /// Problems of names and of services that are new. Those of the readers, and those that a change tells, are not included.
     pub problems: Vec<Cow<'t, Problem>>,
-    /// The changes of services and endpoints, merged if there are many, without those of gateways. Empty for the first table.
+    /// The changes of services and endpoints, merged if there are many, without those of gateways. Those of the
+    /// first table are the links that need attention.
     pub changes: Vec<Change>,
     /// The changes of endpoints with a gateway that went down, or is ready again. They are not merged: those of one gateway
     /// also arrive with the next tables.
@@ -40,8 +41,8 @@ type GainedClusters<'t> = BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>;
 
 impl<'t> Difference<'t> {
     /// Compares two tables that differ in the [services that were built](super::Built::services). Without a `last` table,
-    /// everything in `next` is new, so no changes are returned. `own` is the name of this cluster, which has no
-    /// such changes.
+    /// everything in `next` is new, so only links that need attention are changes. `own` is the name of this cluster, which
+    /// does not join.
     pub fn between(
         last: Option<&'t Table>,
         next: &'t Table,

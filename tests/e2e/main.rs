@@ -28,7 +28,7 @@
 //! Scenarios with one API server each:
 //!
 //! - `kinds`: the recordings of services of all kinds
-//! - `past`: every reply of 400 changes is told with its time
+//! - `past`: `--at` gives every reply of 400 changes
 //! - `streamed_lists`: with and without the feature gate `WatchList`
 //! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
 //! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind

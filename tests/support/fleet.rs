@@ -36,7 +36,7 @@ pub struct FleetCluster {
     pub flags: Vec<&'static str>,
     /// `--cluster-name`.
     pub own_name: &'static str,
-    /// What its server says otherwise than a real one.
+    /// How its documents differ from those of a real server.
     pub alteration: Option<Alteration>,
     db: Local,
     mirrors: Vec<Mirrors>,

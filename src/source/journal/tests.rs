@@ -139,7 +139,7 @@ fn torn_damaged_foreign_and_huge_lines_cost_themselves_only() {
 
 #[test]
 fn unusable_files_cost_their_events_and_are_counted() {
-    // A pipe would block whoever opens it; a folder and a missing one cannot be written.
+    // Opening a pipe would block; a folder and a missing one cannot be written.
     let (folder, files) = folder();
     fs::create_dir(&files.current).unwrap();
     let missing = JournalFiles::beside(&folder.path().join("missing").join("snapshot"), MAX);
@@ -225,7 +225,7 @@ fn events_that_the_ring_forgot_are_found_in_the_journal() {
     // Each at its own time.
     let start = events.known_since().0;
     for number in 0..count {
-        events.record_told(vec![(Timestamp(start + number as u64), change(number))]);
+        events.record_timed(vec![(Timestamp(start + number as u64), change(number))]);
     }
     events.flush();
     let filter = |since: u64| EventFilter {

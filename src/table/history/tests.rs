@@ -179,7 +179,7 @@ fn timeline_has_the_changes_of_one_service() {
             .collect::<Vec<_>>()
     };
     let all: Vec<_> = (1..=9).map(|number| (number * 1000, 1)).collect();
-    // The table of `publish` is built anew each time, so that the last one counts as a change.
+    // The table of `publish` is built again each time, so that the last one counts as a change.
     assert_eq!(timeline("db", 0, 1)[..9], all);
     assert_eq!(timeline("db", 2500, 1)[..7], all[2..]);
     // Another service changed only when there was a table for the first time.
