@@ -224,8 +224,11 @@ fn with_history(
             .name()
             .and_then(|name| service_of(&state.zones, name)),
     );
-    let events = state.feeds.events();
-    let events = events.of_services(&services, &explanation.clusters(), at, MAX_CHANGES);
+    let events =
+        state
+            .feeds
+            .events()
+            .of_services(&services, &explanation.clusters(), at, MAX_CHANGES);
     Explanation {
         history: events
             .iter()

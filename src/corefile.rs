@@ -161,8 +161,10 @@ impl Platform {
         forwarding: &Forwarding,
         current: Option<&str>,
     ) -> Result<String, SettingError> {
-        let current = current.map(|json| self.parse(json)).transpose()?;
-        let current = current.unwrap_or_default();
+        let current = current
+            .map(|json| self.parse(json))
+            .transpose()?
+            .unwrap_or_default();
         match self {
             Self::Coredns => Ok(stanzas(forwarding, "")),
             Self::Aks | Self::K3s => Ok(custom_config_map(forwarding, &current)),
@@ -215,11 +217,12 @@ impl Platform {
         forwarding: &Forwarding,
         current: &Value,
     ) -> Result<String, SettingError> {
-        let others = current::without_zones(self.corefile(current)?, &forwarding.zones);
-        let others = others.map_err(|block| SettingError::SharedBlock {
-            object: self.object_name(),
-            block,
-        })?;
+        let others = current::without_zones(self.corefile(current)?, &forwarding.zones).map_err(
+            |block| SettingError::SharedBlock {
+                object: self.object_name(),
+                block,
+            },
+        )?;
         Ok(entry(0, "corefile", &(others + &stanzas(forwarding, ""))))
     }
 
@@ -301,8 +304,9 @@ fn dns_operator(forwarding: &Forwarding, current: &Value) -> String {
         .filter(|server| server["name"] != NAME);
     // JSON is valid YAML.
     let others: String = others.map(|server| format!("  - {server}\n")).collect();
-    let zones = forwarding.zones.iter();
-    let zones: String = zones
+    let zones: String = forwarding
+        .zones
+        .iter()
         .map(|zone| format!("    - {}\n", relative(zone)))
         .collect();
     format!(

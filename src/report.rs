@@ -120,14 +120,17 @@ impl Report {
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let of_server: Vec<Problem> = published.problems(None).collect();
         let parts = Parts::of(published, &of_server);
-        let services = parts.services.iter();
-        let services = services
+        let services = parts
+            .services
+            .iter()
             .map(|service| ServiceReport::new(service, published))
             .collect();
         let skipped = parts.skipped().map(SkipReport::from).collect();
         let conflicts = parts.conflicts().map(ConflictReport::from).collect();
-        let problems = parts.problems.iter();
-        let problems = problems.map(|problem| ProblemReport::from(problem.as_ref()));
+        let problems = parts
+            .problems
+            .iter()
+            .map(|problem| ProblemReport::from(problem.as_ref()));
         Self::with_lists(
             zones,
             published,

@@ -168,19 +168,21 @@ impl Causes {
 
     /// Returns the number of problems of a kind.
     pub(super) fn count(&self, kind: ProblemKind) -> u32 {
-        let causes = self.by_key.range((kind, None)..);
-        let causes = causes.take_while(|((other, _), _)| *other == kind);
+        let causes = self
+            .by_key
+            .range((kind, None)..)
+            .take_while(|((other, _), _)| *other == kind);
         causes.map(|(_, cause)| cause.count).sum()
     }
 
     /// Returns the causes that somebody should look at: first those because of which most services fail, then by level, then the
     /// newest.
     pub(super) fn serious(&self) -> Vec<CauseReport> {
-        let serious = self
+        let mut serious: Vec<(&CauseKey, &ProblemCause)> = self
             .by_key
             .iter()
-            .filter(|(_, cause)| cause.first.is_serious());
-        let mut serious: Vec<(&CauseKey, &ProblemCause)> = serious.collect();
+            .filter(|(_, cause)| cause.first.is_serious())
+            .collect();
         serious.sort_by_key(|(_, cause)| {
             let level = cause.first.kind.row().level;
             Reverse((cause.impact(), cause.failing, level, cause.since))

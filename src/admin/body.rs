@@ -52,8 +52,9 @@ pub(super) fn compress(body: &[u8], level: Compression) -> io::Result<Vec<u8>> {
 /// Returns whether a client accepts gzip (RFC 9110 section 12.5.3).
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT_ENCODING).iter();
-    let codings = values.filter_map(|value| value.to_str().ok());
-    let mut codings = codings.flat_map(|value| value.split(','));
+    let mut codings = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
     codings.any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
         let is_refused = matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000");

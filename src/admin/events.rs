@@ -233,8 +233,9 @@ fn unknown_kind(text: &str) -> String {
 /// Returns whether a client prefers a stream to JSON.
 fn accepts_stream(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT).iter();
-    let types = values.filter_map(|value| value.to_str().ok());
-    let mut types = types.flat_map(|value| value.split(','));
+    let mut types = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','));
     types.any(|one| {
         let name = one.split(';').next().unwrap_or_default();
         name.trim().eq_ignore_ascii_case(EVENT_STREAM)

@@ -159,8 +159,8 @@ mod tests {
 
     /// Returns the decision on a request to 192.0.2.7.
     fn decide(version: Version, target: &str, hosts: &[&str]) -> Decision {
-        let allowed = ["dns.example.com", "198.51.100.1", "2001:db8::1"];
-        let allowed = allowed.map(|host| host.parse().unwrap());
+        let allowed =
+            ["dns.example.com", "198.51.100.1", "2001:db8::1"].map(|host| host.parse().unwrap());
         let mut request = http::Request::get(target)
             .version(version)
             .extension(LocalAddress([192, 0, 2, 7].into()));

@@ -286,34 +286,42 @@ impl Page<'_, '_> {
     /// Writes the numbers of services, endpoints and problems.
     fn content(&mut self, facts: &TableFacts, causes: &Causes) -> fmt::Result {
         let count = |count: &u32| f64::from(*count);
-        let services = facts.services.iter();
-        let services = services.map(|(kind, n)| ([("kind", kind.name())], count(n)));
+        let services = facts
+            .services
+            .iter()
+            .map(|(kind, n)| ([("kind", kind.name())], count(n)));
         self.gauges("services", "Services in the table by kind", services)?;
-        let endpoints = facts.endpoints.iter();
-        let endpoints = endpoints.map(|((cluster, (state, is_returned)), n)| {
-            let returned = if *is_returned { "true" } else { "false" };
-            let labels = [
-                ("remote_cluster", cluster.as_str()),
-                ("state", state.name()),
-                ("returned", returned),
-            ];
-            (labels, count(n))
-        });
+        let endpoints = facts
+            .endpoints
+            .iter()
+            .map(|((cluster, (state, is_returned)), n)| {
+                let returned = if *is_returned { "true" } else { "false" };
+                let labels = [
+                    ("remote_cluster", cluster.as_str()),
+                    ("state", state.name()),
+                    ("returned", returned),
+                ];
+                (labels, count(n))
+            });
         let help = "Endpoints by cluster, state and whether the name of their service returns them";
         self.gauges("endpoints", help, endpoints)?;
-        let unavailable = facts.unavailable.iter();
-        let unavailable = unavailable.map(|((cluster, (cause, effect)), n)| {
-            let labels = [
-                ("remote_cluster", cluster.as_str()),
-                ("cause", *cause),
-                ("returned", *effect),
-            ];
-            (labels, count(n))
-        });
+        let unavailable = facts
+            .unavailable
+            .iter()
+            .map(|((cluster, (cause, effect)), n)| {
+                let labels = [
+                    ("remote_cluster", cluster.as_str()),
+                    ("cause", *cause),
+                    ("returned", *effect),
+                ];
+                (labels, count(n))
+            });
         let help = "Endpoints that are down or not ready, by cluster, cause and the rule by which they are returned";
         self.gauges("unavailable_endpoints", help, unavailable)?;
-        let clusters = facts.clusters.iter();
-        let clusters = clusters.map(|(state, n)| ([("state", *state)], count(n)));
+        let clusters = facts
+            .clusters
+            .iter()
+            .map(|(state, n)| ([("state", *state)], count(n)));
         let help = "Clusters of mirrors by the state of their Links";
         self.gauges("clusters", help, clusters)?;
         self.services(&facts.by_service)?;
@@ -323,11 +331,9 @@ impl Page<'_, '_> {
         };
         let all = ROWS.iter().map(|row| value("kind", row.kind));
         self.gauges("problems", "Problems by kind", all)?;
-        let skipped = ProblemKind::of_family(Family::Skipped);
-        let skipped = skipped.map(|kind| value("reason", kind));
+        let skipped = ProblemKind::of_family(Family::Skipped).map(|kind| value("reason", kind));
         self.gauges("skipped_objects", "Skipped objects by reason", skipped)?;
-        let conflicts = ProblemKind::of_family(Family::Conflict);
-        let conflicts = conflicts.map(|kind| value("kind", kind));
+        let conflicts = ProblemKind::of_family(Family::Conflict).map(|kind| value("kind", kind));
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
     }
 
@@ -351,19 +357,23 @@ impl Page<'_, '_> {
         let help =
             "Services whose names fail or are emptied by a rule, by watched service and reason";
         self.gauges("failing_services", help, failing)?;
-        let steps = facts.steps.iter();
-        let steps = steps.map(|(service, step)| ([("service", service.as_str())], *step as f64));
+        let steps = facts
+            .steps
+            .iter()
+            .map(|(service, step)| ([("service", service.as_str())], *step as f64));
         let help = "Step of the failover order that answers, by watched service; 0: none; the highest of all others";
         self.gauges("failover_step", help, steps)?;
-        let endpoints = facts.endpoints.iter();
-        let endpoints = endpoints.map(|((service, cluster, state), n)| {
-            let labels = [
-                ("service", service.as_str()),
-                ("remote_cluster", cluster.as_str()),
-                ("state", state.name()),
-            ];
-            (labels, f64::from(*n))
-        });
+        let endpoints = facts
+            .endpoints
+            .iter()
+            .map(|((service, cluster, state), n)| {
+                let labels = [
+                    ("service", service.as_str()),
+                    ("remote_cluster", cluster.as_str()),
+                    ("state", state.name()),
+                ];
+                (labels, f64::from(*n))
+            });
         let help = "Endpoints of watched services by cluster and state";
         self.gauges("watched_endpoints", help, endpoints)
     }

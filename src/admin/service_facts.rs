@@ -39,8 +39,11 @@ pub(super) struct ServiceFacts {
 
 impl ServiceFacts {
     pub(super) fn of(table: &Table, now: &Published) -> Self {
-        let watched = table.services().filter(|service| service.is_watched);
-        let mut watched: Vec<&ServiceKey> = watched.map(|service| &service.key).collect();
+        let mut watched: Vec<&ServiceKey> = table
+            .services()
+            .filter(|service| service.is_watched)
+            .map(|service| &service.key)
+            .collect();
         watched.sort_unstable();
         let own: BTreeSet<&ServiceKey> = watched.iter().copied().take(MAX_WATCHED).collect();
         let other = || OTHER.to_owned();
@@ -247,9 +250,13 @@ mod tests {
             ),
         ];
         for (what, objects, expected) in cases {
-            let failing = facts(&objects).failing;
-            let failing = failing.iter().filter(|(_, count)| **count > 0);
-            let failing: Vec<_> = failing.map(|((name, reason), _)| (name, *reason)).collect();
+            let found = facts(&objects);
+            let failing: Vec<_> = found
+                .failing
+                .iter()
+                .filter(|(_, count)| **count > 0)
+                .map(|((name, reason), _)| (name, *reason))
+                .collect();
             let expected: Vec<_> = expected.map(|reason| (OTHER, reason)).into_iter().collect();
             let failing: Vec<_> = failing
                 .iter()

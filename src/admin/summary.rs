@@ -70,8 +70,10 @@ pub(super) async fn summary(
         Some(past) => Head::of_past(&state, past),
     };
     let tag = head.tag();
-    let known = headers.get_all(IF_NONE_MATCH).iter();
-    let known = known.filter_map(|value| value.to_str().ok());
+    let known = headers
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     // RFC 9110 section 13.1.2: the tags are compared weakly.
     let mut known = known.flat_map(|value| value.split(','));
     let is_known = known.any(|one| ["*", &tag].contains(&one.trim().trim_start_matches("W/")));

@@ -59,8 +59,11 @@ async fn get(routes: &Router, path: &str, headers: &[(&str, &str)]) -> Response 
     let add = |request: http::request::Builder, (name, value): &(&str, &str)| {
         request.header(*name, *value)
     };
-    let request = headers.iter().fold(request, add);
-    let request = request.body(Body::empty()).unwrap();
+    let request = headers
+        .iter()
+        .fold(request, add)
+        .body(Body::empty())
+        .unwrap();
     routes.clone().oneshot(request).await.unwrap()
 }
 

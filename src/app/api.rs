@@ -151,8 +151,9 @@ impl Api {
             self.exchange(connection, path, accept).await
         };
         let seconds = RESPONSE_TIMEOUT.as_secs();
-        let done = timeout(RESPONSE_TIMEOUT, exchange).await;
-        let done = done.map_err(|_| anyhow!("no response from {what} within {seconds} s"))?;
+        let done = timeout(RESPONSE_TIMEOUT, exchange)
+            .await
+            .map_err(|_| anyhow!("no response from {what} within {seconds} s"))?;
         done.with_context(|| format!("cannot request {what}"))
     }
 

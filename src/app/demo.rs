@@ -70,8 +70,7 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         .context("the sample has an invalid cluster name")?;
     serve_args.model.mcs = true;
     if serve_args.model.zone.is_empty() {
-        let zones = ZONES.split(',').map(parse_zone);
-        let zones: Result<_, _> = zones.collect();
+        let zones: Result<_, _> = ZONES.split(',').map(parse_zone).collect();
         serve_args.model.zone = zones.map_err(anyhow::Error::msg)?;
     }
     serve_args.grace = Duration::ZERO; // nobody depends on a demo
@@ -112,15 +111,16 @@ fn hints(address: SocketAddr, api: Option<SocketAddr>, sample: &Path, is_live: b
         .next()
         .unwrap_or_else(|| "global-dns".to_owned());
     let sample = sample.display();
-    let commands = api.map(|api| {
-        let commands = ["explain db.prod", "table --summary", "table db"];
-        let commands = commands.map(|command| format!("  {program} {command} --server {api}\n"));
-        format!(
-            "The explanation of an answer; all services; the endpoints of some:\n{}",
-            commands.concat()
-        )
-    });
-    let commands = commands.unwrap_or_default();
+    let commands = api
+        .map(|api| {
+            let commands = ["explain db.prod", "table --summary", "table db"]
+                .map(|command| format!("  {program} {command} --server {api}\n"));
+            format!(
+                "The explanation of an answer; all services; the endpoints of some:\n{}",
+                commands.concat()
+            )
+        })
+        .unwrap_or_default();
     let page = api.map(|api| format!("The status page: http://{api}/\n"));
     let end = if is_live {
         "The sample changes in a loop. Ctrl-C stops the demo.\n\n".to_owned()

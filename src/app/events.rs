@@ -183,8 +183,10 @@ impl ReceivedEvent {
 
 /// Notes where the known events begin, if the user asked for earlier ones.
 fn note_begin(events: &ReceivedEvents, args: &EventsArgs) {
-    let known = events.known_since.as_deref();
-    let known = known.and_then(|text| Some((text, Timestamp::from_text(text)?)));
+    let known = events
+        .known_since
+        .as_deref()
+        .and_then(|text| Some((text, Timestamp::from_text(text)?)));
     if let Some((text, begin)) = known
         && args.since.is_some_and(|since| since < begin)
     {
@@ -326,9 +328,8 @@ fn one(event: &ReceivedEvent, output: Output, colors: Colors) -> anyhow::Result<
             )
         }
         _ => {
-            let names = [text("namespace"), text("service")];
-            let name = names.join("/");
-            let name = name.trim_matches('/');
+            let joined = [text("namespace"), text("service")].join("/");
+            let name = joined.trim_matches('/');
             format!("{:20}  {kind}  {name:24}  {}\n", text("time"), text("text"))
         }
     };

@@ -23,8 +23,11 @@ pub(super) fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
         Profile::ClusterSet => zone(&given.name, ZoneKind::ClusterSet),
     });
     let pointers = std::iter::repeat(model.zone_of_pointers());
-    let reverse = model.reverse_zone.iter().zip(pointers);
-    let reverse = reverse.filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
+    let reverse = model
+        .reverse_zone
+        .iter()
+        .zip(pointers)
+        .filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
     Zones::new(forward.chain(reverse).collect())
 }
 

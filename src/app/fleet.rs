@@ -73,8 +73,12 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
     let again: Vec<bool> = members.iter().zip(&places).map(again).collect();
     if !fleet.diagnosis.is_success() && again.contains(&true) {
         sleep(SETTLING_TIME).await;
-        let chosen = places.iter().zip(&again).filter(|(_, again)| **again);
-        let chosen: Vec<_> = chosen.map(|(place, _)| place.clone()).collect();
+        let chosen: Vec<_> = places
+            .iter()
+            .zip(&again)
+            .filter(|(_, again)| **again)
+            .map(|(place, _)| place.clone())
+            .collect();
         for later in read(&args, &chosen).await {
             let mut earlier = members.iter_mut();
             if let Some(earlier) = earlier.find(|one| one.context == later.context) {
@@ -105,16 +109,19 @@ fn places(args: &FleetArgs) -> Vec<(String, Place)> {
         (context.clone(), place)
     };
     let contexts = args.contexts.iter().map(context);
-    let servers = args.fleet_server.iter();
-    let servers = servers.map(|(name, url)| (name.clone(), Place::Server(url.clone())));
+    let servers = args
+        .fleet_server
+        .iter()
+        .map(|(name, url)| (name.clone(), Place::Server(url.clone())));
     let mut files: Vec<&ClusterName> = Vec::new();
     for (name, _) in &args.fleet_file {
         if !files.contains(&name) {
             files.push(name);
         }
     }
-    let files = files.into_iter();
-    let files = files.map(|name| (name.to_string(), Place::Files(name.clone())));
+    let files = files
+        .into_iter()
+        .map(|name| (name.to_string(), Place::Files(name.clone())));
     contexts.chain(servers).chain(files).collect()
 }
 
@@ -122,11 +129,13 @@ fn places(args: &FleetArgs) -> Vec<(String, Place)> {
 async fn read(args: &Arc<FleetArgs>, places: &[(String, Place)]) -> Vec<Member> {
     let is_terminal = std::io::stderr().is_terminal();
     let mut missing: BTreeSet<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
-    let reading = places.iter().enumerate();
-    let reading = reading.map(|(index, (_, place))| async move {
-        (index, read_in_thread(args, place.clone()).await)
-    });
-    let mut reading: FuturesUnordered<_> = reading.collect();
+    let mut reading: FuturesUnordered<_> = places
+        .iter()
+        .enumerate()
+        .map(
+            |(index, (_, place))| async move { (index, read_in_thread(args, place.clone()).await) },
+        )
+        .collect();
     let mut facts: Vec<Option<Fact<MemberFacts>>> = vec![None; places.len()];
     loop {
         if is_terminal && !missing.is_empty() {
@@ -200,8 +209,10 @@ async fn read_cluster(access: KubeAccess, namespace: Option<&Namespace>) -> Fact
     let (mut apis, facts): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     let is_current =
         |facts: &ReplicaFacts| facts.status.as_ref().is_ok_and(ReplicaStatus::is_current);
-    let index = facts.iter().position(is_current);
-    let index = index.or_else(|| facts.iter().position(|one| one.status.is_ok()));
+    let index = facts
+        .iter()
+        .position(is_current)
+        .or_else(|| facts.iter().position(|one| one.status.is_ok()));
     match index.and_then(|index| Some((index, apis[index].as_mut()?))) {
         Some((index, api)) => member(api, facts, index).await,
         // Each has the same reason, or one of them is enough.
@@ -276,10 +287,11 @@ async fn status_of(api: &mut Api) -> (Fact<ReplicaStatus>, Option<i64>) {
 /// Reads the table of the replica with this index.
 async fn member(api: &mut Api, replicas: Vec<ReplicaFacts>, index: usize) -> Fact<MemberFacts> {
     let status = replicas[index].status.clone()?;
-    let text = api.get("/api/v1/table?output=json").await;
-    let text = text.map_err(|error| not_responding(&error))?;
-    let table = serde_json::from_str(&text);
-    let table = table.map_err(|error| {
+    let text = api
+        .get("/api/v1/table?output=json")
+        .await
+        .map_err(|error| not_responding(&error))?;
+    let table = serde_json::from_str(&text).map_err(|error| {
         NotChecked::new(format!("cannot parse its table: {error}"), VERSION_HINT)
     })?;
     Ok(MemberFacts {

@@ -87,8 +87,10 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
         let text = text.and_then(|table| {
             let text = table.content.text(args, chosen.as_ref())?;
             // A program reads documents one after the other, and sees that they are empty.
-            let unmatched = table.unmatched.filter(|_| !is_document(args.output));
-            let unmatched = unmatched.map(|sentence| format!("\n{sentence}\n"));
+            let unmatched = table
+                .unmatched
+                .filter(|_| !is_document(args.output))
+                .map(|sentence| format!("\n{sentence}\n"));
             Ok(text + &harmless(&unmatched.unwrap_or_default()))
         });
         match text {
@@ -252,8 +254,8 @@ async fn read_explanation(
 ) -> anyhow::Result<Explanation> {
     let zones = zones(&view.model, &[]);
     let now = reader.load();
-    let subject = Subject::parse(&zones, now.table.as_ref(), question);
-    let subject = subject.with_context(|| format!("'{question}' is not a domain name"))?;
+    let subject = Subject::parse(&zones, now.table.as_ref(), question)
+        .with_context(|| format!("'{question}' is not a domain name"))?;
     let explain_with = |plain: Option<&PlainService>| {
         let context = Context {
             watched: &view.source.namespace,

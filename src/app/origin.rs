@@ -146,11 +146,12 @@ impl Origin {
                     error: ReplicaError::NoApiServer { .. },
                     tried,
                 }) => {
-                    let reader = first_table(&view.source, &view.model).await;
-                    let reader = reader.map_err(|error| match tried {
-                        Some(tried) => anyhow!("{error:#}; {tried}"),
-                        None => error,
-                    })?;
+                    let reader = first_table(&view.source, &view.model)
+                        .await
+                        .map_err(|error| match tried {
+                            Some(tried) => anyhow!("{error:#}; {tried}"),
+                            None => error,
+                        })?;
                     return Ok(Self::Objects(reader, None));
                 }
                 Err(NoServer { error, .. }) => {

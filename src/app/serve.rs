@@ -251,20 +251,26 @@ impl Server {
         let admin = admin_routes(state.clone());
         let follow = state.liveness.clone().follow();
         let probes = Thread::new("probes")?;
-        let serve = bound.admin.into_iter().map(|listener| {
-            let listener = probes.adopt(listener)?;
-            Ok(listeners.serve_http(listener, admin.clone()))
-        });
-        let serve = serve.collect::<anyhow::Result<Vec<_>>>()?;
+        let serve = bound
+            .admin
+            .into_iter()
+            .map(|listener| {
+                let listener = probes.adopt(listener)?;
+                Ok(listeners.serve_http(listener, admin.clone()))
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
         probes.run(Priority::Normal, &mut tasks, || async {
             tokio::join!(follow, join_all(serve));
         })?;
         let routes = api_routes(state, ApiHosts::new(args.listeners.api_host.clone()));
-        let serve = bound.api.into_iter().map(|listener| {
-            let listener = api_thread.adopt(listener)?;
-            Ok(listeners.serve_http(listener, routes.clone()))
-        });
-        let serve = serve.collect::<anyhow::Result<Vec<_>>>()?;
+        let serve = bound
+            .api
+            .into_iter()
+            .map(|listener| {
+                let listener = api_thread.adopt(listener)?;
+                Ok(listeners.serve_http(listener, routes.clone()))
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
         // Without a listener, this thread still renders the metrics.
         api_thread.run(Priority::Low, &mut tasks, || async {
             tokio::join!(join_all(serve), pending::<()>());

@@ -33,8 +33,10 @@ pub(super) enum Priority {
 impl Thread {
     /// Creates the runtime.
     pub(super) fn new(name: &'static str) -> anyhow::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.with_context(|| format!("cannot start the runtime of thread {name}"));
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .with_context(|| format!("cannot start the runtime of thread {name}"));
         Ok(Self {
             name,
             runtime: runtime?,

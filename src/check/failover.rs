@@ -51,8 +51,10 @@ fn failover_orders(table: &Table, links: &[Link], rules: &Rules) -> Vec<Finding>
 
 /// Returns the clusters that can have endpoints: those of Links and mirrors, and this cluster.
 fn known_clusters(table: &Table, links: &[Link], rules: &Rules) -> BTreeSet<ClusterName> {
-    let linked = links.iter().filter_map(|link| link.cluster.parse().ok());
-    let linked = linked.map(|link| rules.name_of(&link));
+    let linked = links
+        .iter()
+        .filter_map(|link| link.cluster.parse().ok())
+        .map(|link| rules.name_of(&link));
     let services = table.services();
     let mirrored = services.flat_map(|service| {
         let mirrors = service.mirrors.iter().map(|(cluster, _)| cluster);
@@ -71,9 +73,10 @@ fn mistakes(service: &Service, known: &BTreeSet<ClusterName>, rules: &Rules) -> 
         return Vec::new();
     };
     let (key, order, own) = (&service.key, &failover.order, &rules.cluster_name);
-    let unknown = order.named().filter(|cluster| !known.contains(*cluster));
-    let unknown =
-        unknown.map(|cluster| format!("{key}: {order} names the unknown cluster '{cluster}'"));
+    let unknown = order
+        .named()
+        .filter(|cluster| !known.contains(*cluster))
+        .map(|cluster| format!("{key}: {order} names the unknown cluster '{cluster}'"));
     let is_twice = order.has_local() && order.named().any(|cluster| cluster == own);
     let twice = is_twice.then(|| {
         format!(

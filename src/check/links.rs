@@ -22,15 +22,16 @@ type RemoteService = (String, String, ClusterName);
 /// Reports the services that Links report as not mirrored.
 pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let mirrored = mirrored(table);
-    let failures = services(links).filter_map(|(link, service)| {
-        let failure = service.failure.as_ref()?;
-        let place = remote_service(link, service, rules)?;
-        let is_mirrored = failure.reason == INVALID_SERVICE && mirrored.contains(&place);
-        let is_excluded = rules.excluded_clusters.contains(&place.2);
-        let is_reported = !is_mirrored && !is_excluded && !is_of_other_check(link, service);
-        is_reported.then(|| describe_failure(&place, failure))
-    });
-    let failures: BTreeSet<String> = failures.collect();
+    let failures: BTreeSet<String> = services(links)
+        .filter_map(|(link, service)| {
+            let failure = service.failure.as_ref()?;
+            let place = remote_service(link, service, rules)?;
+            let is_mirrored = failure.reason == INVALID_SERVICE && mirrored.contains(&place);
+            let is_excluded = rules.excluded_clusters.contains(&place.2);
+            let is_reported = !is_mirrored && !is_excluded && !is_of_other_check(link, service);
+            is_reported.then(|| describe_failure(&place, failure))
+        })
+        .collect();
     if failures.is_empty() {
         Check::LinkStatus.green("no Link reports that mirroring fails")
     } else {

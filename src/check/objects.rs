@@ -191,8 +191,10 @@ struct RawExpression {
 impl RawSelector {
     /// Returns whether it selects exactly `mirror.linkerd.io/exported=true`, in one of the two forms.
     fn is_default(&self) -> bool {
-        let labels = self.match_labels.iter();
-        let labels = labels.map(|(key, value)| (key.as_str(), value.as_str()));
+        let labels = self
+            .match_labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
         let expressions = self.match_expressions.iter().map(|expression| {
             let is_one = expression.operator == "In" && expression.values.len() == 1;
             let value = expression.values.first().filter(|_| is_one);

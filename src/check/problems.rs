@@ -64,8 +64,11 @@ impl Check {
         none: &str,
     ) -> Finding {
         self.check(what, problems, |problems| {
-            let problems = problems.iter().filter(|problem| problem.kind == kind);
-            let problems: Vec<String> = problems.map(ServerProblem::describe).collect();
+            let problems: Vec<String> = problems
+                .iter()
+                .filter(|problem| problem.kind == kind)
+                .map(ServerProblem::describe)
+                .collect();
             if problems.is_empty() {
                 self.green(none)
             } else {
@@ -87,14 +90,15 @@ impl Check {
             .collect();
         let problems: Vec<_> = sorted.into_iter().collect();
         let kinds = problems.chunk_by(|one, next| one.kind == next.kind);
-        let findings = kinds.map(|problems| {
-            let text = |one: &Problem| match one.subject() {
-                subject if subject.is_empty() => one.detail.to_string(),
-                subject => format!("{subject}: {}", one.detail),
-            };
-            self.of_kind(problems[0].kind, problems.iter().map(|one| text(one)))
-        });
-        let findings: Vec<Finding> = findings.collect();
+        let findings: Vec<Finding> = kinds
+            .map(|problems| {
+                let text = |one: &Problem| match one.subject() {
+                    subject if subject.is_empty() => one.detail.to_string(),
+                    subject => format!("{subject}: {}", one.detail),
+                };
+                self.of_kind(problems[0].kind, problems.iter().map(|one| text(one)))
+            })
+            .collect();
         if findings.is_empty() {
             vec![self.green(none)]
         } else {
@@ -112,8 +116,11 @@ impl ServerProblem {
             1 => String::new(),
             count => format!("{count} problems"),
         };
-        let parts = [&self.subject, &self.detail, &count].map(String::as_str);
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = [&self.subject, &self.detail, &count]
+            .map(String::as_str)
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
         parts.join(": ")
     }
 }

@@ -90,21 +90,24 @@ impl Diagnosis {
 
     /// Returns the line of `--wait`: what is red, and the time that is left.
     pub fn progress(&self, left: Duration) -> String {
-        let red = self.0.iter().filter(|one| one.health == Health::Red);
-        let mut red: Vec<&str> = red.map(|one| one.check.row().name).collect();
+        let mut red: Vec<&str> = self
+            .0
+            .iter()
+            .filter(|one| one.health == Health::Red)
+            .map(|one| one.check.row().name)
+            .collect();
         red.dedup();
         format!("waiting for {} ({} s left)", red.join(", "), left.as_secs())
     }
 
     /// Writes the last line: the overall result, and the number of findings of each color.
     fn write_status(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
-        let counts = [Health::Green, Health::Yellow, Health::Red, Health::Grey];
-        let counts = counts.map(|health| (health, self.count(health)));
+        let counts = [Health::Green, Health::Yellow, Health::Red, Health::Grey]
+            .map(|health| (health, self.count(health)));
         // What was not checked is rare.
-        let counts = counts
-            .into_iter()
-            .filter(|count| *count != (Health::Grey, 0));
         let counts: Vec<String> = counts
+            .into_iter()
+            .filter(|count| *count != (Health::Grey, 0))
             .map(|(health, count)| format!("{count} {}", health.name()))
             .collect();
         let result = if self.is_success() {

@@ -69,8 +69,11 @@ impl ResolvConf {
         if name.matches('.').count() >= self.ndots {
             return Vec::new();
         }
-        let names = self.search.iter().map(|domain| format!("{name}.{domain}"));
-        let names = names.filter(|name| name.len() <= MAX_NAME);
+        let names = self
+            .search
+            .iter()
+            .map(|domain| format!("{name}.{domain}"))
+            .filter(|name| name.len() <= MAX_NAME);
         names.map(|name| name + ".").collect()
     }
 }

@@ -19,8 +19,9 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
         *first = Check::ApiServer.red(sentence, reason.hint.clone());
     }
     if findings.iter().any(is_cause) {
-        let missing = findings.iter_mut();
-        let missing = missing.filter(|one| one.basis == Basis::NotChecked);
+        let missing = findings
+            .iter_mut()
+            .filter(|one| one.basis == Basis::NotChecked);
         for finding in missing.filter(|one| reads_objects(one.check)) {
             finding.basis = Basis::Consequence;
         }
@@ -29,8 +30,9 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
         .iter()
         .any(|one| one.check == Check::Server && one.health == Health::Red)
     {
-        let answers = findings.iter_mut();
-        let answers = answers.filter(|one| one.check == Check::DirectAnswer);
+        let answers = findings
+            .iter_mut()
+            .filter(|one| one.check == Check::DirectAnswer);
         for finding in answers.filter(|one| one.health == Health::Red) {
             let reason = NotChecked::consequence("the server does not serve its zones");
             *finding = Check::DirectAnswer.not_checked("answer of the server", &reason);

@@ -77,8 +77,10 @@ pub struct CorefileArgs {
 impl CorefileArgs {
     /// Returns the zones to forward, each once.
     pub fn zones(&self) -> Vec<ZoneName> {
-        let zones = zones_or_default(&self.zone).into_iter();
-        let mut zones: Vec<ZoneName> = zones.map(|zone| zone.name).collect();
+        let mut zones: Vec<ZoneName> = zones_or_default(&self.zone)
+            .into_iter()
+            .map(|zone| zone.name)
+            .collect();
         zones.extend(self.reverse_zone.iter().cloned());
         let mut seen = Vec::new();
         zones.retain(|zone| {

@@ -161,12 +161,13 @@ mod tests {
             "GLOBAL_DNS_ZONES",
             "GLOBAL_DNS_TTL",
             "TTL",
-        ];
-        let set = set
+        ]
+        .into_iter()
+        .map(|name| (name.to_owned(), "7".to_owned()));
+        let found: Vec<_> = unknown(set, &known)
             .into_iter()
-            .map(|name| (name.to_owned(), "7".to_owned()));
-        let found = unknown(set, &known).into_iter();
-        let found: Vec<_> = found.map(|one| (one.name, one.nearest)).collect();
+            .map(|one| (one.name, one.nearest))
+            .collect();
         let expected = [
             ("GLOBAL_DNS_TLL", "GLOBAL_DNS_TTL"),
             ("GLOBAL_DNS_ZONES", "GLOBAL_DNS_ZONE"),
@@ -205,8 +206,11 @@ mod tests {
     #[test]
     fn error_names_the_variable_only_if_the_flag_is_not_given() {
         let message = |arguments: &[&str]| {
-            let all = ["global-dns", "table"].iter().chain(arguments);
-            let all: Vec<String> = all.map(|&argument| argument.to_owned()).collect();
+            let all: Vec<String> = ["global-dns", "table"]
+                .iter()
+                .chain(arguments)
+                .map(|&argument| argument.to_owned())
+                .collect();
             let error = Cli::try_parse_from(&all).unwrap_err();
             name_variables(error, &all, |name| name == "GLOBAL_DNS_TTL").to_string()
         };

@@ -57,8 +57,9 @@ pub(super) fn parse_expected(text: &str) -> Result<(ServiceKey, ExpectedClusters
     let (service, clusters) = text
         .split_once('=')
         .ok_or("it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER")?;
-    let clusters = clusters.parse::<ExpectedClusters>();
-    let clusters = clusters.map_err(|error| error.to_string())?;
+    let clusters = clusters
+        .parse::<ExpectedClusters>()
+        .map_err(|error| error.to_string())?;
     Ok((parse_service(service)?, clusters))
 }
 

@@ -178,8 +178,10 @@ impl ModelArgs {
     /// Returns the zones below a forward zone, each with the nearest one.
     fn child_zones(&self) -> Vec<ChildZone> {
         let zones = self.zones();
-        let children = zones.iter().map(|zone| &zone.name);
-        let children = children.chain(&self.reverse_zone);
+        let children = zones
+            .iter()
+            .map(|zone| &zone.name)
+            .chain(&self.reverse_zone);
         let child = |child: &ZoneName| {
             let parents = zones.iter().filter_map(|zone| {
                 let labels = child.as_str().strip_suffix(zone.name.as_str())?;

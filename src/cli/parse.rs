@@ -21,14 +21,19 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
     let matches = program::command().try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (mut cli, matches) = parsed.unwrap_or_else(|error| {
-        let texts = arguments.iter().map(|text| text.to_string_lossy());
-        let texts: Vec<String> = texts.map(Into::into).collect();
+        let texts: Vec<String> = arguments
+            .iter()
+            .map(|text| text.to_string_lossy())
+            .map(Into::into)
+            .collect();
         let is_set = |variable: &str| std::env::var_os(variable).is_some();
         name_variables(error, &texts, is_set).exit()
     });
     cli.command.select_all_namespaces();
-    let checked = cli.command.check();
-    let checked = checked.and_then(|()| cli.command.check_max_stale());
+    let checked = cli
+        .command
+        .check()
+        .and_then(|()| cli.command.check_max_stale());
     if let Err(problem) = checked.and_then(|()| cli.command.check_view(&matches)) {
         let mut program = program::command();
         program.build();

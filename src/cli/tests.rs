@@ -111,8 +111,10 @@ fn no_flag_reads_a_variable_that_kubernetes_sets_for_a_service() {
 /// Returns what `--help` prints for each command, and for the program itself, with its name.
 fn helps() -> Vec<(String, String)> {
     let program = program::command().term_width(100);
-    let names = program.get_subcommands().map(|one| one.get_name());
-    let names = names.map(|name| (name.to_owned(), vec!["x", name, "--help"]));
+    let names = program
+        .get_subcommands()
+        .map(|one| one.get_name())
+        .map(|name| (name.to_owned(), vec!["x", name, "--help"]));
     let own = ("global-dns".to_owned(), vec!["x", "--help"]);
     let all = std::iter::once(own).chain(names);
     all.map(|(name, words)| {
@@ -136,8 +138,9 @@ fn every_command_has_examples_that_are_parsed() {
             assert_eq!(words[0], program, "{name}: {pair:?}");
             let is_own = name == "global-dns" || words[1] == name;
             assert!(is_own, "an example of another command: {pair:?}");
-            let parsed = program::command().try_get_matches_from(&words);
-            let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+            let parsed = program::command()
+                .try_get_matches_from(&words)
+                .and_then(|matches| Cli::from_arg_matches(&matches));
             parsed.unwrap_or_else(|error| panic!("{pair:?}: {error}"));
         }
     }

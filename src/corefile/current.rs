@@ -35,8 +35,10 @@ pub(super) fn without_zones(corefile: &str, zones: &[ZoneName]) -> Result<String
 
 /// Returns whether a server block serves only zones of a list.
 fn is_of_zones(head: &str, zones: &[ZoneName]) -> Result<bool, String> {
-    let names = head.trim_end_matches('{').split([' ', '\t', ',']);
-    let names = names.filter(|name| !name.is_empty());
+    let names = head
+        .trim_end_matches('{')
+        .split([' ', '\t', ','])
+        .filter(|name| !name.is_empty());
     let is_listed = |name: &str| {
         let name = name.strip_prefix("dns://").unwrap_or(name);
         let name = name.split_once(':').map_or(name, |(name, _)| name);

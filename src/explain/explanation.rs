@@ -238,8 +238,9 @@ fn endpoints_of<'t>(
     let mut listed: Vec<_> = services
         .iter()
         .flat_map(|service| {
-            let endpoints = reply.endpoints(service);
-            let endpoints = endpoints.filter(|(endpoint, ..)| is_listed(endpoint));
+            let endpoints = reply
+                .endpoints(service)
+                .filter(|(endpoint, ..)| is_listed(endpoint));
             endpoints.map(|(endpoint, state, is_returned)| {
                 let report = reply.report(service, endpoint, state, is_returned);
                 (endpoint, report)
@@ -263,8 +264,7 @@ fn answer_report(
         .enumerate()
         .map(|(index, (endpoint, _))| (std::ptr::from_ref(*endpoint), index))
         .collect();
-    let sources = answer.endpoints();
-    let mut sources = sources.into_iter();
+    let mut sources = answer.endpoints().into_iter();
     let records = answer.records(AnswerContext::new(name, published.serial));
     let in_answer = records.iter().filter(|r| r.section == Section::Answer);
     AnswerReport {
@@ -349,8 +349,11 @@ fn count_returned(endpoints: &[ListedEndpoint<'_>], cluster: Option<&str>) -> St
 
 /// Describes a name without a service: no namespace has it, or several have it.
 fn describe_unknown(table: &Table, labels: &[&str]) -> String {
-    let own = labels.iter().filter(|label| !label.starts_with('_'));
-    let own: Vec<&str> = own.copied().collect();
+    let own: Vec<&str> = labels
+        .iter()
+        .filter(|label| !label.starts_with('_'))
+        .copied()
+        .collect();
     let short = own.last().and_then(|name| table.short_name(name));
     match (own.as_slice(), short) {
         ([.., name], Some(short)) if short.owner == Err(NoOwner::Contested) => {
@@ -491,8 +494,11 @@ impl Explanation {
                 .map(|ttl| format!(", TTL {ttl}"))
                 .unwrap_or_default();
             let AnswerReport { rtype, result, .. } = answer;
-            let reason = answer.reason.iter().map(|reason| format!(": {reason}"));
-            let reason: String = reason.collect();
+            let reason: String = answer
+                .reason
+                .iter()
+                .map(|reason| format!(": {reason}"))
+                .collect();
             let result = match result.as_str() {
                 "NOERROR" => style.colors.paint(Shade::Good, result),
                 "NODATA" => result.clone(),
@@ -506,8 +512,10 @@ impl Explanation {
         self.write_endpoints(text, style)?;
         if !self.problems.is_empty() {
             writeln!(text, "\nproblems:")?;
-            let rows = self.problems.iter();
-            let rows = rows.map(|problem| problem.row(style.colors));
+            let rows = self
+                .problems
+                .iter()
+                .map(|problem| problem.row(style.colors));
             write_rows(text, &rows.collect::<Vec<_>>())?;
             let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
             for row in kinds.into_iter().map(ProblemKind::row) {

@@ -10,10 +10,10 @@ use crate::table::{Service, ServiceKind};
 
 /// Returns the notes about the services of a name.
 pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
-    let notes = services.iter();
-    let notes =
-        notes.flat_map(|service| kind_notes(service).chain(failover_notes(service, context)));
-    let mut notes: Vec<String> = notes.collect();
+    let mut notes: Vec<String> = services
+        .iter()
+        .flat_map(|service| kind_notes(service).chain(failover_notes(service, context)))
+        .collect();
     let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
     if endpoints.any(|endpoint| endpoint.kind.is_mirrored()) {
         notes.push(
@@ -33,8 +33,11 @@ pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec
 
 /// Returns a note for each kind of the endpoints of a service.
 fn kind_notes(service: &Service) -> impl Iterator<Item = String> {
-    let kinds = service.endpoints.iter().map(|endpoint| endpoint.kind);
-    let kinds: BTreeSet<ServiceKind> = kinds.collect();
+    let kinds: BTreeSet<ServiceKind> = service
+        .endpoints
+        .iter()
+        .map(|endpoint| endpoint.kind)
+        .collect();
     kinds.into_iter().filter_map(|kind| {
         let clusters = || clusters_of(service, kind);
         Some(match kind {
@@ -67,8 +70,10 @@ fn kind_notes(service: &Service) -> impl Iterator<Item = String> {
 
 /// Returns the clusters with endpoints of one kind.
 fn clusters_of(service: &Service, kind: ServiceKind) -> String {
-    let endpoints = service.endpoints.iter();
-    let endpoints = endpoints.filter(|endpoint| endpoint.kind == kind);
+    let endpoints = service
+        .endpoints
+        .iter()
+        .filter(|endpoint| endpoint.kind == kind);
     let clusters: BTreeSet<&ClusterName> = endpoints
         .filter_map(|endpoint| endpoint.cluster.as_ref())
         .collect();

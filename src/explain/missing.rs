@@ -17,8 +17,11 @@ pub(super) fn missing_notes(
     context: &Context<'_>,
     is_explained: bool,
 ) -> Vec<String> {
-    let own = labels.iter().copied();
-    let own: Vec<&str> = own.filter(|label| !label.starts_with('_')).collect();
+    let own: Vec<&str> = labels
+        .iter()
+        .copied()
+        .filter(|label| !label.starts_with('_'))
+        .collect();
     match (reason, service) {
         (MissingReason::NoForm, _) => vec![
             "valid names are S.N, C.S.N and H.C.S.N, their short forms without N, and _P._R before each"

@@ -50,8 +50,9 @@ pub(super) fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
     let zone_labels = zones
         .find(name)
         .map_or(0, |zone| zone.name.as_str().matches('.').count());
-    let labels = (0..name.count() - zone_labels).filter_map(|index| name.label(index));
-    let mut labels: Vec<&str> = labels.collect();
+    let mut labels: Vec<&str> = (0..name.count() - zone_labels)
+        .filter_map(|index| name.label(index))
+        .collect();
     if is_in_cluster_set(zones, name) {
         labels.pop_if(|last| *last == "svc");
     }

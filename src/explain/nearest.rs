@@ -129,8 +129,9 @@ impl<'t> Search<'t> {
                 table.has_namespace(label)
             });
             for (distance, namespace) in namespaces {
-                let names = table.services_in(&namespace);
-                let names = names.map(|service| service.key.service.as_str());
+                let names = table
+                    .services_in(&namespace)
+                    .map(|service| service.key.service.as_str());
                 let is_service = |label: &str| table.service(&namespace, label).is_some();
                 for (more, name) in self.similar(name, names, is_service) {
                     found.extend(canonical(distance + more, &namespace, &name, scope));
@@ -202,8 +203,10 @@ impl<'t> Search<'t> {
             let endpoints = service.in_cluster(&cluster);
             let distance = distance + of_cluster;
             let name = format!("{cluster}.{base}");
-            let hosts = endpoints.iter().map(|endpoint| endpoint.labels()[0]);
-            let hosts = hosts.filter(|host| !host.is_empty());
+            let hosts = endpoints
+                .iter()
+                .map(|endpoint| endpoint.labels()[0])
+                .filter(|host| !host.is_empty());
             let has_host = |label: &str| !service.at_host(&cluster, label).is_empty();
             for (of_host, host) in self.similar_or_first(host, hosts, has_host) {
                 let endpoints = service.at_host(&cluster, &host);
@@ -225,11 +228,13 @@ impl<'t> Search<'t> {
             return vec![(0, String::new())];
         }
         let ports = endpoints.iter().take(MAX_SCAN).flat_map(|one| &one.ports);
-        let labels = ports.filter_map(|port| {
-            let name = port.name.as_ref()?;
-            Some(format!("_{name}._{}", port.protocol.label()))
-        });
-        let labels: BTreeSet<String> = labels.take(MAX_SCAN).collect();
+        let labels: BTreeSet<String> = ports
+            .filter_map(|port| {
+                let name = port.name.as_ref()?;
+                Some(format!("_{name}._{}", port.protocol.label()))
+            })
+            .take(MAX_SCAN)
+            .collect();
         let labels = labels.into_iter();
         let mut found: Vec<Similar> = labels
             .map(|label| (self.distance(port, &label), label + "."))

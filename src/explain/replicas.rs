@@ -117,19 +117,20 @@ impl ReplicaExplanations {
             if values.len() < 2 {
                 continue;
             }
-            let replicas = groups.iter().flat_map(|(facts, members)| {
-                let value = value_of(facts);
-                members.iter().map(move |(pod, explanation)| {
-                    format!("{value}{} in {pod}", since_of(explanation, name))
+            let replicas: Vec<String> = groups
+                .iter()
+                .flat_map(|(facts, members)| {
+                    let value = value_of(facts);
+                    members.iter().map(move |(pod, explanation)| {
+                        format!("{value}{} in {pod}", since_of(explanation, name))
+                    })
                 })
-            });
-            let replicas: Vec<String> = replicas.collect();
+                .collect();
             lines.push(format!("{name}: {}", replicas.join("; ")).into());
         }
         for (_, members) in &groups {
             for (pod, explanation) in members {
-                let last = explanation.history.first();
-                let last = last.map_or_else(
+                let last = explanation.history.first().map_or_else(
                     || "none since its start".to_owned(),
                     |event| format!("{}, {}", event.time, &*event.text),
                 );
@@ -229,14 +230,16 @@ fn facts(explanation: &Explanation) -> ComparedFacts {
 
 /// Returns the name of an endpoint as a fact.
 fn name_of(endpoint: &EndpointReport) -> String {
-    let labels = [
+    let labels: Vec<&str> = [
         &endpoint.hostname,
         &endpoint.cluster,
         &endpoint.service,
         &endpoint.namespace,
-    ];
-    let labels = labels.into_iter().map(String::as_str);
-    let labels: Vec<&str> = labels.filter(|label| !label.is_empty()).collect();
+    ]
+    .into_iter()
+    .map(String::as_str)
+    .filter(|label| !label.is_empty())
+    .collect();
     format!("endpoint {}", labels.join("."))
 }
 

@@ -98,13 +98,14 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
             // Most names are those of several endpoints.
             let mut replies = HashMap::new();
             for (endpoint, state, _) in own.endpoints(service).filter(|(one, ..)| has(one)) {
-                let candidates = zones_of_kind.iter();
-                let candidates = candidates.flat_map(|zone| names_above(zone, service, endpoint));
+                let candidates = zones_of_kind
+                    .iter()
+                    .flat_map(|zone| names_above(zone, service, endpoint));
                 let mut returning = Vec::new();
                 for name in candidates {
-                    let reply = replies.entry(name.to_string());
-                    let reply =
-                        reply.or_insert_with(|| NameReply::of_name(zones, published, &name));
+                    let reply = replies
+                        .entry(name.to_string())
+                        .or_insert_with(|| NameReply::of_name(zones, published, &name));
                     if reply.has(endpoint) {
                         returning.push((name, reply.clone()));
                     }
@@ -118,8 +119,9 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
                 let [host, cluster] = endpoint.labels();
                 let is_ready = state != EndpointState::NotReady;
                 // Zones of both kinds may have it.
-                let known = endpoints.entry((&service.key, cluster, host, is_ready));
-                let known = known.or_insert_with(|| report.clone());
+                let known = endpoints
+                    .entry((&service.key, cluster, host, is_ready))
+                    .or_insert_with(|| report.clone());
                 if !known.returned {
                     *known = report;
                 }
@@ -180,8 +182,10 @@ fn names_above(zone: &Zone, service: &Service, endpoint: &Endpoint) -> Vec<Name>
     };
     let names = families.into_iter().flat_map(|family| {
         let of_cluster = (!cluster.is_empty()).then(|| format!("{cluster}.{family}"));
-        let of_host = of_cluster.as_ref().filter(|_| !host.is_empty());
-        let of_host = of_host.map(|above| format!("{host}.{above}"));
+        let of_host = of_cluster
+            .as_ref()
+            .filter(|_| !host.is_empty())
+            .map(|above| format!("{host}.{above}"));
         [of_host, of_cluster, Some(family)].into_iter().flatten()
     });
     names.filter_map(|name| Name::from_text(&name)).collect()

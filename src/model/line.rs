@@ -42,8 +42,12 @@ pub(super) fn escaped(text: &str) -> Cow<'_, str> {
 /// Lists the first items of a sentence, and the number of the others: `a, b and 7 more`.
 pub fn list_some<T: fmt::Display>(items: impl IntoIterator<Item = T>, max: usize) -> String {
     let mut items = items.into_iter();
-    let listed = items.by_ref().take(max).map(|item| item.to_string());
-    let listed = listed.collect::<Vec<_>>().join(", ");
+    let listed = items
+        .by_ref()
+        .take(max)
+        .map(|item| item.to_string())
+        .collect::<Vec<_>>()
+        .join(", ");
     match items.count() {
         0 => listed,
         more => format!("{listed} and {more} more"),

@@ -193,8 +193,9 @@ fn route(
     let Some(discovery) = service.label(key::REMOTE_DISCOVERY) else {
         return Ok(ItemKind::GatewayMirror);
     };
-    let remote = service.label(key::REMOTE_SERVICE);
-    let remote = remote.unwrap_or(mirrored.service.as_str());
+    let remote = service
+        .label(key::REMOTE_SERVICE)
+        .unwrap_or(mirrored.service.as_str());
     for (label, value, expected) in [
         (key::REMOTE_DISCOVERY, discovery, cluster.as_str()),
         (key::REMOTE_SERVICE, remote, mirrored.service.as_str()),

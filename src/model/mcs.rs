@@ -54,8 +54,8 @@ pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Problem> {
             return Err(Problem::new(ProblemKind::Undecodable, detail));
         }
     };
-    let names = body.clusters();
-    let mut names: Vec<ClusterName> = names
+    let mut names: Vec<ClusterName> = body
+        .clusters()
         .filter_map(|name| ClusterName::interned(name).ok())
         .collect();
     names.sort();

@@ -96,11 +96,13 @@ impl Settings {
 
     /// Reads the annotations of a mirror or a ServiceImport.
     pub(super) fn of_mirror(mirror: &KubeObject<'_>) -> Self {
-        let ignored = key::SETTINGS.into_iter().filter(|key| *key != key::TTL);
-        let ignored = ignored.filter_map(|key| {
-            let value = mirror.annotation(key)?;
-            Some(format!("{key}={}", shorten(value)).into())
-        });
+        let ignored = key::SETTINGS
+            .into_iter()
+            .filter(|key| *key != key::TTL)
+            .filter_map(|key| {
+                let value = mirror.annotation(key)?;
+                Some(format!("{key}={}", shorten(value)).into())
+            });
         let mut settings = Self {
             ignored: ignored.collect(),
             ..Self::default()

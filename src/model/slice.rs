@@ -126,8 +126,12 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
             ready: is_ready(e),
         })
     };
-    let endpoints = body.endpoints.iter().flatten();
-    let endpoints = endpoints.filter_map(&mut endpoint).collect();
+    let endpoints = body
+        .endpoints
+        .iter()
+        .flatten()
+        .filter_map(&mut endpoint)
+        .collect();
     Ok(SliceEndpoints {
         endpoints,
         ports: list_of_ports(body.ports.as_ref()),

@@ -192,8 +192,9 @@ impl<'t> NameReply<'t> {
             Self::Failing(_) | Self::Nothing(_) => (None, Vec::new()),
         };
         let own = service.endpoints.as_ptr_range();
-        let named = named.into_iter();
-        let named = named.filter(move |one| own.contains(&ptr::from_ref(*one)));
+        let named = named
+            .into_iter()
+            .filter(move |one| own.contains(&ptr::from_ref(*one)));
         // All are in the order of the table.
         let of_view = view.map(View::endpoints).into_iter().flatten();
         let mut returned = of_view.chain(named).peekable();
@@ -295,8 +296,10 @@ impl<'t> NameReply<'t> {
             (Self::Names(_), _) => "another zone hides its name".to_owned(),
             (Self::Nothing(reason), _) => (*reason).to_owned(),
         };
-        let reasons = [cause, place, &reply];
-        let reasons: Vec<&str> = reasons.into_iter().filter(|one| !one.is_empty()).collect();
+        let reasons: Vec<&str> = [cause, place, &reply]
+            .into_iter()
+            .filter(|one| !one.is_empty())
+            .collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 }
@@ -317,8 +320,10 @@ impl EndpointReport {
 
     /// Makes the report on an endpoint of a service that is not returned.
     fn new(service: &Service, endpoint: &Endpoint, state: EndpointState) -> Self {
-        let objects = endpoint.object_refs(&service.key.namespace);
-        let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
+        let objects: Vec<String> = endpoint
+            .object_refs(&service.key.namespace)
+            .map(|object| object.to_string())
+            .collect();
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);
         let addresses = endpoint.addresses.iter();
         Self {

@@ -126,8 +126,9 @@ impl Report {
             endpoints.retain(|one| selection.has(&one.cluster, one.state.name()));
         }
         self.services.retain(|one| !one.endpoints.is_empty());
-        let services = self.services.iter();
-        let services: BTreeSet<String> = services
+        let services: BTreeSet<String> = self
+            .services
+            .iter()
             .map(|one| format!("{}/{}", one.namespace, one.service))
             .collect();
         self.problems.retain(|problem| {
@@ -240,8 +241,9 @@ impl EndpointSelection<'_> {
 fn hint(given: &str, names: impl Iterator<Item = String>) -> String {
     // One error for each two letters is a similar name: prdo, prod.
     let errors = |name: &String| strsim::osa_distance(given, name);
-    let nearest = names.min_by_key(|name| (errors(name), name.len()));
-    let nearest = nearest.filter(|name| 2 * errors(name) <= given.chars().count());
+    let nearest = names
+        .min_by_key(|name| (errors(name), name.len()))
+        .filter(|name| 2 * errors(name) <= given.chars().count());
     nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 

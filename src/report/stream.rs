@@ -23,8 +23,10 @@ pub fn write_report(
     of_server: &[Problem],
 ) -> io::Result<()> {
     let parts = Parts::of(published, of_server);
-    let services = parts.services.iter();
-    let services = services.map(|service| ServiceReport::new(service, published));
+    let services = parts
+        .services
+        .iter()
+        .map(|service| ServiceReport::new(service, published));
     let problems = parts.problems.iter();
     let lists = (
         Lazy(services),

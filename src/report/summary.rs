@@ -180,8 +180,9 @@ impl ServiceRow {
     pub fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
         let mut cells: BTreeMap<&str, Cell> = BTreeMap::new();
         for (endpoint, state, is_returned) in EndpointState::of_service(service, published) {
-            let cell = cells.entry(endpoint.labels()[1]);
-            let cell = cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Alive));
+            let cell = cells
+                .entry(endpoint.labels()[1])
+                .or_insert_with_key(|cluster| Cell::new(cluster, CellState::Alive));
             cell.state = cell.state.min(state.into());
             cell.note_since(service.since(endpoint));
             cell.endpoints += 1;
@@ -190,8 +191,9 @@ impl ServiceRow {
         }
         for left in &service.left {
             // Endpoints of an unlinked cluster stay.
-            let cell = cells.entry(left.cluster.as_str());
-            let cell = cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Left));
+            let cell = cells
+                .entry(left.cluster.as_str())
+                .or_insert_with_key(|cluster| Cell::new(cluster, CellState::Left));
             cell.note_since(Some(left.since));
         }
         for cluster in service.awaited() {
@@ -227,8 +229,9 @@ fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResu
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
         return AnswerResult::NxDomain;
     };
-    let results = RecordType::OF_SERVICES.into_iter();
-    let results = results.map(|rtype| answer_question(zones, published, &own, rtype).result());
+    let results = RecordType::OF_SERVICES
+        .into_iter()
+        .map(|rtype| answer_question(zones, published, &own, rtype).result());
     results.min().unwrap_or(AnswerResult::NxDomain)
 }
 

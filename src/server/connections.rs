@@ -269,8 +269,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn client_with_many_addresses_of_a_prefix_displaces_its_own_connections() {
         let connections = connections(10, 4);
-        let others = ["2001:db8:1::1", "192.0.2.1"].map(|other| other.parse().unwrap());
-        let others = others.map(|other| connections.register(other));
+        let others = ["2001:db8:1::1", "192.0.2.1"]
+            .map(|other| other.parse().unwrap())
+            .map(|other| connections.register(other));
         let mut hoard = Vec::new();
         for host in 1..=20_u16 {
             tick().await;

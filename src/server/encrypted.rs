@@ -100,8 +100,12 @@ impl Encrypted {
     /// If a file is unusable.
     pub fn open(options: Options) -> Result<Self, CertificateError> {
         let certificate = Arc::new(Certificate::open(&options.certificate, &options.key)?);
-        let client_ca = options.client_ca.as_deref();
-        let client_ca = client_ca.map(ClientCa::open).transpose()?.map(Arc::new);
+        let client_ca = options
+            .client_ca
+            .as_deref()
+            .map(ClientCa::open)
+            .transpose()?
+            .map(Arc::new);
         let config = |protocols, versions| {
             tls::config(protocols, versions, &certificate, client_ca.as_ref())
         };
@@ -131,8 +135,10 @@ impl Encrypted {
             ("https", InnerProtocol::Http, &self.options.https),
         ];
         for (name, protocol, addresses) in listeners {
-            let bound = Addresses::Given(addresses.clone()).bind_tcp(name)?;
-            let bound = bound.into_iter().map(|listener| (protocol, listener));
+            let bound = Addresses::Given(addresses.clone())
+                .bind_tcp(name)?
+                .into_iter()
+                .map(|listener| (protocol, listener));
             self.listeners.extend(bound);
         }
         self.quic = Addresses::Given(self.options.quic.clone()).bind_udp("quic")?;

@@ -335,8 +335,10 @@ impl Inner {
         account.kernel = unsent;
         // The memory of small replies is larger than the replies. Without memory, everything is received.
         let state = getsockopt(&self.stream, TcpState).unwrap_or_default();
-        let received = account.written.saturating_sub(unsent as u64);
-        let received = received.max(state[ACKNOWLEDGED]);
+        let received = account
+            .written
+            .saturating_sub(unsent as u64)
+            .max(state[ACKNOWLEDGED]);
         let is_received = |unread: &Unread| unread.end <= received;
         if account.oldest.as_ref().is_some_and(is_received) {
             account.oldest = None;

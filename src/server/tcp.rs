@@ -364,8 +364,10 @@ mod tests {
         let document = concat!(
             include_str!("../wire/README.md"),
             include_str!("../../charts/global-dns/docs/src/encrypted.md")
-        );
-        let document = document.split_whitespace().collect::<Vec<_>>().join(" ");
+        )
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
         let [first, next, message] =
             [FIRST_QUERY_TIMEOUT, TCP_IDLE, MESSAGE_TIMEOUT].map(|limit| limit.as_secs());
         let hours = MAX_LIFETIME.as_secs() / 3600;

@@ -79,8 +79,10 @@ impl ChangeLog {
             let changes = self.gateways.add(change, moment, time);
             self.record(changes, events, time);
         }
-        let failovers = difference.changes.iter();
-        let failovers = failovers.filter(|change| change.kind == ChangeKind::Failover);
+        let failovers = difference
+            .changes
+            .iter()
+            .filter(|change| change.kind == ChangeKind::Failover);
         failovers.map(|change| change.count).sum()
     }
 

@@ -212,8 +212,9 @@ impl Events {
             }
         });
         let older = older.into_iter().map(|(event, _)| Arc::new(event));
-        let of_ring = of_ring.into_iter();
-        let of_ring = of_ring.filter(|event| event.moment >= ring_since);
+        let of_ring = of_ring
+            .into_iter()
+            .filter(|event| event.moment >= ring_since);
         FoundEvents {
             events: older.chain(of_ring).collect(),
             known_since: known_since.unwrap_or(ring_since).min(ring_since),
@@ -465,8 +466,11 @@ impl Ring {
             let Some((&kind, _)) = most else {
                 return; // unreachable: events have kinds
             };
-            let oldest = self.events.iter();
-            let oldest = oldest.enumerate().find(|(_, one)| one.change.kind == kind);
+            let oldest = self
+                .events
+                .iter()
+                .enumerate()
+                .find(|(_, one)| one.change.kind == kind);
             let Some(event) = oldest
                 .map(|(place, _)| place)
                 .and_then(|place| self.events.remove(place))

@@ -139,8 +139,10 @@ impl Feeds {
             watch: Watch::Links,
             namespace: Some(namespace.clone()),
         };
-        let links = namespaces.iter().map(feed);
-        let links = links.map(|feed| (feed, FeedState::default()));
+        let links = namespaces
+            .iter()
+            .map(feed)
+            .map(|feed| (feed, FeedState::default()));
         self.state.lock().feeds.extend(links);
         self
     }
@@ -349,8 +351,10 @@ impl Feeds {
     /// or cannot be listed.
     pub fn has_published(&self) -> bool {
         let state = self.state.lock();
-        let links = state.feeds.iter();
-        let links = links.filter(|(feed, _)| feed.watch == Watch::Links);
+        let links = state
+            .feeds
+            .iter()
+            .filter(|(feed, _)| feed.watch == Watch::Links);
         let mut problems = links.map(|(_, state)| &state.list_problem).peekable();
         let is_awaited = problems.peek().is_some() && problems.all(Option::is_none);
         state.has_published && (state.has_published_links || !is_awaited)
@@ -476,8 +480,10 @@ impl FeedState {
                 };
                 (format!("{prefix}{reason}"), *since)
             });
-        let of_watch = self.problem.iter();
-        let of_watch = of_watch.map(|failure| (failure.reason.to_string(), failure.since));
+        let of_watch = self
+            .problem
+            .iter()
+            .map(|failure| (failure.reason.to_string(), failure.since));
         of_watch.chain(of_list)
     }
 }

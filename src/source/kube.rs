@@ -106,8 +106,7 @@ impl Cluster {
     }
 
     fn pod() -> Result<(Config, Credentials), ConnectError> {
-        let config = Config::incluster();
-        let config = config.map_err(|e| ConnectError::NotInCluster(Box::new(e)))?;
+        let config = Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))?;
         Ok((config, Credentials::Pod))
     }
 
@@ -125,11 +124,10 @@ impl Cluster {
             ..KubeConfigOptions::default()
         };
         let authority = certificate_authority(&file, options.context.as_ref());
-        let config = Config::from_custom_kubeconfig(file.clone(), &options).await;
-        let mut config =
-            config.map_err(|error| kubeconfig_error(path.as_ref(), Some(&file), error))?;
-        let context = options.context.or(file.current_context);
-        let context = context.unwrap_or_default();
+        let mut config = Config::from_custom_kubeconfig(file.clone(), &options)
+            .await
+            .map_err(|error| kubeconfig_error(path.as_ref(), Some(&file), error))?;
+        let context = options.context.or(file.current_context).unwrap_or_default();
         // The client reloads this file, because certificates rotate. In a pod it does so without this setting.
         config.root_cert_file = authority;
         Ok((config, Credentials::Kubeconfig { path, context }))

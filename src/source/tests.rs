@@ -253,8 +253,11 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
     };
     // Before the first table.
     send("db-0").await;
-    let lists = feeds.needed().into_iter();
-    let lists = lists.map(|feed| (feed, Objects::new())).collect();
+    let lists = feeds
+        .needed()
+        .into_iter()
+        .map(|feed| (feed, Objects::new()))
+        .collect();
     updates.send(Update::Reset(lists)).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     assert!(reader.load().table.is_some());

@@ -122,11 +122,13 @@ fn update_non_member(
 
 /// Adds the services that list a host with the name of a service that changed (rule M1b).
 fn with_listing_services(last: &Table, dirty: &ServiceKeys) -> ServiceKeys {
-    let listing = dirty.iter().filter_map(|key| {
-        let host = (key.namespace.clone(), key.service.text().clone());
-        last.listed_hosts.get(&host)
-    });
-    let listing = listing.flat_map(|services| services.iter().cloned());
+    let listing = dirty
+        .iter()
+        .filter_map(|key| {
+            let host = (key.namespace.clone(), key.service.text().clone());
+            last.listed_hosts.get(&host)
+        })
+        .flat_map(|services| services.iter().cloned());
     dirty.iter().cloned().chain(listing).collect()
 }
 

@@ -27,8 +27,9 @@ pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
         is_alone
             || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
     };
-    let linked = drafts.iter().filter(|draft| draft.rank != Rank::Import);
-    let linked: BTreeSet<&ClusterName> = linked
+    let linked: BTreeSet<&ClusterName> = drafts
+        .iter()
+        .filter(|draft| draft.rank != Rank::Import)
         .filter_map(|draft| draft.endpoint.cluster.as_ref())
         .collect();
     let verdict = |draft: &Draft| {

@@ -88,8 +88,9 @@ impl<'t> Difference<'t> {
             return;
         }
         let known: BTreeSet<&Problem> = last.into_iter().flat_map(Table::name_problems).collect();
-        let new = next.name_problems();
-        let new = new.filter(|problem| !known.contains(problem));
+        let new = next
+            .name_problems()
+            .filter(|problem| !known.contains(problem));
         self.problems.extend(new.map(Cow::Borrowed));
     }
 
@@ -100,14 +101,20 @@ impl<'t> Difference<'t> {
         }
         let no_state = LinkStates::default();
         let old = last.map_or(&no_state, Table::links);
-        let changes = next.links().clusters.iter();
-        let changes = changes.filter_map(|(link, new)| link_change(old.clusters.get(link), new));
+        let changes = next
+            .links()
+            .clusters
+            .iter()
+            .filter_map(|(link, new)| link_change(old.clusters.get(link), new));
         self.changes.extend(changes);
         let known = old.problems();
         let known: BTreeSet<_> = known.iter().map(Problem::fact).collect();
         // The changes above tell those of clusters.
-        let new = next.links().problems().into_iter();
-        let new = new.filter(|one| one.cluster.is_none() && !known.contains(&one.fact()));
+        let new = next
+            .links()
+            .problems()
+            .into_iter()
+            .filter(|one| one.cluster.is_none() && !known.contains(&one.fact()));
         self.problems.extend(new.map(Cow::Owned));
     }
 
@@ -123,9 +130,11 @@ impl<'t> Difference<'t> {
             let (cluster, key) = (&one.cluster, &service.key);
             let text = format!("Cluster {cluster} left {key}: {}.", one.describe());
             let endpoints = Some(one.endpoints.clone()).filter(|hosts| !hosts.is_empty());
-            let mirrors = old.into_iter().flat_map(|old| &old.mirrors);
-            let mirrors = mirrors.filter(|(other, _)| other == cluster);
-            let mirrors = mirrors.map(|(_, mirror)| mirror.clone());
+            let mirrors = old
+                .into_iter()
+                .flat_map(|old| &old.mirrors)
+                .filter(|(other, _)| other == cluster)
+                .map(|(_, mirror)| mirror.clone());
             Change {
                 cluster: Some(cluster.clone()),
                 before: endpoints,
@@ -148,8 +157,10 @@ impl<'t> Difference<'t> {
             return;
         };
         let known = old.map_or(&[][..], |old| &old.problems[..]);
-        let stored = new.problems.iter();
-        let stored = stored.filter(|problem| known.binary_search(problem).is_err());
+        let stored = new
+            .problems
+            .iter()
+            .filter(|problem| known.binary_search(problem).is_err());
         self.problems.extend(stored.map(Cow::Borrowed));
         let state = new.state_problems();
         if state.is_empty() {
@@ -297,8 +308,10 @@ fn cause_of(left: &LeftCluster) -> ChangeCause {
 fn only_mirror(service: &Service) -> Option<Line> {
     let mirrors = service.mirrors.iter().map(|(_, mirror)| mirror.clone());
     let namespace = &service.key.namespace;
-    let addresses = service.endpoints.iter();
-    let addresses = addresses.filter(|one| one.hostname.is_none());
+    let addresses = service
+        .endpoints
+        .iter()
+        .filter(|one| one.hostname.is_none());
     only(mirrors.chain(addresses.flat_map(|one| one.object_refs(namespace))))
 }
 
@@ -427,8 +440,10 @@ fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
         ""
     };
     let text = format!("{} left {}{reason}.", subject(endpoint), service.key);
-    let left = service.left.iter();
-    let mut left = left.filter(|one| endpoint.cluster.as_ref() == Some(&one.cluster));
+    let mut left = service
+        .left
+        .iter()
+        .filter(|one| endpoint.cluster.as_ref() == Some(&one.cluster));
     let cause = if is_not_ready {
         Some(ChangeCause::PodNotReady)
     } else {

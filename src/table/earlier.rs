@@ -25,8 +25,9 @@ pub struct Earlier {
 impl Earlier {
     /// Collects what holds in a table.
     pub fn of(table: &Table, links: Links) -> Self {
-        let problems = table.problems();
-        let problems = problems.filter_map(|one| Some((times::hash_problem(&one), one.since()?)));
+        let problems = table
+            .problems()
+            .filter_map(|one| Some((times::hash_problem(&one), one.since()?)));
         let endpoints = table.services().flat_map(|service| {
             let endpoints = service.endpoints.iter().chain(&service.not_ready);
             endpoints.filter_map(|endpoint| {

@@ -250,8 +250,11 @@ impl Failover {
             now,
         } = context;
         let step = |draft: &Draft| {
-            let cluster = draft.endpoint.cluster.as_ref();
-            let cluster = cluster.filter(|_| draft.endpoint.is_selected)?;
+            let cluster = draft
+                .endpoint
+                .cluster
+                .as_ref()
+                .filter(|_| draft.endpoint.is_selected)?;
             order.step_of(cluster, &rules.cluster_name)
         };
         let mut health = vec![StepHealth::Empty; order.count()];
@@ -306,8 +309,7 @@ impl Failover {
             }
         }
         let since = |index: usize| Some(timers.as_ref()?.steps[index].since);
-        let steps = health.iter().enumerate();
-        let steps = steps.map(|(index, health)| Step {
+        let steps = health.iter().enumerate().map(|(index, health)| Step {
             health: *health,
             since: since(index),
         });

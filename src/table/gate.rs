@@ -55,8 +55,9 @@ impl Gate {
         now: Timestamp,
     ) -> Option<Self> {
         let expected = expected_of(key, own, rules)?;
-        let clusters = endpoints.iter();
-        let clusters = clusters.filter_map(|endpoint| endpoint.cluster.clone());
+        let clusters = endpoints
+            .iter()
+            .filter_map(|endpoint| endpoint.cluster.clone());
         let present = clusters.chain(shared.iter().cloned()).collect();
         Some(Self {
             expected: expected.clone(),

@@ -42,8 +42,8 @@ pub(super) fn import_drafts(
         return draft.into_iter().collect();
     }
     let is_headless = import.kind.is_headless_import();
-    let used = slices.iter();
-    let used: Vec<_> = used
+    let used: Vec<_> = slices
+        .iter()
         .filter(|(_, slice)| slice.is_from_submariner || is_headless)
         .collect();
     if used.is_empty() {

@@ -75,11 +75,12 @@ pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let missing = service.missing.iter().map(|host| &host.hostname);
     let endpoints = service.endpoints.iter();
     // An endpoint of several objects has the kind of the first one.
-    let adopted = endpoints.filter(|endpoint| {
-        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
-        is_mirror || endpoint.objects.len() > 1
-    });
-    let adopted = adopted.filter_map(|endpoint| endpoint.hostname.as_ref());
+    let adopted = endpoints
+        .filter(|endpoint| {
+            let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
+            is_mirror || endpoint.objects.len() > 1
+        })
+        .filter_map(|endpoint| endpoint.hostname.as_ref());
     let names = missing.chain(adopted);
     names
         .map(|hostname| (namespace.clone(), hostname.text().clone()))

@@ -117,8 +117,9 @@ impl LeftCluster {
 
 /// Returns the clusters with endpoints, except unlinked ones.
 fn clusters(endpoints: &[Endpoint]) -> impl Iterator<Item = &ClusterName> {
-    let linked = endpoints.iter();
-    let linked = linked.filter(|endpoint| endpoint.liveness != EndpointLiveness::Unlinked);
+    let linked = endpoints
+        .iter()
+        .filter(|endpoint| endpoint.liveness != EndpointLiveness::Unlinked);
     linked.filter_map(|endpoint| endpoint.cluster.as_ref())
 }
 
@@ -127,8 +128,10 @@ fn clusters(endpoints: &[Endpoint]) -> impl Iterator<Item = &ClusterName> {
 impl Before<'_> {
     /// Lists the hostnames of a cluster. A cluster IP has none.
     fn hostnames(&self, cluster: &ClusterName) -> Line {
-        let own = self.endpoints.iter();
-        let own = own.filter(|one| one.cluster.as_ref() == Some(cluster));
+        let own = self
+            .endpoints
+            .iter()
+            .filter(|one| one.cluster.as_ref() == Some(cluster));
         let hosts = own.filter_map(|one| one.hostname.as_ref());
         list_some(hosts, MAX_LISTED).into()
     }

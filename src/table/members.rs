@@ -298,8 +298,9 @@ fn has_valid_length(
 ) -> bool {
     let [hostname, cluster] = endpoint.labels();
     let [service, namespace] = key.labels();
-    let labels = [hostname, cluster, service, namespace].into_iter();
-    let labels = labels.filter(|label| !label.is_empty());
+    let labels = [hostname, cluster, service, namespace]
+        .into_iter()
+        .filter(|label| !label.is_empty());
     let octets = labels.clone().map(|label| label.len() + 1).sum::<usize>() + rules.longest_zone;
     if octets <= 255 {
         return true;

@@ -70,8 +70,10 @@ fn is_one_pod(one: &Draft, other: &Draft) -> bool {
 /// Reports two endpoints that claim one name.
 fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Problem {
     let claimants = [first, other].into_iter();
-    let objects = claimants.flat_map(|endpoint| endpoint.object_refs(&key.namespace));
-    let objects: Vec<String> = objects.map(|object| object.to_string()).collect();
+    let objects: Vec<String> = claimants
+        .flat_map(|endpoint| endpoint.object_refs(&key.namespace))
+        .map(|object| object.to_string())
+        .collect();
     let (endpoint, objects) = (first.describe(), objects.join(" and "));
     let detail = format!("{endpoint} comes from {objects}; merged");
     Problem::new(ProblemKind::Endpoint, detail)

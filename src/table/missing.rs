@@ -39,20 +39,21 @@ pub(super) fn missing_hosts(
     if listed.is_empty() {
         return Vec::new();
     }
-    let existing = items.endpoint_mirrors();
-    let existing =
-        existing.map(|(mirror, host)| (host.parent.clone(), mirror.link, &host.hostname));
-    let existing: BTreeSet<ListedName<'_>> = existing.collect();
+    let existing: BTreeSet<ListedName<'_>> = items
+        .endpoint_mirrors()
+        .map(|(mirror, host)| (host.parent.clone(), mirror.link, &host.hostname))
+        .collect();
     listed.retain(|name, _| !existing.contains(name));
     let service = |name: &Text| ObjectRef::service(&ObjectKey::of_service(key).sibling(name));
-    let missing = listed.into_iter();
-    let missing = missing.map(|((mirror, link, hostname), address)| MissingHost {
-        cluster: rules.name_of(link),
-        hostname: hostname.clone(),
-        address,
-        mirror: service(&mirror),
-        expected: service(&Text::from(format!("{hostname}-{link}"))),
-    });
+    let missing = listed
+        .into_iter()
+        .map(|((mirror, link, hostname), address)| MissingHost {
+            cluster: rules.name_of(link),
+            hostname: hostname.clone(),
+            address,
+            mirror: service(&mirror),
+            expected: service(&Text::from(format!("{hostname}-{link}"))),
+        });
     missing.collect()
 }
 

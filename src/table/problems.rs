@@ -249,17 +249,21 @@ impl Service {
         let known_problems = old.map_or(&[][..], |old| &old.problems);
         Problem::carry_times(known_problems, &mut self.problems, now);
         let state = self.state_problems();
-        let state = state.iter().filter(|problem| problem.since().is_none());
-        let problems =
-            state.map(|problem| (times::hash(problem.fact()), times::hash_problem(problem)));
-        let endpoints = self.endpoints.iter().filter(|one| !one.is_alive());
-        let endpoints = endpoints.chain(&self.not_ready);
-        let endpoints = endpoints.map(|one| {
-            (
-                times::hash_endpoint(one),
-                times::hash_endpoint_of(&self.key, one),
-            )
-        });
+        let problems = state
+            .iter()
+            .filter(|problem| problem.since().is_none())
+            .map(|problem| (times::hash(problem.fact()), times::hash_problem(problem)));
+        let endpoints = self
+            .endpoints
+            .iter()
+            .filter(|one| !one.is_alive())
+            .chain(&self.not_ready)
+            .map(|one| {
+                (
+                    times::hash_endpoint(one),
+                    times::hash_endpoint_of(&self.key, one),
+                )
+            });
         let facts = problems.chain(endpoints);
         let earlier = earlier.filter(|_| old.is_none());
         let Some(earlier) = earlier else {

@@ -248,8 +248,8 @@ mod tests {
         let publisher = Publisher::new(at(1), HistoryLimits::default());
         let times = |now: &Published| {
             let second = |time: Timestamp| time.seconds();
-            let problems = now.problems(None);
-            let problems: Vec<_> = problems
+            let problems: Vec<_> = now
+                .problems(None)
                 .map(|one| (one.kind, one.since().map(second)))
                 .collect();
             (now.since.map(second), problems)

@@ -136,11 +136,15 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
             let is_shared = |one: &Shard<K, V>| Arc::ptr_eq(one, shard);
             !other.shards.get(index).is_some_and(is_shared)
         };
-        let own = self.shards.iter().enumerate();
-        let own = own.filter(|(index, shard)| is_own(*index, shard));
+        let own = self
+            .shards
+            .iter()
+            .enumerate()
+            .filter(|(index, shard)| is_own(*index, shard));
         let sizes = own.map(|(_, shard)| {
-            let values = shard.iter();
-            let values = values.map(|entry| value(&entry.value, other.get(&entry.key)));
+            let values = shard
+                .iter()
+                .map(|entry| value(&entry.value, other.get(&entry.key)));
             2 * ALLOCATION + shard.capacity() * size_of::<Entry<K, V>>() + values.sum::<usize>()
         });
         let list = 2 * ALLOCATION + self.shards.len() * size_of::<Shard<K, V>>();

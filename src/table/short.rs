@@ -170,8 +170,10 @@ fn replace_problems(
     timers: &Timers,
 ) {
     problems.sort();
-    let previous = table.name_problems.get(&scope);
-    let previous = previous.map_or(&[][..], Vec::as_slice);
+    let previous = table
+        .name_problems
+        .get(&scope)
+        .map_or(&[][..], Vec::as_slice);
     if previous == problems {
         return;
     }

@@ -99,8 +99,10 @@ fn size(service: &Service) -> usize {
         service.failover.is_some(),
         service.unused_order.is_some(),
         service.gate.is_some(),
-    ];
-    let settings = settings.into_iter().filter(|is_set| *is_set).count();
+    ]
+    .into_iter()
+    .filter(|is_set| *is_set)
+    .count();
     4 * ALLOCATION
         + size_of::<Service>()
         + endpoints.map(size_of_endpoint).sum::<usize>()

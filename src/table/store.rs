@@ -259,8 +259,11 @@ impl Store {
     /// Returns the services with mirrors from some clusters. Reads every Service, because a cluster loses its Link rarely.
     pub fn services_linked_to(&self, clusters: &BTreeSet<ClusterName>) -> ServiceKeys {
         let is_linked = |item: &&Item| item.linked().iter().any(|one| clusters.contains(one));
-        let items = self.objects(Watch::Services).values();
-        let items = items.filter_map(Object::item).filter(is_linked);
+        let items = self
+            .objects(Watch::Services)
+            .values()
+            .filter_map(Object::item)
+            .filter(is_linked);
         items.map(|item| item.service.clone()).collect()
     }
 
@@ -347,16 +350,20 @@ impl WatchState {
         let name = first_slice.name.stem();
         let is_named =
             |key: &ObjectKey| key.name.stem() == name && key.namespace == first_slice.namespace;
-        let named = self.objects.range(first_slice..);
-        let named = named.take_while(|(key, _)| is_named(key));
-        let named = named.filter(|(_, object)| object.owner() == Some(name));
+        let named = self
+            .objects
+            .range(first_slice..)
+            .take_while(|(key, _)| is_named(key))
+            .filter(|(_, object)| object.owner() == Some(name));
         slices.extend(named.filter_map(|(key, object)| Some((key, object.slice()?))));
         if self.unprefixed_slices.is_empty() {
             return;
         }
         let first = (service.clone(), ObjectName::first_of(Text::new()));
-        let others = self.unprefixed_slices.range(first..);
-        let others = others.take_while(|(owner, _)| owner == service);
+        let others = self
+            .unprefixed_slices
+            .range(first..)
+            .take_while(|(owner, _)| owner == service);
         slices.extend(others.filter_map(|(_, name)| {
             let (namespace, name) = (service.namespace.clone(), name.clone());
             let slice = ObjectKey { namespace, name };

@@ -95,8 +95,8 @@ impl FromStr for CookieSecrets {
     /// Parses one secret from each line that is not empty.
     fn from_str(text: &str) -> Result<Self, InvalidSecrets> {
         let lines = text.lines().map(str::trim).enumerate();
-        let secrets = lines.filter(|(_, line)| !line.is_empty());
-        let mut secrets = secrets
+        let mut secrets = lines
+            .filter(|(_, line)| !line.is_empty())
             .map(|(index, line)| secret(line).ok_or(InvalidSecrets::Line(index + 1)))
             .collect::<Result<Vec<_>, _>>()?
             .into_iter();

@@ -332,8 +332,9 @@ impl<'t> View<'t> {
         });
         let included = self.included;
         let shared = shared.filter(move |one| included.has(one.endpoint));
-        let others = self.endpoints_of_any_port();
-        let others = others.filter(|endpoint| !self.is_shared_target(endpoint));
+        let others = self
+            .endpoints_of_any_port()
+            .filter(|endpoint| !self.is_shared_target(endpoint));
         shared.chain(others.flat_map(|endpoint| {
             let mut last = None;
             // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.

@@ -230,8 +230,10 @@ fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
 
 /// Adds a name of an endpoint, and the names of its ports.
 fn add_with_ports(names: &mut BTreeSet<String>, endpoint: &Endpoint, scope: String) {
-    let ports = endpoint.ports.iter();
-    let ports = ports.filter_map(|port| Some((port.name.as_ref()?, port.protocol)));
+    let ports = endpoint
+        .ports
+        .iter()
+        .filter_map(|port| Some((port.name.as_ref()?, port.protocol)));
     names.extend(ports.map(|(port, protocol)| format!("_{port}._{}.{scope}", protocol.label())));
     names.insert(scope);
 }

@@ -98,8 +98,11 @@ impl<'a> RecordName<'a> {
             Labels::Host(endpoint) => (&[], host_labels(endpoint), none),
             Labels::HostOf(endpoint, key) => (&[], host_labels(endpoint), key.labels()),
         };
-        let own = host.into_iter().chain(service).map(str::as_bytes);
-        let own = own.filter(|label| !label.is_empty());
+        let own = host
+            .into_iter()
+            .chain(service)
+            .map(str::as_bytes)
+            .filter(|label| !label.is_empty());
         labels_of(fixed).chain(own).chain(labels_of(self.rest))
     }
 }

@@ -141,8 +141,8 @@ async fn follower_gets_the_head_if_a_cause_is_new() {
         "services",
         "endpoints",
         "failing",
-    ];
-    let facts = facts.map(|fact| cause[fact].clone());
+    ]
+    .map(|fact| cause[fact].clone());
     let expected = json!(["gateway-down", "east", "east", 1, 1, 1, 0]);
     assert_eq!(json!(facts), expected, "{cause}");
 }

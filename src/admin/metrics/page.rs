@@ -55,8 +55,11 @@ impl Page<'_, '_> {
         count: impl Fn(usize) -> u64,
         nanoseconds: u64,
     ) -> fmt::Result {
-        let bounds = bounds.iter().map(|bound| *bound as f64 / 1e6);
-        let bounds = bounds.chain([f64::INFINITY]).enumerate();
+        let bounds = bounds
+            .iter()
+            .map(|bound| *bound as f64 / 1e6)
+            .chain([f64::INFINITY])
+            .enumerate();
         let buckets: Vec<(f64, u64)> = bounds.map(|(index, bound)| (bound, count(index))).collect();
         let total = buckets.iter().map(|(_, count)| count).sum();
         let unit = Some(&Unit::Seconds);

@@ -24,8 +24,9 @@ const MAX_TRANSFERRED: usize = 40 * 1024;
 /// Returns the paths of the files in the folder, without tests.
 fn files_of_folder() -> BTreeSet<String> {
     let entries = fs::read_dir(repository(FOLDER)).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let names = names.filter(|name| name != "tests.rs");
+    let names = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "tests.rs");
     let path = |name: String| match name.as_str() {
         "index.html" => "/".to_owned(),
         _ => format!("/page/{name}"),
@@ -64,8 +65,10 @@ async fn every_file_has_the_policy_and_its_media_type() {
 async fn every_file_is_compressed_for_clients_that_accept_it() {
     let mut transferred = 0;
     for file in &FILES {
-        let request = Request::get(file.path).header("accept-encoding", "gzip, br");
-        let request = request.body(Body::empty()).unwrap();
+        let request = Request::get(file.path)
+            .header("accept-encoding", "gzip, br")
+            .body(Body::empty())
+            .unwrap();
         let response = routes::<()>().oneshot(request).await.unwrap();
         assert_eq!(response.headers()["content-encoding"], "gzip");
         assert_eq!(response.headers()["content-type"], file.media_type);

@@ -31,10 +31,13 @@ pub(super) async fn query_api_server(source: &SourceArgs, model: &ModelArgs) -> 
 async fn connect(source: &SourceArgs) -> Result<(kube::Cluster, String), String> {
     let (file, context) = (source.kubeconfig.as_ref(), source.context.as_ref());
     let access = access(file, context, kube::KubeAccess::Auto);
-    let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await;
-    let cluster = cluster.map_err(|error| error_chain(&error))?;
-    let version = cluster.version().await;
-    let version = version.map_err(|why| format!("{}: {why}", cluster.credentials()))?;
+    let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING)
+        .await
+        .map_err(|error| error_chain(&error))?;
+    let version = cluster
+        .version()
+        .await
+        .map_err(|why| format!("{}: {why}", cluster.credentials()))?;
     Ok((cluster, version))
 }
 
@@ -120,8 +123,10 @@ async fn read_mirror_endpoints(
                 "serve does not need this permission; run check as a user that may list endpoints",
             )
         })?;
-    let slices = cluster.select(Kind::EndpointSlice, MIRRORS, namespaces);
-    let slices = slices.await.map_err(not_listed)?;
+    let slices = cluster
+        .select(Kind::EndpointSlice, MIRRORS, namespaces)
+        .await
+        .map_err(not_listed)?;
     Ok(mirror_endpoints(
         endpoints.iter().map(String::as_str),
         slices.iter().map(String::as_str),

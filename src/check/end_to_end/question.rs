@@ -40,8 +40,7 @@ pub struct Target {
 /// Chooses the service with the fewest endpoints of those with an alive one. Returns `None` if there is none.
 pub fn smallest(zones: &Zones, table: &Table) -> Option<Question> {
     let zone = zones.iter().find(|zone| zone.kind == ZoneKind::Forward)?;
-    let services = table.sorted_services().into_iter();
-    let services = services.filter_map(|service| {
+    let services = table.sorted_services().into_iter().filter_map(|service| {
         let selected = service.endpoints.iter().filter(|e| e.is_selected);
         let is_alive = selected.clone().any(|endpoint| endpoint.is_alive());
         let rtype = match (

@@ -34,8 +34,11 @@ pub(super) fn distinct(members: &[Member]) -> (Vec<(&str, &MemberFacts)>, Vec<Fi
                 continue;
             }
         };
-        let ids = facts.replicas.iter().filter_map(|one| one.id.as_deref());
-        let ids: Vec<&str> = ids.collect();
+        let ids: Vec<&str> = facts
+            .replicas
+            .iter()
+            .filter_map(|one| one.id.as_deref())
+            .collect();
         if let Some(first) = ids.iter().find_map(|id| known.get(id)) {
             let sentence = format!("{first} and {context} are the same cluster");
             findings.push(check.red(sentence, "name each cluster once, by one context"));

@@ -52,8 +52,9 @@ impl ReplicaStatus {
 impl<'de> Deserialize<'de> for KnownProblems {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
-        let known = all.into_iter();
-        let known = known.filter_map(|one| serde_json::from_value(one).ok());
+        let known = all
+            .into_iter()
+            .filter_map(|one| serde_json::from_value(one).ok());
         Ok(Self(known.collect()))
     }
 }

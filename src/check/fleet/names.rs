@@ -50,8 +50,10 @@ pub(super) fn canonical<'m>(
         });
         let only = others.first().filter(|_| others.len() == 1 && !is_known);
         for name in &others {
-            let callers = callers(Some(name)).into_iter().map(|caller| read[caller].0);
-            let callers: Vec<&str> = callers.collect();
+            let callers: Vec<&str> = callers(Some(name))
+                .into_iter()
+                .map(|caller| read[caller].0)
+                .collect();
             let call = verb(callers.len(), "calls", "call");
             let sentence = match only {
                 Some(_) => format!(
@@ -166,8 +168,10 @@ fn differing_names<'m>(read: &[(&'m str, &'m MemberFacts)]) -> Vec<(usize, usize
 /// Returns the names of other clusters in the documents of a cluster.
 pub(super) fn names_of(facts: &MemberFacts) -> BTreeSet<&str> {
     let own = facts.status.cluster.as_str();
-    let linked = facts.status.clusters.iter();
-    let linked = linked
+    let linked = facts
+        .status
+        .clusters
+        .iter()
         .filter(|one| !one.is_own)
         .map(|one| one.name.as_str());
     let endpoints = facts

@@ -58,8 +58,11 @@ fn state(context: &str, replica: &ReplicaFacts) -> Option<Finding> {
         _ => return None,
     };
     let row = kind.row();
-    let since = status.since.iter().map(|since| format!(", since {since}"));
-    let since: String = since.collect();
+    let since: String = status
+        .since
+        .iter()
+        .map(|since| format!(", since {since}"))
+        .collect();
     let sentence = format!("{context}: {name}: {}{since}", row.sentence);
     Some(Finding {
         problem: Some(kind),

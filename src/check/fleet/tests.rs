@@ -22,8 +22,9 @@ fn service(clusters: &[&str]) -> Value {
 
 /// Returns a cluster that is linked to all others, with one replica.
 fn member(name: &str, service: Value) -> Member {
-    let links = ["hub", "east", "west"].into_iter();
-    let links = links.filter(|other| *other != name);
+    let links = ["hub", "east", "west"]
+        .into_iter()
+        .filter(|other| *other != name);
     let mut clusters = vec![json!({"name": name, "isOwn": true})];
     clusters.extend(links.map(|other| json!({"name": other, "isOwn": false, "link": "linked"})));
     let status: ReplicaStatus = serde_json::from_value(json!({
@@ -58,8 +59,11 @@ fn healthy() -> [Member; 3] {
 
 /// Returns the sentences that are not green.
 fn differences(members: &[Member]) -> Vec<String> {
-    let findings = compare(members).diagnosis.0.into_iter();
-    let findings = findings.filter(|one| one.health != Health::Green);
+    let findings = compare(members)
+        .diagnosis
+        .0
+        .into_iter()
+        .filter(|one| one.health != Health::Green);
     findings
         .map(|one| one.sentence.as_str().to_owned())
         .collect()

@@ -53,8 +53,10 @@ const EMPTY_WEST: &str = "no-endpoint-mirror Service/prod/db-west: no host of cl
 
 /// Returns the problems of an explanation, and its notes.
 fn said(explained: &Explanation) -> Vec<String> {
-    let problems = explained.problems.iter();
-    let problems = problems.map(|one| format!("{} {}: {}", one.kind, one.subject, one.detail));
+    let problems = explained
+        .problems
+        .iter()
+        .map(|one| format!("{} {}: {}", one.kind, one.subject, one.detail));
     problems.chain(explained.notes.iter().cloned()).collect()
 }
 
@@ -106,8 +108,7 @@ fn outline(explained: &Explanation) -> (Vec<String>, Vec<String>) {
     };
     let endpoint = |one: &EndpointReport| {
         let returned = if one.returned { "+" } else { "-" };
-        let why = one.why.iter().map(|why| format!(": {why}"));
-        let why: String = why.collect();
+        let why: String = one.why.iter().map(|why| format!(": {why}")).collect();
         format!("{returned}{} {}{why}", one.cluster, one.state.name())
     };
     (

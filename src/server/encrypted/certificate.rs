@@ -175,12 +175,13 @@ impl Active {
             .next()
             .ok_or_else(|| CertificateError::NoKey(key_file.clone()))?
             .map_err(|error| CertificateError::Pem(key_file.clone(), error))?;
-        let certified = CertifiedKey::from_der(chain, private, &ring::default_provider());
-        let certified = certified.map_err(|reason| CertificateError::Key {
-            key: key_file.clone(),
-            certificate: file.clone(),
-            reason,
-        })?;
+        let certified = CertifiedKey::from_der(chain, private, &ring::default_provider()).map_err(
+            |reason| CertificateError::Key {
+                key: key_file.clone(),
+                certificate: file.clone(),
+                reason,
+            },
+        )?;
         Ok(Self {
             key: Arc::new(certified),
             validity,

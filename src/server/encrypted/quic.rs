@@ -300,8 +300,11 @@ fn keep_fitting(
         *room = rest.unwrap_or(*room);
         rest.is_some()
     };
-    let fitting = records.chunk_by(together).take_while(fits);
-    let fitting: usize = fitting.map(<[Record]>::len).sum();
+    let fitting: usize = records
+        .chunk_by(together)
+        .take_while(fits)
+        .map(<[Record]>::len)
+        .sum();
     let is_truncated = fitting < records.len();
     records.truncate(fitting);
     is_truncated

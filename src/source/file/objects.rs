@@ -58,8 +58,7 @@ pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
 pub fn read_objects(paths: &[PathBuf]) -> Result<Vec<(String, String)>, FileError> {
     let mut objects = Vec::new();
     for path in paths {
-        let text = read_text(path);
-        let text = text.map_err(|error| FileError::Read(path.clone(), error))?;
+        let text = read_text(path).map_err(|error| FileError::Read(path.clone(), error))?;
         for (index, document) in documents(path, &text)?.iter().enumerate() {
             let visited = visit_objects(document, "", MAX_NESTED_LISTS, &mut |kind, json, _| {
                 objects.push((kind.to_owned(), json.to_owned()));

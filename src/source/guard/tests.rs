@@ -272,8 +272,9 @@ async fn list_of_emptied_slices_is_held() {
     let running = TestLoop::new(Some(90), &[]);
     let (service, slice) = of(&[("a", "192.0.2.1", true)]);
     for watch in Watch::ALL {
-        let own = [(Watch::Services, &service), (Watch::LocalSlices, &slice)];
-        let own = own.into_iter().filter(|(of, _)| *of == watch);
+        let own = [(Watch::Services, &service), (Watch::LocalSlices, &slice)]
+            .into_iter()
+            .filter(|(of, _)| *of == watch);
         let list: Vec<Value> = own.map(|(_, object)| object.clone()).collect();
         running.list(watch, &list).await;
     }

@@ -86,8 +86,11 @@ impl StopReason {
 /// Returns whether a status means that the resource version is in the future. Like client-go, it checks the cause,
 /// which servers send since Kubernetes 1.19, and the message, for older ones.
 pub(super) fn is_future_version(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    let mut causes = causes.map(|cause| cause.reason.as_str());
+    let mut causes = status
+        .details
+        .iter()
+        .flat_map(|details| &details.causes)
+        .map(|cause| cause.reason.as_str());
     causes.any(|reason| reason == "ResourceVersionTooLarge")
         || status.message.contains("Too large resource version")
 }

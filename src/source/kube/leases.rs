@@ -97,8 +97,9 @@ async fn list(
     namespace: &Namespace,
 ) -> Result<BTreeMap<ObjectKey, Lease>, Failure> {
     let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
-    let request = Request::new(path).list(&ListParams::default().match_any());
-    let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
+    let request = Request::new(path)
+        .list(&ListParams::default().match_any())
+        .map_err(|error| Failure::Broken(error_chain(&error)))?;
     let text = server.client.request_text(request).await?;
     let mut leases = BTreeMap::new();
     let mut reader = ListReader::default();

@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn truncated_list_is_refused() {
-        let text = json!({"items": [{"a": 1}, {"a": "}"}], "metadata": {"resourceVersion": "7"}});
-        let text = text.to_string();
+        let text = json!({"items": [{"a": 1}, {"a": "}"}], "metadata": {"resourceVersion": "7"}})
+            .to_string();
         for length in 0..text.len() {
             let cut = read(&text.as_bytes()[..length], 4);
             assert!(cut.is_err(), "{}", &text[..length]);

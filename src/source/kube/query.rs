@@ -152,8 +152,9 @@ impl Cluster {
     ///
     /// If the caller may not get it, or the request fails.
     pub async fn object(&self, path: &str) -> Result<Option<String>, String> {
-        let request = http::Request::get(path).body(Vec::new());
-        let request = request.map_err(|error| error_chain(&error))?;
+        let request = http::Request::get(path)
+            .body(Vec::new())
+            .map_err(|error| error_chain(&error))?;
         match timeout(REQUEST_TIMEOUT, self.client.request_text(request)).await {
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
             Ok(response) => response.map(Some).map_err(|error| error_text(&error)),
@@ -174,8 +175,9 @@ impl Cluster {
 
     /// Lists the objects at a path. Fails if the list is not complete.
     async fn list(&self, path: &str, params: ListParams) -> Result<Vec<String>, String> {
-        let request = Request::new(path).list(&params);
-        let request = request.map_err(|error| error_chain(&error))?;
+        let request = Request::new(path)
+            .list(&params)
+            .map_err(|error| error_chain(&error))?;
         let text = with_timeout(self.client.request_text(request)).await?;
         let mut reader = ListReader::default();
         let mut objects = Vec::new();

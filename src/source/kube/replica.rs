@@ -183,13 +183,13 @@ impl Cluster {
             [] => Err(ReplicaError::None),
             [workload] => {
                 let (namespace, name) = name(workload);
-                let selector = workload.spec.selector.clone().try_into();
-                let selector: Selector =
-                    selector.map_err(|error: ParseExpressionError| ReplicaError::Failed {
+                let selector: Selector = workload.spec.selector.clone().try_into().map_err(
+                    |error: ParseExpressionError| ReplicaError::Failed {
                         action: format!("use the selector of {namespace}/{name}"),
                         url: self.address(),
                         reason: error.to_string(),
-                    })?;
+                    },
+                )?;
                 Ok((namespace, selector.to_string()))
             }
             several => {
@@ -228,8 +228,9 @@ impl Cluster {
         missing: MissingPermission,
     ) -> Result<ObjectList<K>, ReplicaError> {
         let params = ListParams::default().labels(selector);
-        let listed = timeout(REQUEST_TIMEOUT, objects.list(&params)).await;
-        let listed = listed.map_err(|_| self.timed_out())?;
+        let listed = timeout(REQUEST_TIMEOUT, objects.list(&params))
+            .await
+            .map_err(|_| self.timed_out())?;
         listed.map_err(|error| self.failure(&error, action, missing))
     }
 
@@ -257,8 +258,9 @@ impl Cluster {
         };
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let ports = [*port];
-        let forwarding = timeout(REQUEST_TIMEOUT, pods.portforward(pod, &ports)).await;
-        let forwarding = forwarding.map_err(|_| self.timed_out())?;
+        let forwarding = timeout(REQUEST_TIMEOUT, pods.portforward(pod, &ports))
+            .await
+            .map_err(|_| self.timed_out())?;
         let mut forwarder = forwarding.map_err(|error| {
             self.failure(&error, action.clone(), MissingPermission::PortForward)
         })?;
@@ -351,8 +353,9 @@ fn is_of_chart(labels: Option<&BTreeMap<String, String>>) -> bool {
             .and_then(|labels| labels.get(key))
             .map_or("", String::as_str)
     };
-    let version = label(CHART_LABEL).strip_prefix(NAME);
-    let version = version.and_then(|end| end.strip_prefix('-'));
+    let version = label(CHART_LABEL)
+        .strip_prefix(NAME)
+        .and_then(|end| end.strip_prefix('-'));
     let is_chart = version.is_some_and(|end| end.starts_with(|c: char| c.is_ascii_digit()));
     is_chart || label(NAME_LABEL) == NAME
 }

@@ -154,8 +154,9 @@ impl Requests {
         let mut reader = ListReader::default();
         let mut objects = Objects::new();
         loop {
-            let octets = with_silence_limit(body.fill_buf()).await?;
-            let octets = octets.map_err(|error| Failure::Broken(error_chain(&error)))?;
+            let octets = with_silence_limit(body.fill_buf())
+                .await?
+                .map_err(|error| Failure::Broken(error_chain(&error)))?;
             if octets.is_empty() {
                 break;
             }
@@ -246,8 +247,10 @@ impl Requests {
             .limit(1)
             .at(version)
             .matching(VersionMatch::NotOlderThan);
-        let request = self.path().list(&params);
-        let request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
+        let request = self
+            .path()
+            .list(&params)
+            .map_err(|error| Failure::Broken(error_chain(&error)))?;
         let response = timeout(CHECK_TIMEOUT, self.server.client.request_text(request)).await;
         match response.map_err(|_| Failure::Silent(CHECK_TIMEOUT))? {
             Ok(_) => Ok(()),
@@ -274,8 +277,10 @@ impl Requests {
             timeout: Some(seconds),
             ..self.watch_params()
         };
-        let request = self.path().watch(&params, version);
-        let mut request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
+        let mut request = self
+            .path()
+            .watch(&params, version)
+            .map_err(|error| Failure::Broken(error_chain(&error)))?;
         request
             .headers_mut()
             .insert(ACCEPT_ENCODING, NOT_COMPRESSED);
@@ -342,8 +347,9 @@ async fn read_list_line(
     body: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
 ) -> Result<(), Failure> {
-    let read = timeout(LIST_SILENCE, read_line(body, line)).await;
-    let read = read.map_err(|_| Failure::Unfinished("the server stopped sending"))?;
+    let read = timeout(LIST_SILENCE, read_line(body, line))
+        .await
+        .map_err(|_| Failure::Unfinished("the server stopped sending"))?;
     read.map_err(|error| match error {
         LineError::TooLong => ListError::TooLong.into(),
         LineError::Broken(error) => Failure::Broken(error_chain(&error)),

@@ -255,8 +255,12 @@ impl ScriptedServer {
             | Behavior::LinksDenied
             | Behavior::LeasesFail => {}
         }
-        let items = self.state().items.get(&query.feed).cloned();
-        let items = items.unwrap_or_default();
+        let items = self
+            .state()
+            .items
+            .get(&query.feed)
+            .cloned()
+            .unwrap_or_default();
         match (query.verb, streaming) {
             (Verb::List | Verb::Check, _) => {
                 let metadata = json!({"resourceVersion": VERSION.to_string()});
@@ -344,8 +348,10 @@ struct Query {
 impl Query {
     fn read(uri: &Uri) -> Self {
         let query = uri.query().unwrap_or_default();
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let pairs: HashMap<&str, &str> = pairs.collect();
+        let pairs: HashMap<&str, &str> = query
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .collect();
         let is_watch = pairs.get("watch") == Some(&"true");
         let verb = match (is_watch, pairs.contains_key("sendInitialEvents")) {
             (true, true) => {
@@ -358,9 +364,14 @@ impl Query {
             (false, _) => Verb::List,
         };
         let seconds = pairs.get("timeoutSeconds").map(|text| text.parse());
-        let selector = pairs.get("labelSelector").copied().unwrap_or_default();
-        let selector = selector.replace("%2F", "/").replace("%3D", "=");
-        let selector = selector.replace("%2C", ",").replace("%21", "!");
+        let selector = pairs
+            .get("labelSelector")
+            .copied()
+            .unwrap_or_default()
+            .replace("%2F", "/")
+            .replace("%3D", "=")
+            .replace("%2C", ",")
+            .replace("%21", "!");
         let resource = uri.path().rsplit('/').next().unwrap_or_default();
         Self {
             verb,

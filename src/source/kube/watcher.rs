@@ -305,8 +305,9 @@ impl Watcher {
         events: &mut (impl Stream<Item = Result<WatchEvent<Value>, StopReason>> + Unpin),
     ) -> Result<WatchEvent<Value>, StopReason> {
         let limit = self.silence_limit();
-        let next = timeout(limit, events.next()).await;
-        let next = next.map_err(|_| Failure::Silent(limit))?;
+        let next = timeout(limit, events.next())
+            .await
+            .map_err(|_| Failure::Silent(limit))?;
         next.unwrap_or(Err(StopReason::Ended))
     }
 

@@ -342,8 +342,12 @@ fn mirrors_may_only_lower_the_ttl() {
                 ProblemKind::Annotation | ProblemKind::UnreadableSetting
             )
         };
-        let problems = service.problems.iter().filter(invalid);
-        let problems: Vec<String> = problems.map(|one| one.to_string()).collect();
+        let problems: Vec<String> = service
+            .problems
+            .iter()
+            .filter(invalid)
+            .map(|one| one.to_string())
+            .collect();
         (service.ttl, problems)
     };
     let none = Vec::new;

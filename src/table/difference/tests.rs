@@ -478,8 +478,8 @@ fn fields(changes: &[Change]) -> Vec<String> {
             change.after.as_ref().map(ToString::to_string),
             cause,
             change.object.as_ref().map(ToString::to_string),
-        ];
-        let parts = parts.map(|part| part.unwrap_or_else(|| "-".to_owned()));
+        ]
+        .map(|part| part.unwrap_or_else(|| "-".to_owned()));
         format!("{} {}", <&str>::from(change.kind), parts.join(" | "))
     };
     changes.iter().map(line).collect()

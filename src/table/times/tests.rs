@@ -193,8 +193,9 @@ fn restarted(server: &Server, second: u64) -> Server {
 
 /// Returns all problems with their times, and the times of endpoints.
 fn times(table: &Table) -> Vec<String> {
-    let problems = table.problems();
-    let problems = problems.map(|one| format!("{one} since {:?}", one.since()));
+    let problems = table
+        .problems()
+        .map(|one| format!("{one} since {:?}", one.since()));
     let endpoints = table.services().flat_map(|service| {
         let endpoints = service.endpoints.iter().chain(&service.not_ready);
         endpoints.map(|one| format!("{:?} since {:?}", one.name(), service.since(one)))

@@ -141,8 +141,10 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
                 let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
                 let apex = suffix_pointer(&primary, self.question_end);
                 let names = name_length(&primary, &apex) + name_length(&mailbox, &apex);
-                let room = self.room(owner, record, names + 4 * numbers.len())?;
-                let room = room.put_name(&primary, &apex).put_name(&mailbox, &apex);
+                let room = self
+                    .room(owner, record, names + 4 * numbers.len())?
+                    .put_name(&primary, &apex)
+                    .put_name(&mailbox, &apex);
                 let numbers = numbers.map(u32::to_be_bytes);
                 room.put(numbers.as_flattened())
             }

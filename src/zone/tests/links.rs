@@ -400,8 +400,9 @@ fn federation_of_thousands_of_clusters_is_bounded() {
         objects[0]["metadata"]["annotations"]["multicluster.linkerd.io/remote-discovery"] =
             json!("web@x");
     });
-    let left = world.table.problems();
-    let left = left
+    let left = world
+        .table
+        .problems()
         .filter(|one| one.kind == ProblemKind::ClusterLeft)
         .count();
     assert_eq!(left, 64);

@@ -535,8 +535,10 @@ fn member_without_endpoints_keeps_its_names() {
             ["NXDOMAIN global."; 2],
             "{case}"
         );
-        let conflicts = table_by(&rules(), &all);
-        let conflicts: Vec<_> = conflicts.name_problems().map(Problem::subject).collect();
+        let conflicts: Vec<_> = table_by(&rules(), &all)
+            .name_problems()
+            .map(Problem::subject)
+            .collect();
         assert_eq!(conflicts, ["east.db"], "{case}");
     }
 }

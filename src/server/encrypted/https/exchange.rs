@@ -238,8 +238,8 @@ impl Exchange {
         // Otherwise, hyper would end the stream silently.
         let made = catch_unwind(AssertUnwindSafe(|| {
             with_limited_panic_log(|| self.make(packet))
-        }));
-        let made = made.map_err(|_| {
+        }))
+        .map_err(|_| {
             self.answerer.counters.count_panic(Transport::Https);
             request::FAILURE
         })?;

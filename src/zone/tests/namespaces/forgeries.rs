@@ -163,8 +163,7 @@ pub(super) fn any_forgery() -> impl Strategy<Value = Value> {
         any_metadata(),
         prop::collection::vec(entry, 0..3),
         any_ports(),
-    );
-    let slice = slice.prop_map(|(mut metadata, endpoints, ports)| {
+    ).prop_map(|(mut metadata, endpoints, ports)| {
         metadata["ownerReferences"] =
             json!([{"kind": "Service", "name": "db-0-east", "controller": true}]);
         json!({"metadata": metadata, "addressType": "IPv4", "endpoints": endpoints, "ports": ports})

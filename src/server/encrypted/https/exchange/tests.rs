@@ -32,8 +32,9 @@ struct Served {
 impl Served {
     async fn start(held: &Arc<HeldBodies>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap());
-        let stream = stream.await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (accepted, client) = listener.accept().await.unwrap();
         let limits = ConnectionLimits {
             total: 10,
@@ -76,8 +77,9 @@ impl Client {
         self.sender = self.sender.clone().ready().await.unwrap();
         let request = Request::post("https://localhost/dns-query")
             .header(CONTENT_TYPE, request::MEDIA_TYPE)
-            .header(CONTENT_LENGTH, MAX_QUERY);
-        let request = request.body(()).unwrap();
+            .header(CONTENT_LENGTH, MAX_QUERY)
+            .body(())
+            .unwrap();
         self.sender.send_request(request, false).unwrap()
     }
 
@@ -184,8 +186,15 @@ async fn request_of_http_1_1_above_the_limit_gets_a_response() {
             response.push(own.read_u8().await.unwrap());
         }
         let text = String::from_utf8(response).unwrap().to_lowercase();
-        let length = text.split("content-length: ").nth(1).unwrap();
-        let length = length.lines().next().unwrap().parse().unwrap();
+        let length = text
+            .split("content-length: ")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
         own.read_exact(&mut vec![0; length]).await.unwrap();
         exchange.held.fetch_sub(unread, Relaxed);
         text
