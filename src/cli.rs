@@ -35,10 +35,7 @@ pub use fleet::FleetArgs;
 pub use groups::{ColorArgs, ListenArgs, LogArgs, SourceArgs};
 pub use model::ModelArgs;
 pub use serve::{DemoArgs, ServeArgs};
-pub use values::{
-    GatewayDownArg, LocalMembersArg, LogFormatArg, OrderArg, Output, ShortNamesArg, ZoneArg,
-    parse_zone,
-};
+pub use values::{Output, ZoneArg, parse_zone};
 pub use view::{EventsArgs, ExplainArgs, ServerArgs, TableArgs, ViewArgs};
 
 use parse::parse;

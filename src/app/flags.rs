@@ -36,7 +36,7 @@ pub(super) const COMMAND_LOG: &str = "error,global_dns::problem=off";
 
 /// Starts the log of a command that ends, and prints warnings about environment variables.
 pub(super) fn log_to_stderr(log: &LogArgs) -> anyhow::Result<()> {
-    start_logging(&level(log, COMMAND_LOG)?, log.log_format.into());
+    start_logging(&level(log, COMMAND_LOG)?, log.log_format);
     variables::print_unknown();
     Ok(())
 }

@@ -48,7 +48,7 @@ pub(super) async fn serve(
     ready: impl FnOnce(&Started),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
-    let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format.into())?;
+    let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format)?;
     log_unknown();
     let mut signals = Signals::new()?;
     let mut resources = Resources::open(&args).await?;
@@ -316,7 +316,7 @@ fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> Respons
     ResponseSettings {
         zones,
         access: args.access.access(own_addresses),
-        order: args.order.into(),
+        order: args.order,
         udp_max: args.udp_max,
         server_id: args.server_id.clone(),
         version_bind: args.version_bind.clone(),

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ColorChoice};
 
-use super::values::LogFormatArg;
 use crate::admin::ApiHost;
-use crate::log::LogFilter;
+use crate::log::{LogFilter, LogFormat};
 use crate::model::Namespace;
 use crate::report::Colors;
 use crate::server::{Addresses, ListenAddress};
@@ -110,7 +109,7 @@ pub struct LogArgs {
         value_name = "FORM",
         default_value = "text"
     )]
-    pub log_format: LogFormatArg,
+    pub log_format: LogFormat,
 }
 
 impl ColorArgs {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{UnlinkedArg, parse_duration};
+use super::values::parse_duration;
 use crate::model::Namespace;
+use crate::table::UnlinkedRule;
 
 /// `--links`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,7 +51,7 @@ pub struct LinkArgs {
         value_name = "RULE",
         default_value = "down"
     )]
-    pub unlinked: UnlinkedArg,
+    pub unlinked: UnlinkedRule,
 }
 
 impl LinkArgs {

@@ -10,14 +10,13 @@ use super::failover::{
 };
 use super::links::LinkArgs;
 use super::values::{
-    GatewayDownArg, LocalMembersArg, ShortNamesArg, ZoneArg, parse_duration, parse_pair,
-    parse_reverse_zone, parse_ttl, parse_zone,
+    ZoneArg, parse_duration, parse_pair, parse_reverse_zone, parse_ttl, parse_zone,
 };
 use crate::model::{
-    ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, Mcs, Namespace, ServiceKey,
-    ServiceName,
+    ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Mcs, Namespace,
+    ServiceKey, ServiceName,
 };
-use crate::table::{ChildZone, DEFAULT_CLUSTER_NAME, Profile, Rules};
+use crate::table::{ChildZone, DEFAULT_CLUSTER_NAME, LocalMembers, Profile, Rules, ShortNames};
 use crate::zone::ZoneName;
 
 /// The default of `--zone`.
@@ -106,7 +105,7 @@ pub struct ModelArgs {
         value_name = "WHICH",
         default_value = "on"
     )]
-    pub short_names: ShortNamesArg,
+    pub short_names: ShortNames,
 
     /// Rule for endpoints behind a gateway that is down
     #[arg(
@@ -115,7 +114,7 @@ pub struct ModelArgs {
         value_name = "RULE",
         default_value = "last-resort"
     )]
-    pub gateway_down: GatewayDownArg,
+    pub gateway_down: GatewayDown,
 
     /// Headless Services of this cluster that are members of names
     #[arg(
@@ -124,7 +123,7 @@ pub struct ModelArgs {
         value_name = "WHICH",
         default_value = "matching"
     )]
-    pub local_members: LocalMembersArg,
+    pub local_members: LocalMembers,
 
     /// Failover order, such as local:east+west:*: one step answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
     #[arg(long, env = "GLOBAL_DNS_FAILOVER", value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
@@ -283,9 +282,9 @@ impl ModelArgs {
             excluded_clusters: exclude_cluster.iter().cloned().collect(),
             ttl: *ttl,
             ttl_max: *ttl_max,
-            gateway_down: (*gateway_down).into(),
-            local_members: (*local_members).into(),
-            short_names: (*short_names).into(),
+            gateway_down: *gateway_down,
+            local_members: *local_members,
+            short_names: *short_names,
             pinned_names: short_name.iter().cloned().collect(),
             default_namespace: default_namespace.clone(),
             longest_zone: zones.iter().map(longest_base).max().unwrap_or_default(),
@@ -298,7 +297,7 @@ impl ModelArgs {
             expected_clusters: expected_clusters.iter().cloned().collect(),
             bootstrap_window: *bootstrap_window,
             unlinked_after: links.unlinked_after,
-            unlinked: links.unlinked.into(),
+            unlinked: links.unlinked,
             has_reverse_zones: !reverse_zone.is_empty(),
             has_cluster_sets: self.has_cluster_sets(),
             child_zones: self.child_zones(),

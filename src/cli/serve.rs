@@ -12,10 +12,11 @@ use super::failover::DelayArgs;
 use super::groups::{ListenArgs, LogArgs, SourceArgs};
 use super::history::{HistoryArgs, parse_size};
 use super::model::ModelArgs;
-use super::values::{OrderArg, parse_duration, parse_shrink_guard, parse_text};
+use super::values::{parse_duration, parse_shrink_guard, parse_text};
 use super::view::brief;
 use crate::server::ListenAddress;
 use crate::source::ShrinkGuard;
+use crate::zone::AnswerOrder;
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ pub struct ServeArgs {
         value_name = "ORDER",
         default_value = "rotate"
     )]
-    pub order: OrderArg,
+    pub order: AnswerOrder,
 
     /// Address of ns.dns.ZONE: resolvers that follow NS records query it at port 53, so it must reach this server or any replica; the chart sets the cluster IP of the Service (repeatable) [default: the addresses of --listen with port 53, except wildcard addresses]
     #[arg(

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::explain::Subject;
 use crate::log::LogFormat;
@@ -15,20 +15,19 @@ use crate::table::{LocalMembers, Profile, ShortNames, UnlinkedRule};
 use crate::zone::reverse::range_of;
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 
-/// Defines the values of a flag, with their help, and the conversion to the type that they stand for.
+/// Names the values of an enumeration on the command line, with their help.
 macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident for $type:ty { $($variant:ident = $text:literal $help:literal => $value:expr,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-        pub enum $name {
-            $(#[doc = $help] #[value(name = $text)] $variant,)+
-        }
+    ($type:ident { $($variant:ident = $text:literal $help:literal,)+ }) => {
+        impl ValueEnum for $type {
+            fn value_variants<'a>() -> &'a [Self] {
+                &[$(Self::$variant,)+]
+            }
 
-        impl From<$name> for $type {
-            fn from(choice: $name) -> $type {
-                match choice {
-                    $($name::$variant => $value,)+
-                }
+            fn to_possible_value(&self) -> Option<PossibleValue> {
+                let (name, help) = match self {
+                    $(Self::$variant => ($text, $help),)+
+                };
+                Some(PossibleValue::new(name).help(help))
             }
         }
     };
@@ -75,50 +74,44 @@ pub fn parse_zone(text: &str) -> Result<ZoneArg, String> {
 }
 
 choice! {
-    /// `--order`.
-    OrderArg for AnswerOrder {
-        Rotate = "rotate" "Each answer starts at a random record; the others follow in order" => AnswerOrder::Rotate,
-        Shuffle = "shuffle" "Random order in each answer" => AnswerOrder::Shuffle,
-        LocalFirst = "local-first" "Records of this cluster first; both parts rotated" => AnswerOrder::LocalFirst,
-        Stable = "stable" "Sorted by cluster and hostname" => AnswerOrder::Stable,
+    AnswerOrder {
+        Rotate = "rotate" "Each answer starts at a random record; the others follow in order",
+        Shuffle = "shuffle" "Random order in each answer",
+        LocalFirst = "local-first" "Records of this cluster first; both parts rotated",
+        Stable = "stable" "Sorted by cluster and hostname",
     }
 }
 choice! {
-    /// `--short-names`.
-    ShortNamesArg for ShortNames {
-        On = "on" "Every headless service has a short name, unless several namespaces have one of its name; other services as with pinned" => ShortNames::On,
-        Pinned = "pinned" "Only the short names of --short-name and --default-namespace" => ShortNames::Pinned,
-        Off = "off" "No short names" => ShortNames::Off,
+    ShortNames {
+        On = "on" "Every headless service has a short name, unless several namespaces have one of its name; other services as with pinned",
+        Pinned = "pinned" "Only the short names of --short-name and --default-namespace",
+        Off = "off" "No short names",
     }
 }
 choice! {
-    /// `--gateway-down`.
-    GatewayDownArg for GatewayDown {
-        LastResort = "last-resort" "Omitted, unless the name would have no endpoint left" => GatewayDown::LastResort,
-        Include = "include" "Answered like other endpoints" => GatewayDown::Include,
-        Exclude = "exclude" "Omitted, even if the name has no endpoint left" => GatewayDown::Exclude,
+    GatewayDown {
+        LastResort = "last-resort" "Omitted, unless the name would have no endpoint left",
+        Include = "include" "Answered like other endpoints",
+        Exclude = "exclude" "Omitted, even if the name has no endpoint left",
     }
 }
 choice! {
-    /// `--local-members`.
-    LocalMembersArg for LocalMembers {
-        Matching = "matching" "Exported Services, and Services with an annotation of this server or a mirror of the same name" => LocalMembers::Matching,
-        Exported = "exported" "Exported Services" => LocalMembers::Exported,
-        Off = "off" "No Services" => LocalMembers::Off,
+    LocalMembers {
+        Matching = "matching" "Exported Services, and Services with an annotation of this server or a mirror of the same name",
+        Exported = "exported" "Exported Services",
+        Off = "off" "No Services",
     }
 }
 choice! {
-    /// `--unlinked`.
-    UnlinkedArg for UnlinkedRule {
-        Down = "down" "Down: omitted, unless the name would have no endpoint left" => UnlinkedRule::Down,
-        Ignore = "ignore" "Answered as if the cluster were linked" => UnlinkedRule::Ignore,
+    UnlinkedRule {
+        Down = "down" "Down: omitted, unless the name would have no endpoint left",
+        Ignore = "ignore" "Answered as if the cluster were linked",
     }
 }
 choice! {
-    /// `--log-format`.
-    LogFormatArg for LogFormat {
-        Text = "text" "One line of text for each message" => LogFormat::Text,
-        Json = "json" "One JSON object for each message" => LogFormat::Json,
+    LogFormat {
+        Text = "text" "One line of text for each message",
+        Json = "json" "One JSON object for each message",
     }
 }
 
