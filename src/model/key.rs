@@ -63,8 +63,8 @@ pub const SETTINGS: [&str; 7] = [
     WATCH,
 ];
 
-/// All labels and annotations.
-pub const ALL: [&str; 23] = [
+/// The other labels and annotations.
+pub const OTHERS: [&str; 16] = [
     MIRRORED_SERVICE,
     CLUSTER_NAME,
     HEADLESS_MIRROR,
@@ -81,11 +81,4 @@ pub const ALL: [&str; 23] = [
     SUBMARINER_NAMESPACE,
     PUBLISH_NOT_READY,
     TRIGGER_TIME,
-    TTL,
-    GATEWAY_DOWN,
-    FAILOVER,
-    FAILOVER_MODE,
-    EXPECTED_CLUSTERS,
-    EXPECTED_SINCE,
-    WATCH,
 ];

@@ -466,9 +466,10 @@ impl<'de> Visitor<'de> for PairsVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Pairs<'de>, M::Error> {
         let mut pairs = Pairs::default();
         while let Some(name) = map.next_key::<JsonText<'de>>()? {
-            let known = key::ALL.into_iter().find(|known| *known == &*name);
+            let mut keys = key::OTHERS.iter().chain(&key::SETTINGS);
+            let known = keys.find(|known| **known == &*name);
             match (known, map.next_value()?) {
-                (Some(known), Scalar::Text(value)) => pairs.known.push((known, value)),
+                (Some(known), Scalar::Text(value)) => pairs.known.push((*known, value)),
                 (None, Scalar::Text(_)) if name.starts_with(key::PREFIX) => {
                     pairs.unknown.get_or_insert_with(|| name.to_string());
                 }
