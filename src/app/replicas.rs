@@ -12,7 +12,6 @@ use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::log_to_stderr;
 use super::inspect::{question, served_explanation};
-use super::local_time::with_local_times;
 use super::origin::{SETTLING_TIME, access_of};
 use super::output::{print, render};
 use super::screen::harmless_but_colors;
@@ -58,7 +57,7 @@ pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode
         );
     }
     print(&render(output, color.colors(), &all, |style| {
-        with_local_times(&harmless_but_colors(&all.to_text(style)))
+        harmless_but_colors(&all.to_text(style))
     })?)?;
     Ok(if all.is_success() {
         ExitCode::SUCCESS

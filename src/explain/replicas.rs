@@ -57,7 +57,7 @@ impl ReplicaExplanations {
             Ok(_) => false,
             Err(reason) => !is_beyond_history(reason),
         };
-        self.differences().is_empty() && !self.0.iter().any(has_failed)
+        self.differences(Style::default()).is_empty() && !self.0.iter().any(has_failed)
     }
 
     /// Returns the explanation of most replicas.
@@ -98,7 +98,7 @@ impl ReplicaExplanations {
     }
 
     /// Returns a sentence for each fact that differs: which replica says what, and the last change that each one saw.
-    pub fn differences(&self) -> Vec<Line> {
+    pub fn differences(&self, style: Style) -> Vec<Line> {
         let groups = self.groups();
         if groups.len() < 2 {
             return Vec::new();
@@ -122,7 +122,7 @@ impl ReplicaExplanations {
                 .flat_map(|(facts, members)| {
                     let value = value_of(facts);
                     members.iter().map(move |(pod, explanation)| {
-                        format!("{value}{} in {pod}", since_of(explanation, name))
+                        format!("{value}{} in {pod}", since_of(explanation, name, style))
                     })
                 })
                 .collect();
@@ -132,7 +132,7 @@ impl ReplicaExplanations {
             for (pod, explanation) in members {
                 let last = explanation.history.first().map_or_else(
                     || "none since its start".to_owned(),
-                    |event| format!("{}, {}", event.time, &*event.text),
+                    |event| format!("{}, {}", style.time(&event.time), &*event.text),
                 );
                 lines.push(format!("last change in {pod}: {last}").into());
             }
@@ -143,7 +143,7 @@ impl ReplicaExplanations {
     /// Returns the explanation of most replicas, and the differences.
     pub fn to_text(&self, style: Style) -> String {
         let mut text = String::new();
-        let differences = self.differences();
+        let differences = self.differences(style);
         let groups = self.groups();
         if let Some((_, members)) = groups.first() {
             let pods: Vec<&str> = members.iter().map(|(pod, _)| *pod).collect();
@@ -172,7 +172,7 @@ impl ReplicaExplanations {
 
 impl Serialize for ReplicaExplanations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let differences = self.differences();
+        let differences = self.differences(Style::default());
         ReplicasReport {
             schema_version: SchemaVersion,
             equal: differences.is_empty(),
@@ -244,9 +244,8 @@ fn name_of(endpoint: &EndpointReport) -> String {
 }
 
 /// Returns since when an endpoint is not alive, as an addition to its value.
-fn since_of(explanation: &Explanation, fact: &str) -> String {
+fn since_of(explanation: &Explanation, fact: &str, style: Style) -> String {
     let mut endpoints = explanation.endpoints.iter();
     let endpoint = endpoints.find(|endpoint| name_of(endpoint) == fact);
-    let since = endpoint.and_then(|endpoint| endpoint.since.as_ref());
-    since.map_or_else(String::new, |since| format!(" since {since}"))
+    style.since(endpoint.and_then(|endpoint| endpoint.since.as_deref()))
 }
