@@ -15,7 +15,16 @@ pub struct ReplicaExplanation {
     /// The namespace and name of its pod.
     pub pod: String,
     /// The explanation, or why there is none.
-    pub explanation: Result<Explanation, Line>,
+    pub explanation: Result<Explanation, NoExplanation>,
+}
+
+/// Why a replica does not explain a name.
+#[derive(Clone, Debug)]
+pub enum NoExplanation {
+    /// Its history begins later.
+    BeforeHistory(Line),
+    /// It does not respond, or the response is invalid.
+    Failed(Line),
 }
 
 /// The explanations of all replicas.
@@ -53,10 +62,8 @@ impl ReplicaExplanations {
 
     /// Returns whether the replicas explain the name alike. One whose history does not reach to the time is left out.
     pub fn is_success(&self) -> bool {
-        let has_failed = |one: &ReplicaExplanation| match &one.explanation {
-            Ok(_) => false,
-            Err(reason) => !is_beyond_history(reason),
-        };
+        let has_failed =
+            |one: &ReplicaExplanation| matches!(one.explanation, Err(NoExplanation::Failed(_)));
         self.differences(Style::default()).is_empty() && !self.0.iter().any(has_failed)
     }
 
@@ -75,7 +82,7 @@ impl ReplicaExplanations {
             .iter()
             .filter_map(|one| Some((&one.pod, one.explanation.as_ref().err()?)));
         failed
-            .map(|(pod, reason)| format!("{pod}: {}", &**reason))
+            .map(|(pod, failure)| format!("{pod}: {}", failure.reason().as_str()))
             .collect()
     }
 
@@ -188,14 +195,19 @@ impl<'e> From<&'e ReplicaExplanation> for ReplicaReport<'e> {
         Self {
             pod: &one.pod,
             explanation: one.explanation.as_ref().ok(),
-            error: one.explanation.as_ref().err(),
+            error: one.explanation.as_ref().err().map(NoExplanation::reason),
         }
     }
 }
 
-/// Returns whether a server does not know the time that was asked for.
-fn is_beyond_history(reason: &str) -> bool {
-    reason.contains("does not know earlier tables")
+// === impl NoExplanation ===
+
+impl NoExplanation {
+    fn reason(&self) -> &Line {
+        match self {
+            Self::BeforeHistory(reason) | Self::Failed(reason) => reason,
+        }
+    }
 }
 
 /// Returns what must be equal. Times differ by nature, and so do records of weighted clusters and of the server itself.
