@@ -10,7 +10,6 @@ mod flags;
 mod fleet;
 mod identity;
 mod inspect;
-mod local_time;
 mod origin;
 mod output;
 mod replicas;

@@ -23,6 +23,7 @@ mod names;
 pub mod objects;
 pub mod permissions;
 mod problems;
+pub mod question;
 mod report;
 pub mod resolv_conf;
 mod root;

@@ -16,5 +16,5 @@ mod wide;
 
 pub use context::{Context, Observer, PlainService};
 pub use explanation::{AnswerReport, AnsweringName, Explanation, explain, service_of};
-pub use replicas::{ReplicaExplanation, ReplicaExplanations};
+pub use replicas::{NoExplanation, ReplicaExplanation, ReplicaExplanations};
 pub use subject::Subject;

@@ -153,7 +153,7 @@ impl Report {
 
     fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
         if let Some(at) = &self.at {
-            writeln!(text, "at {at}\n")?;
+            writeln!(text, "at {}\n", style.time(at))?;
         }
         let states = [
             (self.expired, ProblemKind::TableExpired),
@@ -179,7 +179,7 @@ impl Report {
             TextForm::Wide => self.write_wide(text, colors)?,
         }
         writeln!(text, "\nproblems: {}", self.problems.len())?;
-        let problems = self.problems.iter().map(|problem| problem.row(colors));
+        let problems = self.problems.iter().map(|problem| problem.row(style));
         write_rows(text, &problems.collect::<Vec<_>>())
     }
 }

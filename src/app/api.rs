@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use http::header::{ACCEPT, DATE, HOST};
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -42,6 +42,15 @@ enum Location {
 }
 
 pub(super) type HttpConnection = SendRequest<Empty<Bytes>>;
+
+/// A response that is not that of success.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} returned {status}: {text}")]
+pub(super) struct FailedRequest {
+    pub(super) what: String,
+    pub(super) status: StatusCode,
+    pub(super) text: String,
+}
 
 /// The media type to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +241,11 @@ async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<Str
     if status.is_success() {
         Ok(text)
     } else {
-        bail!("{what} returned {status}: {}", text.trim())
+        Err(FailedRequest {
+            what: what.to_owned(),
+            status,
+            text: text.trim().to_owned(),
+        }
+        .into())
     }
 }

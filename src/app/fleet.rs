@@ -23,7 +23,9 @@ use super::flags::{log_to_stderr, zones};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{CLEAR_LINE, harmless};
 use crate::VERSION;
-use crate::check::fleet::{Member, MemberFacts, ReplicaFacts, ReplicaStatus, compare};
+use crate::check::fleet::{
+    KnownProblems, Member, MemberFacts, ReplicaFacts, ReplicaStatus, ServerTable, compare,
+};
 use crate::check::{Fact, NotChecked};
 use crate::cli::FleetArgs;
 use crate::clock::unix_milliseconds;
@@ -307,13 +309,13 @@ async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
         let model = FleetArgs::model_of(name)?;
         let reader = first_table(&args.files_of(name), &model).await?;
         let (zones, now) = (zones(&model, &[]), reader.load());
-        let table = serde_json::to_string(&Report::new(&zones, &now))?;
+        let report = Report::new(&zones, &now);
         let status = ReplicaStatus {
             schema_version: SchemaVersion,
             version: VERSION.to_owned(),
             cluster: name.to_string(),
             replica: "files".to_owned(),
-            zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
+            zones: report.zones,
             state: "ready".to_owned(),
             since: None,
             table_hash: None,
@@ -327,7 +329,11 @@ async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
         };
         anyhow::Ok(MemberFacts {
             status,
-            table: serde_json::from_str(&table)?,
+            table: ServerTable {
+                schema_version: SchemaVersion,
+                services: report.services,
+                problems: KnownProblems(report.problems),
+            },
             replicas: vec![replica],
         })
     };

@@ -9,7 +9,6 @@ use http::Uri;
 use super::api::Api;
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
-use super::local_time::with_local_times;
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless, harmless_but_colors};
@@ -179,7 +178,7 @@ impl TableContent {
 /// Returns a text below the lines about its origin.
 fn with_heading(chosen: Option<&ChosenServer>, start: &str, text: &str) -> String {
     let heading = chosen.map(|chosen| chosen.heading(start));
-    with_local_times(&harmless_but_colors(&(heading.unwrap_or_default() + text)))
+    harmless_but_colors(&(heading.unwrap_or_default() + text))
 }
 
 fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDocument<'a, T> {

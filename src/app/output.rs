@@ -1,9 +1,12 @@
 //! The output of commands.
 
 use std::io::Write as _;
+use std::sync::LazyLock;
 
+use jiff::tz::TimeZone;
 use terminal_size::{Width, terminal_size_of};
 
+use super::origin::note;
 use super::screen;
 use crate::cli::Output;
 use crate::report::{Colors, Style, TextForm};
@@ -26,8 +29,23 @@ pub(super) fn render(
         form,
         colors,
         width,
+        zone: Some(&ZONE),
     }))
 }
+
+/// The zone of the reader: that of `TZ`, or that of the system. If it is not known, as in an image without data of time zones,
+/// times stay in UTC, and a note says so if somebody asked for another zone.
+static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
+    TimeZone::try_system().unwrap_or_else(|_| {
+        if let Some(named) = std::env::var("TZ").ok().filter(|named| !named.is_empty()) {
+            note(&format!(
+                "time zone '{}' of TZ is not known here; times are in UTC",
+                named.escape_default()
+            ));
+        }
+        TimeZone::UTC
+    })
+});
 
 /// Returns a value as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {

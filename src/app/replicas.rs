@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use anyhow::bail;
 use futures::future::join_all;
+use http::StatusCode;
 use tokio::time::{sleep, timeout};
 
-use super::api::Api;
+use super::api::{Api, FailedRequest};
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::log_to_stderr;
 use super::inspect::{question, served_explanation};
-use super::local_time::with_local_times;
 use super::origin::{SETTLING_TIME, access_of};
 use super::output::{print, render};
 use super::screen::harmless_but_colors;
 use crate::cli::ExplainArgs;
-use crate::explain::{ReplicaExplanation, ReplicaExplanations};
+use crate::explain::{NoExplanation, ReplicaExplanation, ReplicaExplanations};
 use crate::model::Timestamp;
 use crate::source::kube::{Cluster, Replica};
 
@@ -58,7 +58,7 @@ pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode
         );
     }
     print(&render(output, color.colors(), &all, |style| {
-        with_local_times(&harmless_but_colors(&all.to_text(style)))
+        harmless_but_colors(&all.to_text(style))
     })?)?;
     Ok(if all.is_success() {
         ExitCode::SUCCESS
@@ -79,12 +79,48 @@ async fn ask(
     };
     let explanation = match timeout(REPLICA_TIMEOUT, asked).await {
         Ok(Ok(explanation)) => Ok(explanation),
-        Ok(Err(error)) => Err(format!("{error:#}").into()),
-        Err(_) => Err(format!("no response within {} s", REPLICA_TIMEOUT.as_secs()).into()),
+        Ok(Err(error)) => Err(no_explanation(&error)),
+        Err(_) => {
+            let reason = format!("no response within {} s", REPLICA_TIMEOUT.as_secs());
+            Err(NoExplanation::Failed(reason.into()))
+        }
     };
     let Replica { namespace, pod, .. } = replica;
     ReplicaExplanation {
         pod: format!("{namespace}/{pod}"),
         explanation,
+    }
+}
+
+/// Returns why there is no explanation. The API returns 404 only if its history begins after the time of the question.
+fn no_explanation(error: &anyhow::Error) -> NoExplanation {
+    let reason = format!("{error:#}").into();
+    let failed = error.downcast_ref::<FailedRequest>();
+    if failed.is_some_and(|failed| failed.status == StatusCode::NOT_FOUND) {
+        NoExplanation::BeforeHistory(reason)
+    } else {
+        NoExplanation::Failed(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replica_whose_history_begins_later_has_not_failed() {
+        for (status, is_success) in [(404, true), (400, false), (503, false)] {
+            let error = FailedRequest {
+                what: "/api/v1/explain of pod dns/dns-0".to_owned(),
+                status: StatusCode::from_u16(status).unwrap(),
+                text: "no".to_owned(),
+            };
+            let one = ReplicaExplanation {
+                pod: "dns/dns-0".to_owned(),
+                explanation: Err(no_explanation(&error.into())),
+            };
+            let all = ReplicaExplanations::new(vec![one]);
+            assert_eq!(all.is_success(), is_success, "{status}");
+        }
     }
 }

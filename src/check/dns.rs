@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use super::finding::{Check, Fact, Finding, NotChecked, list_some};
-use crate::table::Table;
+use super::question::Question;
 use crate::wire::Rcode;
-use crate::zone::{RecordType, Zone, ZoneKind, ZoneName};
+use crate::zone::ZoneName;
 
 /// The replies of all name servers.
 #[derive(Clone, Debug)]
@@ -59,8 +59,8 @@ pub struct ResolverReplies {
 /// One question, sent to the server and to the cluster's DNS.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The question: `db.prod.global. A`
-    pub question: String,
+    /// The question.
+    pub question: Question,
     /// The reply of the server.
     pub server: QueryResult,
     /// The reply of the cluster's DNS.
@@ -94,9 +94,6 @@ pub struct SoaFields {
     pub timers: [u32; 4],
 }
 
-/// Number of services to compare in each zone.
-const SAMPLES: usize = 3;
-
 /// Hint for a server that does not answer.
 pub(super) const CHECK_REACHABILITY: &str = "check the Pods at this address (/readyz names what is missing), and whether a NetworkPolicy \
                                   or firewall blocks UDP or TCP";
@@ -108,30 +105,6 @@ const OTHER_SERVER: &str =
 /// Hint for a resolver that forwards to another global-dns server.
 const OTHER_ANSWERS: &str = "the stanza forwards to another global-dns server, of another cluster or with other flags: compare \
                              its address with that of the Service";
-
-/// Returns the questions for the services with addresses to compare.
-pub fn samples(zone: &Zone, table: &Table) -> Vec<(String, RecordType)> {
-    if zone.kind != ZoneKind::Forward {
-        return Vec::new();
-    }
-    let services = table.sorted_services().into_iter();
-    let question = |service: &crate::table::Service| {
-        let rtype = match (
-            service.name_addresses.v4.first(),
-            service.name_addresses.v6.first(),
-        ) {
-            (Some(_), _) => RecordType::A,
-            (None, Some(_)) => RecordType::AAAA,
-            (None, None) => return None,
-        };
-        let key = &service.key;
-        Some((
-            format!("{}.{}.{}", key.service, key.namespace, zone.name),
-            rtype,
-        ))
-    };
-    services.filter_map(question).take(SAMPLES).collect()
-}
 
 pub(super) fn check(dns: &DnsFacts) -> Vec<Finding> {
     let of_zone = |zone: &ZoneFacts| {
@@ -347,18 +320,17 @@ fn check_forwarded(
         let sentence = format!("{resolver} and the server have different SOA records of {zone}");
         return Check::Forwarding.red(sentence, OTHER_ANSWERS);
     }
-    let question = |sample: &'_ Sample| sample.question.clone();
-    let differing = samples.iter().filter(|sample| sample.differs());
-    let differing: Vec<String> = differing.map(question).collect();
+    let (differing, equal): (Vec<&Sample>, Vec<&Sample>) =
+        samples.iter().partition(|sample| sample.differs());
+    let names = |samples: Vec<&Sample>| list_some(samples.iter().map(|one| &one.question));
     if !differing.is_empty() {
-        let names = list_some(differing);
+        let names = names(differing);
         let sentence = format!("{resolver} and the server answer differently: {names}");
         return Check::Forwarding.red(sentence, OTHER_ANSWERS);
     }
     let mut compared = "the same SOA record".to_owned();
-    if !samples.is_empty() {
-        let names = list_some(samples.iter().map(question));
-        compared += &format!(", and the same answer for {names}");
+    if !equal.is_empty() {
+        compared += &format!(", and the same answer for {}", names(equal));
     }
     let sentence = format!("{resolver} forwards {zone} to the server: {compared}");
     Check::Forwarding.green(sentence)
@@ -380,20 +352,22 @@ impl ReplySummary {
             .filter_map(|text| text.rsplit(' ').next());
         data.filter_map(|data| data.parse().ok()).collect()
     }
+
+    /// Returns whether another name server answers the same. This is the only comparison of two answers.
+    pub(super) fn is_answered_by(&self, other: &QueryResult) -> bool {
+        let is_equal = |other: &Self| (self.rcode, &self.records) == (other.rcode, &other.records);
+        other.as_ref().is_ok_and(is_equal)
+    }
 }
 
 // === impl Sample ===
 
 impl Sample {
-    /// Returns whether the replies of the server and the cluster's DNS differ.
+    /// Returns whether the cluster's DNS does not answer as the server does. Without a reply of the server, there is nothing to
+    /// compare with.
     pub fn differs(&self) -> bool {
-        match (&self.server, &self.resolver) {
-            (Ok(server), Ok(resolver)) => {
-                (server.rcode, &server.records) != (resolver.rcode, &resolver.records)
-            }
-            (Err(_), _) => false, // nothing to compare with
-            (Ok(_), Err(_)) => true,
-        }
+        let server = self.server.as_ref();
+        server.is_ok_and(|server| !server.is_answered_by(&self.resolver))
     }
 }
 

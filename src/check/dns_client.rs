@@ -15,22 +15,15 @@ use super::dns::{QueryResult, ReplySummary, SoaFields};
 use crate::wire::Rcode;
 use crate::zone::RecordType;
 
-/// The transport of a query.
+/// How a name server is queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientTransport {
-    /// UDP, and TCP if the reply is truncated.
+pub enum QueryMode {
+    /// As an authoritative server, over UDP, and over TCP if the reply is truncated.
     Udp,
-    /// TCP.
+    /// As an authoritative server, over TCP.
     Tcp,
-}
-
-/// Whether a query asks for recursion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recursion {
-    /// Yes (RD): the name server is a resolver.
-    Desired,
-    /// No: the name server is authoritative.
-    None,
+    /// As a resolver, with recursion (RD), over UDP, and over TCP if the reply is truncated.
+    Resolver,
 }
 
 /// Timeout of one attempt. CoreDNS waits 5 s for an upstream before it answers SERVFAIL, so this is longer.
@@ -47,13 +40,12 @@ const UDP_PAYLOAD_SIZE: u16 = 1232;
 /// A sentence, if there is no valid reply.
 pub async fn query(
     server: SocketAddr,
-    transport: ClientTransport,
-    recursion: Recursion,
+    mode: QueryMode,
     name: &str,
     rtype: RecordType,
 ) -> QueryResult {
-    let query = build_query(recursion, name, rtype)?;
-    let message = exchange(server, transport, &query).await?;
+    let query = build_query(mode, name, rtype)?;
+    let message = exchange(server, mode, &query).await?;
     Ok(ReplySummary {
         rcode: Rcode(u16::from(message.metadata.response_code)),
         authoritative: message.metadata.authoritative,
@@ -63,13 +55,9 @@ pub async fn query(
 }
 
 /// Sends a query and returns the reply. If the reply over UDP is truncated, repeats the query over TCP.
-async fn exchange(
-    server: SocketAddr,
-    transport: ClientTransport,
-    query: &Message,
-) -> Result<Message, String> {
+async fn exchange(server: SocketAddr, mode: QueryMode, query: &Message) -> Result<Message, String> {
     let packet = query.to_vec().map_err(|error| error.to_string())?;
-    if transport == ClientTransport::Udp {
+    if mode != QueryMode::Tcp {
         let reply = over_udp(server, &packet, query).await?;
         if !reply.metadata.truncation {
             return Ok(reply);
@@ -78,12 +66,12 @@ async fn exchange(
     over_tcp(server, &packet, query).await
 }
 
-fn build_query(recursion: Recursion, name: &str, rtype: RecordType) -> Result<Message, String> {
+fn build_query(mode: QueryMode, name: &str, rtype: RecordType) -> Result<Message, String> {
     let mut name = Name::from_ascii(name).map_err(|error| format!("'{name}': {error}"))?;
     name.set_fqdn(true);
     let mut message = Message::query();
     message.metadata.id = random_id().map_err(|error| error.to_string())?;
-    message.metadata.recursion_desired = recursion == Recursion::Desired;
+    message.metadata.recursion_desired = mode == QueryMode::Resolver;
     message.add_query(Query::query(name, HickoryType::from(rtype.0)));
     let mut edns = Edns::new();
     edns.set_max_payload(UDP_PAYLOAD_SIZE);
@@ -192,7 +180,7 @@ mod tests {
     use super::*;
 
     fn message() -> Message {
-        build_query(Recursion::None, "db.prod.global.", RecordType::A).unwrap()
+        build_query(QueryMode::Udp, "db.prod.global.", RecordType::A).unwrap()
     }
 
     #[test]
@@ -205,7 +193,7 @@ mod tests {
         let mut other_id = reply.clone();
         other_id.metadata.id = sent.metadata.id.wrapping_add(1);
         let mut other_question = reply.clone();
-        other_question.queries = build_query(Recursion::None, "db.shop.global.", RecordType::A)
+        other_question.queries = build_query(QueryMode::Udp, "db.shop.global.", RecordType::A)
             .unwrap()
             .queries;
         for wrong in [other_id, other_question, sent.clone()] {
@@ -220,7 +208,7 @@ mod tests {
     #[test]
     fn only_queries_to_a_resolver_desire_recursion() {
         assert!(!message().metadata.recursion_desired);
-        let to_resolver = build_query(Recursion::Desired, "global.", RecordType::SOA).unwrap();
+        let to_resolver = build_query(QueryMode::Resolver, "global.", RecordType::SOA).unwrap();
         assert!(to_resolver.metadata.recursion_desired);
     }
 
@@ -229,17 +217,10 @@ mod tests {
         let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let server = closed.local_addr().unwrap();
         drop(closed);
-        for transport in [ClientTransport::Udp, ClientTransport::Tcp] {
-            let result = query(
-                server,
-                transport,
-                Recursion::None,
-                "global.",
-                RecordType::SOA,
-            )
-            .await;
+        for mode in [QueryMode::Udp, QueryMode::Tcp, QueryMode::Resolver] {
+            let result = query(server, mode, "global.", RecordType::SOA).await;
             let error = result.unwrap_err();
-            assert!(error.contains("refused"), "{transport:?}: {error}");
+            assert!(error.contains("refused"), "{mode:?}: {error}");
         }
     }
 }

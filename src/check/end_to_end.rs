@@ -1,17 +1,15 @@
 //! Checks of one name from end to end: the server's answer, the answer of the cluster's DNS, the rules of
 //! `/etc/resolv.conf`, and connections to the answered addresses. Each step has its own finding and its own reasons.
 
-mod question;
-
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::dns::{CHECK_REACHABILITY, QueryResult, ReplySummary, is_of_global_dns, rcode_name};
 use super::finding::{Check, Fact, Finding, NotChecked, list_some};
+use super::question::{Question, QuestionOrigin, Target};
 use crate::wire::Rcode;
 use crate::zone::ZoneName;
-pub use question::{Question, QuestionOrigin, Target, question_of, smallest, targets};
 
 /// The way of one name from a program on this machine to an endpoint.
 #[derive(Clone, Debug)]
@@ -123,12 +121,8 @@ impl EndToEnd {
 
     /// Returns whether a name server of the resolver answers as the server does.
     fn is_equal(&self, reply: &ResolverReply) -> bool {
-        match (self.expected(), &reply.answer) {
-            (Some(expected), Ok(answer)) => {
-                (answer.rcode, &answer.records) == (expected.rcode, &expected.records)
-            }
-            (None, _) | (_, Err(_)) => false,
-        }
+        let expected = self.expected();
+        expected.is_some_and(|expected| expected.is_answered_by(&reply.answer))
     }
 
     /// Returns whether the answers should be asked for again, because a cache may have an older one.

@@ -6,12 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::dns::{DnsFacts, ReplySummary};
-use super::end_to_end::{
-    ConnectionAttempt, EndToEnd, Question, QuestionOrigin, ResolverReply, Target,
-};
+use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
 use super::finding::CHECKS;
 use super::objects::{Link, LinkFailure, LinkedService, MirrorEndpoints, MirrorPorts, MirrorSlice};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
+use super::question::{Question, QuestionOrigin, Target};
 use super::*;
 use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::report::Colors;

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command, CommandFactory as _};
 
 use super::command::Cli;
+use crate::model::most_similar;
 
 /// The start of the names of all variables.
 const PREFIX: &str = "GLOBAL_DNS_";
@@ -15,8 +16,8 @@ const PREFIX: &str = "GLOBAL_DNS_";
 pub struct UnknownVariable {
     /// Its name.
     pub name: String,
-    /// The known variable with the most similar name.
-    pub nearest: String,
+    /// The known variable with the most similar name, if one is similar.
+    pub nearest: Option<String>,
 }
 
 /// Returns the variables of the environment that begin like those of this program, but that it does not read. `others`
@@ -35,13 +36,9 @@ fn unknown(set: impl Iterator<Item = (String, String)>, known: &[String]) -> Vec
     let is_unknown = |(name, value): &(String, String)| {
         name.starts_with(PREFIX) && !known.contains(name) && !is_service_link(name, value)
     };
-    let describe = |(name, _): (String, String)| {
-        let distance = |other: &&String| strsim::damerau_levenshtein(&name, other);
-        let nearest = known.iter().min_by_key(distance).cloned();
-        UnknownVariable {
-            nearest: nearest.unwrap_or_default(),
-            name,
-        }
+    let describe = |(name, _): (String, String)| UnknownVariable {
+        nearest: most_similar(&name, known.iter().cloned()),
+        name,
     };
     let mut unknown: Vec<_> = set.filter(is_unknown).map(describe).collect();
     unknown.sort_by(|one, other| one.name.cmp(&other.name));
@@ -157,6 +154,7 @@ mod tests {
     fn unknown_variable_has_the_nearest_known_one() {
         let known = ["GLOBAL_DNS_TTL", "GLOBAL_DNS_ZONE"].map(str::to_owned);
         let set = [
+            "GLOBAL_DNS_EXPERIMENTAL_OPTION",
             "GLOBAL_DNS_TLL",
             "GLOBAL_DNS_ZONES",
             "GLOBAL_DNS_TTL",
@@ -169,10 +167,12 @@ mod tests {
             .map(|one| (one.name, one.nearest))
             .collect();
         let expected = [
-            ("GLOBAL_DNS_TLL", "GLOBAL_DNS_TTL"),
-            ("GLOBAL_DNS_ZONES", "GLOBAL_DNS_ZONE"),
+            ("GLOBAL_DNS_EXPERIMENTAL_OPTION", None),
+            ("GLOBAL_DNS_TLL", Some("GLOBAL_DNS_TTL")),
+            ("GLOBAL_DNS_ZONES", Some("GLOBAL_DNS_ZONE")),
         ];
-        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        let expected = expected.map(|(name, near)| (name.to_owned(), near.map(str::to_owned)));
+        assert_eq!(found, expected);
     }
 
     /// The variables of Services `global-dns`, `global-dns-east` and `global-dns-metrics`.

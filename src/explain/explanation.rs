@@ -481,7 +481,7 @@ impl Explanation {
 
     fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
         if let Some(at) = &self.at {
-            writeln!(text, "at {at}\n")?;
+            writeln!(text, "at {}\n", style.time(at))?;
         }
         writeln!(text, "{}\n  {}", self.name, self.reading)?;
         self.write_names(text)?;
@@ -512,10 +512,7 @@ impl Explanation {
         self.write_endpoints(text, style)?;
         if !self.problems.is_empty() {
             writeln!(text, "\nproblems:")?;
-            let rows = self
-                .problems
-                .iter()
-                .map(|problem| problem.row(style.colors));
+            let rows = self.problems.iter().map(|problem| problem.row(style));
             write_rows(text, &rows.collect::<Vec<_>>())?;
             let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
             for row in kinds.into_iter().map(ProblemKind::row) {
@@ -531,17 +528,17 @@ impl Explanation {
         self.notes
             .iter()
             .try_for_each(|note| writeln!(text, "\nnote: {note}"))?;
-        self.write_history(text)
+        self.write_history(text, style)
     }
 
     /// Writes the last changes.
-    fn write_history(&self, text: &mut String) -> std::fmt::Result {
+    fn write_history(&self, text: &mut String, style: Style) -> std::fmt::Result {
         if self.history.is_empty() {
             return Ok(());
         }
         writeln!(text, "\nlast changes:")?;
         let shown = self.history.iter().take(MAX_CHANGES);
-        let rows = shown.map(|event| [event.time.clone(), event.text.to_string()]);
+        let rows = shown.map(|event| [style.time(&event.time), event.text.to_string()]);
         write_rows(text, &rows.collect::<Vec<_>>())?;
         match self.history.len().saturating_sub(MAX_CHANGES) {
             0 => Ok(()),

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::typing_errors;
 use crate::table::{Endpoint, Service, Table};
 use crate::zone::{Name, Reading, Zone, ZoneKind, Zones, read};
 
@@ -300,7 +301,7 @@ impl<'t> Search<'t> {
         }
         // A lookup takes as long as the comparison of some ten pairs of letters.
         self.effort += 1 + one.len() * other.len() / 16;
-        strsim::osa_distance(one, other)
+        typing_errors(one, other)
     }
 }
 

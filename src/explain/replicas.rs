@@ -15,7 +15,16 @@ pub struct ReplicaExplanation {
     /// The namespace and name of its pod.
     pub pod: String,
     /// The explanation, or why there is none.
-    pub explanation: Result<Explanation, Line>,
+    pub explanation: Result<Explanation, NoExplanation>,
+}
+
+/// Why a replica does not explain a name.
+#[derive(Clone, Debug)]
+pub enum NoExplanation {
+    /// Its history begins later.
+    BeforeHistory(Line),
+    /// It does not respond, or the response is invalid.
+    Failed(Line),
 }
 
 /// The explanations of all replicas.
@@ -53,11 +62,9 @@ impl ReplicaExplanations {
 
     /// Returns whether the replicas explain the name alike. One whose history does not reach to the time is left out.
     pub fn is_success(&self) -> bool {
-        let has_failed = |one: &ReplicaExplanation| match &one.explanation {
-            Ok(_) => false,
-            Err(reason) => !is_beyond_history(reason),
-        };
-        self.differences().is_empty() && !self.0.iter().any(has_failed)
+        let has_failed =
+            |one: &ReplicaExplanation| matches!(one.explanation, Err(NoExplanation::Failed(_)));
+        self.differences(Style::default()).is_empty() && !self.0.iter().any(has_failed)
     }
 
     /// Returns the explanation of most replicas.
@@ -75,7 +82,7 @@ impl ReplicaExplanations {
             .iter()
             .filter_map(|one| Some((&one.pod, one.explanation.as_ref().err()?)));
         failed
-            .map(|(pod, reason)| format!("{pod}: {}", &**reason))
+            .map(|(pod, failure)| format!("{pod}: {}", failure.reason().as_str()))
             .collect()
     }
 
@@ -98,7 +105,7 @@ impl ReplicaExplanations {
     }
 
     /// Returns a sentence for each fact that differs: which replica says what, and the last change that each one saw.
-    pub fn differences(&self) -> Vec<Line> {
+    pub fn differences(&self, style: Style) -> Vec<Line> {
         let groups = self.groups();
         if groups.len() < 2 {
             return Vec::new();
@@ -122,7 +129,7 @@ impl ReplicaExplanations {
                 .flat_map(|(facts, members)| {
                     let value = value_of(facts);
                     members.iter().map(move |(pod, explanation)| {
-                        format!("{value}{} in {pod}", since_of(explanation, name))
+                        format!("{value}{} in {pod}", since_of(explanation, name, style))
                     })
                 })
                 .collect();
@@ -132,7 +139,7 @@ impl ReplicaExplanations {
             for (pod, explanation) in members {
                 let last = explanation.history.first().map_or_else(
                     || "none since its start".to_owned(),
-                    |event| format!("{}, {}", event.time, &*event.text),
+                    |event| format!("{}, {}", style.time(&event.time), &*event.text),
                 );
                 lines.push(format!("last change in {pod}: {last}").into());
             }
@@ -143,7 +150,7 @@ impl ReplicaExplanations {
     /// Returns the explanation of most replicas, and the differences.
     pub fn to_text(&self, style: Style) -> String {
         let mut text = String::new();
-        let differences = self.differences();
+        let differences = self.differences(style);
         let groups = self.groups();
         if let Some((_, members)) = groups.first() {
             let pods: Vec<&str> = members.iter().map(|(pod, _)| *pod).collect();
@@ -172,7 +179,7 @@ impl ReplicaExplanations {
 
 impl Serialize for ReplicaExplanations {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let differences = self.differences();
+        let differences = self.differences(Style::default());
         ReplicasReport {
             schema_version: SchemaVersion,
             equal: differences.is_empty(),
@@ -188,14 +195,19 @@ impl<'e> From<&'e ReplicaExplanation> for ReplicaReport<'e> {
         Self {
             pod: &one.pod,
             explanation: one.explanation.as_ref().ok(),
-            error: one.explanation.as_ref().err(),
+            error: one.explanation.as_ref().err().map(NoExplanation::reason),
         }
     }
 }
 
-/// Returns whether a server does not know the time that was asked for.
-fn is_beyond_history(reason: &str) -> bool {
-    reason.contains("does not know earlier tables")
+// === impl NoExplanation ===
+
+impl NoExplanation {
+    fn reason(&self) -> &Line {
+        match self {
+            Self::BeforeHistory(reason) | Self::Failed(reason) => reason,
+        }
+    }
 }
 
 /// Returns what must be equal. Times differ by nature, and so do records of weighted clusters and of the server itself.
@@ -244,9 +256,8 @@ fn name_of(endpoint: &EndpointReport) -> String {
 }
 
 /// Returns since when an endpoint is not alive, as an addition to its value.
-fn since_of(explanation: &Explanation, fact: &str) -> String {
+fn since_of(explanation: &Explanation, fact: &str, style: Style) -> String {
     let mut endpoints = explanation.endpoints.iter();
     let endpoint = endpoints.find(|endpoint| name_of(endpoint) == fact);
-    let since = endpoint.and_then(|endpoint| endpoint.since.as_ref());
-    since.map_or_else(String::new, |since| format!(" since {since}"))
+    style.since(endpoint.and_then(|endpoint| endpoint.since.as_deref()))
 }

@@ -1,7 +1,7 @@
 //! The endpoints of an explanation as text, with few columns or with all.
 
 use super::Explanation;
-use crate::report::{Colors, EndpointReport, Style, TextForm, write_rows};
+use crate::report::{EndpointReport, Style, TextForm, write_rows};
 
 /// The columns of the wide form. The narrow one has neither headings nor the kind.
 const HEAD: [&str; 8] = [
@@ -24,7 +24,7 @@ impl Explanation {
             let endpoints = self.endpoints.iter();
             let mut rows: Vec<_> = endpoints
                 .filter(|endpoint| endpoint.returned == is_returned)
-                .map(|endpoint| row(endpoint, style.colors))
+                .map(|endpoint| row(endpoint, style))
                 .collect();
             if rows.is_empty() {
                 continue;
@@ -45,13 +45,13 @@ impl Explanation {
     }
 }
 
-fn row(endpoint: &EndpointReport, colors: Colors) -> [String; 8] {
-    let [cluster, host, addresses, ports, state, _, object] = endpoint.row(colors);
+fn row(endpoint: &EndpointReport, style: Style) -> [String; 8] {
+    let [cluster, host, addresses, ports, state, _, object] = endpoint.row(style.colors);
     let why = endpoint.why.clone().unwrap_or_default();
     let since = endpoint
         .since
         .iter()
-        .map(|since| format!(" (since {since})"));
+        .map(|since| format!(" (since {})", style.time(since)));
     let why = why + &since.collect::<String>();
     let kind = endpoint.kind.clone();
     [kind, cluster, host, addresses, ports, state, object, why]

@@ -150,7 +150,7 @@ impl ServiceRow {
 impl Cell {
     /// Returns the sign, how many endpoints are alive of all, and the state unless all are. Its color is never worse than that
     /// of its service.
-    fn to_text(&self, level: Impact, Style { form, colors, .. }: Style) -> String {
+    fn to_text(&self, level: Impact, style: Style) -> String {
         let shade = Shade::from(self.state);
         let color = match (shade, level) {
             (Shade::Good | Shade::Idle, _) => shade,
@@ -165,11 +165,9 @@ impl Cell {
             CellState::Alive => String::new(),
             other => format!(" {}", other.name()),
         };
-        let since = self.since.filter(|_| form == TextForm::Wide);
-        let since = since
-            .map(Timestamp::to_text)
-            .map(|since| format!(" since {since}"));
+        let since = self.since.filter(|_| style.form == TextForm::Wide);
+        let since = style.since(since.map(Timestamp::to_text).as_deref());
         let text = format!("{}{counts}{state}", shade.sign());
-        colors.paint(color, &text) + &since.unwrap_or_default()
+        style.colors.paint(color, &text) + &since
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Colors;
+use super::Style;
 use crate::model::{Level, Line, Problem, ProblemKind, Timestamp};
 
 /// The report on one problem.
@@ -62,17 +62,17 @@ pub struct ConflictReport {
 
 impl ProblemReport {
     /// Returns the problem as a row of text.
-    pub fn row(&self, colors: Colors) -> [String; 5] {
+    pub fn row(&self, style: Style) -> [String; 5] {
         let row = self.kind.row();
         let text = if self.detail.is_empty() {
             row.sentence.to_owned()
         } else {
             format!("{}: {}", row.sentence, self.detail)
         };
-        let level = colors.paint(self.level.into(), self.level.name());
+        let level = style.colors.paint(self.level.into(), self.level.name());
         let [kind, subject] = [row.name, &self.subject].map(str::to_owned);
-        let since = self.since.iter().map(|since| format!("since {since}"));
-        [level, kind, subject, since.collect(), text]
+        let since = style.since(self.since.as_deref());
+        [level, kind, subject, since.trim_start().to_owned(), text]
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{ConflictReport, EndpointState, ProblemReport, Report, Summary};
-use crate::model::Namespace;
+use crate::model::{Namespace, most_similar};
 
 /// The part of a report or of a list of events to print.
 #[derive(Clone, Copy, Debug)]
@@ -239,12 +239,8 @@ impl EndpointSelection<'_> {
 
 /// Returns a question for the name that is most similar to a given one, if one is similar.
 fn hint(given: &str, names: impl Iterator<Item = String>) -> String {
-    // One error for each two letters is a similar name: prdo, prod.
-    let errors = |name: &String| strsim::osa_distance(given, name);
-    let nearest = names
-        .min_by_key(|name| (errors(name), name.len()))
-        .filter(|name| 2 * errors(name) <= given.chars().count());
-    nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+    let similar = most_similar(given, names);
+    similar.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! How a text looks: its columns, its colors and its width.
+//! How a text looks: its columns, its colors, its width and its times.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::model::Level;
 use crate::table::change::ChangeKind;
@@ -12,6 +15,8 @@ pub struct Style {
     pub colors: Colors,
     /// The number of columns of the terminal. `None`: lines may be long.
     pub width: Option<usize>,
+    /// The zone of times. `None`: UTC, as in documents.
+    pub zone: Option<&'static TimeZone>,
 }
 
 /// The columns of a text.
@@ -45,6 +50,28 @@ pub enum Shade {
     Bad,
     /// Grey: neither, or not known.
     Idle,
+}
+
+// === impl Style ===
+
+impl Style {
+    /// Returns a time of a document for people: `2026-11-24 03:12:00 CET`, or with an offset if the zone has no name for it. A
+    /// time in UTC stays as it is: `2026-11-24T03:12:00Z`. So does a text of another form.
+    pub fn time(self, text: &str) -> String {
+        let time = text.parse::<Timestamp>().ok().zip(self.zone);
+        let local = time.map(|(time, zone)| time.to_zoned(zone.clone()));
+        let fraction = if text.contains('.') { "%.3f" } else { "" };
+        let form = format!("%Y-%m-%d %H:%M:%S{fraction} %Z");
+        local
+            .map(|time| time.strftime(&form).to_string())
+            .filter(|time| !time.ends_with(" UTC"))
+            .unwrap_or_else(|| text.to_owned())
+    }
+
+    /// Returns ` since TIME`, or nothing if the time is not known.
+    pub fn since(self, time: Option<&str>) -> String {
+        time.map_or_else(String::new, |time| format!(" since {}", self.time(time)))
+    }
 }
 
 // === impl Colors ===
@@ -161,6 +188,32 @@ mod tests {
         assert_eq!(visible_width(&down), 5);
         assert_eq!(Colors::Plain.paint(Shade::Bad, "× 0/2"), "× 0/2");
         assert_eq!(visible_width("\u{1b}[5mx"), 5);
+    }
+
+    #[test]
+    fn times_are_in_the_zone_of_the_reader_with_its_name() {
+        let text = |zone: TimeZone, text: &str| {
+            let zone = Some(&*Box::leak(Box::new(zone)));
+            let style = Style {
+                zone,
+                ..Style::default()
+            };
+            style.time(text)
+        };
+        let berlin = || TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        for (utc, expected) in [
+            ("2026-11-24T03:12:00.250Z", "2026-11-24 04:12:00.250 CET"),
+            ("2026-07-01T00:00:00Z", "2026-07-01 02:00:00 CEST"),
+            ("", ""),
+            ("2026-11-24T03:12:00", "2026-11-24T03:12:00"),
+        ] {
+            assert_eq!(text(berlin(), utc), expected);
+            assert_eq!(text(TimeZone::UTC, utc), utc);
+            assert_eq!(Style::default().time(utc), utc);
+        }
+        let offset = TimeZone::posix("<+0530>-5:30").unwrap();
+        let local = text(offset, "2026-11-24T03:12:00Z");
+        assert_eq!(local, "2026-11-24 08:42:00 +0530");
     }
 
     #[test]

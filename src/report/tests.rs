@@ -260,3 +260,33 @@ services: 3, failing: 1, need attention: 2
 ";
     assert_eq!(text(60), list);
 }
+
+#[test]
+fn times_of_problems_are_aligned_and_times_in_their_texts_are_kept() {
+    let mut report = Report::new(&zones(&["global"]), &published(table(&all_states())));
+    let mut other = report.problems[0].clone();
+    other.detail = "2026-11-24T03:12:00Z".into();
+    other.since = None;
+    report.problems[0].since = Some("2026-11-24T03:12:00Z".to_owned());
+    report.problems[0].detail = other.detail.clone();
+    report.problems = vec![report.problems[0].clone(), other];
+    let zone = jiff::tz::TimeZone::posix("CET-1").unwrap();
+    let style = Style {
+        zone: Some(Box::leak(Box::new(zone))),
+        ..Style::default()
+    };
+    let text = report.to_text_in(style);
+    let (_, rows) = text.split_once("problems: 2\n").unwrap();
+    assert_eq!(rows.matches("2026-11-24T03:12:00Z").count(), 2, "{text}");
+    assert_eq!(
+        rows.matches("since 2026-11-24 04:12:00 CET  ").count(),
+        1,
+        "{text}"
+    );
+    let columns = rows.lines().map(|row| row.find(": 2026"));
+    assert_eq!(
+        columns.collect::<std::collections::BTreeSet<_>>().len(),
+        1,
+        "{text}"
+    );
+}

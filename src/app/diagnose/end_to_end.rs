@@ -10,12 +10,11 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::name_servers::CACHED;
+use super::name_servers::ask_again_if;
 use crate::check::dns::{QueryResult, no_server};
-use crate::check::dns_client::{ClientTransport, Recursion, query};
-use crate::check::end_to_end::{
-    ConnectionAttempt, EndToEnd, Question, ResolverReply, Target, question_of, smallest, targets,
-};
+use crate::check::dns_client::{QueryMode, query};
+use crate::check::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
+use crate::check::question::{Question, Target, question_of, smallest, targets};
 use crate::check::resolv_conf::ResolvConf;
 use crate::check::{Fact, NotChecked};
 use crate::table::Table;
@@ -53,11 +52,8 @@ impl Request<'_> {
     pub(super) async fn query(&self) -> Fact<EndToEnd> {
         let server = self.server.ok_or_else(no_server)?;
         let question = self.question()?;
-        let mut path = self.ask(server, &question).await;
-        if path.differs() {
-            tokio::time::sleep(CACHED).await;
-            path = self.ask(server, &question).await;
-        }
+        let ask = async || self.ask(server, &question).await;
+        let mut path = ask_again_if(EndToEnd::differs, ask).await;
         if self.connect {
             path.connections = Some(self.connect(&path).await);
         }
@@ -87,13 +83,7 @@ impl Request<'_> {
 
     /// Sends the question to all name servers, once.
     async fn ask(&self, server: SocketAddr, question: &Question) -> EndToEnd {
-        let direct = query(
-            server,
-            ClientTransport::Udp,
-            Recursion::None,
-            &question.name,
-            question.rtype,
-        );
+        let direct = query(server, QueryMode::Udp, &question.name, question.rtype);
         let (direct, resolvers, searched) =
             tokio::join!(direct, self.ask_resolvers(question), self.search(question));
         EndToEnd {
@@ -111,10 +101,9 @@ impl Request<'_> {
         let conf = self.resolver.as_ref().map_err(NotChecked::clone)?;
         let zone = self.zone_of(&question.name)?;
         let ask = async |server: SocketAddr| {
-            let ask = |name, rtype| resolve(server, name, rtype);
             let (answer, soa) = tokio::join!(
-                ask(&question.name, question.rtype),
-                ask(zone.as_str(), RecordType::SOA)
+                query(server, QueryMode::Resolver, &question.name, question.rtype),
+                query(server, QueryMode::Resolver, zone.as_str(), RecordType::SOA),
             );
             ResolverReply {
                 server,
@@ -172,23 +161,11 @@ impl Request<'_> {
     }
 }
 
-/// Asks a name server of the resolver.
-async fn resolve(server: SocketAddr, name: &str, rtype: RecordType) -> QueryResult {
-    query(
-        server,
-        ClientTransport::Udp,
-        Recursion::Desired,
-        name,
-        rtype,
-    )
-    .await
-}
-
 /// Asks the name servers in turn until one answers with or without the name, as resolvers do.
 async fn resolve_by_any(servers: &[SocketAddr], name: &str, rtype: RecordType) -> QueryResult {
     let mut last = Err("there is no name server".to_owned());
     for server in servers {
-        last = resolve(*server, name, rtype).await;
+        last = query(*server, QueryMode::Resolver, name, rtype).await;
         let is_final = |reply: &crate::check::dns::ReplySummary| {
             [Rcode::NOERROR, Rcode::NXDOMAIN].contains(&reply.rcode)
         };

@@ -6,8 +6,9 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::app::flags::zones;
-use crate::check::dns::{DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts, samples};
-use crate::check::dns_client::{ClientTransport, Recursion, query};
+use crate::check::dns::{DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts};
+use crate::check::dns_client::{QueryMode, query};
+use crate::check::question::{Question, samples};
 use crate::check::resolv_conf::ResolvConf;
 use crate::check::{Fact, NotChecked};
 use crate::cli::ModelArgs;
@@ -17,7 +18,7 @@ use crate::zone::{RecordType, Zone};
 /// The file with the system's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Time for which CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
-pub(super) const CACHED: Duration = Duration::from_secs(6);
+const CACHED: Duration = Duration::from_secs(6);
 
 /// Queries the server and the cluster's DNS about every zone.
 pub(super) async fn query_name_servers(
@@ -66,32 +67,23 @@ async fn query_zone(
     resolver: Option<&SocketAddr>,
     table: Option<&Table>,
 ) -> ZoneFacts {
-    let name = zone.name.clone();
-    let Some(server) = server else {
-        return ZoneFacts {
-            zone: name,
-            server: None,
-            resolver: None,
-        };
-    };
-    let of_resolver = async { Some(query_resolver(zone, server, *resolver?, table).await) };
-    let (of_server, of_resolver) = tokio::join!(query_server(zone, server), of_resolver);
+    let of_server = async { Some(query_server(zone, server?).await) };
+    let of_resolver = async { Some(query_resolver(zone, server?, *resolver?, table).await) };
+    let (server, resolver) = tokio::join!(of_server, of_resolver);
     ZoneFacts {
-        zone: name,
-        server: Some(of_server),
-        resolver: of_resolver,
+        zone: zone.name.clone(),
+        server,
+        resolver,
     }
 }
 
 /// Queries the server for the records of a zone's apex.
 async fn query_server(zone: &Zone, server: SocketAddr) -> ServerReplies {
     let apex = zone.name.as_str();
-    let query_apex =
-        async |transport, rtype| query(server, transport, Recursion::None, apex, rtype).await;
     let (udp, tcp, ns) = tokio::join!(
-        query_apex(ClientTransport::Udp, RecordType::SOA),
-        query_apex(ClientTransport::Tcp, RecordType::SOA),
-        query_apex(ClientTransport::Udp, RecordType::NS),
+        query(server, QueryMode::Udp, apex, RecordType::SOA),
+        query(server, QueryMode::Tcp, apex, RecordType::SOA),
+        query(server, QueryMode::Udp, apex, RecordType::NS),
     );
     ServerReplies { udp, tcp, ns }
 }
@@ -103,57 +95,45 @@ async fn query_resolver(
     resolver: SocketAddr,
     table: Option<&Table>,
 ) -> ResolverReplies {
-    let resolve = async |name, rtype| {
+    let questions = table.map_or_else(Vec::new, |table| samples(zone, table));
+    let samples = questions.into_iter().map(|question| {
+        ask_again_if(Sample::differs, async move || {
+            query_both(server, resolver, &question).await
+        })
+    });
+    let (soa, root, samples) = tokio::join!(
         query(
             resolver,
-            ClientTransport::Udp,
-            Recursion::Desired,
-            name,
-            rtype,
-        )
-        .await
-    };
-    let questions = table.map_or_else(Vec::new, |table| samples(zone, table));
-    let samples = questions
-        .into_iter()
-        .map(|(name, rtype)| query_both(server, resolver, name, rtype));
-    let (soa, root, samples) = tokio::join!(
-        resolve(zone.name.as_str(), RecordType::SOA),
-        resolve(".", RecordType::SOA),
+            QueryMode::Resolver,
+            zone.name.as_str(),
+            RecordType::SOA
+        ),
+        query(resolver, QueryMode::Resolver, ".", RecordType::SOA),
         join_all(samples),
     );
     ResolverReplies { soa, root, samples }
 }
 
-/// Queries the server and the cluster's DNS. If the answers differ, repeats both queries when caches have expired: the
-/// answer may have changed a moment ago.
-async fn query_both(
-    server: SocketAddr,
-    resolver: SocketAddr,
-    name: String,
-    rtype: RecordType,
-) -> Sample {
-    let once = async || {
-        let (of_server, of_resolver) = tokio::join!(
-            query(server, ClientTransport::Udp, Recursion::None, &name, rtype),
-            query(
-                resolver,
-                ClientTransport::Udp,
-                Recursion::Desired,
-                &name,
-                rtype
-            ),
-        );
-        Sample {
-            question: format!("{name} {rtype}"),
-            server: of_server,
-            resolver: of_resolver,
-        }
-    };
-    let sample = once().await;
-    if !sample.differs() {
-        return sample;
+/// Queries the server and the cluster's DNS.
+async fn query_both(server: SocketAddr, resolver: SocketAddr, question: &Question) -> Sample {
+    let (name, rtype) = (&question.name, question.rtype);
+    let (server, resolver) = tokio::join!(
+        query(server, QueryMode::Udp, name, rtype),
+        query(resolver, QueryMode::Resolver, name, rtype),
+    );
+    Sample {
+        question: question.clone(),
+        server,
+        resolver,
+    }
+}
+
+/// Asks name servers. If their answers differ, asks again when caches have expired: the answer may have changed a moment ago.
+pub(super) async fn ask_again_if<T>(differs: impl Fn(&T) -> bool, ask: impl AsyncFn() -> T) -> T {
+    let replies = ask().await;
+    if !differs(&replies) {
+        return replies;
     }
     tokio::time::sleep(CACHED).await;
-    once().await
+    ask().await
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::check::Health;
-use crate::testing::{endpoint, mirror, table, zones};
+use crate::check::question::QuestionOrigin;
+use crate::zone::RecordType;
 
 const SERVER: &str = "10.96.0.53:53";
 const RESOLVER: &str = "10.96.0.10:53";
@@ -65,7 +66,11 @@ fn through() -> ResolverReplies {
 
 fn sample(direct: ReplySummary, through: ReplySummary) -> Sample {
     Sample {
-        question: "db.prod.global. A".to_owned(),
+        question: Question {
+            name: "db.prod.global.".to_owned(),
+            rtype: RecordType::A,
+            origin: QuestionOrigin::Table,
+        },
         server: Ok(direct),
         resolver: Ok(through),
     }
@@ -304,33 +309,4 @@ fn zone_with_answers_that_differ_from_the_server_is_red() {
         });
         assert_eq!(found, (Health::Red, sentence.clone()));
     }
-}
-
-#[test]
-fn first_services_with_addresses_are_compared() {
-    let mut objects = Vec::new();
-    for (service, address) in [
-        ("a", "10.96.1.1"),
-        ("b", "2001:db8::1"),
-        ("d", "10.96.1.2"),
-        ("e", "10.96.1.3"),
-    ] {
-        objects.push(mirror("prod", service, "east"));
-        let host = format!("{service}-0");
-        objects.push(endpoint("prod", service, "east", &host, &[address]));
-    }
-    objects.push(mirror("prod", "c", "east")); // has no endpoint
-    let table = table(&objects);
-    let zones = zones(&["global", "96.10.in-addr.arpa"]);
-    let questions = |kind: fn(&ZoneKind) -> bool| {
-        let zone = zones.iter().find(|zone| kind(&zone.kind)).unwrap();
-        samples(zone, &table)
-    };
-    let expected = [
-        ("a.prod.global.".to_owned(), RecordType::A),
-        ("b.prod.global.".to_owned(), RecordType::AAAA),
-        ("d.prod.global.".to_owned(), RecordType::A),
-    ];
-    assert_eq!(questions(|kind| *kind == ZoneKind::Forward), expected);
-    assert_eq!(questions(|kind| *kind != ZoneKind::Forward), []);
 }

@@ -1,8 +1,6 @@
 use super::*;
 use crate::check::tests::way;
 use crate::check::{Basis, Health, check as check_all};
-use crate::testing::{endpoint, gateway, mirror, service_mirror, table, zones};
-use crate::zone::Name;
 
 fn code(rcode: Rcode) -> QueryResult {
     Ok(ReplySummary {
@@ -205,56 +203,6 @@ fn failed_connection_is_red() {
     way.connections.as_mut().unwrap().as_mut().unwrap()[0].result = Err("timed out".to_owned());
     let sentence = "red: cannot connect to 10.96.1.1:26257 (db-0 of cluster east): timed out";
     assert_eq!(findings(way, Check::Connections), [sentence]);
-}
-
-#[test]
-fn service_with_the_fewest_endpoints_is_chosen_if_one_is_alive() {
-    let mut objects = vec![mirror("prod", "db", "east")];
-    for host in ["db-0", "db-1"] {
-        objects.push(endpoint(
-            "prod",
-            "db",
-            "east",
-            host,
-            &["10.96.1.1", "10.96.1.2"],
-        ));
-    }
-    objects.push(mirror("prod", "idle", "east"));
-    let choose = |objects: &[serde_json::Value]| {
-        let question = smallest(&zones(&["global"]), &table(objects));
-        question.map(|question| question.to_string())
-    };
-    assert_eq!(choose(&objects).as_deref(), Some("db.prod.global. A"));
-    // Nothing is ready there.
-    objects.push(service_mirror("prod", "web", "east", "10.96.2.1"));
-    assert_eq!(choose(&objects).as_deref(), Some("db.prod.global. A"));
-    objects.push(mirror("shop", "cache", "east"));
-    objects.push(endpoint("shop", "cache", "east", "c-0", &["2001:db8::1"]));
-    assert_eq!(choose(&objects).as_deref(), Some("cache.shop.global. AAAA"));
-    objects.push(gateway("shop", "c-0-east", false));
-    assert_eq!(choose(&objects).as_deref(), Some("db.prod.global. A"));
-    assert_eq!(choose(&[]), None);
-}
-
-#[test]
-fn targets_are_answered_addresses_with_the_tcp_ports_of_the_name() {
-    let objects = [
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.1.1"]),
-        endpoint("prod", "db", "east", "db-1", &["10.96.1.2"]),
-    ];
-    let targets_of = |name: &str| -> Vec<String> {
-        let answered = BTreeSet::from(["10.96.1.1".parse().unwrap()]);
-        let name = Name::from_text(name).unwrap();
-        let targets = targets(&name, &answered, &zones(&["global"]), &table(&objects));
-        let text = |target: Target| format!("{} {}", target.address, target.endpoint);
-        targets.into_iter().map(text).collect()
-    };
-    let at = |port: u16| format!("10.96.1.1:{port} db-0 of cluster east");
-    assert_eq!(targets_of("_sql._tcp.db.prod.global"), [at(26257)]);
-    // Port 53 is a port of UDP and of TCP.
-    assert_eq!(targets_of("db.prod.global"), [at(53), at(7000), at(26257)]);
-    assert_eq!(targets_of("nope.prod.global"), [""; 0]);
 }
 
 /// The server's own check has the reason.

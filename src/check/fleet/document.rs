@@ -1,10 +1,9 @@
 //! The documents of a server, as far as a fleet needs them. Servers of other versions may have other fields, and other values
 //! of enumerations.
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-use crate::report::{ClusterReport, ProblemReport, Report, SchemaVersion, ServiceReport};
+use crate::report::{ClusterReport, ProblemReport, SchemaVersion, ServiceReport};
 
 /// `/api/v1/status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -32,7 +31,16 @@ pub struct ReplicaStatus {
 }
 
 /// `/api/v1/table`.
-pub type ServerTable = Report<Vec<ServiceReport>, IgnoredAny, IgnoredAny, KnownProblems>;
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerTable {
+    /// The version of the document's format.
+    pub schema_version: SchemaVersion,
+    /// All services.
+    pub services: Vec<ServiceReport>,
+    /// The problems of the server and of the table.
+    pub problems: KnownProblems,
+}
 
 /// Problems of the kinds that this program knows.
 #[derive(Clone, Debug, Default, PartialEq)]

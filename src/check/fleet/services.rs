@@ -33,19 +33,12 @@ struct SeenHosts<'m> {
 /// The hosts by service and cluster, as each cluster has them.
 type AllHosts<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, SeenHosts<'m>>>;
 
-/// How the hosts of a cluster differ from those that it should have.
+/// How the hosts of some clusters differ from those that they should have, and what to do.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct HostDifference<'m> {
-    /// The hosts that are missing. Empty, with a reason: all.
-    missing: BTreeSet<&'m str>,
-    surplus: BTreeSet<&'m str>,
-    /// Why hosts are missing, if there is no surplus.
-    reason: Option<Reason>,
-}
-
-/// Why a cluster lacks hosts, and what to do.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Reason {
+struct HostDifference {
+    /// The verb of one cluster and that of several.
+    verbs: [&'static str; 2],
+    /// The hosts that they have or lack, and why.
     text: String,
     hint: String,
     problem: Option<ProblemKind>,
@@ -150,9 +143,21 @@ impl<'m> Comparison<'_, 'm> {
             .map(|(index, _)| index)
     }
 
-    fn add(&mut self, key: Key<'m>, predicate: String, hint: impl Into<String>) {
+    /// Adds a difference, with the problem that it is.
+    fn add(
+        &mut self,
+        key: Key<'m>,
+        predicate: String,
+        hint: impl Into<String>,
+        problem: Option<ProblemKind>,
+    ) {
         self.differing.insert(key);
-        self.causes.add(key, predicate, hint);
+        self.causes.add_problem(key, predicate, hint, problem);
+    }
+
+    /// Adds a difference that is a problem of this kind.
+    fn add_kind(&mut self, key: Key<'m>, predicate: String, kind: ProblemKind) {
+        self.add(key, predicate, kind.row().hint, Some(kind));
     }
 
     /// Compares the hosts of one cluster for one service.
@@ -178,7 +183,7 @@ impl<'m> Comparison<'_, 'm> {
             .current()
             .filter(|index| Some(*index) != owner)
             .collect();
-        let mut differing: BTreeMap<HostDifference<'_>, Vec<usize>> = BTreeMap::new();
+        let mut differing: BTreeMap<HostDifference, Vec<usize>> = BTreeMap::new();
         let is_mirrored = others.iter().any(|index| seen.contains_key(index));
         for index in others {
             let hosts = seen.get(&index).unwrap_or(&none).names();
@@ -187,71 +192,43 @@ impl<'m> Comparison<'_, 'm> {
             let surplus = hosts.difference(&expected).copied();
             let is_gone = |host: &&str| unready.is_some_and(|unready| !unready.contains(host));
             let surplus: BTreeSet<&str> = surplus.filter(is_gone).collect();
-            if (missing.is_empty() && surplus.is_empty())
-                || self.links.is_cause(index, cluster, key)
-            {
+            let is_equal = missing.is_empty() && surplus.is_empty();
+            if is_equal || self.links.is_cause(index, cluster, key) {
                 continue;
             }
-            let has_none = missing.len() == expected.len() && surplus.is_empty();
-            let difference = HostDifference {
-                reason: (!missing.is_empty() && surplus.is_empty())
-                    .then(|| self.reason(index, key, cluster, is_mirrored)),
-                missing: if has_none { BTreeSet::new() } else { missing },
-                surplus,
+            let difference = if !surplus.is_empty() {
+                surplus_of(cluster, &surplus, &missing, expected.is_empty())
+            } else if missing.len() == expected.len() {
+                self.lack_of("the hosts", index, key, cluster, is_mirrored)
+            } else {
+                self.lack_of(&list(&missing), index, key, cluster, is_mirrored)
             };
             differing.entry(difference).or_default().push(index);
         }
         for (difference, indexes) in differing {
-            let has = verb(indexes.len(), "has", "have");
-            let lacks = verb(indexes.len(), "lacks", "lack");
-            let names = self.names(indexes);
-            let HostDifference {
-                missing,
-                surplus,
-                reason,
-            } = &difference;
-            let (missing, surplus) = (list(missing), list(surplus));
-            let (predicate, hint, problem) = match reason {
-                Some(reason) => {
-                    let hosts = if missing.is_empty() {
-                        "the hosts"
-                    } else {
-                        &missing
-                    };
-                    let predicate =
-                        format!("{names} {lacks} {hosts} of {cluster}: {}", reason.text);
-                    (predicate, reason.hint.clone(), reason.problem)
-                }
-                None if expected.is_empty() => (
-                    format!("{names} {has} {surplus} of {cluster}, where the service is no member"),
-                    format!(
-                        "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
-                         --local-members; otherwise, delete its mirrors"
-                    ),
-                    None,
-                ),
-                None => {
-                    let instead = if missing.is_empty() {
-                        format!("which {cluster} does not have")
-                    } else {
-                        format!("and {cluster} has {missing}")
-                    };
-                    (
-                        format!("{names} {has} {surplus} of {cluster}, {instead}"),
-                        "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller"
-                            .to_owned(),
-                        None,
-                    )
-                }
-            };
-            self.differing.insert(key);
-            self.causes.add_problem(key, predicate, hint, problem);
+            let [one, several] = difference.verbs;
+            let verb = verb(indexes.len(), one, several);
+            let predicate = format!("{} {verb} {}", self.names(indexes), difference.text);
+            self.add(key, predicate, difference.hint, difference.problem);
         }
         self.compare_states(key, cluster, seen);
     }
 
-    /// Returns why a cluster lacks hosts of another one.
-    fn reason(&mut self, index: usize, key: Key<'m>, cluster: &str, is_mirrored: bool) -> Reason {
+    /// Returns that a cluster lacks hosts of another one, and why.
+    fn lack_of(
+        &mut self,
+        hosts: &str,
+        index: usize,
+        key: Key<'m>,
+        cluster: &str,
+        is_mirrored: bool,
+    ) -> HostDifference {
+        let lack = |reason: String, hint: String, problem| HostDifference {
+            verbs: ["lacks", "lack"],
+            text: format!("{hosts} of {cluster}: {reason}"),
+            hint,
+            problem,
+        };
         let explains = |kind: ProblemKind| {
             let is_skip = kind.row().family == Family::Skipped;
             is_skip
@@ -267,14 +244,11 @@ impl<'m> Comparison<'_, 'm> {
         if let Some(problem) = problem {
             self.explaining.insert(problem);
             let row = problem.kind.row();
-            return Reason {
-                text: format!("{}: {}", row.sentence, &*problem.detail),
-                hint: row.hint.to_owned(),
-                problem: Some(problem.kind),
-            };
+            let reason = format!("{}: {}", row.sentence, &*problem.detail);
+            return lack(reason, row.hint.to_owned(), Some(problem.kind));
         }
         let (namespace, service) = key;
-        let (text, hint) = if is_mirrored {
+        let (reason, hint) = if is_mirrored {
             (
                 "not mirrored there",
                 format!(
@@ -289,11 +263,7 @@ impl<'m> Comparison<'_, 'm> {
                 ),
             )
         };
-        Reason {
-            text: text.to_owned(),
-            hint,
-            problem: None,
-        }
+        lack(reason.to_owned(), hint, None)
     }
 
     /// Compares how the service of one cluster is reached. Returns whether that differs.
@@ -304,10 +274,12 @@ impl<'m> Comparison<'_, 'm> {
         owner: Option<usize>,
         seen: &BTreeMap<usize, SeenHosts<'m>>,
     ) -> bool {
-        let mut forms: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let clusters = self.clusters;
+        let mut forms: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (index, hosts) in seen {
             if let Some(form) = hosts.form(Some(*index) == owner) {
-                forms.entry(form).or_default().push(*index);
+                let names = forms.entry(form).or_default();
+                names.push(clusters[*index].name.as_str());
             }
         }
         // Any kind with an address stands for the cluster IP of the owner.
@@ -321,26 +293,9 @@ impl<'m> Comparison<'_, 'm> {
             .keys()
             .any(|index| Some(*index) != owner && self.links.is_cause(*index, cluster, key));
         if !is_cause {
-            let forms: BTreeMap<&str, Vec<&str>> = forms
-                .into_iter()
-                .map(|(form, indexes)| {
-                    (
-                        form,
-                        indexes
-                            .into_iter()
-                            .map(|index| self.clusters[index].name.as_str())
-                            .collect(),
-                    )
-                })
-                .collect();
-            let predicate = format!(
-                "{cluster} is reached in different ways: {}",
-                describe(&forms)
-            );
-            self.differing.insert(key);
-            let hint = ProblemKind::Kind.row().hint;
-            self.causes
-                .add_problem(key, predicate, hint, Some(ProblemKind::Kind));
+            let forms = describe(&forms);
+            let predicate = format!("{cluster} is reached in different ways: {forms}");
+            self.add_kind(key, predicate, ProblemKind::Kind);
         }
         true
     }
@@ -368,7 +323,7 @@ impl<'m> Comparison<'_, 'm> {
                 let predicate = format!("ports of {cluster} differ: {}", describe(&ports));
                 let hint = "give the ports of the Service the same names and protocols as those of its pods; a mirror copies the \
                             ports of the exported Service";
-                self.add(key, predicate, hint);
+                self.add(key, predicate, hint, None);
             }
             let (alive, not): (Vec<_>, Vec<_>) = views
                 .into_iter()
@@ -398,9 +353,7 @@ impl<'m> Comparison<'_, 'm> {
                 "hosts of {cluster} are {state} in {not}, and alive in {alive}: {}",
                 kind.row().sentence
             );
-            self.differing.insert(key);
-            self.causes
-                .add_problem(key, predicate, kind.row().hint, Some(kind));
+            self.add_kind(key, predicate, kind);
         }
     }
 
@@ -421,10 +374,7 @@ impl<'m> Comparison<'_, 'm> {
                     join(with),
                     join(without)
                 );
-                let hint = ProblemKind::Kind.row().hint;
-                self.differing.insert(key);
-                self.causes
-                    .add_problem(key, predicate, hint, Some(ProblemKind::Kind));
+                self.add_kind(key, predicate, ProblemKind::Kind);
             }
         }
     }
@@ -460,7 +410,7 @@ impl<'m> Comparison<'_, 'm> {
                     join(without)
                 );
                 let hint = "compare --gateway-down, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why";
-                self.add(*key, predicate, hint);
+                self.add(*key, predicate, hint, None);
             }
         }
     }
@@ -514,6 +464,38 @@ impl<'m> Comparison<'_, 'm> {
             findings,
             services: differing,
         }
+    }
+}
+
+/// Returns that a cluster has hosts of another one that it should not have.
+fn surplus_of(
+    cluster: &str,
+    surplus: &BTreeSet<&str>,
+    missing: &BTreeSet<&str>,
+    is_no_member: bool,
+) -> HostDifference {
+    let (state, hint) = if is_no_member {
+        (
+            "where the service is no member".to_owned(),
+            format!(
+                "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
+                 --local-members; otherwise, delete its mirrors"
+            ),
+        )
+    } else {
+        let instead = if missing.is_empty() {
+            format!("which {cluster} does not have")
+        } else {
+            format!("and {cluster} has {}", list(missing))
+        };
+        let hint = "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller";
+        (instead, hint.to_owned())
+    };
+    HostDifference {
+        verbs: ["has", "have"],
+        text: format!("{} of {cluster}, {state}", list(surplus)),
+        hint,
+        problem: None,
     }
 }
 

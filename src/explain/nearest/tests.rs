@@ -96,7 +96,7 @@ fn every_correction_is_one_error_away() {
     let mut corrections = BTreeSet::new();
     for_each_correction("abc", |distance, text| {
         assert_eq!(
-            strsim::osa_distance("abc", text),
+            typing_errors("abc", text),
             distance.min(usize::from(text != "abc"))
         );
         corrections.insert(text.to_owned());

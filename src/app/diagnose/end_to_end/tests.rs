@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
 
 use super::*;
-use crate::check::end_to_end::QuestionOrigin;
+use crate::check::question::QuestionOrigin;
 use crate::testing::zones;
 
 /// Starts a name server that returns NOERROR without records for names that end in `known`, and `other` for the rest.

@@ -1,14 +1,14 @@
-//! The question that is asked from end to end, and the addresses to connect to, from the table.
+//! The questions that `check` sends to the server and to the cluster's DNS, and the addresses to connect to, from the table.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::model::{Port, Protocol};
-use crate::table::{Endpoint, Table};
-use crate::zone::{Name, Reading, RecordType, View, ZoneKind, Zones, read};
+use crate::table::{Endpoint, Service, Table};
+use crate::zone::{Name, Reading, RecordType, View, Zone, ZoneKind, Zones, read};
 
-/// A question that is asked from end to end.
+/// A question for the addresses of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The absolute name, with the final dot.
@@ -24,7 +24,7 @@ pub struct Question {
 pub enum QuestionOrigin {
     /// `--name`: the user expects that it resolves.
     Flag,
-    /// The smallest service of the table.
+    /// It is the name of a service of the table.
     Table,
 }
 
@@ -37,31 +37,31 @@ pub struct Target {
     pub address: SocketAddr,
 }
 
+/// Number of services to compare in each zone.
+const SAMPLES: usize = 3;
+
+/// Returns the questions for the services with addresses to compare.
+pub fn samples(zone: &Zone, table: &Table) -> Vec<Question> {
+    if zone.kind != ZoneKind::Forward {
+        return Vec::new();
+    }
+    let services = table.sorted_services().into_iter();
+    let questions = services.filter_map(|service| Question::of_service(zone, service));
+    questions.take(SAMPLES).collect()
+}
+
 /// Chooses the service with the fewest endpoints of those with an alive one. Returns `None` if there is none.
 pub fn smallest(zones: &Zones, table: &Table) -> Option<Question> {
     let zone = zones.iter().find(|zone| zone.kind == ZoneKind::Forward)?;
     let services = table.sorted_services().into_iter().filter_map(|service| {
         let selected = service.endpoints.iter().filter(|e| e.is_selected);
-        let is_alive = selected.clone().any(|endpoint| endpoint.is_alive());
-        let rtype = match (
-            &service.name_addresses.v4[..],
-            &service.name_addresses.v6[..],
-        ) {
-            ([_, ..], _) => RecordType::A,
-            ([], [_, ..]) => RecordType::AAAA,
-            ([], []) => return None,
-        };
-        let size = selected
-            .map(|endpoint| endpoint.addresses.len())
-            .sum::<usize>();
-        is_alive.then_some((size, &service.key, rtype))
+        let is_alive = selected.clone().any(Endpoint::is_alive);
+        let sizes = selected.map(|endpoint| endpoint.addresses.len());
+        let question = Question::of_service(zone, service).filter(|_| is_alive)?;
+        Some((sizes.sum::<usize>(), question))
     });
-    let (_, key, rtype) = services.min()?;
-    Some(Question {
-        name: format!("{}.{}.{}", key.service, key.namespace, zone.name),
-        rtype,
-        origin: QuestionOrigin::Table,
-    })
+    let (_, question) = services.min_by_key(|(size, _)| *size)?;
+    Some(question)
 }
 
 /// Returns the question for a name: AAAA if the table has only IPv6 addresses for it, and otherwise A.
@@ -131,8 +131,29 @@ fn describe(endpoint: &Endpoint) -> String {
 
 // === impl Question ===
 
+impl Question {
+    /// Returns the question for the name of a service: AAAA if it has only IPv6 addresses. Returns `None` if it has no address.
+    fn of_service(zone: &Zone, service: &Service) -> Option<Self> {
+        let (key, addresses) = (&service.key, &service.name_addresses);
+        let has_v4 = !addresses.v4.is_empty();
+        let has_address = has_v4 || !addresses.v6.is_empty();
+        has_address.then(|| Self {
+            name: format!("{}.{}.{}", key.service, key.namespace, zone.name),
+            rtype: if has_v4 {
+                RecordType::A
+            } else {
+                RecordType::AAAA
+            },
+            origin: QuestionOrigin::Table,
+        })
+    }
+}
+
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.rtype)
     }
 }
+
+#[cfg(test)]
+mod tests;
