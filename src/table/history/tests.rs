@@ -143,6 +143,33 @@ fn tables_that_are_not_kept_are_freed_by_the_publisher() {
     assert!(numbers.at(at(1999)).is_err());
 }
 
+#[test]
+fn memory_is_that_of_the_tables_that_are_kept() {
+    let publish = |memory: usize, numbers_and_times: &[(u64, u64)]| {
+        let numbers = Numbers::new(HistoryLimits {
+            memory,
+            ..HistoryLimits::default()
+        });
+        for (number, time) in numbers_and_times {
+            numbers.publish(*number, at(*time));
+        }
+        numbers
+    };
+    let few = [(1, 1000), (2, 1030)];
+    let needed = publish(usize::MAX, &few).0.history_memory();
+    // A burst, of which the same tables are kept.
+    let burst = [(1, 1000), (3, 1010), (4, 1020), (2, 1030)];
+    let burst = publish(usize::MAX, &burst);
+    assert_eq!(burst.0.history_memory(), needed);
+    assert_eq!(burst.at(at(1025)), Ok(Some(1)));
+    // Tables that need exactly the limit are kept.
+    assert_eq!(publish(needed, &few).0.reader().history_start(), at(0));
+    assert_eq!(
+        publish(needed - 1, &few).0.reader().history_start(),
+        at(1000)
+    );
+}
+
 /// The wall clock can go back. The order of the tables stays.
 #[test]
 fn earlier_clock_does_not_reorder_tables() {
