@@ -423,7 +423,7 @@ mod tests {
                 .map(|one| (one.service.clone().unwrap(), one.hostname.clone()))
                 .collect()
         };
-        let single = of_gateway(first.clone(), &behind(&[first.clone()]));
+        let single = of_gateway(first.clone(), &behind(std::slice::from_ref(&first)));
         assert_eq!(single, first);
 
         let second = endpoint(ChangeKind::GatewayDown, "db", "west", 1);
