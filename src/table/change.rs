@@ -385,6 +385,93 @@ mod tests {
     }
 
     #[test]
+    fn merged_change_has_only_what_all_have_in_common() {
+        let change = |service, cluster| Change {
+            cause: Some(ChangeCause::GatewayDown),
+            object: Some("Service/prod/db-0-west".into()),
+            ..endpoint(ChangeKind::GatewayDown, service, cluster, 0)
+        };
+        let one = change("db", "west");
+        let merged = aggregate(vec![one.clone(); 3], 1);
+        assert_eq!(merged[0].service, one.service);
+        assert_eq!(merged[0].cluster, one.cluster);
+        assert_eq!(merged[0].cause, one.cause);
+        assert_eq!(merged[0].object, one.object);
+        assert_eq!(merged[0].count, 3);
+        let other = Change {
+            cause: None,
+            object: None,
+            ..change("web", "east")
+        };
+        let merged = aggregate(vec![one, other], 1);
+        assert_eq!(merged[0].service, None);
+        assert_eq!(merged[0].cluster, None);
+        assert_eq!(merged[0].cause, None);
+        assert_eq!(merged[0].object, None);
+    }
+
+    #[test]
+    fn gateway_with_several_endpoints_is_one_change() {
+        let first = Change {
+            cause: Some(ChangeCause::GatewayDown),
+            object: Some("Service/prod/db-0-west".into()),
+            ..endpoint(ChangeKind::GatewayDown, "db", "west", 0)
+        };
+        let behind = |changes: &[Change]| {
+            let endpoints = changes.iter();
+            endpoints
+                .map(|one| (one.service.clone().unwrap(), one.hostname.clone()))
+                .collect()
+        };
+        let single = of_gateway(first.clone(), &behind(std::slice::from_ref(&first)));
+        assert_eq!(single, first);
+
+        let second = endpoint(ChangeKind::GatewayDown, "db", "west", 1);
+        let of_service = of_gateway(first.clone(), &behind(&[first.clone(), second.clone()]));
+        assert_eq!(
+            &*of_service.text,
+            "The gateway of cluster west is down: 2 endpoints of prod/db."
+        );
+        assert_eq!(of_service.service, first.service);
+        assert_eq!(of_service.cluster, first.cluster);
+        assert_eq!((of_service.hostname, of_service.object), (None, None));
+        assert_eq!(of_service.count, 2);
+
+        let third = endpoint(ChangeKind::GatewayDown, "web", "west", 0);
+        let endpoints = behind(&[first.clone(), second, third]);
+        let ready = Change {
+            cause: Some(ChangeCause::GatewayReady),
+            ..first
+        };
+        let of_cluster = of_gateway(ready, &endpoints);
+        assert_eq!(
+            &*of_cluster.text,
+            "The gateway of cluster west is ready again: 2 services, 3 endpoints."
+        );
+        assert_eq!((of_cluster.service, of_cluster.count), (None, 3));
+    }
+
+    #[test]
+    fn change_of_a_gateway_has_its_cause_a_service_and_a_cluster() {
+        let change = Change {
+            cause: Some(ChangeCause::GatewayReady),
+            ..endpoint(ChangeKind::GatewayUp, "db", "west", 0)
+        };
+        assert!(change.is_of_gateway());
+        assert!(!change.clone().because(None).is_of_gateway());
+        let change_without_service = Change {
+            service: None,
+            ..change.clone()
+        };
+        assert!(!change_without_service.is_of_gateway());
+        let change_without_cluster = Change {
+            cluster: None,
+            ..change
+        };
+        assert!(!change_without_cluster.is_of_gateway());
+    }
+
+    #[test]
     fn every_kind_has_the_name_of_its_json() {
         for &kind in ChangeKind::VARIANTS {
             let json = serde_json::to_value(kind).unwrap();

@@ -322,12 +322,8 @@ fn worst_of(trouble: &Trouble, now: &Published) -> Impact {
 impl Spell {
     /// Returns whether a later time is a part of it.
     fn goes_on_with(&self, next: &Self, is_close: impl Fn(Timestamp, Timestamp) -> bool) -> bool {
-        let is_adjacent = self.end == Some(next.start) && self.level == next.level;
-        is_adjacent
-            || is_close(self.start, next.start)
-            || self.end.is_some_and(|end| {
-                end < next.start && is_close(end, next.start) && self.level == next.level
-            })
+        let is_close_to_end = self.end.is_some_and(|end| is_close(end, next.start));
+        is_close(self.start, next.start) || is_close_to_end && self.level == next.level
     }
 
     fn extend(&mut self, next: &Self) {

@@ -698,3 +698,70 @@ fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
     assert_eq!(problem(&unnamed, &objects("local")[2..]), None);
     assert_eq!(problem(&rules(), &objects("east")), None);
 }
+
+#[test]
+fn name_without_an_endpoint_that_is_alive_is_reported_under_exclude() {
+    let rules = Rules {
+        gateway_down: GatewayDown::Exclude,
+        ..rules()
+    };
+    let details_of = |is_up: bool| {
+        let objects = [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+            gateway("prod", "db-0-east", is_up),
+        ];
+        details(&table_by(&rules, &objects), &[ProblemKind::EmptiedName])
+    };
+    let detail = "every endpoint is down, and exclude omits them";
+    assert_eq!(details_of(false), [detail]);
+    assert!(details_of(true).is_empty());
+}
+
+#[test]
+fn host_without_an_endpoint_mirror_is_a_problem_of_the_mirror_that_lists_it() {
+    let table = table(&[
+        mirror("prod", "db", "east"),
+        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        mirror("prod", "db", "west"),
+        listing("prod", "db-west", &[("db-1", "10.96.0.2")]),
+    ]);
+    let problems = table
+        .problems()
+        .filter(|one| one.kind == ProblemKind::MissingHost);
+    let clusters: Vec<_> = problems.map(|one| one.cluster.clone().unwrap()).collect();
+    assert_eq!(clusters, ["west".parse().unwrap()]);
+}
+
+#[test]
+fn service_has_the_problems_of_the_links_of_its_clusters() {
+    let table = crate::testing::table_with_links(
+        &rules(),
+        &[
+            mirror("prod", "db", "east"),
+            mirror("prod", "web", "west"),
+            crate::testing::link("east", "east"),
+        ],
+    );
+    let kinds_of = |service: &str| {
+        let service = table.service("prod", service).unwrap();
+        let problems = table.link_problems(service);
+        problems.map(|one| one.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds_of("db"), []);
+    assert_eq!(kinds_of("web"), [ProblemKind::Unlinked]);
+}
+
+#[test]
+fn cluster_without_the_kind_link_has_a_problem() {
+    let store = store(&[mirror("prod", "db", "east")]);
+    let mut timers = Timers::default();
+    let undefined = links::LinkList::None(links::UnknownReason::Undefined);
+    timers.links.update(&store, undefined, &rules(), timers.now);
+    let services = store.services();
+    let table = build(&Table::default(), &store, &services, &rules(), &timers).table;
+    assert_eq!(
+        details(&table, &[ProblemKind::LinksUnknown]),
+        ["the API server does not define Links"]
+    );
+}

@@ -2,6 +2,7 @@ use crate::table::Timers;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::Timestamp;
 use crate::table::change::ChangeKind::*;
 use crate::table::{Store, build};
 use crate::testing::{
@@ -255,8 +256,13 @@ fn cluster_ip_without_ready_endpoints_is_down() {
     );
     // A flat mirror replaces one through a gateway: the address changes, and it is always alive.
     let flat = [flat_mirror("prod", "web", "east", "10.0.0.9")];
-    let kinds: Vec<_> = changes(&web(false), &flat).iter().map(|c| c.kind).collect();
+    let replaced = changes(&web(false), &flat);
+    let kinds: Vec<_> = replaced.iter().map(|c| c.kind).collect();
     assert_eq!(kinds, [EndpointChanged, GatewayUp]);
+    // It needs no gateway.
+    assert_eq!(replaced[1].cause, Some(ChangeCause::ServiceReady));
+    let ready = changes(&own(false), &own(true));
+    assert_eq!(ready[0].cause, Some(ChangeCause::ServiceReady));
 }
 
 #[test]
@@ -469,6 +475,49 @@ fn another_step_of_a_failover_order_is_a_change() {
     check(&own("east:west"), &own("east:*"), &[]);
 }
 
+#[test]
+fn failover_has_the_reason_why_another_step_answers() {
+    let state = |mode: &str, dbs: &[&[Value]]| {
+        let [mut service, _] = local("prod", "db", &[]);
+        service["metadata"]["annotations"] =
+            json!({"global-dns/failover": "east:west", "global-dns/failover-mode": mode});
+        [&[service][..], &dbs.concat()].concat()
+    };
+    let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
+    let down = [&east[..], &[gateway("prod", "db-0-east", false)]].concat();
+    let failover = |before: &[Value], after: &[Value]| {
+        let mut all = changes(before, after);
+        all.retain(|change| change.kind == Failover);
+        let [change] = all.as_slice() else {
+            panic!("{all:?}");
+        };
+        // The Service has the order, which is the same.
+        assert_eq!(change.object, None);
+        let (_, reason) = change.text.split_once(": ").unwrap();
+        (change.cause.unwrap(), reason.to_owned())
+    };
+    let both = state("auto", &[&east, &west]);
+    let dead = state("auto", &[&down, &west]);
+    assert_eq!(
+        failover(&both, &dead),
+        (
+            ChangeCause::StepDown,
+            "no endpoint of the last step is alive.".to_owned()
+        )
+    );
+    assert_eq!(
+        failover(&both, &state("auto", &[&west])),
+        (
+            ChangeCause::StepEmpty,
+            "the last step has no endpoint.".to_owned()
+        )
+    );
+    assert_eq!(
+        failover(&state("hold", &[&down, &west]), &dead),
+        (ChangeCause::ModeChanged, "the mode has changed.".to_owned())
+    );
+}
+
 /// Returns the kind of each change, and what it says in fields.
 fn fields(changes: &[Change]) -> Vec<String> {
     let line = |change: &Change| {
@@ -495,7 +544,7 @@ fn change_has_fields_for_before_and_after_with_the_cause_and_the_object() {
         |mirror: &str| format!("cluster-left db-0 | - | \"unexported\" | Service/prod/{mirror}");
     let removed = "endpoint-removed 10.1.0.1 | - | \"unexported\" | Service/prod/db-0-west";
     let texts = |lines: &[&str]| lines.iter().map(ToString::to_string).collect();
-    let cases: [(&[Value], &[Value], Vec<String>); 7] = [
+    let cases: [(&[Value], &[Value], Vec<String>); 8] = [
         (
             &[],
             &east,
@@ -511,6 +560,14 @@ fn change_has_fields_for_before_and_after_with_the_cause_and_the_object() {
                 unexported("db-east"),
                 unexported("db-west"),
                 "service-removed 2 endpoints in east, west | - | - | -".to_owned(),
+            ],
+        ),
+        (
+            &east,
+            &[],
+            vec![
+                unexported("db-east"),
+                "service-removed 1 endpoint in east | - | - | Service/prod/db-east".to_owned(),
             ],
         ),
         (
@@ -684,4 +741,23 @@ fn change_or_problem_tells_the_state_of_a_link() {
         vec!["link-changed missing | unknown | - | -".to_owned()],
     );
     assert_eq!(told(Some(east), &[]), lost);
+}
+
+#[test]
+fn change_of_a_frozen_link_names_its_lease() {
+    let link = |state| ClusterLink {
+        cluster: "east".parse().unwrap(),
+        state,
+    };
+    let linked = link(LinkState::Linked { is_verified: true });
+    let frozen = link(LinkState::Frozen {
+        since: Timestamp::from_seconds(10),
+        lease: "linkerd-multicluster/east".into(),
+        is_released: false,
+    });
+    let change = link_change(Some(&linked), &frozen).unwrap();
+    assert_eq!(
+        fields(&[change]),
+        ["link-changed linked | frozen | \"frozen\" | Lease/linkerd-multicluster/east"]
+    );
 }

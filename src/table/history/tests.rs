@@ -143,6 +143,35 @@ fn tables_that_are_not_kept_are_freed_by_the_publisher() {
     assert!(numbers.at(at(1999)).is_err());
 }
 
+#[test]
+fn memory_is_that_of_the_tables_that_are_kept() {
+    let publish = |memory: usize, numbers_and_times: &[(u64, u64)]| {
+        let numbers = Numbers::new(HistoryLimits {
+            memory,
+            ..HistoryLimits::default()
+        });
+        for (number, time) in numbers_and_times {
+            numbers.publish(*number, at(*time));
+        }
+        numbers
+    };
+    let few = [(1, 1000), (2, 1030)];
+    let needed = publish(usize::MAX, &few).0.history_memory();
+    let one = publish(usize::MAX, &few[..1]).0.history_memory();
+    assert_eq!(one, TABLE_SIZE + KEY_SIZE);
+    // A burst, of which the same tables are kept.
+    let burst = [(1, 1000), (3, 1010), (4, 1020), (2, 1030)];
+    let burst = publish(usize::MAX, &burst);
+    assert_eq!(burst.0.history_memory(), needed);
+    assert_eq!(burst.at(at(1025)), Ok(Some(1)));
+    // Tables that need exactly the limit are kept.
+    assert_eq!(publish(needed, &few).0.reader().history_start(), at(0));
+    assert_eq!(
+        publish(needed - 1, &few).0.reader().history_start(),
+        at(1000)
+    );
+}
+
 /// The wall clock can go back. The order of the tables stays.
 #[test]
 fn earlier_clock_does_not_reorder_tables() {
@@ -235,6 +264,33 @@ fn timeline_has_the_times_in_which_services_were_not_fine() {
         publisher.set_expired(number % 2 == 0, at(30_000 + number * 1000));
     }
     assert!(spells(0, 20_000).len() <= 14, "{:?}", spells(0, 20_000));
+}
+
+#[test]
+fn spells_close_to_each_other_are_one() {
+    let spell = |start: u64, end: u64, level: Impact, services: usize| Spell {
+        start: at(start),
+        end: Some(at(end)),
+        level,
+        services,
+    };
+    let is_close = |one: Timestamp, other: Timestamp| one.0 / 1000 == other.0 / 1000;
+    let fails = spell(0, 5000, Impact::Failing, 1);
+    // Each spell after `fails`, and whether it is a part of it.
+    for (next, is_part) in [
+        (spell(5000, 7000, Impact::Failing, 1), true),
+        (spell(5900, 7000, Impact::Failing, 1), true),
+        (spell(6000, 7000, Impact::Failing, 1), false),
+        (spell(5000, 7000, Impact::Attention, 1), false),
+        (spell(900, 7000, Impact::Attention, 1), true),
+    ] {
+        assert_eq!(fails.goes_on_with(&next, is_close), is_part, "{next:?}");
+    }
+    let mut spell_of_both = spell(0, 500, Impact::Attention, 1);
+    spell_of_both.extend(&spell(600, 700, Impact::Failing, 3));
+    assert_eq!(spell_of_both, spell(0, 700, Impact::Failing, 3));
+    spell_of_both.extend(&spell(800, 900, Impact::Attention, 2));
+    assert_eq!(spell_of_both, spell(0, 900, Impact::Failing, 3));
 }
 
 /// 30 minutes of 500 changes per second. The time of the clock is simulated.

@@ -162,10 +162,10 @@ fn healthy_endpoints_cost_no_memory() {
     assert_eq!(size_of::<(u64, Timestamp)>(), 16);
     let mut server = Server::new(rules());
     server.see(10, &db(&[true; 100]));
-    assert_eq!(server.service().times.0.len(), 0);
+    assert_eq!(server.service().times.len(), 0);
     server.see(20, &db(&[false; 100]));
     // One for each endpoint, and one for the problem.
-    assert_eq!(server.service().times.0.len(), 101);
+    assert_eq!(server.service().times.len(), 101);
 }
 
 #[test]
