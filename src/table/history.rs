@@ -282,7 +282,7 @@ impl PastTable {
         let changed = built.iter().filter(own).cloned().collect::<Vec<_>>();
         self.changed.extend(changed);
         let tables = self.published.table.as_ref().zip(next.table.as_ref());
-        let unshared = tables.map_or(0, |(own, next)| own.unshared(next));
+        let unshared = tables.map_or(0, |(own, next)| own.unshared(next, &self.changed));
         *memory -= self.size;
         self.size = TABLE_SIZE + self.changed.len() * KEY_SIZE + unshared;
         *memory += self.size;
