@@ -245,6 +245,28 @@ async fn metrics_have_a_limited_number_of_clusters() {
     assert_eq!(series.values().sum::<f64>(), (MAX_CLUSTERS + 53) as f64);
 }
 
+#[tokio::test]
+async fn metrics_have_the_size_of_the_history() {
+    let publisher = Publisher::new(Timestamp(0), HistoryLimits::default());
+    let admin = admin_routes(state(&publisher, alive()));
+    let tables = async || metric(&admin, "global_dns_history_tables").await;
+    let memory = async || metric(&admin, "global_dns_history_memory_bytes").await;
+    assert_eq!((tables().await, memory().await), (0.0, 0.0));
+    publish(&publisher, &database("db-0"));
+    assert_eq!(tables().await, 1.0);
+    assert!(memory().await > 0.0);
+}
+
+/// Returns a metric without labels.
+async fn metric(admin: &Router, name: &str) -> f64 {
+    let page = octets(get(admin, "/metrics", &[]).await).await;
+    let page = String::from_utf8(page.to_vec()).unwrap();
+    let value = page
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap().parse().unwrap()
+}
+
 #[test]
 fn facts_are_computed_once_for_each_table() {
     let (publisher, facts) = (Publisher::default(), CurrentFacts::default());
