@@ -252,6 +252,9 @@ impl Metrics {
         let failures = self.snapshot_failures.count();
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;
+        let lost = self.feeds.events().lost().count();
+        let help = "Events that could not be written to the journal";
+        page.counter("lost_journal_events", help, lost)?;
         let age = self.feeds.age().as_secs_f64();
         let help = "Seconds since the oldest watch was heard from";
         page.gauge("table_age_seconds", help, age)?;
