@@ -129,7 +129,7 @@ pub use build::{Built, build};
 pub use content::Table;
 pub use earlier::Earlier;
 pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
-pub use history::{BeforeHistory, HistoryLimits, Moment, Spell, Timeline};
+pub use history::{BeforeHistory, HistoryLimits, HistorySize, Moment, Spell, Timeline};
 pub use impact::Impact;
 pub use included::Included;
 pub use kind::{Profile, ServiceKind, list_clusters};

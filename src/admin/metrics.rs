@@ -207,6 +207,11 @@ impl Metrics {
             let help = "Hash of all answers at the last multiple of five minutes of the clock; equal in replicas with equal answers";
             page.gauge("compared_table_hash", help, hash as f64)?; // 53 bits: exact
         }
+        let history = self.reader.history_size();
+        let help = "Earlier tables of the history";
+        page.gauge("history_tables", help, history.tables as f64)?;
+        let help = "Estimated memory of earlier tables, in bytes; at most --history-memory";
+        page.gauge("history_memory_bytes", help, history.memory as f64)?;
         self.encode_source(page)?;
         self.encode_updates(page)?;
         let mut causes = facts.causes.clone();
@@ -247,6 +252,9 @@ impl Metrics {
         let failures = self.snapshot_failures.count();
         let help = "Snapshots of the table that could not be written";
         page.counter("snapshot_write_failures", help, failures)?;
+        let lost = self.feeds.events().lost().count();
+        let help = "Events that could not be written to the journal";
+        page.counter("lost_journal_events", help, lost)?;
         let age = self.feeds.age().as_secs_f64();
         let help = "Seconds since the oldest watch was heard from";
         page.gauge("table_age_seconds", help, age)?;

@@ -19,6 +19,8 @@ use crate::model::{Mcs, Timestamp};
 use crate::report::write_report;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
+use crate::source::journal::JournalFiles;
+use crate::table::change::{Change, ChangeKind};
 use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, HistoryLimits, Publisher};
@@ -243,6 +245,46 @@ async fn metrics_have_a_limited_number_of_clusters() {
     assert_eq!(series["west"], 3.0);
     assert_eq!(series["other"], 51.0);
     assert_eq!(series.values().sum::<f64>(), (MAX_CLUSTERS + 53) as f64);
+}
+
+#[tokio::test]
+async fn metrics_count_the_events_that_the_journal_lost() {
+    let state = state(&Publisher::default(), alive());
+    let events = state.feeds.events().clone();
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing").join("snapshot");
+    events
+        .keep_in(JournalFiles::beside(&missing, 1 << 20))
+        .unwrap();
+    events.flush();
+    let admin = admin_routes(state);
+    let lost = async || metric(&admin, "global_dns_lost_journal_events_total").await;
+    assert_eq!(lost().await, 0.0);
+    events.record((0..3).map(|_| Change::new(ChangeKind::Demo, "A scene.")));
+    events.flush();
+    assert_eq!(lost().await, 3.0);
+}
+
+#[tokio::test]
+async fn metrics_have_the_size_of_the_history() {
+    let publisher = Publisher::new(Timestamp(0), HistoryLimits::default());
+    let admin = admin_routes(state(&publisher, alive()));
+    let tables = async || metric(&admin, "global_dns_history_tables").await;
+    let memory = async || metric(&admin, "global_dns_history_memory_bytes").await;
+    assert_eq!((tables().await, memory().await), (0.0, 0.0));
+    publish(&publisher, &database("db-0"));
+    assert_eq!(tables().await, 1.0);
+    assert!(memory().await > 0.0);
+}
+
+/// Returns a metric without labels.
+async fn metric(admin: &Router, name: &str) -> f64 {
+    let page = octets(get(admin, "/metrics", &[]).await).await;
+    let page = String::from_utf8(page.to_vec()).unwrap();
+    let value = page
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap().parse().unwrap()
 }
 
 #[test]

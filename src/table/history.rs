@@ -98,6 +98,15 @@ pub struct Spell {
     pub services: usize,
 }
 
+/// How much the history keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistorySize {
+    /// The number of earlier tables.
+    pub tables: usize,
+    /// The estimated memory that only they need, in octets.
+    pub memory: usize,
+}
+
 /// The history does not reach back to a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the history begins at {}", start.to_text())]
@@ -214,10 +223,12 @@ impl History {
             .map_or_else(Timestamp::default, |first| first.start)
     }
 
-    /// Returns the estimated memory in octets.
-    #[cfg(test)]
-    pub(super) fn memory(&self) -> usize {
-        self.memory
+    /// Returns how much it keeps. The current table is not an earlier one.
+    pub(super) fn size(&self) -> HistorySize {
+        HistorySize {
+            tables: self.tables.len() - 1,
+            memory: self.memory,
+        }
     }
 
     /// Forgets the table before the last one, if both and the one before them began within one step. Returns it.
@@ -282,7 +293,7 @@ impl PastTable {
         let changed = built.iter().filter(own).cloned().collect::<Vec<_>>();
         self.changed.extend(changed);
         let tables = self.published.table.as_ref().zip(next.table.as_ref());
-        let unshared = tables.map_or(0, |(own, next)| own.unshared(next));
+        let unshared = tables.map_or(0, |(own, next)| own.unshared(next, &self.changed));
         *memory -= self.size;
         self.size = TABLE_SIZE + self.changed.len() * KEY_SIZE + unshared;
         *memory += self.size;

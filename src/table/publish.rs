@@ -10,7 +10,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::history::{BeforeHistory, History, HistoryLimits, Moment, Timeline};
+use super::history::{BeforeHistory, History, HistoryLimits, HistorySize, Moment, Timeline};
 use super::published::Published;
 use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
@@ -115,7 +115,7 @@ impl Publisher {
     /// Returns the estimated memory of the history in octets.
     #[cfg(test)]
     pub(super) fn history_memory(&self) -> usize {
-        self.history.lock().memory()
+        self.history.lock().size().memory
     }
 
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.
@@ -152,6 +152,11 @@ impl Reader {
     /// Returns the time at which the history begins.
     pub fn history_start(&self) -> Timestamp {
         self.history.lock().start()
+    }
+
+    /// Returns how much the history keeps.
+    pub fn history_size(&self) -> HistorySize {
+        self.history.lock().size()
     }
 
     /// Returns what happened to a service, and what was wrong, since a time. What is as close as `step` is one.

@@ -1,19 +1,26 @@
 //! Estimates of the memory that an earlier table needs: of what the next table does not share with it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::content::Table;
 use super::endpoint::{Address, Endpoint};
 use super::gate::Gate;
+use super::index::{self, Index};
 use super::links::ClusterLink;
 use super::service::Service;
 use super::shared::ALLOCATION;
 use super::short_name::ShortName;
-use crate::model::{ClusterName, Kind, ObjectName, ObjectRef, Problem, Timestamp};
+use super::store::ServiceKeys;
+use crate::model::{ClusterName, Kind, ObjectName, ObjectRef, Problem, ServiceKey, Timestamp};
 
 /// Size of a node of an index, and the nodes on the way to it that a change copies.
 const NODE: usize = 128;
 const NODES: usize = 20;
+
+/// Size of the smallest node of a set of services, and of an entry in a tree that is half empty.
+const SET_NODE: usize = 11 * size_of::<ServiceKey>();
+const SET_ENTRY: usize = 2 * size_of::<ServiceKey>();
 
 /// Allocators round sizes up, and lists that shrink leave holes: measured, the resident memory of a service with 5,000 endpoints
 /// is 1.4 times its size.
@@ -23,8 +30,8 @@ const ROUNDING: (usize, usize) = (3, 2);
 
 impl Table {
     /// Estimates the size of what it has and the next table does not share with it, in octets. Texts and lists of ports are
-    /// interned, so that they cost nothing more.
-    pub(super) fn unshared(&self, next: &Self) -> usize {
+    /// interned, so that they cost nothing more. `changed` are the services of which the next table has another version.
+    pub(super) fn unshared(&self, next: &Self, changed: &ServiceKeys) -> usize {
         let services = self.global.unshared(&next.global, |service| size(service));
         let cluster_set = match (&self.cluster_set, &next.cluster_set) {
             (Some(own), Some(next)) => own.unshared(next, |service| {
@@ -68,23 +75,47 @@ impl Table {
             skipped,
             links,
             name_problems,
-            self.unshared_nodes(next) * NODE,
+            self.unshared_indexes(next, changed),
         ];
         sizes.iter().sum::<usize>() * ROUNDING.0 / ROUNDING.1
     }
 
-    /// Estimates the number of nodes of its indexes that the next table does not share.
-    fn unshared_nodes(&self, next: &Self) -> usize {
-        let addresses = self.addresses.size().abs_diff(next.addresses.size());
-        let hosts = self.listed_hosts.size().abs_diff(next.listed_hosts.size());
-        let awaiting = self.awaiting.size().abs_diff(next.awaiting.size());
-        let is_used = |size: usize| if size > 0 { 2 * NODES } else { 0 };
-        let changed =
-            |difference: usize, size: usize| (difference * NODES).min(size) + is_used(size);
-        changed(addresses, self.addresses.size())
-            + changed(hosts, self.listed_hosts.size())
-            + changed(awaiting, self.awaiting.size())
+    /// Estimates the size of what its indexes of services do not share with those of the next table. The keys of an index that
+    /// differ are keys of changed services.
+    fn unshared_indexes(&self, next: &Self, changed: &ServiceKeys) -> usize {
+        let find = |table: &Self, key: &ServiceKey| {
+            let [name, namespace] = key.labels();
+            table.global.shared(namespace, name).cloned()
+        };
+        let (mut addresses, mut hosts, mut awaiting) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for key in changed {
+            let versions = [self, next].map(|table| find(table, key));
+            let [own, other] = versions.each_ref().map(Option::as_deref);
+            if !self.addresses.is_empty() || !next.addresses.is_empty() {
+                addresses.extend(&index::addresses(own) ^ &index::addresses(other));
+            }
+            hosts.extend(&index::listed_hosts(own) ^ &index::listed_hosts(other));
+            awaiting += usize::from(self.awaiting.contains(key) != next.awaiting.contains(key));
+        }
+        unshared_of_index(&self.addresses, &next.addresses, &addresses)
+            + unshared_of_index(&self.listed_hosts, &next.listed_hosts, &hosts)
+            + unshared_nodes(self.awaiting.size(), awaiting)
     }
+}
+
+/// Estimates the size of what an index does not share with the next one, in which these keys differ.
+fn unshared_of_index<K: Ord>(own: &Index<K>, next: &Index<K>, keys: &BTreeSet<K>) -> usize {
+    let sets = keys.iter().filter_map(|key| {
+        let set = own.get(key)?;
+        let is_shared = next.get(key).is_some_and(|other| Arc::ptr_eq(set, other));
+        (!is_shared).then(|| ALLOCATION + SET_NODE + set.len() * SET_ENTRY)
+    });
+    unshared_nodes(own.size(), keys.len()) + sets.sum::<usize>()
+}
+
+/// Estimates the size of the nodes that an index of a size does not share with the next one, in which some keys differ.
+fn unshared_nodes(size: usize, changed: usize) -> usize {
+    (changed * NODES).min(size) * NODE
 }
 
 /// Estimates the size of a service.

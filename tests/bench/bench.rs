@@ -36,6 +36,7 @@ use support::output::print_line;
 
 use crate::report::Report;
 use crate::servers::OURS;
+use crate::soak::Soak;
 
 mod change;
 mod check;
@@ -79,6 +80,15 @@ struct Arguments {
     /// Duration of `soak`, in minutes
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     minutes: u32,
+    /// Changes per second in `soak`
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    changes: u32,
+    /// Queries per second in `soak`; 0: none
+    #[arg(long, default_value_t = 20_000)]
+    queries: u32,
+    /// Flag `--history-memory` of the server in `soak`, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 32)]
+    history_memory: u32,
     /// Number of endpoint mirrors that `mirrors` writes; its goals apply to the default
     #[arg(long, default_value_t = 100_000)]
     mirrors: usize,
@@ -119,7 +129,7 @@ enum Section {
     Overload,
     /// p99.9 latency at half load, while 500 endpoints change per second
     Latency,
-    /// Resident memory with 500 endpoint changes and 20,000 queries per second
+    /// Resident memory with 500 endpoint changes and 20,000 queries per second, and that of the history
     Soak,
 }
 
@@ -252,7 +262,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
             Section::Workers => workers::measure(effort, &mut report)?,
             Section::Overload => overload::measure(effort, &mut report)?,
             Section::Latency => latency::measure(effort, &mut report)?,
-            Section::Soak => soak::measure(arguments.minutes, &mut report)?,
+            Section::Soak => soak::measure(&arguments.soak(), &mut report)?,
         }
     }
     println!("\n{}", report.text());
@@ -275,6 +285,19 @@ fn output() -> Result<PathBuf> {
     Ok(target
         .context("the benchmark is not in cargo's target directory")?
         .join("bench"))
+}
+
+// === impl Arguments ===
+
+impl Arguments {
+    fn soak(&self) -> Soak {
+        Soak {
+            minutes: self.minutes,
+            changes: self.changes,
+            queries: self.queries,
+            history_memory: self.history_memory,
+        }
+    }
 }
 
 // === impl Effort ===

@@ -19,8 +19,8 @@ use crate::report::{Figure, Report, median};
 use crate::servers::{ONE_CORE, Server, Source};
 use crate::{Effort, print_line};
 
-/// Time between two changes: 500 per second.
-const SPACING: Duration = Duration::from_millis(2);
+/// Changes per second.
+const CHANGES: u32 = 500;
 
 /// global-dns and a simulated API server that changes endpoints on request.
 pub(crate) struct ChangingCluster {
@@ -30,6 +30,8 @@ pub(crate) struct ChangingCluster {
     pub(crate) asked: PathBuf,
     standin: StandIn,
     objects: Vec<Value>,
+    /// Changes per second.
+    rate: u32,
 }
 
 /// Sends half of the server's maximum rate, alternately without and with changes.
@@ -40,7 +42,7 @@ pub(crate) struct ChangingCluster {
 pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
-    let cluster = ChangingCluster::start(folder)?;
+    let cluster = ChangingCluster::start(folder, CHANGES, &[])?;
     let ChangingCluster { server, asked, .. } = &cluster;
     let floor = Server::start_floor(server.address, asked)?;
     let capacity = run(server, asked, effort.seconds, Way::Udp)?.rate;
@@ -84,25 +86,34 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 // === impl ChangingCluster ===
 
 impl ChangingCluster {
-    /// Starts both servers and writes the questions.
+    /// Starts both servers and writes the questions. `rate` is the number of changes per second.
     ///
     /// # Errors
     ///
     /// If the server does not become ready.
-    pub(crate) fn start(folder: &Path) -> Result<Self> {
+    pub(crate) fn start(folder: &Path, rate: u32, flags: &[&str]) -> Result<Self> {
         let manifest = folder.join("objects.json");
         write_manifest(&manifest, &[SMALL])?;
         let objects = read_objects(&manifest)?;
         let standin = StandIn::start(Behavior::Normal, &objects)?;
-        let source = Source::Kubeconfig(&standin.kubeconfig);
-        let (server, _) = Server::start_global_dns(source, ONE_CORE, &["--log-level=warn"])?;
+        let server = start_server(&standin, flags)?;
         let asked = kinds(folder)?.swap_remove(0).file;
         Ok(Self {
             server,
             asked,
             standin,
             objects,
+            rate,
         })
+    }
+
+    /// Starts another server that sees the same changes.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become ready.
+    pub(crate) fn start_other(&self, flags: &[&str]) -> Result<Server> {
+        start_server(&self.standin, flags)
     }
 
     /// Calls `act` while endpoints change. Returns its result and the number of changes.
@@ -122,7 +133,7 @@ impl ChangingCluster {
         })
     }
 
-    /// Changes addresses of endpoint mirrors, 500 per second, until `is_over`. Returns the number of changes.
+    /// Changes addresses of endpoint mirrors until `is_over`. Returns the number of changes.
     fn change(&self, is_over: &AtomicBool) -> u32 {
         let mirrors: Vec<&Value> = self
             .objects
@@ -137,7 +148,7 @@ impl ChangingCluster {
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            let due = SPACING * number;
+            let due = Duration::from_secs(1) / self.rate * number;
             thread::sleep(due.saturating_sub(started.elapsed()));
             let mut changed = (*mirror).clone();
             // An address above the range of the others, which is different in each pass over the mirrors.
@@ -151,6 +162,13 @@ impl ChangingCluster {
         }
         done
     }
+}
+
+fn start_server(standin: &StandIn, flags: &[&str]) -> Result<Server> {
+    let source = Source::Kubeconfig(&standin.kubeconfig);
+    let flags = [&["--log-level=warn"], flags].concat();
+    let (server, _) = Server::start_global_dns(source, ONE_CORE, &flags)?;
+    Ok(server)
 }
 
 fn text(flow: &Flow) -> String {

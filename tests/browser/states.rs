@@ -5,6 +5,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use support::objects::{Gateway, Manifest, Mirror, mirror, objects};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
@@ -102,6 +103,18 @@ fn gateway_that_goes_down_appears_in_sentence_map_answer_and_changes() {
     for shape in [".attention [href=\"#i-down\"]", ".fine [href=\"#i-alive\"]"] {
         chromium.wait_for(&format!("document.querySelector('#change-list {shape}')"));
     }
+    // Each has its cause and the object behind it. The newest is first.
+    let reasons =
+        "[...document.querySelectorAll('#change-list .reason')].map((one) => one.innerText)";
+    let object = "Service/prod/db-0-west";
+    assert_eq!(
+        chromium.evaluate(reasons),
+        json!([
+            format!("Cause: gateway ready · {object}"),
+            format!("Cause: gateway down · {object}"),
+        ])
+    );
+    chromium.screenshot("reasons-1440-light");
     chromium.assert_no_complaint();
 }
 

@@ -4,7 +4,7 @@ import * as address from "./address.js";
 import { load } from "./server.js";
 import { byId, element, icon, link, replace } from "./dom.js";
 import { serviceAddress } from "./problem.js";
-import { dayOf, secondsOf, styleOfChange, timeElement } from "./words.js";
+import { dayOf, labelOf, secondsOf, styleOfChange, timeElement } from "./words.js";
 
 /** As many as the server keeps. */
 const LIMIT = 1000;
@@ -51,5 +51,12 @@ function item(event, describe) {
   const [shape, color] = styleOfChange(event.kind);
   const service = serviceOf(event);
   const text = service ? link(serviceAddress(service), event.text) : element("span", {}, event.text);
-  return element("li", {}, timeElement(event.time, describe(event.time)), icon(shape, color), text);
+  return element("li", {}, timeElement(event.time, describe(event.time)), icon(shape, color), element("div", {}, text, reason(event)));
+}
+
+/** Returns the cause of a change and the object behind it, if they are known. */
+function reason({ cause, object }) {
+  if (!cause && !object) return undefined;
+  const why = cause ? `Cause: ${labelOf(cause)}` : undefined;
+  return element("small", { class: "reason" }, [why, object].filter(Boolean).join(" · "));
 }
