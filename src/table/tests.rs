@@ -677,6 +677,31 @@ fn expected_clusters_are_reported_while_and_after_they_count() {
     }
 }
 
+/// The Service of this cluster has no setting, no export and a cluster IP: only the time of its creation is kept.
+#[test]
+fn expected_clusters_of_a_flag_count_from_the_creation_of_a_service_without_settings() {
+    let plain = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"namespace": "prod", "name": "db", "creationTimestamp": "1970-01-01T00:00:01Z"},
+        "spec": {"clusterIP": "10.96.2.1"},
+    });
+    let objects = [plain, mirror("prod", "db", "east")];
+    let rules = Rules {
+        expected_clusters: [(key_of("prod", "db"), "east".parse().unwrap())].into(),
+        ..rules()
+    };
+    for (second, expected) in [
+        (2, ProblemKind::AwaitedClusters),
+        (4_000, ProblemKind::BootstrapOver),
+    ] {
+        let mut server = Server::new(rules.clone());
+        server.see(second, &objects);
+        let mut kinds = server.table.problems().map(|one| one.kind);
+        assert!(kinds.any(|kind| kind == expected), "{second}");
+    }
+}
+
 #[test]
 fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
     let objects = |cluster: &str| {

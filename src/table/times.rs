@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::{Endpoint, EndpointLiveness};
+use super::endpoint::Endpoint;
 use crate::model::{Problem, ServiceKey, Timestamp};
 
 /// The times since which facts hold, by the hashes of these facts, sorted. What is as it should be has no time, so that
@@ -70,11 +70,10 @@ pub(super) fn hash(fact: impl Hash) -> u64 {
 
 /// Returns the hash of the fact that an endpoint is not alive, or not ready.
 pub(super) fn hash_endpoint(endpoint: &Endpoint) -> u64 {
-    let is_not_ready = endpoint.liveness == EndpointLiveness::NotReady;
     // A pod that is not ready counts as alive. A ready pod may have its name, but not its addresses.
     let addresses = endpoint.addresses.iter().map(|address| address.ip);
     let addresses: Option<Vec<_>> = endpoint.is_alive().then(|| addresses.collect());
-    hash((endpoint.name(), is_not_ready, addresses))
+    hash((endpoint.name(), addresses))
 }
 
 /// Returns the hash of a problem that another version of this program also finds. The number of a kind may change.
