@@ -26,7 +26,7 @@ use support::wire::read_datagram;
 const NAMESPACE: &str = "past";
 const NAME: &str = "db.past.global";
 /// Changes of objects.
-const CHANGES: u8 = 120;
+const CHANGES: u8 = 200;
 /// Each round writes two objects: of each cluster one.
 const CLUSTERS: [&str; 2] = ["east", "west"];
 /// The step in which the history thins bursts, with the time from the start of a table until it answers on a busy machine.
