@@ -218,7 +218,7 @@ fn watch_of_events_names_its_pod_in_every_output() {
         ("yaml", "note: answered by pod dns/dns-1"),
     ] {
         let mut process = watch(&api_server, "events", output);
-        let shown = |log: &Log| log.text().lines().next().map(ToOwned::to_owned);
+        let shown = |log: &Log| log.lines().into_iter().next();
         let first = process.wait_for("the pod", shown).unwrap();
         assert_eq!(first, line, "{output}");
     }
