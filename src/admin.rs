@@ -224,11 +224,8 @@ fn with_history(
             .name()
             .and_then(|name| service_of(&state.zones, name)),
     );
-    let events =
-        state
-            .feeds
-            .events()
-            .of_services(&services, &explanation.clusters(), at, MAX_CHANGES);
+    let known = state.feeds.events();
+    let events = known.of_services(&services, &explanation.clusters(), at, MAX_CHANGES);
     Explanation {
         history: events
             .iter()

@@ -103,11 +103,8 @@ pub(super) fn without_table(state: &AdminState, name: &str, problem: NoMoment) -
         return problem.into_response();
     };
     let services = service_named(state, name).into_iter().collect();
-    let events =
-        state
-            .feeds
-            .events()
-            .of_services(&services, &Default::default(), Some(time), MAX_EVENTS);
+    let known = state.feeds.events();
+    let events = known.of_services(&services, &Default::default(), Some(time), MAX_EVENTS);
     let lines = events
         .iter()
         .map(|event| format!("{} {}\n", event.time, event.change.text));

@@ -38,8 +38,10 @@ pub(super) fn log_unknown() {
 /// Prints each unknown variable to standard error, for a command whose log has only errors by default.
 pub(super) fn print_unknown() {
     for unknown in unknown_variables(&[POD_IPS, NODE_IPS]) {
-        let nearest = unknown.nearest.iter();
-        let nearest = nearest.map(|known| format!("; the nearest known one is {known}"));
+        let nearest = unknown
+            .nearest
+            .iter()
+            .map(|known| format!("; the nearest known one is {known}"));
         // The command works without the warning.
         let _ = writeln!(
             std::io::stderr(),

@@ -7,8 +7,9 @@ pub fn typing_errors(one: &str, other: &str) -> usize {
 
 /// Returns the name that is most similar to a given one. One error for each two letters is a similar name: prdo, prod.
 pub fn most_similar(given: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
-    let names = names.into_iter();
-    let names = names.map(|name| (typing_errors(given, &name), name.len(), name));
+    let names = names
+        .into_iter()
+        .map(|name| (typing_errors(given, &name), name.len(), name));
     let (errors, _, name) = names.min()?;
     (2 * errors <= given.chars().count()).then_some(name)
 }

@@ -310,10 +310,10 @@ impl<'m> Comparison<'_, 'm> {
         let hosts: BTreeSet<&str> = seen.values().flat_map(SeenHosts::names).collect();
         let mut down: BTreeSet<(Vec<usize>, Vec<usize>, bool)> = BTreeSet::new();
         for host in hosts {
-            let views = seen
+            let views: Vec<(usize, &EndpointReport)> = seen
                 .iter()
-                .filter_map(|(index, hosts)| Some((*index, *hosts.endpoints.get(host)?)));
-            let views: Vec<(usize, &EndpointReport)> = views.collect();
+                .filter_map(|(index, hosts)| Some((*index, *hosts.endpoints.get(host)?)))
+                .collect();
             let mut ports: BTreeMap<String, Vec<&str>> = BTreeMap::new();
             for (index, endpoint) in &views {
                 let names = ports.entry(ports_of(endpoint)).or_default();
