@@ -22,6 +22,7 @@ mod parse;
 mod program;
 mod serve;
 mod values;
+mod variables;
 mod view;
 
 pub use access::AccessArgs;

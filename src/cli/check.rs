@@ -24,27 +24,27 @@ pub struct CheckArgs {
     pub explain: Option<Check>,
 
     /// Address of the DNS Service of global-dns, usually its cluster IP; check queries it directly and through the cluster's DNS [default port: 53]
-    #[arg(long, env = "GLOBAL_DNS_DNS", value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address")]
+    #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address")]
     pub dns: Option<SocketAddr>,
 
     /// Former name of --dns
-    #[arg(id = "dns_server", long = "server", env = "GLOBAL_DNS_DNS_SERVER", value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address", hide = true)]
+    #[arg(id = "dns_server", long = "server", value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address", hide = true)]
     pub server: Option<SocketAddr>,
 
     /// Name to ask for from end to end: /etc/resolv.conf, the cluster's DNS, the server [default: the smallest service with an alive endpoint]
-    #[arg(long, env = "GLOBAL_DNS_NAME", value_name = "NAME", value_parser = parse_name, requires = "dns_address")]
+    #[arg(long, value_name = "NAME", value_parser = parse_name, requires = "dns_address")]
     pub name: Option<Name>,
 
     /// Also connect to the answered addresses over TCP, and report the time for each; endpoints of other clusters accept only meshed clients, so run it in a Pod with Linkerd's proxy
-    #[arg(long, env = "GLOBAL_DNS_CONNECT", requires = "dns_address")]
+    #[arg(long, requires = "dns_address")]
     pub connect: bool,
 
     /// Address of --api-listen of a running server, for example http://127.0.0.1:9154, for conflicts that only a running server detects
-    #[arg(long, env = "GLOBAL_DNS_API", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub api: Option<http::Uri>,
 
     /// Address of the cluster's DNS, which should forward the zones to the server [default: the first name server of /etc/resolv.conf]
-    #[arg(long, env = "GLOBAL_DNS_RESOLVER", value_name = "IP[:PORT]", value_parser = parse_name_server)]
+    #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server)]
     pub resolver: Option<SocketAddr>,
 
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub struct CheckArgs {
     pub log: LogArgs,
 
     /// Repeat the checks until none fails, for at most this time
-    #[arg(long, env = "GLOBAL_DNS_WAIT", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 
     /// Format of the output; short: one line for each finding that is not green; there is no wide form

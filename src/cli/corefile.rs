@@ -22,52 +22,35 @@ use crate::zone::ZoneName;
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CorefileArgs {
     /// Platform of the cluster
-    #[arg(long, env = "GLOBAL_DNS_PLATFORM", value_name = "PLATFORM")]
+    #[arg(long, value_name = "PLATFORM")]
     pub platform: Platform,
 
     /// Zone to forward (repeatable) [default: global]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_ZONE",
-        value_name = "ZONE",
-        value_delimiter = ',',
-        value_parser = parse_zone
-    )]
+    #[arg(long, value_name = "ZONE", value_delimiter = ',', value_parser = parse_zone)]
     pub zone: Vec<ZoneArg>,
 
     /// Reverse zone to forward, for example 96.10.in-addr.arpa (repeatable)
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_REVERSE_ZONE",
-        value_name = "ZONE",
-        value_delimiter = ',',
-        value_parser = parse_reverse_zone
-    )]
+    #[arg(long, value_name = "ZONE", value_delimiter = ',', value_parser = parse_reverse_zone)]
     pub reverse_zone: Vec<ZoneName>,
 
     /// Service of the server [default: the Service with the labels of the chart]
-    #[arg(long, env = "GLOBAL_DNS_SERVICE", value_name = "NAMESPACE/NAME", value_parser = parse_service, conflicts_with = "address")]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_service, conflicts_with = "address")]
     pub service: Option<ServiceKey>,
 
     /// Cluster IP of the server: with it, the cluster is read only if --kubeconfig or --context is given [default: that of the Service]
-    #[arg(long, env = "GLOBAL_DNS_ADDRESS", value_name = "IP", value_parser = parse_cluster_address)]
+    #[arg(long, value_name = "IP", value_parser = parse_cluster_address)]
     pub address: Option<IpAddr>,
 
     /// Address of the bind line, for nodelocaldns (repeatable) [default: as in the current Corefile of the cache]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_BIND",
-        value_name = "IP",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "IP", value_delimiter = ',')]
     pub bind: Vec<IpAddr>,
 
     /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod; else the default of kubectl]
-    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: its current context]
-    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
     #[command(flatten)]

@@ -16,7 +16,6 @@ pub struct EncryptedArgs {
     /// Address for DNS over TLS, for example 0.0.0.0:5853 (repeatable) [default: none]
     #[arg(
         long,
-        env = "GLOBAL_DNS_TLS_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ',',
         requires_all = ["tls_cert", "tls_key"]
@@ -26,7 +25,6 @@ pub struct EncryptedArgs {
     /// Address for DNS over HTTPS, for example 0.0.0.0:8443 (repeatable) [default: none]
     #[arg(
         long,
-        env = "GLOBAL_DNS_HTTPS_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ',',
         requires_all = ["tls_cert", "tls_key"]
@@ -38,7 +36,6 @@ pub struct EncryptedArgs {
     /// [default: none]
     #[arg(
         long,
-        env = "GLOBAL_DNS_QUIC_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ',',
         requires_all = ["tls_cert", "tls_key"]
@@ -47,36 +44,21 @@ pub struct EncryptedArgs {
 
     /// PEM file of the certificate and its chain, as in tls.crt of a Secret; required by the encrypted listeners;
     /// reloaded when it changes
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_TLS_CERT",
-        value_name = "FILE",
-        requires = "encrypted"
-    )]
+    #[arg(long, value_name = "FILE", requires = "encrypted")]
     pub tls_cert: Option<PathBuf>,
 
     /// PEM file of the private key, as in tls.key of a Secret; required by the encrypted listeners; reloaded when it
     /// changes
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_TLS_KEY",
-        value_name = "FILE",
-        requires = "encrypted"
-    )]
+    #[arg(long, value_name = "FILE", requires = "encrypted")]
     pub tls_key: Option<PathBuf>,
 
     /// PEM file of certificate authorities, as in ca.crt of a Secret: clients of the encrypted listeners must present a
     /// certificate that one of them issued; reloaded when it changes [default: none]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_TLS_CLIENT_CA",
-        value_name = "FILE",
-        requires = "encrypted"
-    )]
+    #[arg(long, value_name = "FILE", requires = "encrypted")]
     pub tls_client_ca: Option<PathBuf>,
 
     /// Path of DNS over HTTPS
-    #[arg(long, env = "GLOBAL_DNS_HTTPS_PATH", value_name = "PATH", default_value = "/dns-query", value_parser = parse_https_path)]
+    #[arg(long, value_name = "PATH", default_value = "/dns-query", value_parser = parse_https_path)]
     pub https_path: String,
 }
 

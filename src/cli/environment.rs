@@ -1,15 +1,13 @@
-//! The environment variables of flags: errors name the variable if it has the value, and unknown variables are found.
+//! The environment: errors about a flag name the variable if it has the value, and unknown variables are found.
 
 use std::ffi::OsStr;
 
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 
-use super::command::Cli;
+use super::program;
+use super::variables::PREFIX;
 use crate::model::most_similar;
-
-/// The start of the names of all variables.
-const PREFIX: &str = "GLOBAL_DNS_";
 
 /// A variable that no flag reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +75,7 @@ fn is_link_of_port(name: &str) -> bool {
 
 /// Returns the variables of the flags of all commands.
 fn variables_of_flags() -> Vec<String> {
-    let cli = Cli::command();
+    let cli = program::command();
     let flags = cli.get_subcommands().flat_map(Command::get_arguments);
     flags.filter_map(variable).collect()
 }
@@ -121,7 +119,7 @@ pub(super) fn name_variables(
 
 /// Returns the variable that sets a flag of the command, such as `--ttl <SECONDS>`, unless the command line has the flag.
 fn variable_of(flag: &str, arguments: &[String], is_set: impl Fn(&str) -> bool) -> Option<String> {
-    let cli = Cli::command();
+    let cli = program::command();
     let mut words = arguments.iter();
     let command = words.find_map(|word| cli.find_subcommand(word))?;
     let name = flag.split([' ', '=']).next()?.strip_prefix("--")?;
@@ -146,8 +144,6 @@ fn variable_of(flag: &str, arguments: &[String], is_set: impl Fn(&str) -> bool) 
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
 
     #[test]
@@ -211,7 +207,7 @@ mod tests {
                 .chain(arguments)
                 .map(|&argument| argument.to_owned())
                 .collect();
-            let error = Cli::try_parse_from(&all).unwrap_err();
+            let error = program::command().try_get_matches_from(&all).unwrap_err();
             name_variables(error, &all, |name| name == "GLOBAL_DNS_TTL").to_string()
         };
         let given = message(&["--ttl", "x"]);

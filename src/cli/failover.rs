@@ -23,11 +23,11 @@ pub enum ServiceSetting<T> {
 #[command(next_help_heading = "Failover")]
 pub struct DelayArgs {
     /// Time that the answering step of a failover order must be down before the next step answers
-    #[arg(long, env = "GLOBAL_DNS_FAILOVER_DELAY", value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     pub failover_delay: Duration,
 
     /// Time that an earlier step of a failover order must be alive before it answers again
-    #[arg(long, env = "GLOBAL_DNS_FAILBACK_DELAY", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub failback_delay: Duration,
 }
 

@@ -9,6 +9,7 @@ use http::Uri;
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::model::ModelArgs;
 use super::values::{Output, outputs, parse_duration, parse_server};
+use super::variables::with_variable;
 use super::view::brief;
 use crate::model::{ClusterName, Namespace};
 
@@ -18,32 +19,27 @@ use crate::model::{ClusterName, Namespace};
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct FleetArgs {
     /// Contexts of the kubeconfig, one for each cluster; each needs the permissions of explain (repeatable)
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_CONTEXTS",
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub contexts: Vec<String>,
 
     /// A cluster by the API of its server, its --api-listen: a URL or HOST:PORT (repeatable)
-    #[arg(long = "server", env = "GLOBAL_DNS_FLEET_SERVER", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
+    #[arg(long = "server", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
     pub fleet_server: Vec<(String, Uri)>,
 
     /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its --cluster-name (repeatable, also for one cluster)
-    #[arg(short = 'f', long = "file", env = "GLOBAL_DNS_FLEET_FILE", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
+    #[arg(short = 'f', long = "file", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
     pub fleet_file: Vec<(ClusterName, PathBuf)>,
 
     /// Kubeconfig with the contexts [default: as kubectl]
-    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Namespace of the replicas in every cluster, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
-    #[arg(long, env = "GLOBAL_DNS_SERVER_NAMESPACE", value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE")]
     pub server_namespace: Option<Namespace>,
 
     /// Maximum time for each cluster; all are read at the same time
-    #[arg(long, env = "GLOBAL_DNS_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub timeout: Duration,
 
     /// Format of the output
@@ -103,7 +99,7 @@ impl FleetArgs {
     /// If an environment variable of a flag is invalid.
     pub fn model_of(name: &ClusterName) -> Result<ModelArgs, clap::Error> {
         let command = clap::Command::new("").no_binary_name(true);
-        let command = ModelArgs::augment_args(command);
+        let command = ModelArgs::augment_args(command).mut_args(with_variable);
         let matches = command.try_get_matches_from(std::iter::empty::<String>())?;
         Ok(ModelArgs {
             cluster_name: name.clone(),

@@ -16,24 +16,19 @@ use crate::server::{Addresses, ListenAddress};
 #[command(next_help_heading = "Source")]
 pub struct SourceArgs {
     /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
-    #[arg(short, long, env = "GLOBAL_DNS_FILE", value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(short, long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
     pub file: Vec<PathBuf>,
 
     /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]
-    #[arg(long, env = "GLOBAL_DNS_KUBECONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: its current context]
-    #[arg(long, env = "GLOBAL_DNS_CONTEXT", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
     /// Watch only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_NAMESPACE",
-        value_name = "NAMESPACE",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     pub namespace: Vec<Namespace>,
 }
 
@@ -45,7 +40,6 @@ pub struct ListenArgs {
     #[arg(
         help = "DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
         long,
-        env = "GLOBAL_DNS_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ','
     )]
@@ -55,7 +49,6 @@ pub struct ListenArgs {
     #[arg(
         help = "HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]",
         long,
-        env = "GLOBAL_DNS_ADMIN_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ','
     )]
@@ -64,7 +57,6 @@ pub struct ListenArgs {
     /// HTTP address of /api/v1, which shows all namespaces (repeatable)
     #[arg(
         long,
-        env = "GLOBAL_DNS_API_LISTEN",
         value_name = "ADDRESS",
         value_delimiter = ',',
         default_value = "127.0.0.1:9154"
@@ -72,12 +64,7 @@ pub struct ListenArgs {
     pub api_listen: Vec<ListenAddress>,
 
     /// Additional name or address that API requests may have as Host or Origin, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_API_HOST",
-        value_name = "HOST",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub api_host: Vec<ApiHost>,
 }
 
@@ -85,12 +72,7 @@ pub struct ListenArgs {
 #[derive(Debug, Args)]
 pub struct ColorArgs {
     /// Whether text has colors; auto: on a terminal, unless NO_COLOR is set
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_COLOR",
-        value_name = "WHEN",
-        default_value = "auto"
-    )]
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
 }
 
@@ -99,16 +81,11 @@ pub struct ColorArgs {
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table, events and check]
-    #[arg(long, env = "GLOBAL_DNS_LOG_LEVEL", value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogFilter>,
 
     /// Format of log lines
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_LOG_FORMAT",
-        value_name = "FORM",
-        default_value = "text"
-    )]
+    #[arg(long, value_name = "FORM", default_value = "text")]
     pub log_format: LogFormat,
 }
 

@@ -14,11 +14,11 @@ use crate::table::HistoryLimits;
 #[command(next_help_heading = "History")]
 pub struct HistoryArgs {
     /// Time for which earlier tables are kept, so that explain and table can show what was answered then; 0s: not at all
-    #[arg(long, env = "GLOBAL_DNS_HISTORY", value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
     pub history: Duration,
 
     /// Memory for earlier tables, estimated; the oldest go first
-    #[arg(long, env = "GLOBAL_DNS_HISTORY_MEMORY", value_name = "SIZE", default_value = "32Mi", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "32Mi", value_parser = parse_size)]
     pub history_memory: usize,
 }
 

@@ -22,18 +22,12 @@ pub enum LinksArg {
 #[command(next_help_heading = "Links")]
 pub struct LinkArgs {
     /// Whether to read the Links of Linkerd, and the Leases of its mirror controllers
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_LINKS",
-        value_name = "SWITCH",
-        default_value = "on"
-    )]
+    #[arg(long, value_name = "SWITCH", default_value = "on")]
     pub links: LinksArg,
 
     /// Namespace of the Links; those in other namespaces are ignored (repeatable)
     #[arg(
         long,
-        env = "GLOBAL_DNS_LINKS_NAMESPACE",
         value_name = "NAMESPACE",
         value_delimiter = ',',
         default_value = "linkerd-multicluster"
@@ -41,16 +35,11 @@ pub struct LinkArgs {
     pub links_namespace: Vec<Namespace>,
 
     /// Time without a Link after which a cluster counts as unlinked
-    #[arg(long, env = "GLOBAL_DNS_UNLINKED_AFTER", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub unlinked_after: Duration,
 
     /// Rule for the endpoints of an unlinked cluster
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_UNLINKED",
-        value_name = "RULE",
-        default_value = "down"
-    )]
+    #[arg(long, value_name = "RULE", default_value = "down")]
     pub unlinked: UnlinkedRule,
 }
 

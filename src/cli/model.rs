@@ -38,107 +38,75 @@ pub(super) fn zones_or_default(given: &[ZoneArg]) -> Vec<ZoneArg> {
 #[command(next_help_heading = "Names and members")]
 pub struct ModelArgs {
     /// Zone to answer for; the longest match decides (repeatable, each zone once); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API, implies --mcs [default: global]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_ZONE",
-        value_name = "ZONE[=mcs]",
-        value_delimiter = ',',
-        value_parser = parse_zone
-    )]
+    #[arg(long, value_name = "ZONE[=mcs]", value_delimiter = ',', value_parser = parse_zone)]
     pub zone: Vec<ZoneArg>,
 
     /// Read ServiceImports of the Multi-Cluster Services API (KEP-1645), as Cilium and Submariner write them
-    #[arg(long, env = "GLOBAL_DNS_MCS")]
+    #[arg(long)]
     pub mcs: bool,
 
     /// Reverse zone to answer for, for example 96.10.in-addr.arpa; PTR records name the first --zone (repeatable)
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_REVERSE_ZONE",
-        value_name = "ZONE",
-        value_delimiter = ',',
-        value_parser = parse_reverse_zone
-    )]
+    #[arg(long, value_name = "ZONE", value_delimiter = ',', value_parser = parse_reverse_zone)]
     pub reverse_zone: Vec<ZoneName>,
 
     /// Name of this cluster; use the name that the Links of the other clusters use
-    #[arg(long, env = "GLOBAL_DNS_CLUSTER_NAME", value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
     pub cluster_name: ClusterName,
 
     /// Name to use for the cluster of a Link instead of the name in the Link (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_CLUSTER_ALIAS", value_name = "LINK=NAME", value_delimiter = ',', value_parser = parse_pair::<ClusterName, ClusterName>)]
+    #[arg(long, value_name = "LINK=NAME", value_delimiter = ',', value_parser = parse_pair::<ClusterName, ClusterName>)]
     pub cluster_alias: Vec<(ClusterName, ClusterName)>,
 
     /// Cluster to omit: its mirrors are ignored; members of this cluster stay, see --local-members (repeatable)
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_EXCLUDE_CLUSTER",
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub exclude_cluster: Vec<ClusterName>,
 
     /// TTL of records, in seconds
-    #[arg(long, env = "GLOBAL_DNS_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
     pub ttl: u32,
 
     /// Maximum TTL that the annotation of a Service can set, in seconds
-    #[arg(long, env = "GLOBAL_DNS_TTL_MAX", value_name = "SECONDS", default_value_t = 30, value_parser = parse_ttl)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = parse_ttl)]
     pub ttl_max: u32,
 
     /// TTL of negative answers, in seconds
-    #[arg(long, env = "GLOBAL_DNS_NEGATIVE_TTL", value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
     pub negative_ttl: u32,
 
     /// Namespace that owns the short names of its services
-    #[arg(long, env = "GLOBAL_DNS_DEFAULT_NAMESPACE", value_name = "NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE")]
     pub default_namespace: Option<Namespace>,
 
     /// Short name of a service, with the namespace that owns it (repeatable)
-    #[arg(long, env = "GLOBAL_DNS_SHORT_NAME", value_name = "SERVICE=NAMESPACE", value_delimiter = ',', value_parser = parse_pair::<ServiceName, Namespace>)]
+    #[arg(long, value_name = "SERVICE=NAMESPACE", value_delimiter = ',', value_parser = parse_pair::<ServiceName, Namespace>)]
     pub short_name: Vec<(ServiceName, Namespace)>,
 
     /// Short names to answer: names without a namespace
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_SHORT_NAMES",
-        value_name = "WHICH",
-        default_value = "on"
-    )]
+    #[arg(long, value_name = "WHICH", default_value = "on")]
     pub short_names: ShortNames,
 
     /// Rule for endpoints behind a gateway that is down
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_GATEWAY_DOWN",
-        value_name = "RULE",
-        default_value = "last-resort"
-    )]
+    #[arg(long, value_name = "RULE", default_value = "last-resort")]
     pub gateway_down: GatewayDown,
 
     /// Headless Services of this cluster that are members of names
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_LOCAL_MEMBERS",
-        value_name = "WHICH",
-        default_value = "matching"
-    )]
+    #[arg(long, value_name = "WHICH", default_value = "matching")]
     pub local_members: LocalMembers,
 
     /// Failover order, such as local:east+west:*: one step answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
-    #[arg(long, env = "GLOBAL_DNS_FAILOVER", value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
+    #[arg(long, value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
     pub failover: Vec<ServiceSetting<FailoverOrder>>,
 
     /// Who decides that another step of a failover order answers: hold (a person, by changing the order) or auto (the liveness); NAMESPACE/SERVICE=MODE for one service, MODE for the services of --failover ORDER (repeatable; separated by ;)
-    #[arg(long, env = "GLOBAL_DNS_FAILOVER_MODE", value_name = "[NAMESPACE/SERVICE=]MODE", value_delimiter = ';', value_parser = parse_failover_mode)]
+    #[arg(long, value_name = "[NAMESPACE/SERVICE=]MODE", value_delimiter = ';', value_parser = parse_failover_mode)]
     pub failover_mode: Vec<ServiceSetting<FailoverMode>>,
 
     /// Clusters that the name of a service waits for while it is bootstrapped, such as prod/db=east+west: until each has an endpoint here, the name is answered with SERVFAIL (repeatable; separated by ;)
-    #[arg(long, env = "GLOBAL_DNS_EXPECTED_CLUSTERS", value_name = "NAMESPACE/SERVICE=CLUSTERS", value_delimiter = ';', value_parser = parse_expected)]
+    #[arg(long, value_name = "NAMESPACE/SERVICE=CLUSTERS", value_delimiter = ';', value_parser = parse_expected)]
     pub expected_clusters: Vec<(ServiceKey, ExpectedClusters)>,
 
     /// Time after the creation of the Service of this cluster in which its name waits for expected clusters; 0s: until the setting is removed
-    #[arg(long, env = "GLOBAL_DNS_BOOTSTRAP_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub bootstrap_window: Duration,
 
     #[command(flatten)]

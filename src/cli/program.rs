@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::command::Cli;
 use super::examples;
+use super::variables::with_variable;
 
 /// The name without a link.
 const NAME: &str = "global-dns";
@@ -15,7 +16,8 @@ const NAME: &str = "global-dns";
 /// The topic of `help` that is not a command: all flags of `serve`.
 pub(super) const FLAGS: &str = "flags";
 
-/// Returns the definition of the command line. Usage and help show the name that the user typed.
+/// Returns the definition of the command line, with the variables of its flags. Usage and help show the name that the user
+/// typed.
 pub(super) fn command() -> clap::Command {
     let name = typed_name(&file_name());
     let cli = Cli::command();
@@ -26,7 +28,7 @@ pub(super) fn command() -> clap::Command {
     })
     .mut_subcommands(|command| {
         let examples = examples::of(command.get_name(), &name);
-        command.after_help(examples)
+        command.mut_args(with_variable).after_help(examples)
     })
     .after_help(examples::of("", &name))
     .bin_name(name)

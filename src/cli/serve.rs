@@ -38,82 +38,67 @@ pub struct ServeArgs {
     pub access: AccessArgs,
 
     /// Order of the records in an answer; the set is always complete
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_ORDER",
-        value_name = "ORDER",
-        default_value = "rotate"
-    )]
+    #[arg(long, value_name = "ORDER", default_value = "rotate")]
     pub order: AnswerOrder,
 
     /// Address of ns.dns.ZONE: resolvers that follow NS records query it at port 53, so it must reach this server or any replica; the chart sets the cluster IP of the Service (repeatable) [default: the addresses of --listen with port 53, except wildcard addresses]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_NS_ADDRESS",
-        value_name = "IP",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "IP", value_delimiter = ',')]
     pub ns_address: Vec<IpAddr>,
 
     /// Maximum size of a reply over UDP in octets, 512 to 4096
-    #[arg(long, env = "GLOBAL_DNS_UDP_MAX", value_name = "OCTETS", default_value_t = 1232, value_parser = clap::value_parser!(u16).range(512..=4096))]
+    #[arg(long, value_name = "OCTETS", default_value_t = 1232, value_parser = clap::value_parser!(u16).range(512..=4096))]
     pub udp_max: u16,
 
     /// Number of threads that answer over UDP, for each address of --listen [default: one for each CPU]
-    #[arg(long, env = "GLOBAL_DNS_UDP_WORKERS", value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub udp_workers: Option<u16>,
 
     /// Maximum number of open TCP connections, and separately of TLS and HTTPS connections together; a further connection replaces the one that has been idle longest; lower if the hard limit of open files requires it
-    #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS", value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections: u32,
 
     /// Maximum number of open TCP connections from the client addresses of one /24 (IPv6: /56), and separately of TLS and HTTPS connections together; a further connection replaces one of the address with most
-    #[arg(long, env = "GLOBAL_DNS_TCP_CONNECTIONS_PER_ADDRESS", value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections_per_address: u32,
 
     /// Identity of this server in answers to NSID and id.server, for example the name of the pod [default: not answered]
-    #[arg(long, env = "GLOBAL_DNS_SERVER_ID", value_name = "TEXT", value_parser = parse_text)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_text)]
     pub server_id: Option<String>,
 
     /// Text of the answer to version.bind [default: not answered]
-    #[arg(long, env = "GLOBAL_DNS_VERSION_BIND", value_name = "TEXT", value_parser = parse_text)]
+    #[arg(long, value_name = "TEXT", value_parser = parse_text)]
     pub version_bind: Option<String>,
 
     /// Approximate interval between relists; each relists one of the watches, in turn
-    #[arg(long, env = "GLOBAL_DNS_RELIST", value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,
 
     /// Maximum silence of a watch; a few seconds later, the connection is replaced
-    #[arg(long, env = "GLOBAL_DNS_WATCH_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 
     /// Percentage of the services, of more than 10: a list that removes more is held until a second list, within half a minute, confirms it; a list from the API server that removes all is held too, however few there are; a service counts as removed if it would lose more than this percentage of its endpoints; mirrors, Services of this cluster, ServiceImports, and the slices of each count by themselves; with --namespace, each namespace counts by itself; off: never hold a list
-    #[arg(long, env = "GLOBAL_DNS_SHRINK_GUARD", value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
+    #[arg(long, value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 
     /// File to save the objects of the table in; after a restart, the server answers from it until the API server has been read [default: none; the chart sets a file in a volume of the pod]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_SNAPSHOT",
-        value_name = "FILE",
-        conflicts_with = "file"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
     pub snapshot: Option<PathBuf>,
 
     /// Maximum age of a snapshot that the server answers from
-    #[arg(long, env = "GLOBAL_DNS_SNAPSHOT_MAX_AGE", value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub snapshot_max_age: Duration,
 
     /// Size of the journal of events beside --snapshot, from which events are known after a restart; the oldest go first; 0: no journal
-    #[arg(long, env = "GLOBAL_DNS_JOURNAL_MAX", value_name = "SIZE", default_value = "16Mi", value_parser = parse_journal_max)]
+    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = parse_journal_max)]
     pub journal_max: usize,
 
     /// Answer SERVFAIL (EDE 24), and stay ready, if a watch or a file has not been heard from for longer; at least twice --watch-timeout, and longer than a list takes [default: never]
-    #[arg(long, env = "GLOBAL_DNS_MAX_STALE", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub max_stale: Option<Duration>,
 
     /// Time during which queries are still answered after SIGTERM or SIGINT
-    #[arg(long, env = "GLOBAL_DNS_GRACE", value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
 
     #[command(flatten)]
@@ -141,34 +126,19 @@ fn parse_journal_max(text: &str) -> Result<usize, String> {
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct DemoArgs {
     /// DNS address, UDP and TCP
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_LISTEN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:1053"
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:1053")]
     pub listen: ListenAddress,
 
     /// HTTP address of /livez, /readyz and /metrics
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_ADMIN_LISTEN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:9153"
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9153")]
     pub admin_listen: ListenAddress,
 
     /// HTTP address of /api/v1
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_API_LISTEN",
-        value_name = "ADDRESS",
-        default_value = "127.0.0.1:9154"
-    )]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9154")]
     pub api_listen: ListenAddress,
 
     /// Change the sample in a loop, one scene after each DURATION: clusters are linked, pods restart, gateways fail
-    #[arg(long, env = "GLOBAL_DNS_LIVE", value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "8s", value_parser = parse_duration)]
     pub live: Option<Duration>,
 
     #[command(flatten)]

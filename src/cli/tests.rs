@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::Mcs;
 use crate::table::Profile;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser as _};
+use clap::{FromArgMatches as _, Parser as _};
 
 /// The flags of names and members alone.
 #[derive(clap::Parser)]
@@ -59,32 +59,12 @@ fn zone_below_another_one_is_a_child_of_the_nearest() {
 }
 
 #[test]
-fn every_flag_has_help_and_an_environment_variable() {
-    Cli::command().debug_assert();
-    for command in Cli::command().get_subcommands() {
+fn every_flag_has_help() {
+    program::command().debug_assert();
+    for command in program::command().get_subcommands() {
         for flag in command.get_arguments().filter(|a| !a.is_positional()) {
             let name = flag.get_id().as_str();
             assert!(flag.get_help().is_some(), "--{name} has no help");
-            if matches!(
-                name,
-                "help"
-                    | "version"
-                    | "output"
-                    | "explain"
-                    | "watch"
-                    | "at"
-                    | "since"
-                    | "cluster"
-                    | "kind"
-                    | "all_namespaces"
-                    | "summary"
-                    | "state"
-                    | "sort"
-            ) {
-                continue;
-            }
-            let env = format!("GLOBAL_DNS_{}", name.to_uppercase());
-            assert_eq!(flag.get_env().and_then(|e| e.to_str()), Some(env.as_str()));
             let help = flag.get_help().unwrap().to_string();
             assert!(!help.ends_with('.'), "help of --{name} ends in a full stop");
         }
@@ -95,7 +75,7 @@ fn every_flag_has_help_and_an_environment_variable() {
 /// `global-dns`.
 #[test]
 fn no_flag_reads_a_variable_that_kubernetes_sets_for_a_service() {
-    for command in Cli::command().get_subcommands() {
+    for command in program::command().get_subcommands() {
         for flag in command.get_arguments() {
             let Some(variable) = flag.get_env().and_then(|name| name.to_str()) else {
                 continue;

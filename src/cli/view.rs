@@ -41,7 +41,7 @@ pub struct ExplainArgs {
     pub at: Option<Timestamp>,
 
     /// Query every ready replica, and print the differences of their explanations; exit code 1 if there are any
-    #[arg(long, env = "GLOBAL_DNS_ALL_REPLICAS", conflicts_with_all = ["file", "direct", "server"])]
+    #[arg(long, conflicts_with_all = ["file", "direct", "server"])]
     pub all_replicas: bool,
 
     #[command(flatten)]
@@ -122,13 +122,7 @@ pub struct EventsArgs {
     pub kind: Vec<ChangeKind>,
 
     /// Show only events of this namespace (repeatable) [default: all namespaces]
-    #[arg(
-        short,
-        long,
-        env = "GLOBAL_DNS_NAMESPACE",
-        value_name = "NAMESPACE",
-        value_delimiter = ','
-    )]
+    #[arg(short, long, value_name = "NAMESPACE", value_delimiter = ',')]
     pub namespace: Vec<Namespace>,
 
     /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
@@ -141,7 +135,6 @@ pub struct EventsArgs {
     /// Kubeconfig to find the server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
     #[arg(
         long,
-        env = "GLOBAL_DNS_KUBECONFIG",
         value_name = "FILE",
         conflicts_with = "server",
         help_heading = SERVER
@@ -151,7 +144,6 @@ pub struct EventsArgs {
     /// Context of the kubeconfig [default: its current context]
     #[arg(
         long,
-        env = "GLOBAL_DNS_CONTEXT",
         value_name = "NAME",
         conflicts_with = "server",
         help_heading = SERVER
@@ -184,16 +176,11 @@ fn kinds() -> impl TypedValueParser<Value = ChangeKind> {
 #[command(next_help_heading = SERVER)]
 pub struct ServerArgs {
     /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
-    #[arg(long, env = "GLOBAL_DNS_SERVER", value_name = "URL", value_parser = parse_server)]
+    #[arg(long, value_name = "URL", value_parser = parse_server)]
     pub server: Option<http::Uri>,
 
     /// Namespace of the server's replicas, which needs permissions only there [default: that of the only Deployment or DaemonSet with the labels of the chart]
-    #[arg(
-        long,
-        env = "GLOBAL_DNS_SERVER_NAMESPACE",
-        value_name = "NAMESPACE",
-        conflicts_with = "server"
-    )]
+    #[arg(long, value_name = "NAMESPACE", conflicts_with = "server")]
     pub server_namespace: Option<Namespace>,
 }
 
@@ -212,7 +199,6 @@ pub struct ViewArgs {
     /// Read the objects from the API server instead of querying a replica
     #[arg(
         long,
-        env = "GLOBAL_DNS_DIRECT",
         value_parser = BoolishValueParser::new(),
         conflicts_with_all = ["server", "server_namespace", "file"]
     )]
