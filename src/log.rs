@@ -30,14 +30,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// The reason why logging cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// The system has no thread for it.
-    #[error("cannot start the log thread")]
-    Thread(#[source] io::Error),
-}
-
 /// Starts logging to standard error for a command. Colors are used only on a terminal. A line that cannot be written,
 /// because the reader is gone or the disk is full, is lost.
 pub fn start_logging(filter: &LogFilter, format: LogFormat) {
@@ -49,8 +41,8 @@ pub fn start_logging(filter: &LogFilter, format: LogFormat) {
 /// # Errors
 ///
 /// If the system has no thread.
-pub fn start_queued_logging(filter: &LogFilter, format: LogFormat) -> Result<LogGuard, LogError> {
-    let (queue, log) = LogQueue::start(io::stderr()).map_err(LogError::Thread)?;
+pub fn start_queued_logging(filter: &LogFilter, format: LogFormat) -> io::Result<LogGuard> {
+    let (queue, log) = LogQueue::start(io::stderr())?;
     start(filter.with_noisy_crates(), format, queue);
     Ok(log)
 }

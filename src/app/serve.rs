@@ -48,7 +48,8 @@ pub(super) async fn serve(
     ready: impl FnOnce(&Started),
 ) -> anyhow::Result<ExitCode> {
     // Dropped at the end, which writes the queued log lines.
-    let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format)?;
+    let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format);
+    let log = log.context("cannot start the log thread")?;
     log_unknown();
     let mut signals = Signals::new()?;
     let mut resources = Resources::open(&args).await?;

@@ -36,10 +36,7 @@ enum QueuedLine {
 
 /// The log of a server. When it is dropped, the queued lines are written, unless the reader is too slow.
 #[must_use = "dropping it writes the queued lines"]
-pub struct LogGuard {
-    queue: LogQueue,
-    lost: Failures,
-}
+pub struct LogGuard(LogQueue);
 
 // === impl LogQueue ===
 
@@ -51,20 +48,15 @@ impl LogQueue {
     /// If the system has no thread.
     pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, LogGuard)> {
         let (items, inbox) = channel();
-        let lost = Failures::default();
         let queue = Self(Arc::new(SharedQueue {
             items,
             waiting: AtomicUsize::new(0),
-            lost: lost.clone(),
+            lost: Failures::default(),
         }));
-        let log = LogGuard {
-            queue: queue.clone(),
-            lost,
-        };
         let shared = queue.0.clone();
         let work = move || shared.write_all(&inbox, to);
         thread::Builder::new().name("log".to_owned()).spawn(work)?;
-        Ok((queue, log))
+        Ok((queue.clone(), LogGuard(queue)))
     }
 }
 
@@ -121,14 +113,14 @@ impl<'q> MakeWriter<'q> for LogQueue {
 impl LogGuard {
     /// Returns the lost lines.
     pub fn lost(&self) -> Failures {
-        self.lost.clone()
+        self.0.0.lost.clone()
     }
 }
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
         let (written, receiver) = sync_channel(1);
-        if self.queue.0.items.send(QueuedLine::Flush(written)).is_ok() {
+        if self.0.0.items.send(QueuedLine::Flush(written)).is_ok() {
             // An error means that the reader is too slow. Its lines are lost.
             let _ = receiver.recv_timeout(FLUSH_TIMEOUT);
         }
@@ -172,7 +164,7 @@ mod tests {
         for _ in 0..lines {
             queue.make_writer().write_all(&LINE).unwrap();
         }
-        let lost = log.lost.count() as usize;
+        let lost = log.lost().count() as usize;
         assert!((lines / 2 - 1_000..=lines / 2).contains(&lost), "{lost}");
         assert!(queue.0.waiting.load(Relaxed) <= MAX_QUEUED);
         // A reader that continues gets the queued lines.
