@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use axum::Router;
 use futures::future::join_all;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -249,29 +250,15 @@ impl Server {
             liveness: liveness(&mut listeners, &feeds, &mut tasks),
             api_runtime: api_thread.handle(),
         };
-        let admin = admin_routes(state.clone());
         let follow = state.liveness.clone().follow();
         let probes = Thread::new("probes")?;
-        let serve = bound
-            .admin
-            .into_iter()
-            .map(|listener| {
-                let listener = probes.adopt(listener)?;
-                Ok(listeners.serve_http(listener, admin.clone()))
-            })
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let admin = admin_routes(state.clone());
+        let serve = serve_http(&listeners, bound.admin, &admin, &probes)?;
         probes.run(Priority::Normal, &mut tasks, || async {
             tokio::join!(follow, join_all(serve));
         })?;
         let routes = api_routes(state, ApiHosts::new(args.listeners.api_host.clone()));
-        let serve = bound
-            .api
-            .into_iter()
-            .map(|listener| {
-                let listener = api_thread.adopt(listener)?;
-                Ok(listeners.serve_http(listener, routes.clone()))
-            })
-            .collect::<anyhow::Result<Vec<_>>>()?;
+        let serve = serve_http(&listeners, bound.api, &routes, &api_thread)?;
         // Without a listener, this thread still renders the metrics.
         api_thread.run(Priority::Low, &mut tasks, || async {
             tokio::join!(join_all(serve), pending::<()>());
@@ -341,6 +328,17 @@ fn listen(
         listeners.start_encrypted(encrypted, answerers, limits);
     }
     Ok(listeners)
+}
+
+/// Moves HTTP listeners to a thread, and returns the work for each.
+fn serve_http(
+    server: &DnsServer,
+    listeners: Vec<TcpListener>,
+    routes: &Router,
+    thread: &Thread,
+) -> anyhow::Result<Vec<impl Future<Output = ()> + use<>>> {
+    let serve = |listener| Ok(server.serve_http(thread.adopt(listener)?, routes.clone()));
+    listeners.into_iter().map(serve).collect()
 }
 
 /// Returns what must make progress: the UDP workers, the update loop, and the runtime of this function, which serves all
