@@ -43,12 +43,13 @@ pub use host::{ApiHost, ApiHosts, InvalidHost};
 use limits::Limits;
 pub use liveness::Liveness;
 pub use metrics::Metrics;
+use state::NoMoment;
 pub use state::{AdminState, Identity};
 
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
-use crate::model::{Problem, ProblemKind, Timestamp};
+use crate::model::{ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
-use crate::table::{Published, Service, Table};
+use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 // === Routes ===
@@ -157,33 +158,22 @@ async fn table(
     Query(query): Query<TableQuery>,
     Extension(documents): Extension<Documents>,
     headers: HeaderMap,
-) -> Response {
-    let (now, at) = match state.table_at(query.at.as_deref()) {
-        Ok(found) => found,
-        Err(problem) => return problem.into_response(),
-    };
+) -> Result<Response, NoMoment> {
+    let (now, at) = state.table_at(query.at.as_deref())?;
     let form = match query.output.as_deref() {
-        None | Some("json") => Ok(Form::Json(at, problems_at(&state, &now, at))),
+        None | Some("json") => Ok(Form::Json(at, state.problems_at(&now, at))),
         Some("zone") => choose_zone(&state.zones, query.zone.as_deref())
             .map(|zone| Form::ZoneFile(Box::new(zone.clone()))),
         Some(other) => Err(format!("invalid output '{other}': use json or zone")),
     };
-    match form {
+    Ok(match form {
         Ok(form) => {
             let current = || Arc::clone(&state.reader.load());
             let table = || if at.is_some() { now } else { current() };
             documents.respond(&state.zones, table, form, &headers).await
         }
         Err(problem) => (StatusCode::BAD_REQUEST, problem + "\n").into_response(),
-    }
-}
-
-/// Returns the problems of this server. Of the past, it knows those of the table only.
-fn problems_at(state: &AdminState, table: &Arc<Published>, at: Option<Timestamp>) -> Vec<Problem> {
-    match at {
-        None => state.server_problems(table).collect(),
-        Some(_) => state.past_problems(table).collect(),
-    }
+    })
 }
 
 /// Chooses the zone to print.

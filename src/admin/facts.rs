@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::attention::Causes;
 use super::service_facts::{OTHER, ServiceFacts};
-use crate::model::{Problem, Timestamp};
+use crate::model::{Problem, ProblemKind, Timestamp};
 use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
 use crate::table::publish::Reader;
@@ -144,6 +144,14 @@ impl TableFacts {
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),
         }
+    }
+
+    /// Returns the causes of the problems of the table and of those of the server.
+    pub(super) fn causes_with(&self, of_server: impl Iterator<Item = Problem>) -> Causes {
+        let mut causes = self.causes.clone();
+        of_server.for_each(|problem| causes.add(&problem));
+        causes.add_failure_of_all(ProblemKind::TableExpired, self.services.values().sum());
+        causes
     }
 }
 

@@ -103,7 +103,7 @@ impl Head {
         facts: &TableFacts,
         of_server: impl Iterator<Item = Problem>,
     ) -> Self {
-        let causes = AdminState::causes(facts, of_server);
+        let causes = facts.causes_with(of_server);
         let mut attention = causes.serious();
         let more_attention = attention.len().saturating_sub(MAX_CAUSES);
         attention.truncate(MAX_CAUSES);

@@ -71,11 +71,9 @@ pub(super) async fn history(
     FromState(state): FromState<AdminState>,
     Query(query): Query<HistoryQuery>,
     headers: HeaderMap,
-) -> Response {
-    let from = match query.from.as_deref().map(NoMoment::parse).transpose() {
-        Ok(from) => from.unwrap_or_default(),
-        Err(problem) => return problem.into_response(),
-    };
+) -> Result<Response, NoMoment> {
+    let from = query.from.as_deref().map(NoMoment::parse).transpose()?;
+    let from = from.unwrap_or_default();
     let service = query.name.and_then(|name| service_named(&state, &name));
     let now = Timestamp(unix_milliseconds());
     let length = now.since(from.max(state.reader.history_start()));
@@ -93,7 +91,7 @@ pub(super) async fn history(
         changes: timeline.changes.into_iter().map(mark).collect(),
         spells: timeline.spells.into_iter().map(SpellReport::from).collect(),
     };
-    json(&headers, &report)
+    Ok(json(&headers, &report))
 }
 
 /// Returns the response to a question about a time without a table: why there is none, and what the events know of the service

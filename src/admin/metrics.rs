@@ -214,9 +214,7 @@ impl Metrics {
         page.gauge("history_memory_bytes", help, history.memory as f64)?;
         self.encode_source(page)?;
         self.encode_updates(page)?;
-        let mut causes = facts.causes.clone();
-        self.server_problems(&now)
-            .for_each(|problem| causes.add(&problem));
+        let causes = facts.causes_with(self.server_problems(&now));
         page.content(&facts, &causes)
     }
 

@@ -7,12 +7,12 @@ use std::collections::BinaryHeap;
 use axum::Extension;
 use axum::extract::{Query, State as FromState};
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::body::json;
 use super::limits::{Memory, no_memory};
-use super::state::AdminState;
+use super::state::{AdminState, NoMoment};
 use crate::model::{Level, Problem, ProblemKind};
 use crate::report::{ProblemReport, SchemaVersion};
 use crate::table::Table;
@@ -56,23 +56,15 @@ pub(super) async fn problems(
     Query(query): Query<ProblemsQuery>,
     Extension(memory): Extension<Memory>,
     headers: HeaderMap,
-) -> Response {
-    let (now, at) = match state.table_at(query.at.as_deref()) {
-        Ok(found) => found,
-        Err(problem) => return problem.into_response(),
-    };
-    let of_server: Vec<Problem> = match at {
-        None => state.server_problems(&now).collect(),
-        Some(_) => state.past_problems(&now).collect(),
-    };
+) -> Result<Response, NoMoment> {
+    let (now, at) = state.table_at(query.at.as_deref())?;
+    let of_server = state.problems_at(&now, at);
     let all = || {
         let of_table = now.table.iter().flat_map(Table::problems);
         of_server.iter().map(Cow::Borrowed).chain(of_table)
     };
-    match ProblemPage::new(&query, all, &memory) {
-        Some(page) => json(&headers, &page),
-        None => no_memory(),
-    }
+    let page = ProblemPage::new(&query, all, &memory);
+    Ok(page.map_or_else(no_memory, |page| json(&headers, &page)))
 }
 
 // === impl ProblemPage ===

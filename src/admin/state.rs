@@ -8,8 +8,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use tokio::runtime::Handle;
 
-use super::attention::Causes;
-use super::facts::TableFacts;
 use super::liveness::Liveness;
 use super::metrics::Metrics;
 use crate::clock::unix_milliseconds;
@@ -102,19 +100,23 @@ impl AdminState {
         shutdown.chain(self.metrics.server_problems(now))
     }
 
+    /// Returns the problems of this server that a table does not have itself. `at` is the time of a table of the past.
+    pub(super) fn problems_at(
+        &self,
+        table: &Arc<Published>,
+        at: Option<Timestamp>,
+    ) -> Vec<Problem> {
+        match at {
+            None => self.server_problems(table).collect(),
+            Some(_) => self.past_problems(table).collect(),
+        }
+    }
+
     /// Returns the problems of a server that had a table in the past. Others than those of the table are not known.
     pub(super) fn past_problems(&self, past: &Arc<Published>) -> impl Iterator<Item = Problem> {
         let facts = self.metrics.facts.of_past(past);
         let of_table = past.problems(None);
         of_table.chain(facts.default_cluster_name.clone())
-    }
-
-    /// Returns the causes of the problems of a table and of those of the server.
-    pub(super) fn causes(facts: &TableFacts, of_server: impl Iterator<Item = Problem>) -> Causes {
-        let mut causes = facts.causes.clone();
-        of_server.for_each(|problem| causes.add(&problem));
-        causes.add_failure_of_all(ProblemKind::TableExpired, facts.services.values().sum());
-        causes
     }
 }
 

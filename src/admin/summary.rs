@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::body::json;
 use super::document::{Documents, Form};
 use super::head::Head;
-use super::state::AdminState;
+use super::state::{AdminState, NoMoment};
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 
@@ -57,12 +57,9 @@ pub(super) async fn summary(
     Query(query): Query<SummaryQuery>,
     Extension(documents): Extension<Documents>,
     headers: HeaderMap,
-) -> Response {
-    let past = match query.at.as_deref().map(|at| state.moment_at(at)) {
-        None => None,
-        Some(Ok((moment, _))) => Some(moment),
-        Some(Err(problem)) => return problem.into_response(),
-    };
+) -> Result<Response, NoMoment> {
+    let past = query.at.as_deref().map(|at| state.moment_at(at));
+    let past = past.transpose()?.map(|(moment, _)| moment);
     // In this order, the table is at least as new as the number that the client continues from.
     let latest = state.feeds.events().latest();
     let head = match &past {
@@ -78,15 +75,15 @@ pub(super) async fn summary(
     let mut known = known.flat_map(|value| value.split(','));
     let is_known = known.any(|one| ["*", &tag].contains(&one.trim().trim_start_matches("W/")));
     let Ok(tag) = HeaderValue::try_from(tag) else {
-        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
     };
     let tag = [(ETAG, tag)];
     if is_known {
-        return (StatusCode::NOT_MODIFIED, tag).into_response();
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
     }
     let form = Form::Summary(Box::new(head));
     let current = || Arc::clone(&state.reader.load());
     let table = || past.map_or_else(current, |past| past.published);
     let document = documents.respond(&state.zones, table, form, &headers);
-    (tag, document.await).into_response()
+    Ok((tag, document.await).into_response())
 }
