@@ -6,8 +6,10 @@
 mod current;
 mod service;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use service::{ClusterIpError, SELECTOR, cluster_ip, is_cluster_ip};
@@ -223,7 +225,7 @@ impl Platform {
                 block,
             },
         )?;
-        Ok(entry(0, "corefile", &(others + &stanzas(forwarding, ""))))
+        Ok(mapping("corefile", others + &stanzas(forwarding, "")))
     }
 
     /// Returns the ConfigMap of kube-dns. Stub domains of other zones, and other keys, are kept.
@@ -248,7 +250,7 @@ impl Platform {
 
 // === Parts ===
 
-type Texts = std::collections::BTreeMap<String, String>;
+type Texts = BTreeMap<String, String>;
 
 /// Returns the name of a zone without the final dot.
 fn relative(zone: &ZoneName) -> &str {
@@ -287,10 +289,9 @@ fn texts_of(current: &Value) -> Texts {
 }
 
 fn config_map(name: &str, labels: &str, data: &Texts) -> String {
-    let entries = data.iter().map(|(key, text)| entry(1, key, text));
     format!(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: kube-system\n{labels}data:\n{}",
-        entries.collect::<String>()
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: kube-system\n{labels}{}",
+        mapping("data", data)
     )
 }
 
@@ -316,29 +317,10 @@ fn dns_operator(forwarding: &Forwarding, current: &Value) -> String {
     )
 }
 
-/// Returns an entry of a YAML mapping whose value is a text.
-fn entry(depth: usize, key: &str, text: &str) -> String {
-    let indent = "  ".repeat(depth);
-    // A block has no escapes, and its first line determines its indentation.
-    let is_plain = |c: char| c == '\n' || c == '\t' || !c.is_control();
-    let is_block = text.chars().all(is_plain) && !text.starts_with([' ', '\t', '\n']);
-    let key = if key.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        key.to_owned()
-    } else {
-        Value::from(key).to_string()
-    };
-    let Some(text) = text
-        .strip_suffix('\n')
-        .filter(|line| is_block && !line.ends_with('\n'))
-    else {
-        return format!("{indent}{key}: {}\n", Value::from(text));
-    };
-    let line = |line: &str| match line {
-        "" => "\n".to_owned(),
-        line => format!("{indent}  {line}\n"),
-    };
-    let lines: String = text.split('\n').map(line).collect();
-    format!("{indent}{key}: |\n{lines}")
+/// Returns a YAML mapping with one key.
+fn mapping(key: &str, value: impl Serialize) -> String {
+    let mapping = BTreeMap::from([(key, value)]);
+    serde_saphyr::to_string(&mapping).expect("texts can be written as YAML")
 }
 
 #[cfg(test)]
