@@ -33,7 +33,7 @@ pub use encrypted::EncryptedArgs;
 pub use environment::{UnknownVariable, unknown_variables};
 pub use failover::{DelayArgs, ServiceSetting};
 pub use fleet::FleetArgs;
-pub use groups::{ColorArgs, ListenArgs, LogArgs, SourceArgs};
+pub use groups::{ColorArgs, KubeconfigArgs, ListenArgs, LogArgs, SourceArgs};
 pub use model::ModelArgs;
 pub use serve::{DemoArgs, ServeArgs};
 pub use values::{Output, ZoneArg, parse_zone};

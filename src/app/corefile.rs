@@ -9,7 +9,6 @@ use anyhow::{Context as _, anyhow, bail};
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::log_to_stderr;
 use super::output::print;
-use super::source::access;
 use crate::cli::CorefileArgs;
 use crate::corefile::{ClusterIpError, Forwarding, Platform, SELECTOR, cluster_ip, is_cluster_ip};
 use crate::model::{Kind, ServiceKey};
@@ -27,11 +26,9 @@ pub(super) async fn print_corefile(args: CorefileArgs) -> anyhow::Result<ExitCod
         address,
         bind,
         kubeconfig,
-        context,
         log: _,
     } = args;
-    let is_cluster_named = kubeconfig.is_some() || context.is_some();
-    let setting = match address.filter(|_| !is_cluster_named) {
+    let setting = match address.filter(|_| !kubeconfig.is_given()) {
         Some(address) => setting_without_cluster(
             platform,
             Forwarding {
@@ -41,12 +38,7 @@ pub(super) async fn print_corefile(args: CorefileArgs) -> anyhow::Result<ExitCod
             },
         )?,
         None => {
-            let access = access(
-                kubeconfig.as_ref(),
-                context.as_ref(),
-                kube::KubeAccess::Auto,
-            );
-            let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await?;
+            let cluster = kube::Cluster::open(kubeconfig.access(), ONE_SHOT_TIMING).await?;
             let setting = async {
                 let address = find_address(&cluster, address, service.as_ref()).await?;
                 let forwarding = Forwarding {

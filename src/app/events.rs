@@ -19,11 +19,9 @@ use super::flags::log_to_stderr;
 use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
 use super::output::{json, print, yaml};
 use super::screen::{harmless, harmless_but_colors, write};
-use super::source::access;
 use crate::cli::{EventsArgs, Output};
 use crate::model::{ClusterName, Timestamp};
 use crate::report::{Colors, Selection, Shade};
-use crate::source::kube;
 
 /// The path of the API.
 const PATH: &str = "/api/v1/events";
@@ -83,7 +81,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
         }
         server = loop {
             tokio::time::sleep(RETRY_DELAY).await;
-            if let Ok(found) = server.find_again(&args.server, access_of(&args)).await {
+            if let Ok(found) = server.find_again(&args.server, &args.kubeconfig).await {
                 break found;
             }
         };
@@ -93,16 +91,8 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
 
 /// Returns the server to query. Only a running server has events.
 async fn find(args: &EventsArgs) -> anyhow::Result<RemoteServer> {
-    let found = find_server(&args.server, access_of(args)).await?;
+    let found = find_server(&args.server, &args.kubeconfig).await?;
     found.map_err(|error| anyhow!(error).context("only a running server has events"))
-}
-
-fn access_of(args: &EventsArgs) -> kube::KubeAccess {
-    access(
-        args.kubeconfig.as_ref(),
-        args.context.as_ref(),
-        kube::KubeAccess::Auto,
-    )
 }
 
 async fn read(api: &mut Api, args: &EventsArgs) -> anyhow::Result<ReceivedEvents> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -50,12 +49,8 @@ const VERSION_HINT: &str =
 /// The place of a cluster.
 #[derive(Clone, Debug)]
 enum Place {
-    /// The replicas of a cluster, found through its API server.
-    Context {
-        kubeconfig: Option<PathBuf>,
-        context: String,
-        namespace: Option<Namespace>,
-    },
+    /// The replicas of a cluster, found through its API server, in a namespace.
+    Cluster(KubeAccess, Option<Namespace>),
     /// The API of a server.
     Server(Uri),
     /// Files with the objects of the cluster.
@@ -103,10 +98,10 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 /// Returns the clusters of the flags with their names.
 fn places(args: &FleetArgs) -> Vec<(String, Place)> {
     let context = |context: &String| {
-        let place = Place::Context {
-            kubeconfig: args.kubeconfig.clone(),
-            context: context.clone(),
-            namespace: args.server_namespace.clone(),
+        let place = Place::Cluster(access, args.server_namespace.clone());
+        let access = KubeAccess::Kubeconfig {
+            path: args.kubeconfig.clone(),
+            context: Some(context.clone()),
         };
         (context.clone(), place)
     };
@@ -171,20 +166,10 @@ async fn read_in_thread(args: &Arc<FleetArgs>, place: Place) -> Fact<MemberFacts
     let (runtime, limit, args) = (Handle::current(), args.timeout, Arc::clone(args));
     thread::spawn(move || {
         let facts = runtime.block_on(async {
-            match &place {
-                Place::Context {
-                    kubeconfig,
-                    context,
-                    namespace,
-                } => {
-                    let access = KubeAccess::Kubeconfig {
-                        path: kubeconfig.clone(),
-                        context: Some(context.clone()),
-                    };
-                    read_cluster(access, namespace.as_ref()).await
-                }
-                Place::Server(url) => read_server(url).await,
-                Place::Files(name) => read_files(&args, name).await,
+            match place {
+                Place::Cluster(access, namespace) => read_cluster(access, namespace.as_ref()).await,
+                Place::Server(url) => read_server(&url).await,
+                Place::Files(name) => read_files(&args, &name).await,
             }
         });
         // Nobody waits any more after the time limit.

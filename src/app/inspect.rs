@@ -12,12 +12,12 @@ use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless, harmless_but_colors};
-use super::source::access;
 use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::model::{Namespace, ServiceKey, Timestamp};
 use crate::report::{EndpointSelection, Report, Selection, SortKey, Summary};
-use crate::source::{file, kube};
+use crate::source::file;
+use crate::source::kube::Cluster;
 use crate::table::publish::Reader;
 
 /// The interval at which `table --watch` looks for a change.
@@ -282,12 +282,8 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
         return None;
     }
     if source.file.is_empty() {
-        let access = access(
-            source.kubeconfig.as_ref(),
-            source.context.as_ref(),
-            kube::KubeAccess::Auto,
-        );
-        let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING).await.ok()?;
+        let opened = Cluster::open(source.kubeconfig.access(), ONE_SHOT_TIMING).await;
+        let cluster = opened.ok()?;
         let service = cluster.service(name).await.ok()??;
         return PlainService::read(&service, name);
     }

@@ -18,14 +18,13 @@ use tokio::time::{sleep, timeout};
 use super::api::Api;
 use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::flags::zones;
-use super::source::access;
 use super::variables::local_api;
 use crate::admin::choose_zone;
-use crate::cli::{ServerArgs, ViewArgs};
+use crate::cli::{KubeconfigArgs, ServerArgs, ViewArgs};
 use crate::log::error_chain;
 use crate::model::{Namespace, Timestamp};
 use crate::report::{Report, Summary};
-use crate::source::kube::{self, Cluster, Replica, ReplicaError};
+use crate::source::kube::{Cluster, Replica, ReplicaError};
 use crate::table::publish::Reader;
 use crate::zone::print::zone_file;
 
@@ -138,7 +137,7 @@ impl Origin {
     pub(super) async fn find(view: &ViewArgs) -> anyhow::Result<Self> {
         let mut reason = None;
         if !view.direct && view.source.file.is_empty() {
-            match find_server(&view.server, access_of(view)).await? {
+            match find_server(&view.server, &view.source.kubeconfig).await? {
                 Ok(server) => return Ok(Self::Server(Box::new(server))),
                 Err(NoServer { error, .. }) if error.is_undecided() => bail!(error),
                 // Reading the objects fails for the same reason, and reports it.
@@ -172,7 +171,9 @@ impl Origin {
     pub(super) async fn find_again(&self, view: &ViewArgs) -> anyhow::Result<Self> {
         match self {
             Self::Server(server) => {
-                let found = server.find_again(&view.server, access_of(view)).await?;
+                let found = server
+                    .find_again(&view.server, &view.source.kubeconfig)
+                    .await?;
                 Ok(Self::Server(Box::new(found)))
             }
             Self::Objects(reader, reason) => Ok(Self::Objects(reader.clone(), reason.clone())),
@@ -283,7 +284,7 @@ impl RemoteServer {
     pub(super) async fn find_again(
         &self,
         args: &ServerArgs,
-        access: kube::KubeAccess,
+        kubeconfig: &KubeconfigArgs,
     ) -> anyhow::Result<Self> {
         if let Choice::Local(_, reason) = &self.choice {
             return local_server(reason).await.map_err(|tried| anyhow!(tried));
@@ -291,7 +292,8 @@ impl RemoteServer {
         match &args.server {
             Some(url) => Ok(Self::named(url)),
             None => {
-                let cluster = Arc::new(Cluster::open(access, ONE_SHOT_TIMING).await?);
+                let cluster = Cluster::open(kubeconfig.access(), ONE_SHOT_TIMING).await?;
+                let cluster = Arc::new(cluster);
                 Ok(find_replica(cluster, args.server_namespace.as_ref()).await?)
             }
         }
@@ -418,15 +420,6 @@ async fn status(api: &mut Api) -> anyhow::Result<Value> {
     serde_json::from_str(&text).context("cannot parse the status of the server")
 }
 
-pub(super) fn access_of(view: &ViewArgs) -> kube::KubeAccess {
-    let (kubeconfig, context) = (&view.source.kubeconfig, &view.source.context);
-    access(
-        kubeconfig.as_ref(),
-        context.as_ref(),
-        kube::KubeAccess::Auto,
-    )
-}
-
 /// Returns the named server, or a ready replica, or the server of this host.
 ///
 /// # Errors
@@ -434,14 +427,13 @@ pub(super) fn access_of(view: &ViewArgs) -> kube::KubeAccess {
 /// If the kubeconfig cannot be used. The inner error: if no server can be reached.
 pub(super) async fn find_server(
     args: &ServerArgs,
-    access: kube::KubeAccess,
+    kubeconfig: &KubeconfigArgs,
 ) -> anyhow::Result<Result<RemoteServer, NoServer>> {
     if let Some(url) = &args.server {
         return Ok(Ok(RemoteServer::named(url)));
     }
-    let is_cluster_named =
-        !matches!(access, kube::KubeAccess::Auto) || args.server_namespace.is_some();
-    let found = match Cluster::open(access, ONE_SHOT_TIMING).await {
+    let is_cluster_named = kubeconfig.is_given() || args.server_namespace.is_some();
+    let found = match Cluster::open(kubeconfig.access(), ONE_SHOT_TIMING).await {
         Ok(cluster) => Ok(find_replica(Arc::new(cluster), args.server_namespace.as_ref()).await),
         Err(error) => Err(error),
     };

@@ -13,7 +13,7 @@ use super::api::{Api, FailedRequest};
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::log_to_stderr;
 use super::inspect::{question, served_explanation};
-use super::origin::{SETTLING_TIME, access_of};
+use super::origin::SETTLING_TIME;
 use super::output::{print, render};
 use super::screen::harmless_but_colors;
 use crate::cli::ExplainArgs;
@@ -36,7 +36,7 @@ pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode
     } = args;
     log_to_stderr(&view.log)?;
     let question = &question(name, &view.source.namespace);
-    let cluster = Arc::new(Cluster::open(access_of(&view), ONE_SHOT_TIMING).await?);
+    let cluster = Arc::new(Cluster::open(view.source.kubeconfig.access(), ONE_SHOT_TIMING).await?);
     let replicas = cluster
         .replicas(view.server.server_namespace.as_ref())
         .await?;

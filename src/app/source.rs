@@ -1,7 +1,5 @@
 //! The source that the flags select: files or an API server.
 
-use std::path::PathBuf;
-
 use tokio::task::JoinSet;
 
 use super::thread::{Priority, Thread};
@@ -25,7 +23,6 @@ impl SelectedSource {
         let SourceArgs {
             file,
             kubeconfig,
-            context,
             namespace: _,
         } = args;
         if !file.is_empty() {
@@ -34,8 +31,7 @@ impl SelectedSource {
                 file::FileTiming::default(),
             )?));
         }
-        let access = access(kubeconfig.as_ref(), context.as_ref(), default);
-        let cluster = kube::Cluster::open(access, timing).await?;
+        let cluster = kube::Cluster::open(kubeconfig.access_or(default), timing).await?;
         Ok(Self::Cluster(Box::new(cluster)))
     }
 
@@ -68,20 +64,5 @@ impl SelectedSource {
             Self::Cluster(cluster) => cluster.run(feeds, updates).await,
         };
         source::run(run, feeds, publisher, settings).await;
-    }
-}
-
-/// Returns how to reach the API server: by the flags, or else as `default` specifies.
-pub(super) fn access(
-    kubeconfig: Option<&PathBuf>,
-    context: Option<&String>,
-    default: kube::KubeAccess,
-) -> kube::KubeAccess {
-    match (kubeconfig, context) {
-        (None, None) => default,
-        (path, context) => kube::KubeAccess::Kubeconfig {
-            path: path.cloned(),
-            context: context.cloned(),
-        },
     }
 }

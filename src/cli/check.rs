@@ -72,7 +72,6 @@ pub struct CheckArgs {
 fn in_check(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "file" => arg.help("Check the Kubernetes objects of this YAML or JSON file instead of a cluster; -: standard input (repeatable)"),
-        "kubeconfig" => arg.help(super::view::KUBECONFIG_HELP),
         "namespace" => arg.short('n').help("Check only this namespace, which needs permissions only there (repeatable) [default: all namespaces]"),
         _ => brief(arg),
     }

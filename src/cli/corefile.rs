@@ -1,12 +1,11 @@
 //! The flags of `corefile`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
-use super::groups::LogArgs;
+use super::groups::{KubeconfigArgs, LogArgs};
 use super::model::zones_or_default;
 use super::values::{
     ZoneArg, parse_cluster_address, parse_reverse_zone, parse_service, parse_zone,
@@ -45,13 +44,8 @@ pub struct CorefileArgs {
     #[arg(long, value_name = "IP", value_delimiter = ',')]
     pub bind: Vec<IpAddr>,
 
-    /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod; else the default of kubectl]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub kubeconfig: KubeconfigArgs,
 
     #[command(flatten)]
     pub log: LogArgs,

@@ -86,9 +86,7 @@ impl FleetArgs {
         let files = self.fleet_file.iter().filter(|(of, _)| of == name);
         SourceArgs {
             file: files.map(|(_, file)| file.clone()).collect(),
-            kubeconfig: None,
-            context: None,
-            namespace: Vec::new(),
+            ..SourceArgs::default()
         }
     }
 

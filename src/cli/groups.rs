@@ -10,22 +10,31 @@ use crate::log::{LogFilter, LogFormat};
 use crate::model::Namespace;
 use crate::report::Colors;
 use crate::server::{Addresses, ListenAddress};
+use crate::source::kube::KubeAccess;
 
-/// The source of objects.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Source")]
-pub struct SourceArgs {
-    /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
-    #[arg(short, long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
-    pub file: Vec<PathBuf>,
-
-    /// Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]
+/// The cluster to connect to, by a kubeconfig.
+#[derive(Debug, Default, Args)]
+pub struct KubeconfigArgs {
+    /// Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig [default: its current context]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+}
+
+/// The source of objects.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Source")]
+pub struct SourceArgs {
+    /// Read Kubernetes objects from this YAML or JSON file instead of a cluster; serve reloads it when it changes; -: standard input (repeatable)
+    #[arg(short, long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["kubeconfig", "context"])]
+    pub file: Vec<PathBuf>,
+
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "flattened groups take no help of their own")]
+    pub kubeconfig: KubeconfigArgs,
 
     /// Watch only this namespace, which needs permissions only there (repeatable) [default: all namespaces]
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
@@ -87,6 +96,30 @@ pub struct LogArgs {
     /// Format of log lines
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub log_format: LogFormat,
+}
+
+impl KubeconfigArgs {
+    /// Returns whether a flag names the cluster.
+    pub fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
+    /// Returns how a command reaches the API server.
+    pub fn access(&self) -> KubeAccess {
+        self.access_or(KubeAccess::Auto)
+    }
+
+    /// Returns how to reach the API server: as the flags say, or else in this way.
+    pub fn access_or(&self, default: KubeAccess) -> KubeAccess {
+        if self.is_given() {
+            KubeAccess::Kubeconfig {
+                path: self.kubeconfig.clone(),
+                context: self.context.clone(),
+            }
+        } else {
+            default
+        }
+    }
 }
 
 impl ColorArgs {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, Args};
 
 use super::access::AccessArgs;
 use super::encrypted::EncryptedArgs;
@@ -20,6 +20,7 @@ use crate::zone::AnswerOrder;
 
 /// Flags of `serve`.
 #[derive(Debug, Args)]
+#[command(mut_args(in_serve))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct ServeArgs {
     #[command(flatten)]
@@ -109,6 +110,16 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     pub log: LogArgs,
+}
+
+/// Changes the help of the flags that `serve` shares with commands.
+fn in_serve(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "kubeconfig" => arg.help(
+            "Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]",
+        ),
+        _ => arg,
+    }
 }
 
 /// Parses the size of the journal. A smaller one would hold a few events only.

@@ -1,12 +1,10 @@
 //! The flags of the commands that show the table: `explain`, `table` and `events`.
 
-use std::path::PathBuf;
-
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args};
 use strum::VariantArray as _;
 
-use super::groups::{ColorArgs, LogArgs, SourceArgs};
+use super::groups::{ColorArgs, KubeconfigArgs, LogArgs, SourceArgs};
 use super::history::parse_time;
 use super::model::ModelArgs;
 use super::values::{Output, one_of, outputs, parse_duration, parse_server, parse_subject};
@@ -18,8 +16,6 @@ use crate::table::change::ChangeKind;
 const SERVER: &str = "Server";
 /// The formats of the commands that show the table.
 const OUTPUTS: &[Output] = &[Output::Text, Output::Wide, Output::Json, Output::Yaml];
-/// The help of `--kubeconfig` for commands.
-pub(super) const KUBECONFIG_HELP: &str = "Kubeconfig to reach the API server with [default: in a pod, its ServiceAccount; otherwise as kubectl]";
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -92,7 +88,7 @@ pub struct TableArgs {
 
 /// Flags of `events`.
 #[derive(Debug, Args)]
-#[command(mut_args(brief))]
+#[command(mut_args(of_server))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct EventsArgs {
     /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
@@ -132,23 +128,8 @@ pub struct EventsArgs {
     #[command(flatten)]
     pub server: ServerArgs,
 
-    /// Kubeconfig to find the server with [default: in a pod, its ServiceAccount; otherwise as kubectl]
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "server",
-        help_heading = SERVER
-    )]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "server",
-        help_heading = SERVER
-    )]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub kubeconfig: KubeconfigArgs,
 
     #[command(flatten)]
     pub log: LogArgs,
@@ -224,12 +205,15 @@ fn in_view(arg: Arg) -> Arg {
             .help_heading(SERVER)
             .conflicts_with_all(["server", "server_namespace"])
             .help("Read Kubernetes objects from this YAML or JSON file instead; -: standard input (repeatable)"),
-        "kubeconfig" => arg
-            .help_heading(SERVER)
-            .conflicts_with("server")
-            .help(KUBECONFIG_HELP),
-        "context" => arg.help_heading(SERVER).conflicts_with("server"),
         "direct" => arg.help_heading(SERVER),
+        _ => of_server(arg),
+    }
+}
+
+/// Moves the flags of the cluster to those of the server, which they find.
+fn of_server(arg: Arg) -> Arg {
+    match arg.get_id().as_str() {
+        "kubeconfig" | "context" => arg.help_heading(SERVER).conflicts_with("server"),
         "all_namespaces" => arg.help_heading(None),
         _ => brief(arg),
     }

@@ -6,7 +6,6 @@ use futures::future::join_all;
 
 use super::facts::{SourceFacts, named_namespaces, retain_watched, table_of};
 use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
-use crate::app::source::access;
 use crate::check::objects::{
     Link, MIRRORS, MirrorEndpoints, PROBE_SERVICES, SERVICE_MIRRORS, UNWATCHED_OBJECTS, link,
     linkerd_version, mirror_endpoints, mirror_ports, mirror_slice, unwatched_object,
@@ -29,9 +28,7 @@ pub(super) async fn query_api_server(source: &SourceArgs, model: &ModelArgs) -> 
 
 /// Connects to the API server. Returns it with its version, or a sentence with the reason of the failure.
 async fn connect(source: &SourceArgs) -> Result<(kube::Cluster, String), String> {
-    let (file, context) = (source.kubeconfig.as_ref(), source.context.as_ref());
-    let access = access(file, context, kube::KubeAccess::Auto);
-    let cluster = kube::Cluster::open(access, ONE_SHOT_TIMING)
+    let cluster = kube::Cluster::open(source.kubeconfig.access(), ONE_SHOT_TIMING)
         .await
         .map_err(|error| error_chain(&error))?;
     let version = cluster
