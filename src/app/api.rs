@@ -12,6 +12,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -25,6 +27,14 @@ const MAX_BODY: usize = 256 << 20;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum wait for the reason of the node for the end of a stream.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
+/// What is escaped in the query of a URL (RFC 3986 section 3.4). Times and lists stay readable.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':')
+    .remove(b',');
 
 /// The API of a running server.
 pub(super) struct Api {
@@ -106,6 +116,13 @@ impl Api {
             url: cluster.address(),
             reason,
         })
+    }
+
+    /// Requests a document, and parses it.
+    pub(super) async fn read<T: DeserializeOwned>(&mut self, path: &str) -> anyhow::Result<T> {
+        let text = self.get(path).await?;
+        let parsed = serde_json::from_str(&text);
+        parsed.with_context(|| format!("cannot parse {}", self.describe(path)))
     }
 
     /// Requests a path, and returns the body of the response.
@@ -219,6 +236,19 @@ impl Api {
     }
 }
 
+/// Returns a path of the API with a query. Parameters without a value are left out.
+pub(super) fn with_query<const N: usize>(path: &str, query: [(&str, Option<String>); N]) -> String {
+    let part = |(name, value): (&str, Option<String>)| {
+        let value = value?;
+        Some(format!("{name}={}", utf8_percent_encode(&value, ESCAPED)))
+    };
+    let parts: Vec<String> = query.into_iter().filter_map(part).collect();
+    match parts.join("&").as_str() {
+        "" => path.to_owned(),
+        query => format!("{path}?{query}"),
+    }
+}
+
 /// Starts HTTP/1.1 on a stream.
 async fn open<S: Read + Write + Send + Unpin + 'static>(
     stream: S,
@@ -247,5 +277,32 @@ async fn text_of(response: Response<Incoming>, what: &str) -> anyhow::Result<Str
             text: text.trim().to_owned(),
         }
         .into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn query_has_the_given_parameters_and_escapes_their_values() {
+        let given = |text: &str| Some(text.to_owned());
+        for (query, expected) in [
+            ([("name", None), ("at", None)], "/p"),
+            (
+                [("name", given("prod/db")), ("at", None)],
+                "/p?name=prod%2Fdb",
+            ),
+            (
+                [
+                    ("name", given("a b&c=ü?")),
+                    ("at", given("2026-11-24T03:12:00Z")),
+                ],
+                "/p?name=a%20b%26c%3D%C3%BC%3F&at=2026-11-24T03:12:00Z",
+            ),
+            ([("name", None), ("kind", given("a,b-c"))], "/p?kind=a,b-c"),
+        ] {
+            assert_eq!(with_query("/p", query), expected);
+        }
     }
 }

@@ -9,11 +9,10 @@ mod wait;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use serde::Deserialize;
 
+use super::api::Api;
 use super::flags::{log_to_stderr, zones};
-use super::inspect::fetch;
 use super::output::{print, print_to_stderr, render};
 use crate::check::{Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks};
 use crate::cli::{CheckArgs, Output};
@@ -121,13 +120,12 @@ async fn problems_of(running: Option<&http::Uri>) -> Fact<Vec<ServerProblem>> {
         let why = "only a running server detects them, and --api is not set";
         return Err(NotChecked::new(why, HINT));
     };
-    let response = fetch(running, "/api/v1/status").await;
-    let problems = response.and_then(|text| {
-        let status: ServerStatus = serde_json::from_str(&text)
-            .with_context(|| format!("cannot parse the response of {running}"))?;
+    let mut api = Api::at(running);
+    let status = api.read::<ServerStatus>("/api/v1/status").await;
+    let problems = status.map(|status| {
         let rows = status.attention.into_iter();
-        let known = rows.filter_map(|row| serde_json::from_value(row).ok());
-        Ok(known.collect())
+        rows.filter_map(|row| serde_json::from_value(row).ok())
+            .collect()
     });
     problems.map_err(|error| NotChecked::new(error_chain(error.as_ref()), HINT))
 }

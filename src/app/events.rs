@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
-use super::api::Api;
+use super::api::{Api, with_query};
 use super::flags::log_to_stderr;
 use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
 use super::output::{json, print, yaml};
@@ -59,7 +59,7 @@ pub(super) async fn print_events(args: EventsArgs) -> anyhow::Result<ExitCode> {
     let mut server = find(&args).await?;
     let chosen = server.chosen_and_compared().await;
     if !args.watch {
-        let mut events = read(&mut server.api, &args).await?;
+        let mut events: ReceivedEvents = server.api.read(&args.path()).await?;
         events.events.retain(|event| args.selects(event));
         note_begin(&events, &args);
         let form = (args.output, args.color.colors());
@@ -95,11 +95,6 @@ async fn find(args: &EventsArgs) -> anyhow::Result<RemoteServer> {
     found.map_err(|error| anyhow!(error).context("only a running server has events"))
 }
 
-async fn read(api: &mut Api, args: &EventsArgs) -> anyhow::Result<ReceivedEvents> {
-    let text = api.get(&args.path()).await?;
-    serde_json::from_str(&text).context("cannot parse the events of the server")
-}
-
 // === impl Follower ===
 
 impl Follower<'_> {
@@ -108,7 +103,7 @@ impl Follower<'_> {
         // The stream begins before the events are read. So none is lost between both, and a server without events needs no
         // position.
         let (_connection, body) = api.stream(PATH).await?;
-        let known = read(api, self.args).await?;
+        let known: ReceivedEvents = api.read(&self.args.path()).await?;
         // A server that is reached again has told it.
         if self.last_time.is_empty() {
             note_begin(&known, self.args);
@@ -189,22 +184,13 @@ fn note_begin(events: &ReceivedEvents, args: &EventsArgs) {
 impl EventsArgs {
     /// Returns the path of the API with the events that are selected by time, cluster and kind.
     fn path(&self) -> String {
-        let mut parts = Vec::new();
-        parts.extend(
-            self.since
-                .map(|since| format!("since={}", since.to_exact_text())),
-        );
-        let clusters: Vec<&str> = self.cluster.iter().map(ClusterName::as_str).collect();
-        let kinds: Vec<&str> = self.kind.iter().map(<&str>::from).collect();
-        for (name, values) in [("cluster", clusters), ("kind", kinds)] {
-            if !values.is_empty() {
-                parts.push(format!("{name}={}", values.join(",")));
-            }
-        }
-        if parts.is_empty() {
-            return PATH.to_owned();
-        }
-        format!("{PATH}?{}", parts.join("&"))
+        let list = |values: Vec<&str>| Some(values.join(",")).filter(|list| !list.is_empty());
+        let query = [
+            ("since", self.since.map(Timestamp::to_exact_text)),
+            ("cluster", list(self.clusters())),
+            ("kind", list(self.kinds())),
+        ];
+        with_query(PATH, query)
     }
 
     /// Returns whether an event is selected. Streams have all of them, and so do older servers.
@@ -213,12 +199,18 @@ impl EventsArgs {
         let since = self.since.map(|since| since.seconds());
         let time = Timestamp::from_text(event.text("time")).map(Timestamp::seconds);
         let has = |name, values: &[&str]| values.is_empty() || values.contains(&event.text(name));
-        let clusters: Vec<&str> = self.cluster.iter().map(ClusterName::as_str).collect();
-        let kinds: Vec<&str> = self.kind.iter().map(<&str>::from).collect();
         self.selection().has_event(event)
             && since.is_none_or(|since| time.is_none_or(|time| since <= time))
-            && has("cluster", &clusters)
-            && has("kind", &kinds)
+            && has("cluster", &self.clusters())
+            && has("kind", &self.kinds())
+    }
+
+    fn clusters(&self) -> Vec<&str> {
+        self.cluster.iter().map(ClusterName::as_str).collect()
+    }
+
+    fn kinds(&self) -> Vec<&str> {
+        self.kind.iter().map(<&str>::from).collect()
     }
 
     fn selection(&self) -> Selection<'_> {

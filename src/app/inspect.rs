@@ -4,9 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use http::Uri;
 
-use super::api::Api;
+use super::api::{Api, with_query};
 use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
@@ -105,8 +104,7 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
                 }
                 has_failed = true;
                 // The replica may be gone.
-                if let Ok(found) = origin.find_again(&args.view).await {
-                    origin = found;
+                if origin.find_again(&args.view).await.is_ok() {
                     chosen = origin.chosen_and_compared().await;
                 }
             }
@@ -132,7 +130,9 @@ async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<Selec
         states: &args.state,
     };
     if args.summary {
-        let mut summary = origin.summary(&args.view, args.at).await?;
+        let mut summary = origin
+            .document("/api/v1/summary", &args.view, args.at, Summary::new)
+            .await?;
         let services = summary.services.iter();
         let names = services.map(|one| (one.namespace.as_str(), one.service.as_str()));
         let unmatched = selection.unmatched(names);
@@ -143,7 +143,9 @@ async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<Selec
         let content = TableContent::Summary(summary);
         return Ok(SelectedTable { content, unmatched });
     }
-    let mut report = origin.report(&args.view, args.at).await?;
+    let mut report = origin
+        .document("/api/v1/table", &args.view, args.at, Report::new)
+        .await?;
     let services = report.services.iter();
     let names = services.map(|one| (one.namespace.as_str(), one.service.as_str()));
     let unmatched = selection.unmatched(names);
@@ -236,12 +238,8 @@ pub(super) async fn served_explanation(
     question: &str,
     at: Option<Timestamp>,
 ) -> anyhow::Result<Explanation> {
-    let query = query_value(question);
-    let at = at_parameter(at);
-    let text = api
-        .get(&format!("/api/v1/explain?name={query}{at}"))
-        .await?;
-    serde_json::from_str(&text).context("cannot parse the explanation of the server")
+    let query = [("name", Some(question.to_owned())), at_parameter(at)];
+    api.read(&with_query("/api/v1/explain", query)).await
 }
 
 /// Explains a name or an address by the first table of a source. If the name does not exist, also searches for a Service
@@ -292,20 +290,4 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
     services
         .filter_map(|(_, json)| PlainService::read(json, name))
         .next()
-}
-
-/// Requests a path from the API of a running server.
-pub(super) async fn fetch(server: &Uri, path: &str) -> anyhow::Result<String> {
-    Api::at(server).get(path).await
-}
-
-/// Percent-encodes a value for the query of a URL (RFC 3986 section 2.1).
-fn query_value(text: &str) -> String {
-    let escape = |octet: u8| match octet {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(octet).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(escape).collect()
 }

@@ -9,13 +9,14 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{anyhow, bail};
 use futures::future::join_all;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::api::Api;
+use super::api::{Api, with_query};
 use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::flags::zones;
 use super::variables::local_api;
@@ -23,9 +24,10 @@ use crate::admin::choose_zone;
 use crate::cli::{KubeconfigArgs, ServerArgs, ViewArgs};
 use crate::log::error_chain;
 use crate::model::{Namespace, Timestamp};
-use crate::report::{Report, Summary};
 use crate::source::kube::{Cluster, Replica, ReplicaError};
+use crate::table::Published;
 use crate::table::publish::Reader;
+use crate::zone::Zones;
 use crate::zone::print::zone_file;
 
 /// Maximum number of replicas that are tried. All of them rarely fail for different reasons.
@@ -126,8 +128,8 @@ pub(super) const NO_HISTORY: &str =
     "no server was found, and only a running server knows what was answered earlier";
 
 /// Returns the parameter of the API for a time.
-pub(super) fn at_parameter(at: Option<Timestamp>) -> String {
-    at.map_or_else(String::new, |at| format!("&at={}", at.to_exact_text()))
+pub(super) fn at_parameter(at: Option<Timestamp>) -> (&'static str, Option<String>) {
+    ("at", at.map(Timestamp::to_exact_text))
 }
 
 // === impl Origin ===
@@ -168,16 +170,13 @@ impl Origin {
     }
 
     /// Finds another replica after the last one has failed. A command that has started with a server stays with servers.
-    pub(super) async fn find_again(&self, view: &ViewArgs) -> anyhow::Result<Self> {
-        match self {
-            Self::Server(server) => {
-                let found = server
-                    .find_again(&view.server, &view.source.kubeconfig)
-                    .await?;
-                Ok(Self::Server(Box::new(found)))
-            }
-            Self::Objects(reader, reason) => Ok(Self::Objects(reader.clone(), reason.clone())),
+    pub(super) async fn find_again(&mut self, view: &ViewArgs) -> anyhow::Result<()> {
+        if let Self::Server(server) = self {
+            **server = server
+                .find_again(&view.server, &view.source.kubeconfig)
+                .await?;
         }
+        Ok(())
     }
 
     /// Takes the replica whose history reaches furthest, if the time is before that of the replica that was found.
@@ -199,37 +198,19 @@ impl Origin {
         }
     }
 
-    /// Returns the report on the current table, or on that of a time.
-    pub(super) async fn report(
+    /// Returns a document of the server about the current table, or about that of a time. If the origin has objects, `read`
+    /// makes the document of their table.
+    pub(super) async fn document<T: DeserializeOwned>(
         &mut self,
+        path: &str,
         view: &ViewArgs,
         at: Option<Timestamp>,
-    ) -> anyhow::Result<Report> {
+        read: impl FnOnce(&Zones, &Published) -> T,
+    ) -> anyhow::Result<T> {
         match self {
-            Self::Server(server) => {
-                let path = format!("/api/v1/table?output=json{}", at_parameter(at));
-                let text = server.api.get(&path).await?;
-                serde_json::from_str(&text).context("cannot parse the table of the server")
-            }
+            Self::Server(server) => server.api.read(&with_query(path, [at_parameter(at)])).await,
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-            Self::Objects(reader, _) => Ok(Report::new(&zones(&view.model, &[]), &reader.load())),
-        }
-    }
-
-    /// Returns the summary of the current table, or of that of a time.
-    pub(super) async fn summary(
-        &mut self,
-        view: &ViewArgs,
-        at: Option<Timestamp>,
-    ) -> anyhow::Result<Summary> {
-        match self {
-            Self::Server(server) => {
-                let at = at.map_or_else(String::new, |at| format!("?at={}", at.to_exact_text()));
-                let text = server.api.get(&format!("/api/v1/summary{at}")).await?;
-                serde_json::from_str(&text).context("cannot parse the summary of the server")
-            }
-            Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-            Self::Objects(reader, _) => Ok(Summary::new(&zones(&view.model, &[]), &reader.load())),
+            Self::Objects(reader, _) => Ok(read(&zones(&view.model, &[]), &reader.load())),
         }
     }
 
@@ -242,12 +223,12 @@ impl Origin {
         match self {
             Self::Server(server) => {
                 let zone = match view.model.zone.as_slice() {
-                    [zone] => format!("&zone={}", zone.name),
-                    _ => String::new(),
+                    [zone] => Some(zone.name.to_string()),
+                    _ => None,
                 };
-                let at = at_parameter(at);
-                let path = format!("/api/v1/table?output=zone{zone}{at}");
-                server.api.get(&path).await
+                let output = ("output", Some("zone".to_owned()));
+                let query = [output, ("zone", zone), at_parameter(at)];
+                server.api.get(&with_query("/api/v1/table", query)).await
             }
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
             Self::Objects(reader, _) => {
@@ -416,8 +397,7 @@ async fn history_start(api: &mut Api) -> Option<Timestamp> {
 }
 
 async fn status(api: &mut Api) -> anyhow::Result<Value> {
-    let text = api.get("/api/v1/status").await?;
-    serde_json::from_str(&text).context("cannot parse the status of the server")
+    api.read("/api/v1/status").await
 }
 
 /// Returns the named server, or a ready replica, or the server of this host.
