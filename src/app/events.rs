@@ -18,7 +18,7 @@ use super::api::{Api, with_query};
 use super::flags::log_to_stderr;
 use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
 use super::output::{json, print, yaml};
-use super::screen::{harmless, harmless_but_colors, write};
+use super::screen::{harmless_but_colors, write};
 use crate::cli::{EventsArgs, Output};
 use crate::model::{ClusterName, Timestamp};
 use crate::report::{Colors, Selection, Shade};
@@ -175,9 +175,7 @@ fn note_begin(events: &ReceivedEvents, args: &EventsArgs) {
     if let Some((text, begin)) = known
         && args.since.is_some_and(|since| since < begin)
     {
-        note(&harmless(&format!(
-            "the server knows the events since {text}"
-        )));
+        note(&format!("the server knows the events since {text}"));
     }
 }
 
@@ -244,7 +242,7 @@ fn begin(output: Output, chosen: Option<&ChosenServer>) -> anyhow::Result<Contro
 /// Prints the origin to standard error.
 fn note_origin(chosen: Option<&ChosenServer>) {
     if let Some(chosen) = chosen {
-        note(harmless(&chosen.heading("")).trim_end());
+        note(chosen.heading("").trim_end());
     }
 }
 
@@ -257,7 +255,7 @@ fn heading(output: Output, chosen: Option<&ChosenServer>) -> String {
         }
         _ => "TIME                  KIND               SERVICE                   TEXT\n",
     };
-    let origin = chosen.map(|chosen| harmless(&chosen.heading("")));
+    let origin = chosen.map(|chosen| chosen.heading(""));
     origin.unwrap_or_default() + columns
 }
 

@@ -10,7 +10,7 @@ use super::first_table::ONE_SHOT_TIMING;
 use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{print, print_to_stderr, render};
-use super::screen::{Screen, harmless, harmless_but_colors};
+use super::screen::{Screen, harmless};
 use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::model::{Namespace, ServiceKey, Timestamp};
@@ -60,7 +60,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
             let heading = chosen
                 .filter(|_| !is_document)
                 .map(|chosen| chosen.heading(""));
-            let heading = harmless(&heading.unwrap_or_default());
+            let heading = heading.unwrap_or_default();
             print_to_stderr(&format!("{heading}error: {}\n", harmless(&sentence)));
             ExitCode::from(NO_SUCH_NAME)
         }
@@ -166,7 +166,7 @@ impl TableContent {
     fn text(&self, args: &TableArgs, chosen: Option<&ChosenServer>) -> anyhow::Result<String> {
         let (output, colors) = (args.output, args.color.colors());
         match self {
-            Self::Zone(text) => Ok(with_heading(chosen, "; ", text)),
+            Self::Zone(text) => Ok(harmless(&with_heading(chosen, "; ", text))),
             Self::Report(report) => render(output, colors, &document(report, chosen), |style| {
                 with_heading(chosen, "", &report.to_text_in(style))
             }),
@@ -180,7 +180,7 @@ impl TableContent {
 /// Returns a text below the lines about its origin.
 fn with_heading(chosen: Option<&ChosenServer>, start: &str, text: &str) -> String {
     let heading = chosen.map(|chosen| chosen.heading(start));
-    harmless_but_colors(&(heading.unwrap_or_default() + text))
+    heading.unwrap_or_default() + text
 }
 
 fn document<'a, T>(content: &'a T, origin: Option<&'a ChosenServer>) -> ServerDocument<'a, T> {

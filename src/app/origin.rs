@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::api::{Api, with_query};
 use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::flags::zones;
+use super::screen::harmless;
 use super::variables::local_api;
 use crate::admin::choose_zone;
 use crate::cli::{KubeconfigArgs, ServerArgs, ViewArgs};
@@ -386,7 +387,7 @@ impl ChosenServer {
         let lines = pod
             .chain(server)
             .chain(notes)
-            .map(|line| line.replace(['\n', '\r'], " "));
+            .map(|line| harmless(&line.replace(['\n', '\r'], " ")));
         lines.map(|line| format!("{start}{line}\n")).collect()
     }
 }
@@ -486,5 +487,5 @@ async fn find_replica(
 
 /// Prints a sentence to standard error. Ignores a stream that cannot be written.
 pub(super) fn note(sentence: &str) {
-    let _ = writeln!(std::io::stderr(), "note: {sentence}");
+    let _ = writeln!(std::io::stderr(), "note: {}", harmless(sentence));
 }

@@ -7,11 +7,11 @@ use jiff::tz::TimeZone;
 use terminal_size::{Width, terminal_size_of};
 
 use super::origin::note;
-use super::screen;
+use super::screen::{self, harmless_but_colors};
 use crate::cli::Output;
 use crate::report::{Colors, Style, TextForm};
 
-/// Returns a document in a format. `text` makes the formats for people.
+/// Returns a document in a format. `text` makes the formats for people, which a terminal can show without harm.
 pub(super) fn render(
     output: Output,
     colors: Colors,
@@ -25,12 +25,13 @@ pub(super) fn render(
         Output::Text | Output::Short | Output::Zone | Output::Markdown => TextForm::Narrow,
     };
     let width = terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns.into());
-    Ok(text(Style {
+    let style = Style {
         form,
         colors,
         width,
         zone: Some(&ZONE),
-    }))
+    };
+    Ok(harmless_but_colors(&text(style)))
 }
 
 /// The zone of the reader: that of `TZ`, or that of the system. If it is not known, as in an image without data of time zones,

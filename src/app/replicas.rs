@@ -15,7 +15,6 @@ use super::flags::log_to_stderr;
 use super::inspect::{question, served_explanation};
 use super::origin::SETTLING_TIME;
 use super::output::{print, render};
-use super::screen::harmless_but_colors;
 use crate::cli::ExplainArgs;
 use crate::explain::{NoExplanation, ReplicaExplanation, ReplicaExplanations};
 use crate::model::Timestamp;
@@ -58,7 +57,7 @@ pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode
         );
     }
     print(&render(output, color.colors(), &all, |style| {
-        harmless_but_colors(&all.to_text(style))
+        all.to_text(style)
     })?)?;
     Ok(if all.is_success() {
         ExitCode::SUCCESS
