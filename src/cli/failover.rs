@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::parse_duration;
+use super::values::{parse, parse_duration, parse_service};
 use crate::model::{ExpectedClusters, FailoverMode, FailoverOrder, ServiceKey};
 use crate::table::Rules;
 
@@ -36,11 +36,7 @@ pub(super) type SettingsByService<T> = (Option<T>, BTreeMap<ServiceKey, T>);
 
 /// Parses a value of `--failover`.
 pub(super) fn parse_failover(text: &str) -> Result<ServiceSetting<FailoverOrder>, String> {
-    let order = |text: &str| {
-        let order = text.parse::<FailoverOrder>();
-        order.map_err(|error| error.to_string())
-    };
-    parse_setting(text, order)
+    parse_setting(text, parse)
 }
 
 /// Parses a value of `--failover-mode`.
@@ -57,9 +53,7 @@ pub(super) fn parse_expected(text: &str) -> Result<(ServiceKey, ExpectedClusters
     let (service, clusters) = text
         .split_once('=')
         .ok_or("it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER")?;
-    let clusters = clusters
-        .parse::<ExpectedClusters>()
-        .map_err(|error| error.to_string())?;
+    let clusters = parse(clusters)?;
     Ok((parse_service(service)?, clusters))
 }
 
@@ -74,19 +68,6 @@ fn parse_setting<T>(
             Ok(ServiceSetting::Service(service, parse(value)?))
         }
     }
-}
-
-/// Parses `NAMESPACE/SERVICE`.
-fn parse_service(text: &str) -> Result<ServiceKey, String> {
-    let (namespace, service) = text
-        .trim()
-        .split_once('/')
-        .ok_or_else(|| format!("'{text}' has no '/'; write NAMESPACE/SERVICE"))?;
-    let invalid = |error: crate::model::InvalidLabel| error.to_string();
-    Ok(ServiceKey {
-        namespace: namespace.parse().map_err(invalid)?,
-        service: service.parse().map_err(invalid)?,
-    })
 }
 
 /// Returns the settings of a flag by service, or an error if two values contradict each other.

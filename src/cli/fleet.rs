@@ -8,7 +8,7 @@ use http::Uri;
 
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::model::ModelArgs;
-use super::values::{Output, outputs, parse_duration, parse_server};
+use super::values::{Output, outputs, parse, parse_duration, parse_server};
 use super::variables::with_variable;
 use super::view::brief;
 use crate::model::{ClusterName, Namespace};
@@ -118,6 +118,5 @@ fn parse_named_server(text: &str) -> Result<(String, Uri), String> {
 
 fn parse_named_file(text: &str) -> Result<(ClusterName, PathBuf), String> {
     let (name, file) = split(text)?;
-    let name = name.parse().map_err(|error| format!("{error}"))?;
-    Ok((name, file.into()))
+    Ok((parse(name)?, file.into()))
 }

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use strum::IntoStaticStr;
 
 use crate::explain::Subject;
 use crate::log::LogFormat;
@@ -69,7 +71,7 @@ pub fn parse_zone(text: &str) -> Result<ZoneArg, String> {
             ));
         }
     };
-    let name: ZoneName = name.parse().map_err(|error| format!("{error}"))?;
+    let name = parse(name)?;
     Ok(ZoneArg { name, profile })
 }
 
@@ -116,7 +118,8 @@ choice! {
 }
 
 /// `--output` of all commands. Each command names the formats that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Output {
     /// Text for people.
     Text,
@@ -134,25 +137,9 @@ pub enum Output {
     Markdown,
 }
 
-// === impl Output ===
-
-impl Output {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Wide => "wide",
-            Self::Short => "short",
-            Self::Json => "json",
-            Self::Yaml => "yaml",
-            Self::Zone => "zone",
-            Self::Markdown => "markdown",
-        }
-    }
-}
-
 /// Returns the parser of the formats of a command.
 pub(super) fn outputs(all: &'static [Output]) -> impl TypedValueParser<Value = Output> {
-    one_of(all, Output::name)
+    one_of(all, Output::into)
 }
 
 /// Returns the parser of one of some values. Their names suffice as help.
@@ -167,23 +154,24 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
     })
 }
 
+/// Parses a value by its type.
+pub(super) fn parse<T: FromStr<Err: fmt::Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| error.to_string())
+}
+
 pub(super) fn parse_pair<K, V>(text: &str) -> Result<(K, V), String>
 where
-    K: std::str::FromStr<Err: fmt::Display>,
-    V: std::str::FromStr<Err: fmt::Display>,
+    K: FromStr<Err: fmt::Display>,
+    V: FromStr<Err: fmt::Display>,
 {
     let (key, value) = text
         .split_once('=')
         .ok_or("the value has no '='; write two parts separated by '='")?;
-    let key = key.parse().map_err(|error: K::Err| error.to_string())?;
-    let value = value.parse().map_err(|error: V::Err| error.to_string())?;
-    Ok((key, value))
+    Ok((parse(key)?, parse(value)?))
 }
 
 pub(super) fn parse_reverse_zone(text: &str) -> Result<ZoneName, String> {
-    let zone: ZoneName = text
-        .parse()
-        .map_err(|error: crate::zone::InvalidZone| error.to_string())?;
+    let zone: ZoneName = parse(text)?;
     let name = Name::from_text(zone.as_str());
     match name.as_ref().and_then(range_of) {
         Some(_) => Ok(zone),
@@ -207,19 +195,16 @@ pub(super) fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Parses the name of a Service with its namespace.
+/// Parses `NAMESPACE/SERVICE`.
 pub(super) fn parse_service(text: &str) -> Result<ServiceKey, String> {
     let (namespace, service) = text
+        .trim()
         .split_once('/')
-        .ok_or("expected the namespace and the name of a Service, such as global-dns/global-dns")?;
+        .ok_or_else(|| format!("'{text}' has no '/'; write NAMESPACE/SERVICE"))?;
     Ok(ServiceKey {
-        namespace: namespace.parse().map_err(text_of)?,
-        service: service.parse().map_err(text_of)?,
+        namespace: parse(namespace)?,
+        service: parse(service)?,
     })
-}
-
-fn text_of(error: impl fmt::Display) -> String {
-    error.to_string()
 }
 
 /// Parses the address of a Service. Pods cannot reach some addresses, and no Service has them.

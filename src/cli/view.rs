@@ -1,6 +1,6 @@
 //! The flags of the commands that show the table: `explain`, `table` and `events`.
 
-use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::BoolishValueParser;
 use clap::{Arg, Args};
 use strum::VariantArray as _;
 
@@ -114,7 +114,7 @@ pub struct EventsArgs {
     pub cluster: Vec<ClusterName>,
 
     /// Show only events of this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = kinds())]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = one_of(ChangeKind::VARIANTS, ChangeKind::into))]
     pub kind: Vec<ChangeKind>,
 
     /// Show only events of this namespace (repeatable) [default: all namespaces]
@@ -144,12 +144,6 @@ fn parse_since(text: &str) -> Result<Timestamp, String> {
         "a time is like 1h (ago), 03:12 (the last such local time), or 2026-11-24T03:12:00Z"
             .to_owned()
     })
-}
-
-/// Returns the parser of kinds, which names them if one is mistyped.
-fn kinds() -> impl TypedValueParser<Value = ChangeKind> {
-    let names = ChangeKind::VARIANTS.iter().map(<&'static str>::from);
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<ChangeKind>())
 }
 
 /// The server to query.
@@ -206,6 +200,7 @@ fn in_view(arg: Arg) -> Arg {
             .conflicts_with_all(["server", "server_namespace"])
             .help("Read Kubernetes objects from this YAML or JSON file instead; -: standard input (repeatable)"),
         "direct" => arg.help_heading(SERVER),
+        "all_namespaces" => arg.help_heading(None),
         _ => of_server(arg),
     }
 }
@@ -214,7 +209,6 @@ fn in_view(arg: Arg) -> Arg {
 fn of_server(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "kubeconfig" | "context" => arg.help_heading(SERVER).conflicts_with("server"),
-        "all_namespaces" => arg.help_heading(None),
         _ => brief(arg),
     }
 }

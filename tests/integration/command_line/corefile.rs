@@ -257,7 +257,7 @@ fn wrong_usage_names_the_flag() {
         ),
         (
             &["--platform=aks", "--service=global-dns"],
-            "global-dns/global-dns",
+            "'global-dns' has no '/'",
         ),
         (
             &["--platform=aks", "--address=10.96.0.53:53"],
