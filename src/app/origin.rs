@@ -139,7 +139,7 @@ impl Origin {
     /// Finds the server, or reads the first table of the objects.
     pub(super) async fn find(view: &ViewArgs) -> anyhow::Result<Self> {
         let mut reason = None;
-        if !view.direct && view.source.file.is_empty() {
+        if !view.reads_objects() {
             match find_server(&view.server, &view.source.kubeconfig).await? {
                 Ok(server) => return Ok(Self::Server(Box::new(server))),
                 Err(NoServer { error, .. }) if error.is_undecided() => bail!(error),

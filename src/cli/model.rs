@@ -165,8 +165,14 @@ impl ModelArgs {
         children.filter_map(child).collect()
     }
 
+    /// Returns an error if values contradict each other.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.check_zones()?;
+        self.check_failover()
+    }
+
     /// Returns an error if the zones cannot be served together.
-    pub(super) fn check_zones(&self) -> Result<(), String> {
+    fn check_zones(&self) -> Result<(), String> {
         let forward: Vec<ZoneName> = self.zones().into_iter().map(|zone| zone.name).collect();
         let reverse = &self.reverse_zone;
         if let (Some(zone), None) = (reverse.first(), self.zone_of_pointers()) {
@@ -202,7 +208,7 @@ impl ModelArgs {
     }
 
     /// Returns an error if a setting of the failover or the expected clusters of a service are given twice.
-    pub(super) fn check_failover(&self) -> Result<(), String> {
+    fn check_failover(&self) -> Result<(), String> {
         by_service("--failover", &self.failover)?;
         by_service("--failover-mode", &self.failover_mode)?;
         let mut services = BTreeSet::new();

@@ -13,7 +13,8 @@ use super::groups::ListenArgs;
 use super::program;
 use super::serve::{DemoArgs, ServeArgs};
 use super::values::Output;
-use super::view::model_flags;
+use super::variables::variable_of_flag;
+use super::view::{TableArgs, ViewArgs, model_flags};
 
 /// Parses arguments, and the environment variables of their command. Ends the process with exit code 2 if they are
 /// invalid.
@@ -21,27 +22,20 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
     let matches = program::command().try_get_matches_from(&arguments);
     let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
     let (mut cli, matches) = parsed.unwrap_or_else(|error| {
-        let texts: Vec<String> = arguments
+        let texts = arguments
             .iter()
-            .map(|text| text.to_string_lossy())
-            .map(Into::into)
-            .collect();
+            .map(|text| text.to_string_lossy().into_owned());
         let is_set = |variable: &str| std::env::var_os(variable).is_some();
-        name_variables(error, &texts, is_set).exit()
+        name_variables(error, &texts.collect::<Vec<_>>(), is_set).exit()
     });
     cli.command.select_all_namespaces();
-    let checked = cli
-        .command
-        .check()
-        .and_then(|()| cli.command.check_max_stale());
-    if let Err(problem) = checked.and_then(|()| cli.command.check_view(&matches)) {
+    let (name, flags) = matches.subcommand().expect("clap requires a subcommand");
+    if let Err(problem) = cli.command.check(flags) {
         let mut program = program::command();
         program.build();
-        let name = matches.subcommand_name().unwrap_or_default();
-        match program.find_subcommand_mut(name) {
-            Some(command) => command.error(ErrorKind::ValueValidation, problem).exit(),
-            None => program.error(ErrorKind::ValueValidation, problem).exit(),
-        }
+        let command = program.find_subcommand_mut(name);
+        let command = command.expect("clap has found this subcommand");
+        command.error(ErrorKind::ValueValidation, problem).exit();
     }
     cli
 }
@@ -62,91 +56,101 @@ impl Command {
         }
     }
 
-    /// Returns an error if values of flags contradict each other.
-    fn check(&self) -> Result<(), String> {
-        let model = match self {
-            Self::Serve(args) => &args.model,
-            Self::Explain(args) => &args.view.model,
-            Self::Table(args) => &args.view.model,
-            Self::Check(args) => &args.model,
-            Self::Fleet(args) => return args.check(),
-            _ => return Ok(()),
-        };
-        model.check_zones().and_then(|()| model.check_failover())
+    /// Returns an error if values of flags contradict each other, or have no effect.
+    fn check(&self, flags: &ArgMatches) -> Result<(), String> {
+        match self {
+            Self::Serve(args) => {
+                args.model.check()?;
+                args.check_max_stale()
+            }
+            Self::Explain(args) => {
+                args.view.model.check()?;
+                args.view.check_source(flags, None)
+            }
+            Self::Table(args) => {
+                args.view.model.check()?;
+                args.check_zone_file(flags)?;
+                let allowed = (args.output == Output::Zone).then_some("zone");
+                args.view.check_source(flags, allowed)
+            }
+            Self::Check(args) => args.model.check(),
+            Self::Fleet(args) => args.check(),
+            Self::Demo(_) | Self::Events(_) | Self::Corefile(_) => Ok(()),
+            Self::Completions(_) | Self::Help(_) => Ok(()),
+        }
     }
+}
 
-    /// Returns an error if tables would expire while their watches are healthy.
-    fn check_max_stale(&self) -> Result<(), String> {
-        let Self::Serve(args) = self else {
+// === impl ViewArgs ===
+
+impl ViewArgs {
+    /// Returns an error if flags of [`ModelArgs`](super::model::ModelArgs), except one that is allowed, have no effect, because
+    /// the queried server decides.
+    fn check_source(&self, flags: &ArgMatches, allowed: Option<&str>) -> Result<(), String> {
+        if self.reads_objects() {
             return Ok(());
+        }
+        let refused = model_flags().filter(|flag| Some(flag.as_str()) != allowed);
+        let given = refused.filter_map(|flag| match flags.value_source(&flag)? {
+            ValueSource::EnvVariable => Some(variable_of_flag(&flag)),
+            ValueSource::CommandLine => Some(format!("--{}", flag.replace('_', "-"))),
+            _ => None,
+        });
+        let given: Vec<_> = given.collect();
+        let (is, them) = match given.len() {
+            0 => return Ok(()),
+            1 => ("is", "it"),
+            _ => ("are", "them"),
         };
-        let (max_stale, silence) = (args.max_stale, args.watch_timeout);
-        match max_stale.filter(|max_stale| *max_stale < 2 * silence) {
-            Some(max_stale) => Err(format!(
-                "--max-stale {max_stale:?} is less than twice --watch-timeout {silence:?}: a healthy watch may be \
-                 silent that long; set --max-stale to at least {:?}",
-                2 * silence
+        let given = given.join(", ");
+        Err(format!(
+            "{given} {is} decided by the server; remove {them}, or read the objects with --file or --direct"
+        ))
+    }
+}
+
+// === impl TableArgs ===
+
+impl TableArgs {
+    /// Returns an error if flags select parts of a zone file.
+    fn check_zone_file(&self, flags: &ArgMatches) -> Result<(), String> {
+        if self.output != Output::Zone {
+            return Ok(());
+        }
+        let is_given = |flag: &&str| {
+            let source = flags.value_source(flag.trim_start_matches("--"));
+            source == Some(ValueSource::CommandLine)
+        };
+        let is_filtered = !self.filter.is_empty()
+            || !(self.view.reads_objects() || self.view.source.namespace.is_empty());
+        let given = ["--state", "--cluster", "--sort", "--summary"]
+            .into_iter()
+            .find(is_given);
+        match given.or(is_filtered.then_some("the filter")) {
+            Some(useless) => Err(format!(
+                "--output zone prints a whole zone; remove {useless}"
             )),
             None => Ok(()),
         }
     }
+}
 
-    /// Returns an error for flags that have no effect: those that the queried server decides, and those that select
-    /// parts of a zone file.
-    fn check_view(&self, matches: &ArgMatches) -> Result<(), String> {
-        let (view, selects_zone) = match self {
-            Self::Explain(args) => (&args.view, false),
-            Self::Table(args) => (&args.view, args.output == Output::Zone),
-            _ => return Ok(()),
-        };
-        let reads_objects = view.direct || !view.source.file.is_empty();
-        let matches = matches.subcommand().map(|(_, matches)| matches);
-        if let (Self::Table(args), true, Some(matches)) = (self, selects_zone, matches) {
-            let is_given = |flag: &&str| {
-                matches.value_source(flag.trim_start_matches("--"))
-                    == Some(ValueSource::CommandLine)
-            };
-            let flags = ["--state", "--cluster", "--sort", "--summary"];
-            let useless = flags.into_iter().find(is_given);
-            let is_filtered =
-                !args.filter.is_empty() || !(reads_objects || view.source.namespace.is_empty());
-            if let Some(useless) = useless.or(is_filtered.then_some("the filter")) {
-                return Err(format!(
-                    "--output zone prints a whole zone; remove {useless}"
-                ));
-            }
-        }
-        match matches.filter(|_| !reads_objects) {
-            Some(matches) => refuse_model_flags(matches, selects_zone),
+// === impl ServeArgs ===
+
+impl ServeArgs {
+    /// Returns an error if tables would expire while their watches are healthy.
+    fn check_max_stale(&self) -> Result<(), String> {
+        let least = 2 * self.watch_timeout;
+        match self.max_stale.filter(|max_stale| *max_stale < least) {
+            Some(max_stale) => Err(format!(
+                "--max-stale {max_stale:?} is less than twice --watch-timeout {:?}: a healthy watch may be silent that \
+                 long; set --max-stale to at least {least:?}",
+                self.watch_timeout
+            )),
             None => Ok(()),
         }
     }
 }
-
-/// Returns an error if a flag of [`ModelArgs`](super::model::ModelArgs) is given.
-fn refuse_model_flags(matches: &ArgMatches, allows_zone: bool) -> Result<(), String> {
-    let refused = model_flags().filter(|flag| !(allows_zone && flag == "zone"));
-    let given = refused.filter_map(|flag| {
-        let source = matches.value_source(&flag)?;
-        if source == ValueSource::EnvVariable {
-            return Some(format!("GLOBAL_DNS_{}", flag.to_uppercase()));
-        }
-        let is_flag = source == ValueSource::CommandLine;
-        is_flag.then(|| format!("--{}", flag.replace('_', "-")))
-    });
-    let given: Vec<_> = given.collect();
-    let (is, them) = match given.len() {
-        0 => return Ok(()),
-        1 => ("is", "it"),
-        _ => ("are", "them"),
-    };
-    let given = given.join(", ");
-    Err(format!(
-        "{given} {is} decided by the server; remove {them}, or read the objects with --file or --direct"
-    ))
-}
-
-// === impl ServeArgs ===
 
 impl From<DemoArgs> for ServeArgs {
     /// Converts the flags of `demo` to those of `serve`. The caller adds the file.

@@ -189,6 +189,13 @@ pub struct ViewArgs {
     pub log: LogArgs,
 }
 
+impl ViewArgs {
+    /// Returns whether the command reads objects instead of querying a server.
+    pub fn reads_objects(&self) -> bool {
+        self.direct || !self.source.file.is_empty()
+    }
+}
+
 /// Changes the help of the flags that `explain` and `table` share with other commands.
 fn in_view(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
