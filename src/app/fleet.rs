@@ -1,5 +1,6 @@
 //! `fleet`: reads the servers of several clusters at the same time, and prints how they differ.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -7,9 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
 use futures::future::join_all;
-use futures::stream::FuturesUnordered;
 use http::Uri;
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -64,25 +63,22 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
     let places = places(&args);
     let mut members = read(&args, &places).await;
     let mut fleet = compare(&members);
-    let again = |(member, (_, place)): (&Member, &(String, Place))| {
-        member.facts.is_ok() && !matches!(place, Place::Files(_))
-    };
-    let again: Vec<bool> = members.iter().zip(&places).map(again).collect();
-    if !fleet.diagnosis.is_success() && again.contains(&true) {
-        sleep(SETTLING_TIME).await;
-        let chosen: Vec<_> = places
-            .iter()
-            .zip(&again)
-            .filter(|(_, again)| **again)
-            .map(|(place, _)| place.clone())
-            .collect();
-        for later in read(&args, &chosen).await {
-            let mut earlier = members.iter_mut();
-            if let Some(earlier) = earlier.find(|one| one.context == later.context) {
-                *earlier = later;
+    if !fleet.diagnosis.is_success() {
+        let can_change = |(place, member): &(&(String, Place), &Member)| {
+            member.facts.is_ok() && !matches!(place.1, Place::Files(_))
+        };
+        let again = places.iter().zip(&members).filter(can_change);
+        let again: Vec<_> = again.map(|(place, _)| place.clone()).collect();
+        if !again.is_empty() {
+            sleep(SETTLING_TIME).await;
+            for later in read(&args, &again).await {
+                let mut earlier = members.iter_mut();
+                if let Some(earlier) = earlier.find(|one| one.context == later.context) {
+                    *earlier = later;
+                }
             }
+            fleet = compare(&members);
         }
-        fleet = compare(&members);
     }
     let colors = args.color.colors();
     print(&render(args.output, colors, &fleet, |style| {
@@ -98,11 +94,11 @@ pub(super) async fn compare_fleet(args: FleetArgs) -> anyhow::Result<ExitCode> {
 /// Returns the clusters of the flags with their names.
 fn places(args: &FleetArgs) -> Vec<(String, Place)> {
     let context = |context: &String| {
-        let place = Place::Cluster(access, args.server_namespace.clone());
         let access = KubeAccess::Kubeconfig {
             path: args.kubeconfig.clone(),
             context: Some(context.clone()),
         };
+        let place = Place::Cluster(access, args.server_namespace.clone());
         (context.clone(), place)
     };
     let contexts = args.contexts.iter().map(context);
@@ -122,41 +118,35 @@ fn places(args: &FleetArgs) -> Vec<(String, Place)> {
     contexts.chain(servers).chain(files).collect()
 }
 
-/// Reads clusters at the same time, each within the time of `--timeout`. On a terminal, a line names those that are missing.
+/// Reads clusters at the same time, each within the time of `--timeout`.
 async fn read(args: &Arc<FleetArgs>, places: &[(String, Place)]) -> Vec<Member> {
-    let is_terminal = std::io::stderr().is_terminal();
-    let mut missing: BTreeSet<&str> = places.iter().map(|(name, _)| name.as_str()).collect();
-    let mut reading: FuturesUnordered<_> = places
-        .iter()
-        .enumerate()
-        .map(
-            |(index, (_, place))| async move { (index, read_in_thread(args, place.clone()).await) },
-        )
-        .collect();
-    let mut facts: Vec<Option<Fact<MemberFacts>>> = vec![None; places.len()];
-    loop {
-        if is_terminal && !missing.is_empty() {
-            let names = crate::model::list_some(&missing, 5);
-            let line = format!("{CLEAR_LINE}reading {}", harmless(&names));
-            print_to_stderr(&line);
-        }
-        let Some((index, read)) = reading.next().await else {
-            break;
-        };
-        missing.remove(places[index].0.as_str());
-        facts[index] = Some(read);
-    }
-    if is_terminal {
-        print_to_stderr(CLEAR_LINE);
-    }
-    let named = places.iter().zip(facts);
-    let members = named.filter_map(|((name, _), facts)| {
-        Some(Member {
+    let names = places.iter().map(|(name, _)| name.as_str());
+    let missing = &RefCell::new(names.collect::<BTreeSet<&str>>());
+    show_missing(&missing.borrow());
+    let members = places.iter().map(|(name, place)| async move {
+        let facts = read_in_thread(args, place.clone()).await;
+        missing.borrow_mut().remove(name.as_str());
+        show_missing(&missing.borrow());
+        Member {
             context: name.clone(),
-            facts: facts?,
-        })
+            facts,
+        }
     });
-    members.collect()
+    join_all(members).await
+}
+
+/// Names the clusters that are not read yet in a line on a terminal.
+fn show_missing(missing: &BTreeSet<&str>) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    let names = harmless(&crate::model::list_some(missing, 5));
+    let line = if missing.is_empty() {
+        CLEAR_LINE.to_owned()
+    } else {
+        format!("{CLEAR_LINE}reading {names}")
+    };
+    print_to_stderr(&line);
 }
 
 /// Reads a cluster in a thread of its own: a program that gives credentials may block it. The process does not wait for the
