@@ -49,7 +49,7 @@ struct Last {
 }
 
 /// The form of a document.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form {
     /// The table, at this time if it is not the current one, with these problems of the server.
     Json(Option<Timestamp>, Vec<Problem>),
@@ -176,7 +176,7 @@ impl Last {
     /// Returns the document, if it has this form and is of this table.
     fn document_of(&self, form: &Form, table: &Arc<Published>) -> Option<Arc<Document>> {
         let is_table = std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(table));
-        let is_form = self.form.as_ref().is_some_and(|own| own.is_same(form));
+        let is_form = self.form.as_ref() == Some(form);
         self.document.upgrade().filter(|_| is_table && is_form)
     }
 }
@@ -184,17 +184,6 @@ impl Last {
 // === impl Form ===
 
 impl Form {
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Json(at, problems), Self::Json(other_at, other_problems)) => {
-                at == other_at && problems == other_problems
-            }
-            (Self::Summary(one), Self::Summary(other)) => one == other,
-            (Self::ZoneFile(one), Self::ZoneFile(other)) => one.name == other.name,
-            (Self::Json(..) | Self::Summary(_) | Self::ZoneFile(_), _) => false,
-        }
-    }
-
     fn content_type(&self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Json(..) | Self::Summary(_) => "application/json",

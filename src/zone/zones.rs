@@ -8,7 +8,7 @@ use super::zone_name::ZoneName;
 use crate::table::Profile;
 
 /// A zone that is served authoritatively.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// Its apex.
     pub name: ZoneName,
