@@ -202,22 +202,18 @@ async fn read_cluster(access: KubeAccess, namespace: Option<&Namespace>) -> Fact
 
 /// Reads the status of a replica.
 async fn read_replica(cluster: &Arc<Cluster>, replica: &Replica) -> (Option<Api>, ReplicaFacts) {
-    let mut facts = ReplicaFacts {
+    let mut api = Api::of_replica(cluster, replica).await.map_err(not_read);
+    let (status, clock_ahead) = match &mut api {
+        Ok(api) => status_of(api).await,
+        Err(why) => (Err(why.clone()), None),
+    };
+    let facts = ReplicaFacts {
         name: replica.to_string(),
         id: Some(replica.uid.clone()).filter(|id| !id.is_empty()),
-        status: Err(NotChecked::new("", "")),
-        clock_ahead: None,
+        status,
+        clock_ahead,
     };
-    match Api::of_replica(cluster, replica).await {
-        Ok(mut api) => {
-            (facts.status, facts.clock_ahead) = status_of(&mut api).await;
-            (Some(api), facts)
-        }
-        Err(error) => {
-            facts.status = Err(not_read(error));
-            (None, facts)
-        }
-    }
+    (api.ok(), facts)
 }
 
 /// Reads a server at a URL.
