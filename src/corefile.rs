@@ -11,13 +11,15 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use strum::{IntoStaticStr, VariantArray};
 
 pub use service::{ClusterIpError, SELECTOR, cluster_ip, is_cluster_ip};
 
 use crate::zone::ZoneName;
 
-/// The DNS of a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The DNS of a cluster. Its name is the value of `--platform`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Platform {
     /// CoreDNS with a Corefile that the user manages.
     Coredns,
@@ -83,30 +85,6 @@ pub enum SettingError {
 // === impl Platform ===
 
 impl Platform {
-    /// All platforms.
-    pub const ALL: [Self; 7] = [
-        Self::Coredns,
-        Self::Aks,
-        Self::Eks,
-        Self::Gke,
-        Self::K3s,
-        Self::Openshift,
-        Self::NodeLocalDns,
-    ];
-
-    /// Returns the value of `--platform`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Coredns => "coredns",
-            Self::Aks => "aks",
-            Self::Eks => "eks",
-            Self::Gke => "gke",
-            Self::K3s => "k3s",
-            Self::Openshift => "openshift",
-            Self::NodeLocalDns => "nodelocaldns",
-        }
-    }
-
     /// Returns what is printed.
     pub fn description(self) -> &'static str {
         match self {
@@ -193,7 +171,7 @@ impl Platform {
             .as_str()
             .ok_or(SettingError::NoCorefile {
                 object: self.object_name(),
-                platform: self.name(),
+                platform: self.into(),
             })
     }
 

@@ -70,7 +70,7 @@ fn at(cluster: &kube::Cluster, error: &anyhow::Error) -> anyhow::Error {
 /// Returns the setting, and prints a note if it does not have the other entries of the current object.
 fn setting_without_cluster(platform: Platform, forwarding: Forwarding) -> anyhow::Result<String> {
     if platform.current_object(&forwarding).is_some() {
-        let (object, name) = (platform.object_name(), platform.name());
+        let (object, name) = (platform.object_name(), <&str>::from(platform));
         if platform.needs_current_object() {
             bail!(
                 "the output for {name} needs the Corefile in {object}, and with --address the cluster is read only with \

@@ -3,13 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::builder::PossibleValue;
-use clap::{Arg, ArgGroup, Args, ValueEnum};
+use clap::{Arg, ArgGroup, Args};
 use strum::VariantArray as _;
 
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::model::ModelArgs;
-use super::values::{Output, outputs, parse_duration, parse_name, parse_name_server};
+use super::values::{Output, one_of, outputs, parse_duration, parse_name, parse_name_server};
 use super::view::brief;
 use crate::check::Check;
 use crate::zone::Name;
@@ -20,7 +19,7 @@ use crate::zone::Name;
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CheckArgs {
     /// Print the documentation of this check, and check nothing
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Check::VARIANTS, |check| check.row().name))]
     pub explain: Option<Check>,
 
     /// Address of the DNS Service of global-dns, usually its cluster IP; check queries it directly and through the cluster's DNS [default port: 53]
@@ -74,15 +73,5 @@ fn in_check(arg: Arg) -> Arg {
         "file" => arg.help("Check the Kubernetes objects of this YAML or JSON file instead of a cluster; -: standard input (repeatable)"),
         "namespace" => arg.short('n').help("Check only this namespace, which needs permissions only there (repeatable) [default: all namespaces]"),
         _ => brief(arg),
-    }
-}
-
-impl ValueEnum for Check {
-    fn value_variants<'a>() -> &'a [Self] {
-        Self::VARIANTS
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.row().name))
     }
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
+use strum::VariantArray as _;
 
 use super::groups::{KubeconfigArgs, LogArgs};
 use super::model::zones_or_default;
@@ -54,27 +55,24 @@ pub struct CorefileArgs {
 impl CorefileArgs {
     /// Returns the zones to forward, each once.
     pub fn zones(&self) -> Vec<ZoneName> {
-        let mut zones: Vec<ZoneName> = zones_or_default(&self.zone)
-            .into_iter()
-            .map(|zone| zone.name)
-            .collect();
-        zones.extend(self.reverse_zone.iter().cloned());
-        let mut seen = Vec::new();
-        zones.retain(|zone| {
-            let is_new = !seen.contains(zone);
-            seen.extend(is_new.then(|| zone.clone()));
-            is_new
-        });
+        let forward = zones_or_default(&self.zone);
+        let forward = forward.into_iter().map(|zone| zone.name);
+        let mut zones = Vec::new();
+        for zone in forward.chain(self.reverse_zone.iter().cloned()) {
+            if !zones.contains(&zone) {
+                zones.push(zone);
+            }
+        }
         zones
     }
 }
 
 impl ValueEnum for Platform {
     fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
+        Self::VARIANTS
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()).help(self.description()))
+        Some(PossibleValue::new(<&str>::from(self)).help(self.description()))
     }
 }
