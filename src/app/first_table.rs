@@ -76,7 +76,7 @@ impl TableSource {
 
     /// Returns the error after a wait for the first table.
     fn no_table(&self, feeds: &Feeds, waited: Duration) -> anyhow::Error {
-        let mut problems: Vec<String> = feeds.distinct_failures().into_iter().collect();
+        let mut problems: Vec<String> = feeds.failures().into_iter().collect();
         if problems.is_empty() {
             let seconds = waited.as_secs();
             problems = vec![format!("no complete list within {seconds} s")];

@@ -16,6 +16,7 @@ use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
+use crate::table::links::UnknownReason;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
@@ -66,7 +67,8 @@ struct State {
 struct FeedState {
     last_activity: Option<Instant>,
     is_listed: bool,
-    definition: Definition,
+    /// Why the source has no objects of its kind, if it does not define them.
+    undefined: Option<UnknownReason>,
     /// The problem of its watch or file.
     problem: Option<FeedFailure>,
     /// The reason why its last list failed. Activity on the watch does not clear it.
@@ -83,18 +85,6 @@ struct FeedFailure {
     reason: Line,
     /// The time since which it has failed, also for other reasons.
     since: Timestamp,
-}
-
-/// Whether a source defines a kind of objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Definition {
-    /// It does. It may have no object of the kind.
-    #[default]
-    Defined,
-    /// The API server does not.
-    Undefined,
-    /// The files have no object of the kind.
-    NotGiven,
 }
 
 // === impl Feeds ===
@@ -180,31 +170,26 @@ impl Feeds {
 
     /// Returns the feeds that a table needs.
     pub fn needed(&self) -> BTreeSet<Feed> {
-        let mut feeds = self.all();
-        feeds.retain(|feed| feed.watch.is_needed());
-        feeds
+        let state = self.state.lock();
+        state.needed().map(|(feed, _)| feed.clone()).collect()
     }
 
     /// Returns the feeds of Links.
     pub fn links(&self) -> BTreeSet<Feed> {
-        let mut feeds = self.all();
-        feeds.retain(|feed| feed.watch == Watch::Links);
-        feeds
+        let state = self.state.lock();
+        state.links().map(|(feed, _)| feed.clone()).collect()
     }
 
     /// Notes whether the source defines the kind of a feed.
-    pub(super) fn note_definition(&self, feed: &Feed, definition: Definition) {
+    pub(super) fn note_definition(&self, feed: &Feed, undefined: Option<UnknownReason>) {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            state.definition = definition;
+            state.undefined = undefined;
         }
     }
 
-    /// Returns whether the source defines the kind of Links.
-    pub(super) fn definition_of_links(&self) -> Definition {
-        let state = self.state.lock();
-        let mut links = state.feeds.iter();
-        let link = links.find(|(feed, _)| feed.watch == Watch::Links);
-        link.map_or(Definition::default(), |(_, state)| state.definition)
+    /// Returns why the source has no Links, if it does not define them.
+    pub(super) fn undefined_links(&self) -> Option<UnknownReason> {
+        self.state.lock().links().next()?.1.undefined
     }
 
     /// Returns the watches of the feeds.
@@ -351,10 +336,7 @@ impl Feeds {
     /// or cannot be listed.
     pub fn has_published(&self) -> bool {
         let state = self.state.lock();
-        let links = state
-            .feeds
-            .iter()
-            .filter(|(feed, _)| feed.watch == Watch::Links);
+        let links = state.links();
         let mut problems = links.map(|(_, state)| &state.list_problem).peekable();
         let is_awaited = problems.peek().is_some() && problems.all(Option::is_none);
         state.has_published && (state.has_published_links || !is_awaited)
@@ -370,15 +352,8 @@ impl Feeds {
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
         let last = |feed: &FeedState| feed.last_activity.unwrap_or(state.started);
-        let needed = state
-            .feeds
-            .iter()
-            .filter(|(feed, _)| feed.watch.is_needed());
-        needed
-            .map(|(_, feed)| last(feed))
-            .min()
-            .unwrap_or(state.started)
-            .elapsed()
+        let oldest = state.needed().map(|(_, feed)| last(feed)).min();
+        oldest.unwrap_or(state.started).elapsed()
     }
 
     /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists. Problems of one kind with the
@@ -414,29 +389,27 @@ impl Feeds {
         united.iter().map(|group| unite(group)).collect()
     }
 
-    /// Returns a sentence for each current failure of a feed that a table needs.
-    pub fn failures(&self) -> Vec<String> {
-        let sentences = |(feed, state): (&Feed, &FeedState)| {
-            let of_feed = |(failure, _)| format!("{feed}: {failure}");
-            state.failures().map(of_feed).collect::<Vec<_>>()
-        };
+    /// Returns each current failure of the feeds that a table needs once, without their names.
+    pub fn failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        let needed = state
-            .feeds
-            .iter()
-            .filter(|(feed, _)| feed.watch.is_needed());
-        needed.flat_map(sentences).collect()
+        let failures = state.needed().flat_map(|(_, feed)| feed.failures());
+        failures.map(|(failure, _)| failure).collect()
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Returns the feeds that a table needs.
+    fn needed(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
+        let feeds = self.feeds.iter();
+        feeds.filter(|(feed, _)| feed.watch.is_needed())
     }
 
-    /// Returns each current failure of these feeds once, without their names.
-    pub fn distinct_failures(&self) -> BTreeSet<String> {
-        let state = self.state.lock();
-        let needed = state
-            .feeds
-            .iter()
-            .filter(|(feed, _)| feed.watch.is_needed());
-        let failures = needed.flat_map(|(_, feed)| feed.failures());
-        failures.map(|(failure, _)| failure).collect()
+    /// Returns the feeds of Links.
+    fn links(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
+        let feeds = self.feeds.iter();
+        feeds.filter(|(feed, _)| feed.watch == Watch::Links)
     }
 }
 
@@ -515,7 +488,7 @@ mod tests {
         };
         let alternating = ["refused", "silent", "refused", "silent"];
         assert_eq!(are_new(&alternating), [true, true, false, false]);
-        assert!(feeds.failures()[0].ends_with(": silent"));
+        assert_eq!(feeds.failures(), BTreeSet::from(["silent".to_owned()]));
         // After activity, the same failure is a new one.
         feeds.note_activity(&feed);
         assert_eq!(are_new(&alternating), [true, true, false, false]);
@@ -544,9 +517,9 @@ mod tests {
         let logged = feeds.note_list_failure(&feed, "refused").unwrap();
         assert_eq!(logged.kind, ProblemKind::SourceFailed);
         feeds.note_activity(&feed);
-        let expected = format!("{feed}: the last list failed: refused");
         assert_eq!(of_feed(), ["source-failed: the last list failed: refused"]);
-        assert_eq!(feeds.failures(), [expected]);
+        let expected = "the last list failed: refused".to_owned();
+        assert_eq!(feeds.failures(), BTreeSet::from([expected]));
         // Activity on the watch does not cause a second warning.
         assert_eq!(feeds.note_list_failure(&feed, "refused"), None);
         assert!(feeds.note_failure(&feed, "silent").is_some());

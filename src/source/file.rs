@@ -10,7 +10,6 @@
 mod objects;
 mod read;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -22,10 +21,11 @@ pub use read::FileError;
 
 use read::read_text;
 
-use super::feeds::Definition;
 use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
 use crate::model::{Problem, ProblemKind, Watch};
+use crate::table::links::UnknownReason;
+use crate::table::store::Objects;
 
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
@@ -202,13 +202,6 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
     if imports > 0 && !feeds.watches().contains(&Watch::ServiceImports) {
         warn!(imports, "Ignored ServiceImports; --mcs reads them");
     }
-    let links = lists.get(&Watch::Links).into_iter().flatten();
-    let namespaces: BTreeSet<_> = links.map(|(key, _)| key.namespace.clone()).collect();
-    let has_links = |feed: &Feed| {
-        let namespace = feed.namespace.as_ref();
-        namespace.is_some_and(|namespace| namespaces.contains(namespace.text()))
-    };
-    let has_links = feeds.links().iter().any(has_links);
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.watch).unwrap_or_default(),
@@ -219,22 +212,16 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
                     .collect()
             }
         };
-        if feed.watch == Watch::Links {
-            let definition = if has_links {
-                Definition::Defined
-            } else {
-                Definition::NotGiven
-            };
-            feeds.note_definition(&feed, definition);
-        }
-        feeds.note_listed(&feed);
         (feed, objects)
     };
-    updates
-        .send(Update::Reset(
-            feeds.all().into_iter().map(of_feed).collect(),
-        ))
-        .await
+    let lists: Vec<(Feed, Objects)> = feeds.all().into_iter().map(of_feed).collect();
+    let mut links = lists.iter().filter(|(feed, _)| feed.watch == Watch::Links);
+    let has_links = links.any(|(_, links)| !links.is_empty());
+    for (feed, _) in &lists {
+        feeds.note_definition(feed, (!has_links).then_some(UnknownReason::NotGiven));
+        feeds.note_listed(feed);
+    }
+    updates.send(Update::Reset(lists)).await
 }
 
 /// The metadata that shows a change of a file: time, size and inode, which changes if the file is replaced. `None`: the

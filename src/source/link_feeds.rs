@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use tokio::time::Instant;
 
-use super::feeds::Definition;
 use super::{Feed, Feeds};
 use crate::model::Timestamp;
-use crate::table::links::{LinkList, UnknownReason};
+use crate::table::links::LinkList;
 
 /// Which feeds of Links are listed, and which list must confirm that no Link names a cluster.
 #[derive(Debug)]
@@ -58,13 +57,9 @@ impl LinkFeeds {
             return None;
         }
         let complete = self.confirmation.take_if(|one| one.missing.is_empty());
-        Some(match feeds.definition_of_links() {
-            Definition::Defined => LinkList::Listed {
-                requested: complete.map(|confirmation| confirmation.requested),
-            },
-            Definition::Undefined => LinkList::None(UnknownReason::Undefined),
-            Definition::NotGiven => LinkList::None(UnknownReason::NotGiven),
-        })
+        let requested = complete.map(|confirmation| confirmation.requested);
+        let listed = LinkList::Listed { requested };
+        Some(feeds.undefined_links().map_or(listed, LinkList::None))
     }
 
     /// Requests lists of all feeds, unless such a request is open.

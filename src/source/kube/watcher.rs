@@ -30,7 +30,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info};
 
 use super::super::backoff::{Backoff, jittered};
-use super::super::feeds::Definition;
 use super::super::{Arrival, Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{
     Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
@@ -40,6 +39,7 @@ use super::position::{Expiries, Position, Trust};
 use super::requests::{ApiServer, Requests, VersionedList};
 use super::timing::WatchTiming;
 use crate::model::{KubeObject, Object, ObjectKey, parse};
+use crate::table::links::UnknownReason;
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
@@ -131,12 +131,8 @@ impl Watcher {
                 Ok((objects, version)) => {
                     self.feeds.note_listed(&self.feed);
                     let is_undefined = version.is_empty();
-                    let definition = if is_undefined {
-                        Definition::Undefined
-                    } else {
-                        Definition::Defined
-                    };
-                    self.feeds.note_definition(&self.feed, definition);
+                    let undefined = is_undefined.then_some(UnknownReason::Undefined);
+                    self.feeds.note_definition(&self.feed, undefined);
                     let update = Update::Reset(vec![(self.feed.clone(), objects)]);
                     self.send(update).await.ok()?;
                     return Some(version);
