@@ -39,9 +39,6 @@ const MIN_GUARDED_SERVICES: usize = 11;
 /// pause would keep answering names that are gone.
 const PAUSE: Duration = Duration::from_secs(20);
 
-/// The log message for a held list that another list contradicts.
-const UNCONFIRMED: &str = "Held list was not confirmed; dropped it";
-
 /// The share of the table that one list may remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShrinkGuard {
@@ -62,7 +59,7 @@ pub(super) struct Shrinkage {
 }
 
 /// The objects that an endpoint comes from. A wrong list concerns one of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum EndpointOrigin {
     /// Mirrors of Linkerd.
     Mirror,
@@ -76,11 +73,8 @@ enum EndpointOrigin {
     ImportSlice,
 }
 
-/// The endpoints that a comparison of two tables counts.
-type Counted = fn(&Endpoint) -> bool;
-
-/// The comparisons of two tables, for each origin: all endpoints, and those with a slice.
-const COUNTED: [Counted; 2] = [|_| true, has_slice];
+/// The endpoints of one comparison: their origin, and whether only those with a slice count.
+type CountedEndpoints = (EndpointOrigin, bool);
 
 /// The decision on lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,13 +134,11 @@ impl ShrinkGuard {
 // === impl Shrinkage ===
 
 impl Shrinkage {
-    /// Adds a service with its numbers of endpoints in two tables.
+    /// Adds a service with endpoints, by their numbers in two tables.
     fn add(&mut self, before: usize, after: usize, rule: ShrinkGuard) {
-        if before > 0 {
-            let is_removed = rule.is_over_share(before.saturating_sub(after), before);
-            self.total += 1;
-            self.remaining += usize::from(!is_removed);
-        }
+        let is_removed = rule.is_over_share(before.saturating_sub(after), before);
+        self.total += 1;
+        self.remaining += usize::from(!is_removed);
     }
 
     /// Returns whether one list must not remove that many services.
@@ -158,14 +150,6 @@ impl Shrinkage {
 // === impl EndpointOrigin ===
 
 impl EndpointOrigin {
-    const ALL: [Self; 5] = [
-        Self::Mirror,
-        Self::LocalService,
-        Self::LocalSlice,
-        Self::Import,
-        Self::ImportSlice,
-    ];
-
     fn of(endpoint: &Endpoint) -> Self {
         let has_slices = || {
             let mut objects = endpoint.objects.iter();
@@ -182,14 +166,19 @@ impl EndpointOrigin {
             | ServiceKind::Flat => Self::Mirror,
         }
     }
+}
 
-    /// Counts endpoints of this origin.
-    fn count(self, is_counted: Counted, service: &Service) -> usize {
-        let endpoints = service.endpoints.iter();
-        endpoints
-            .filter(|endpoint| Self::of(endpoint) == self && is_counted(endpoint))
-            .count()
+/// Counts the endpoints of a service for each comparison.
+fn count(service: &Service) -> BTreeMap<CountedEndpoints, usize> {
+    let mut counts = BTreeMap::new();
+    for endpoint in &service.endpoints {
+        let origin = EndpointOrigin::of(endpoint);
+        *counts.entry((origin, false)).or_default() += 1;
+        if has_slice(endpoint) {
+            *counts.entry((origin, true)).or_default() += 1;
+        }
     }
+    counts
 }
 
 /// Returns whether a slice says that the endpoint is alive, or that its gateway is down. Only endpoints that are not alive
@@ -222,37 +211,33 @@ impl Guard {
             let mut namespaces = feeds.iter().map(|feed| feed.namespace.as_ref());
             namespaces.any(|namespace| namespace.is_none_or(|name| *name == key.namespace))
         };
-        let origins = EndpointOrigin::ALL.into_iter();
-        let mut comparisons: Vec<_> = origins
-            .flat_map(|origin| COUNTED.map(|is_counted| (origin, is_counted, Shrinkage::default())))
-            .collect();
+        let mut shrinkages: BTreeMap<CountedEndpoints, Shrinkage> = BTreeMap::new();
         for service in last.services().filter(|service| is_covered(&service.key)) {
             let key = &service.key;
             let after = next.service(key.namespace.as_str(), key.service.as_str());
-            for (origin, is_counted, shrinkage) in &mut comparisons {
-                let after = after.map_or(0, |service| origin.count(*is_counted, service));
-                shrinkage.add(origin.count(*is_counted, service), after, self.rule);
+            let after = after.map(count).unwrap_or_default();
+            for (comparison, before) in count(service) {
+                let after = after.get(&comparison).copied().unwrap_or_default();
+                let shrinkage = shrinkages.entry(comparison).or_default();
+                shrinkage.add(before, after, self.rule);
             }
         }
-        let shrinkages = comparisons.into_iter();
-        shrinkages.map(|(_, _, shrinkage)| shrinkage).collect()
+        shrinkages.into_values().collect()
     }
 
     /// Decides whether to apply or hold lists of `feeds`. If one list would remove too much, all of them are held.
-    pub(super) fn decide(
-        &mut self,
-        feeds: &[Feed],
-        shrinkages: impl IntoIterator<Item = Shrinkage>,
-    ) -> Decision {
+    pub(super) fn decide(&mut self, feeds: &[Feed], shrinkages: Vec<Shrinkage>) -> Decision {
         let mut shrinkages = shrinkages.into_iter();
         let Some(shrinkage) = shrinkages.find(|one| one.is_too_much(self.rule)) else {
-            self.release(feeds, UNCONFIRMED);
+            let outcome = "was not confirmed; a later list is applied";
+            self.release(feeds, "Held list was not confirmed; dropped it", outcome);
             return Decision::Apply;
         };
         let now = Instant::now();
         let is_confirmed = |feed| self.held.get(feed).is_some_and(|due| now >= *due);
         if feeds.iter().all(is_confirmed) {
-            self.release(feeds, "Held list was confirmed; applied it");
+            let outcome = "was confirmed and is applied";
+            self.release(feeds, "Held list was confirmed; applied it", outcome);
             return Decision::Apply;
         }
         self.hold(feeds, shrinkage, now + jittered(self.rule.pause));
@@ -278,16 +263,11 @@ impl Guard {
         }
     }
 
-    /// Drops held lists of `feeds` and logs `message` for each.
-    fn release(&mut self, feeds: &[Feed], message: &str) {
+    /// Drops held lists of `feeds`. For each, logs a line and records an event with the outcome.
+    fn release(&mut self, feeds: &[Feed], line: &str, outcome: &str) {
         for feed in feeds {
             if self.held.remove(feed).is_some() {
-                info!(%feed, "{message}");
-                let outcome = if message == UNCONFIRMED {
-                    "was not confirmed; a later list is applied"
-                } else {
-                    "was confirmed and is applied"
-                };
+                info!(%feed, "{line}");
                 let text = format!("{feed}: the held list {outcome}.");
                 let event = Change::new(ChangeKind::ListAccepted, text);
                 let release = || self.feeds.release(feed);
