@@ -81,8 +81,8 @@
 //! 7. `table/members.rs` builds one service: candidates of each kind, the chosen ones, their endpoints.
 //! 8. `table/publish.rs` replaces the current table.
 //!
-//! Helpers: `source/kube/requests.rs`, `source/kube/client.rs`, `source/kube/lines.rs`, `source/kube/overlap.rs` and
-//! `source/kube/position.rs` (the watch), `source/kube/list.rs` and `source/kube/limiter.rs` (a list),
+//! Helpers: `source/kube/requests.rs`, `source/kube/client.rs`, `source/kube/lines.rs` and
+//! `source/kube/overlap.rs` (the watch), `source/kube/list.rs` and `source/kube/limiter.rs` (a list),
 //! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
 //! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `source/arrival.rs` (the time until it is answered), `model/kube_object.rs`,
 //! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),

@@ -9,7 +9,6 @@ mod limiter;
 mod lines;
 mod list;
 mod overlap;
-mod position;
 mod query;
 mod replica;
 mod requests;
@@ -159,7 +158,10 @@ async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Upd
         watcher.run().instrument(span)
     });
     let leases = leases::poll_leases(server.clone(), feeds.clone(), updates.clone());
-    futures::future::join(futures::future::join_all(watches), leases).await;
+    tokio::select! {
+        _ = futures::future::join(futures::future::join_all(watches), leases) => {}
+        () = updates.closed() => {}
+    }
 }
 
 /// Returns the file with the certificate authority of a context, if the kubeconfig names one.

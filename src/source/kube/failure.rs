@@ -1,12 +1,15 @@
 //! Failures of lists and watches, their meaning for the watcher, and the pauses after them.
 
+use std::io;
 use std::time::Duration;
 
 use kube::core::Status;
+use tokio::time::timeout;
 
 use super::super::backoff::{Backoff, LONGEST_PAUSE};
 use super::client::error_text;
 use super::list::ListError;
+use crate::log::error_chain;
 
 /// The first pause after a failed list. With [`LIST_GROWTH`] there are three lists in the first minute, and later less
 /// than one in five minutes.
@@ -25,62 +28,37 @@ pub(super) const LONGEST_UNREACHABLE: Duration = Duration::from_secs(15);
 /// who has granted a permission waits for the effect.
 const LONGEST_DENIED: Duration = Duration::from_secs(60);
 
-/// The reason why a watch stopped.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum StopReason {
-    /// The server or a proxy ended the watch without an error.
-    #[error("the watch ended")]
-    Ended,
-    /// The version has expired or is in the future, or an event was lost. The feed must be relisted.
-    #[error("{0}")]
-    Gone(String),
-    /// The watch could not be opened, or its connection broke.
-    #[error(transparent)]
-    Failed(Failure),
-    /// The receiver of the updates is closed.
-    #[error("shutting down")]
-    Closed,
-}
-
-/// The reason why a request failed.
+/// The reason why a list failed or a watch stopped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The server refused the request: HTTP status and message.
-    #[error("the API server returned {0}: {1}")]
-    Refused(u16, String),
-    /// The server refused the request and named the time until the next one (`Retry-After`).
-    #[error("the API server returned {0}: {1}")]
-    RetryLater(u16, String, Duration),
-    /// The server sent nothing in time.
-    #[error("the API server sent nothing for {} s", .0.as_secs())]
-    Silent(Duration),
-    /// The list did not end in time.
-    #[error("the list did not end within {} s", .0.as_secs())]
-    Endless(Duration),
-    /// A streamed list ended or stalled before it was complete.
-    #[error("the streamed list is incomplete: {0}")]
-    Unfinished(&'static str),
+    /// The server refused the request.
+    #[error("the API server returned {code}: {message}")]
+    Refused {
+        /// The HTTP status.
+        code: u16,
+        /// The message of the server.
+        message: String,
+        /// The time until the next request that the server named (`Retry-After`).
+        retry_after: Option<Duration>,
+    },
+    /// The version has expired or is in the future, or the kind is not defined any more. The feed must be relisted.
+    #[error("{0}")]
+    Gone(String),
     /// The server is unreachable.
     #[error("{0}")]
     Unreachable(String),
-    /// The response broke off or cannot be parsed.
+    /// The server sent nothing in time, or the response broke off.
     #[error("{0}")]
     Broken(String),
-}
-
-// === impl StopReason ===
-
-impl StopReason {
-    /// Returns how long to wait before the next watch.
-    pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
-        match self {
-            Self::Failed(failure @ (Failure::Refused(..) | Failure::RetryLater(..))) => {
-                failure.pause(backoff)
-            }
-            Self::Ended | Self::Failed(_) => backoff.next(LONGEST_UNREACHABLE),
-            Self::Gone(_) | Self::Closed => Duration::ZERO,
-        }
-    }
+    /// The connection ended. Servers and proxies often end a watch in this way.
+    #[error("{0}")]
+    Ended(String),
+    /// A list did not end in time, or a streamed list ended or stalled before it was complete.
+    #[error("{0}")]
+    Incomplete(String),
+    /// The response, or an event, cannot be parsed. The feed must be relisted.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// Returns whether a status means that the resource version is in the future. Like client-go, it checks the cause,
@@ -106,25 +84,41 @@ impl Failure {
             details,
             ..
         } = status;
+        if code == 410 {
+            return Self::gone(&message);
+        }
         let seconds = details.map_or(0, |details| details.retry_after_seconds);
         // The limit ensures that the recovery of the server is noticed.
-        match Duration::from_secs(seconds.into()).min(LONGEST_PAUSE) {
-            Duration::ZERO => Self::Refused(code, message),
-            pause => Self::RetryLater(code, message, pause),
+        let pause = Duration::from_secs(seconds.into()).min(LONGEST_PAUSE);
+        Self::Refused {
+            code,
+            message,
+            retry_after: (!pause.is_zero()).then_some(pause),
         }
+    }
+
+    /// Returns the failure of a request for a version that has expired or is in the future.
+    pub(super) fn gone(message: &str) -> Self {
+        Self::Gone(format!("the resource version is gone: {message}"))
+    }
+
+    /// Returns the failure of a server that sent nothing in time.
+    pub(super) fn silent(limit: Duration) -> Self {
+        Self::Broken(format!(
+            "the API server sent nothing for {} s",
+            limit.as_secs()
+        ))
     }
 
     /// Returns whether the server or the network is the cause, so that requests of other feeds would fail too. Other
     /// causes, such as missing permissions, concern one feed.
     pub(super) fn is_server_wide(&self) -> bool {
         match self {
-            Self::Refused(code, _) => !matches!(code, 400..=499) || matches!(code, 408 | 429),
-            Self::RetryLater(..)
-            | Self::Silent(_)
-            | Self::Endless(_)
-            | Self::Unfinished(_)
-            | Self::Unreachable(_)
-            | Self::Broken(_) => true,
+            Self::Refused {
+                code, retry_after, ..
+            } => !matches!(code, 400..=499) || matches!(code, 408 | 429) || retry_after.is_some(),
+            Self::Gone(_) => false,
+            _ => true,
         }
     }
 
@@ -132,60 +126,76 @@ impl Failure {
     /// be permitted where a watch is not. Overload has other status codes.
     pub(super) fn is_streaming_unsupported(&self) -> bool {
         match self {
-            Self::Refused(code, _) => {
-                matches!(code, 400..=499) && !matches!(code, 401 | 408 | 410 | 429)
-            }
-            Self::Unfinished(_) | Self::Endless(_) => true,
-            Self::RetryLater(..) | Self::Silent(_) | Self::Unreachable(_) | Self::Broken(_) => {
-                false
-            }
+            Self::Refused { code, .. } => !self.is_server_wide() && *code != 401,
+            Self::Incomplete(_) => true,
+            _ => false,
         }
     }
 
     /// Returns how long to wait before the next list.
     pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
         match self {
-            Self::RetryLater(_, _, requested) => *requested + backoff.next(LONGEST_PAUSE),
+            Self::Refused {
+                retry_after: Some(requested),
+                ..
+            } => *requested + backoff.next(LONGEST_PAUSE),
             // Credentials rotate. The client reloads them within a minute.
-            Self::Unreachable(_) | Self::Refused(401, _) => backoff.next(LONGEST_UNREACHABLE),
-            Self::Refused(..) if !self.is_server_wide() => backoff.next(LONGEST_DENIED),
-            Self::Refused(..)
-            | Self::Silent(_)
-            | Self::Endless(_)
-            | Self::Unfinished(_)
-            | Self::Broken(_) => backoff.next(LONGEST_PAUSE),
+            Self::Unreachable(_) | Self::Refused { code: 401, .. } => {
+                backoff.next(LONGEST_UNREACHABLE)
+            }
+            _ if self.is_server_wide() => backoff.next(LONGEST_PAUSE),
+            _ => backoff.next(LONGEST_DENIED),
+        }
+    }
+
+    /// Returns how long to wait before the next watch.
+    pub(super) fn watch_pause(&self, backoff: &mut Backoff) -> Duration {
+        match self {
+            Self::Refused { .. } => self.pause(backoff),
+            _ => backoff.next(LONGEST_UNREACHABLE),
         }
     }
 }
 
 impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
-        if let kube::Error::Api(status) = error {
-            return Self::from_status(*status);
+        match error {
+            kube::Error::Api(status) => Self::from_status(*status),
+            kube::Error::ReadEvents(_) | kube::Error::SerdeError(_) => {
+                Self::Broken(error_text(&error))
+            }
+            _ => Self::Unreachable(error_text(&error)),
         }
-        let is_in_response = matches!(
-            error,
-            kube::Error::ReadEvents(_) | kube::Error::SerdeError(_)
-        );
-        if is_in_response {
-            Self::Broken(error_text(&error))
-        } else {
-            Self::Unreachable(error_text(&error))
-        }
+    }
+}
+
+impl From<kube::core::request::Error> for Failure {
+    fn from(error: kube::core::request::Error) -> Self {
+        Self::Broken(error_chain(&error))
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error_chain(&error))
     }
 }
 
 impl From<ListError> for Failure {
     fn from(error: ListError) -> Self {
-        Self::Broken(error.to_string())
+        Self::Unreadable(error.to_string())
     }
 }
 
-impl From<Failure> for StopReason {
-    fn from(failure: Failure) -> Self {
-        if let Failure::Refused(410, reason) = failure {
-            return Self::Gone(format!("the resource version is gone: {reason}"));
-        }
-        Self::Failed(failure)
-    }
+/// Waits for a part of a response, up to a limit.
+pub(super) async fn within<T, E>(
+    limit: Duration,
+    part: impl Future<Output = Result<T, E>>,
+) -> Result<T, Failure>
+where
+    Failure: From<E>,
+{
+    Ok(timeout(limit, part)
+        .await
+        .map_err(|_| Failure::silent(limit))??)
 }

@@ -8,17 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
-use kube::core::Request;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::debug;
 
 use super::super::backoff::{Backoff, jittered};
 use super::super::{Feeds, Update, Updates};
 use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE};
-use super::list::ListReader;
-use super::requests::ApiServer;
-use crate::log::error_chain;
-use crate::model::{KubeObject, Lease, Namespace, ObjectKey};
+use super::requests::{ApiServer, list_few};
+use crate::model::{KubeObject, Lease, Namespace};
 use crate::table::links::LeasePoll;
 
 /// Interval between two polls.
@@ -30,8 +27,8 @@ const MAX_FAILURES: u32 = 3;
 /// Maximum time for the list of a namespace.
 const TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Polls the Leases in the namespaces of the Links until the receiver of the updates is closed. A poll that fails is skipped: the
-/// age of a Lease is known only while polls succeed.
+/// Polls the Leases in the namespaces of the Links until it is dropped. A poll that fails is skipped: the age of a Lease is
+/// known only while polls succeed.
 pub(super) async fn poll_leases(server: Arc<ApiServer>, feeds: Feeds, updates: Updates) {
     let links = feeds.links().into_iter();
     let namespaces: Vec<Namespace> = links.filter_map(|feed| feed.namespace).collect();
@@ -41,35 +38,29 @@ pub(super) async fn poll_leases(server: Arc<ApiServer>, feeds: Feeds, updates: U
     let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
     let mut failures = 0;
     loop {
-        let pause = match read(&server, &namespaces).await {
+        let (poll, pause) = match read(&server, &namespaces).await {
             Ok(poll) => {
+                backoff.reset();
+                failures = 0;
                 let interval = match &poll {
                     LeasePoll::Read(_) => INTERVAL,
                     LeasePoll::Refused(_) | LeasePoll::Failed(_) => REFUSED_INTERVAL,
                 };
-                if updates.send(Update::Leases(poll)).await.is_err() {
-                    return;
-                }
-                backoff.reset();
-                failures = 0;
-                jittered(interval)
+                (Some(poll), jittered(interval))
             }
             Err(failure) => {
                 debug!(error = %failure, "Cannot list Leases");
                 failures += 1;
-                if failures == MAX_FAILURES {
-                    let poll = LeasePoll::Failed(failure.to_string().into());
-                    if updates.send(Update::Leases(poll)).await.is_err() {
-                        return;
-                    }
-                }
-                failure.pause(&mut backoff)
+                let poll = LeasePoll::Failed(failure.to_string().into());
+                let poll = Some(poll).filter(|_| failures == MAX_FAILURES);
+                (poll, failure.pause(&mut backoff))
             }
         };
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = updates.closed() => return,
+        if let Some(poll) = poll {
+            // Without a receiver, this poll is dropped.
+            _ = updates.send(Update::Leases(poll)).await;
         }
+        sleep(pause).await;
     }
 }
 
@@ -77,35 +68,24 @@ pub(super) async fn poll_leases(server: Arc<ApiServer>, feeds: Feeds, updates: U
 async fn read(server: &ApiServer, namespaces: &[Namespace]) -> Result<LeasePoll, Failure> {
     let mut leases = BTreeMap::new();
     for namespace in namespaces {
-        let list = timeout(TIMEOUT, list(server, namespace)).await;
-        match list.unwrap_or(Err(Failure::Silent(TIMEOUT))) {
-            Ok(read) => leases.extend(read),
-            Err(Failure::Refused(code @ (403 | 404), reason)) => {
-                let reason =
-                    format!("namespace {namespace}: the API server returned {code}: {reason}");
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        // From the memory of the API server.
+        let params = ListParams::default().match_any();
+        let list = list_few(&server.client, &path, &params, TIMEOUT, |json| {
+            leases.extend(Lease::read(&KubeObject::read(json)));
+        });
+        match list.await {
+            Ok(()) => {}
+            Err(
+                failure @ Failure::Refused {
+                    code: 403 | 404, ..
+                },
+            ) => {
+                let reason = format!("namespace {namespace}: {failure}");
                 return Ok(LeasePoll::Refused(reason.into()));
             }
             Err(failure) => return Err(failure),
         }
     }
     Ok(LeasePoll::Read(leases))
-}
-
-/// Lists the Leases of a namespace, from the memory of the API server.
-async fn list(
-    server: &ApiServer,
-    namespace: &Namespace,
-) -> Result<BTreeMap<ObjectKey, Lease>, Failure> {
-    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
-    let request = Request::new(path)
-        .list(&ListParams::default().match_any())
-        .map_err(|error| Failure::Broken(error_chain(&error)))?;
-    let text = server.client.request_text(request).await?;
-    let mut leases = BTreeMap::new();
-    let mut reader = ListReader::default();
-    reader.read(text.as_bytes(), |json| {
-        leases.extend(Lease::read(&KubeObject::read(json)));
-    })?;
-    reader.finish()?;
-    Ok(leases)
 }

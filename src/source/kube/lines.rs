@@ -1,102 +1,167 @@
-//! The lines of a response that has one event in each: a watch, or a streamed list.
+//! The events of a watch or of a streamed list, one in each line of the response.
 //!
 //! A line has the same limit as an object of a plain list. A server or a proxy that never ends a line must not fill the
 //! memory. kube's own stream of events has no limit, and skips lines that it cannot decode.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 
-use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, stream};
-use kube::core::{Status, WatchEvent};
-use serde_json::Value;
+use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
+use kube::core::Status;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::failure::{Failure, StopReason};
+use super::failure::Failure;
 use super::list::MAX_OBJECT_OCTETS;
 use crate::log::error_chain;
+use crate::model::{KubeObject, Object, ObjectKey, Watch, key, parse};
 
 /// The capacity that the buffer of a watch keeps between two lines. Most objects are shorter.
 const KEPT_CAPACITY: usize = 64 << 10;
 
-/// The reason why a line could not be read.
-pub(super) enum LineError {
-    /// It has more than [`MAX_OBJECT_OCTETS`].
-    TooLong,
-    /// The connection broke.
-    Broken(io::Error),
+/// The reader of a response with events.
+pub(super) struct EventReader<B> {
+    body: B,
+    /// The current line, with its end if it is complete.
+    line: Vec<u8>,
+    /// Whether the line was returned.
+    is_read: bool,
 }
 
-/// Reads the next line of a response, with its end. Without an end, it is the incomplete last line, or empty.
-pub(super) async fn read_line(
-    body: &mut (impl AsyncBufRead + Unpin),
-    line: &mut Vec<u8>,
-) -> Result<(), LineError> {
-    line.clear();
-    let mut limited = body.take(MAX_OBJECT_OCTETS as u64);
-    let read = limited.read_until(b'\n', line).await;
-    read.map_err(LineError::Broken)?;
-    if is_complete(line) || line.len() < MAX_OBJECT_OCTETS {
-        Ok(())
-    } else {
-        Err(LineError::TooLong)
+/// An event of a watch or of a streamed list.
+pub(super) struct WatchEvent<'l> {
+    pub(super) kind: EventKind,
+    pub(super) object: KubeObject<'l>,
+}
+
+/// The meaning of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EventKind {
+    /// The object was added or modified.
+    Applied,
+    /// The object was deleted.
+    Deleted,
+    /// The server has reached the version. There is no object.
+    Bookmark,
+}
+
+/// One line of a response.
+#[derive(Deserialize)]
+struct EventLine<'l> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'l, str>,
+    #[serde(borrow)]
+    object: &'l RawValue,
+}
+
+// === impl EventReader ===
+
+impl<B: AsyncBufRead + Unpin> EventReader<B> {
+    /// Reads the body of a response.
+    pub(super) fn new(body: B) -> Self {
+        Self {
+            body,
+            line: Vec::new(),
+            is_read: false,
+        }
+    }
+
+    /// Reads the next event. Returns `None` at the end of the response. Nothing is lost if the caller stops waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Ended`] if the connection ended, perhaps within an event, which the server sends again.
+    /// [`Failure::Unreadable`] if a line is too long or cannot be decoded, so that an event is lost. Other failures if
+    /// the server sent one.
+    pub(super) async fn next(&mut self) -> Result<Option<WatchEvent<'_>>, Failure> {
+        loop {
+            self.read_line().await?;
+            let is_last = !self.line.ends_with(b"\n");
+            if !self.line.trim_ascii().is_empty() {
+                return match decode(self.line.trim_ascii()) {
+                    Err(Failure::Unreadable(reason)) if is_last => Err(Failure::Ended(reason)),
+                    event => event.map(Some),
+                };
+            }
+            if is_last {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the next line, with its end. Without an end, it is the incomplete last line, or empty.
+    async fn read_line(&mut self) -> Result<(), Failure> {
+        // A part of a line stays if the caller stopped waiting.
+        if std::mem::take(&mut self.is_read) {
+            self.line.clear();
+            self.line.shrink_to(KEPT_CAPACITY);
+        }
+        let rest = MAX_OBJECT_OCTETS - self.line.len();
+        let mut limited = (&mut self.body).take(rest as u64);
+        let read = limited.read_until(b'\n', &mut self.line).await;
+        read.map_err(|error| {
+            if is_end(&error) {
+                Failure::Ended(error_chain(&error))
+            } else {
+                error.into()
+            }
+        })?;
+        self.is_read = true;
+        if self.line.len() < MAX_OBJECT_OCTETS || self.line.ends_with(b"\n") {
+            return Ok(());
+        }
+        let mebibytes = MAX_OBJECT_OCTETS >> 20;
+        let reason = format!("a line of the watch has more than {mebibytes} MiB");
+        Err(Failure::Unreadable(reason))
     }
 }
 
-/// Returns whether a line has its end.
-pub(super) fn is_complete(line: &[u8]) -> bool {
-    line.last() == Some(&b'\n')
-}
-
-/// Returns the events of a watch. A line that is too long or cannot be decoded has lost an event, so the feed must be
-/// relisted.
-pub(super) fn events_of(
-    body: impl AsyncBufRead + Unpin,
-) -> impl Stream<Item = Result<WatchEvent<Value>, StopReason>> {
-    // The stream owns the line. So it loses nothing if its user stops waiting for the next event.
-    stream::try_unfold((body, Vec::new()), async |(mut body, mut line)| {
-        let event = next_event(&mut body, &mut line).await?;
-        Ok(event.map(|event| (event, (body, line))))
-    })
-}
-
-/// Reads the next event of a watch. Returns `None` at its end.
-async fn next_event(
-    body: &mut (impl AsyncBufRead + Unpin),
-    line: &mut Vec<u8>,
-) -> Result<Option<WatchEvent<Value>>, StopReason> {
-    loop {
-        match read_line(body, line).await {
-            Ok(()) => {}
-            Err(LineError::TooLong) => {
-                let mebibytes = MAX_OBJECT_OCTETS >> 20;
-                let reason = format!("a line of the watch has more than {mebibytes} MiB");
-                return Err(StopReason::Gone(reason));
-            }
-            Err(LineError::Broken(error)) if is_end(&error) => return Ok(None),
-            Err(LineError::Broken(error)) => {
-                return Err(Failure::Broken(error_chain(&error)).into());
-            }
+/// Decodes a line. A refusal may be a status instead of an event.
+fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
+    let unreadable = |error| Failure::Unreadable(format!("cannot decode an event: {error}"));
+    let EventLine { kind, object } = serde_json::from_slice(line).map_err(|error| {
+        let status = serde_json::from_slice::<Status>(line).ok();
+        let status = status.filter(|status| status.code != 0);
+        status.map_or_else(|| unreadable(error), Failure::from_status)
+    })?;
+    let json = object.get();
+    let kind = match &*kind {
+        "ADDED" | "MODIFIED" => EventKind::Applied,
+        "DELETED" => EventKind::Deleted,
+        "BOOKMARK" => EventKind::Bookmark,
+        _ => {
+            let status = serde_json::from_str(json).map_err(unreadable)?;
+            return Err(Failure::from_status(status));
         }
-        let event = match line.trim_ascii() {
-            [] => None,
-            text => Some(decode_event(text)),
+    };
+    let object = KubeObject::read(json);
+    Ok(WatchEvent { kind, object })
+}
+
+// === impl WatchEvent ===
+
+impl WatchEvent<'_> {
+    /// Returns the key of the object and what a watch needs of it: nothing if it was deleted or does not matter. Returns
+    /// `None` for a bookmark, and for an object without a name, which cannot be identified.
+    pub(super) fn change(&self, watch: Watch) -> Option<(ObjectKey, Option<Object>)> {
+        let reduced = match self.kind {
+            EventKind::Applied => parse::reduce(watch, &self.object),
+            EventKind::Deleted => None,
+            EventKind::Bookmark => return None,
         };
-        let is_last = !is_complete(line);
-        line.shrink_to(KEPT_CAPACITY);
-        match event {
-            // A connection may end within an event. The server sends it again.
-            None | Some(Err(StopReason::Gone(_))) if is_last => return Ok(None),
-            None => {}
-            Some(event) => return event.map(Some),
+        match reduced {
+            Some((key, object)) => Some((key, Some(object))),
+            None => Some((self.object.key()?, None)),
         }
     }
-}
 
-/// Decodes a line of a watch. A refusal may be a status instead of an event.
-fn decode_event(line: &[u8]) -> Result<WatchEvent<Value>, StopReason> {
-    serde_json::from_slice(line).map_err(|error| match serde_json::from_slice::<Status>(line) {
-        Ok(status) if status.code != 0 => Failure::from_status(status).into(),
-        Ok(_) | Err(_) => StopReason::Gone(format!("cannot decode an event: {error}")),
-    })
+    /// Returns the version of the list that the event completes, if it completes a streamed list.
+    pub(super) fn list_version(&self) -> Option<&str> {
+        let end = self.object.annotation(key::INITIAL_EVENTS_END);
+        let is_end = self.kind == EventKind::Bookmark && end == Some("true");
+        self.object.resource_version().filter(|_| is_end)
+    }
 }
 
 /// Returns whether an error means that the connection has ended. Servers and proxies often end a watch in this way.
@@ -118,14 +183,15 @@ fn is_end(error: &(dyn Error + 'static)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use futures::StreamExt as _;
     use futures::io::Cursor;
 
     use super::*;
 
     #[tokio::test]
     async fn events_end_with_the_response_or_with_an_error() {
-        let event = |name: &str| format!(r#"{{"type":"ADDED","object":{{"name":"{name}"}}}}"#);
+        let event = |name: &str| {
+            format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}"}}}}}}"#)
+        };
         let (a, b) = (event("a"), event("b"));
         let long = "x".repeat(MAX_OBJECT_OCTETS);
         let cases: [(&str, String, &[&str]); 8] = [
@@ -166,13 +232,19 @@ mod tests {
             ),
         ];
         for (what, text, expected) in cases {
-            let events = events_of(Cursor::new(text));
-            let read = events.map(|event| match event {
-                Ok(WatchEvent::Added(object)) => object["name"].as_str().unwrap().to_owned(),
-                Ok(other) => format!("{other:?}"),
-                Err(stopped) => stopped.to_string(),
-            });
-            assert_eq!(read.collect::<Vec<_>>().await, expected, "{what}");
+            let mut events = EventReader::new(Cursor::new(text));
+            let mut read = Vec::new();
+            loop {
+                match events.next().await {
+                    Ok(Some(event)) => read.push(event.object.name().to_owned()),
+                    Ok(None) | Err(Failure::Ended(_)) => break,
+                    Err(failure) => {
+                        read.push(failure.to_string());
+                        break;
+                    }
+                }
+            }
+            assert_eq!(read, expected, "{what}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The overlap of a list and the watch of the same feed: for each object, the newer of both is used.
 
+use super::requests::apply;
 use crate::model::{Object, ObjectKey};
 use crate::table::store::Objects;
 
@@ -12,12 +13,8 @@ pub(super) struct Overlap {
     list_version: Option<u64>,
 }
 
-/// An event of the watch.
-struct QueuedEvent {
-    version: Option<u64>,
-    key: ObjectKey,
-    object: Option<Object>,
-}
+/// An event of the watch: its version, the object's key, and the object, unless it was deleted.
+type QueuedEvent = (Option<u64>, (ObjectKey, Option<Object>));
 
 // === impl Overlap ===
 
@@ -37,35 +34,23 @@ impl Overlap {
     pub(super) fn note_event(
         &mut self,
         version: Option<u64>,
-        key: &ObjectKey,
-        object: Option<&Object>,
+        change: &(ObjectKey, Option<Object>),
     ) -> bool {
-        if is_included(version, self.list_version) {
-            return false;
+        let is_new = !is_included(version, self.list_version);
+        if let Some(events) = self.events.as_mut().filter(|_| is_new) {
+            events.push((version, change.clone()));
         }
-        if let Some(events) = &mut self.events {
-            events.push(QueuedEvent {
-                version,
-                key: key.clone(),
-                object: object.cloned(),
-            });
-        }
-        true
+        is_new
     }
 
     /// Ends the list: adds the events since its start that are newer.
-    pub(super) fn finish(&mut self, mut objects: Objects, version: &str) -> Objects {
+    pub(super) fn finish(&mut self, objects: &mut Objects, version: &str) {
         self.list_version = version.parse().ok();
-        for event in self.events.take().unwrap_or_default() {
-            if is_included(event.version, self.list_version) {
-                continue;
-            }
-            match event.object {
-                Some(object) => _ = objects.insert(event.key, object),
-                None => _ = objects.remove(&event.key),
+        for (version, change) in self.events.take().unwrap_or_default() {
+            if !is_included(version, self.list_version) {
+                apply(objects, change);
             }
         }
-        objects
     }
 }
 

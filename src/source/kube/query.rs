@@ -11,13 +11,11 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
-use kube::core::Request;
 use kube::{Api, Resource};
-use tokio::time::timeout;
 
-use super::list::ListReader;
-use super::requests::url_path;
-use super::{Cluster, client};
+use super::Cluster;
+use super::failure::{Failure, within};
+use super::requests::{list_few, url_path};
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
@@ -65,15 +63,10 @@ impl Cluster {
     ///
     /// If the caller may not list them, or the request fails.
     pub async fn links(&self) -> Result<Option<Vec<String>>, String> {
-        let request = http::Request::get(format!("/apis/{LINKS_GROUP}"))
-            .body(Vec::new())
-            .map_err(|error| error_chain(&error))?;
-        let response = self.client.request::<APIGroup>(request);
-        let group = match timeout(REQUEST_TIMEOUT, response).await {
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => return Ok(None),
-            Ok(group) => group.map_err(|error| error_text(&error))?,
-            Err(_) => return Err(timeout_text()),
+        let Some(text) = self.object(&format!("/apis/{LINKS_GROUP}")).await? else {
+            return Ok(None);
         };
+        let group: APIGroup = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let preferred = group.preferred_version.map(|version| version.group_version);
         let version = preferred.or_else(|| Some(group.versions.first()?.group_version.clone()));
         match version {
@@ -152,13 +145,12 @@ impl Cluster {
     ///
     /// If the caller may not get it, or the request fails.
     pub async fn object(&self, path: &str) -> Result<Option<String>, String> {
-        let request = http::Request::get(path)
-            .body(Vec::new())
-            .map_err(|error| error_chain(&error))?;
-        match timeout(REQUEST_TIMEOUT, self.client.request_text(request)).await {
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(None),
-            Ok(response) => response.map(Some).map_err(|error| error_text(&error)),
-            Err(_) => Err(timeout_text()),
+        let request = http::Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| error_chain(&error))?;
+        match within(REQUEST_TIMEOUT, self.client.request_text(request)).await {
+            Ok(text) => Ok(Some(text)),
+            Err(Failure::Refused { code: 404, .. }) => Ok(None),
+            Err(failure) => Err(failure.to_string()),
         }
     }
 
@@ -175,15 +167,10 @@ impl Cluster {
 
     /// Lists the objects at a path. Fails if the list is not complete.
     async fn list(&self, path: &str, params: ListParams) -> Result<Vec<String>, String> {
-        let request = Request::new(path)
-            .list(&params)
-            .map_err(|error| error_chain(&error))?;
-        let text = with_timeout(self.client.request_text(request)).await?;
-        let mut reader = ListReader::default();
         let mut objects = Vec::new();
-        let read = reader.read(text.as_bytes(), |json| objects.push(json.to_owned()));
-        let version = read.and_then(|()| reader.finish());
-        version.map_err(|error| error_chain(&error))?;
+        let take = |json: &str| objects.push(json.to_owned());
+        let listed = list_few(&self.client, path, &params, REQUEST_TIMEOUT, take).await;
+        listed.map_err(|failure| failure.to_string())?;
         Ok(objects)
     }
 }
@@ -205,23 +192,6 @@ fn attributes(permission: &Permission) -> ResourceAttributes {
 }
 
 async fn with_timeout<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, String> {
-    match timeout(REQUEST_TIMEOUT, request).await {
-        Ok(response) => response.map_err(|error| error_text(&error)),
-        Err(_) => Err(timeout_text()),
-    }
-}
-
-fn timeout_text() -> String {
-    let seconds = REQUEST_TIMEOUT.as_secs();
-    format!("no response from the API server within {seconds} s")
-}
-
-fn error_text(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return format!(
-            "the API server returned {}: {}",
-            status.code, status.message
-        );
-    }
-    client::error_text(error)
+    let response = within(REQUEST_TIMEOUT, request).await;
+    response.map_err(|failure| failure.to_string())
 }

@@ -8,36 +8,31 @@
 //!
 //! Each object is reduced when it arrives. All objects are returned when the list is complete.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::{AsyncBufRead, AsyncBufReadExt as _, Stream, pin_mut};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, FutureExt as _, pin_mut};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ListParams, VersionMatch, WatchParams};
-use kube::core::{Request, Status, WatchEvent};
+use kube::core::Request;
 use kube::{Client, Resource};
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::info;
 
 use super::super::Feed;
-use super::failure::{self, Failure, StopReason};
+use super::failure::{self, Failure, within};
 use super::limiter::ListLimiter;
-use super::lines::{LineError, events_of, is_complete, read_line};
+use super::lines::EventReader;
 use super::list::{ListError, ListReader, MAX_OBJECTS};
-use crate::log::error_chain;
 use crate::model::watch::{IMPORT_VERSIONS, LINK_VERSIONS};
-use crate::model::{Kind, KubeObject, parse};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::store::Objects;
 
-/// Maximum silence of a list, before and during the response.
+/// Maximum silence of a list, before and during the response. A part of a list is not activity of the feed: only a
+/// complete list shows the current objects.
 const LIST_SILENCE: Duration = Duration::from_secs(30);
 /// Maximum time for a list in total.
 const LIST_TIMEOUT: Duration = Duration::from_secs(300);
@@ -48,8 +43,8 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(8);
 /// support that either.
 const NOT_COMPRESSED: HeaderValue = HeaderValue::from_static("identity");
 
-/// The annotation of the bookmark that completes a streamed list.
-const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+/// The header of the request for a list. A connection keeps the buffers of a long list until it is closed.
+const CLOSED: HeaderValue = HeaderValue::from_static("close");
 
 /// An API server. All feeds share it.
 pub(super) struct ApiServer {
@@ -67,7 +62,7 @@ pub(super) struct Requests {
     version: AtomicUsize,
 }
 
-/// A complete list and its resource version. The version is empty if the API server does not define the kind.
+/// A complete list and its resource version.
 pub(super) type VersionedList = (Objects, String);
 
 // === impl ApiServer ===
@@ -95,31 +90,28 @@ impl Requests {
         }
     }
 
-    /// Lists all objects of the feed.
+    /// Lists all objects of the feed. Returns `None` if the API server does not define the kind.
     ///
     /// # Errors
     ///
     /// If the list is not complete.
-    pub(super) async fn list(&self) -> Result<VersionedList, Failure> {
+    pub(super) async fn list(&self) -> Result<Option<VersionedList>, Failure> {
         if !self.is_optional() {
-            return self.list_version().await;
+            return self.list_version().await.map(Some);
         }
         for version in 0..versions(self.feed.watch.kind()).len() {
             self.version.store(version, Ordering::Relaxed);
             match self.list_version().await {
-                Err(Failure::Refused(404, _)) => {}
-                other => return other,
+                Err(Failure::Refused { code: 404, .. }) => {}
+                other => return other.map(Some),
             }
         }
-        Ok((Objects::new(), String::new()))
+        Ok(None)
     }
 
     /// Returns whether an API server without the kind of the feed is complete: a CRD defines it.
     pub(super) fn is_optional(&self) -> bool {
-        match self.feed.watch.kind() {
-            Kind::ServiceImport | Kind::Link => true,
-            Kind::Service | Kind::EndpointSlice => false,
-        }
+        !versions(self.feed.watch.kind()).is_empty()
     }
 
     /// Lists all objects of the feed, in one version of their kind.
@@ -127,7 +119,11 @@ impl Requests {
         if self.server.supports_streamed_lists.load(Ordering::Relaxed) {
             match with_list_timeout(self.streamed_list()).await {
                 // Neither the support of streamed lists nor other kinds are in doubt.
-                Err(failure @ Failure::Refused(403 | 404, _)) if self.is_optional() => {
+                Err(
+                    failure @ Failure::Refused {
+                        code: 403 | 404, ..
+                    },
+                ) if self.is_optional() => {
                     return Err(failure);
                 }
                 Err(failure) if failure.is_streaming_unsupported() => {
@@ -148,15 +144,14 @@ impl Requests {
     /// Reads a plain list, which is one JSON object.
     async fn plain_list(&self) -> Result<VersionedList, Failure> {
         let params = ListParams::default().labels(&self.feed.watch.label_selector());
-        let request = self.path().list(&params);
-        let body = self.open_stream(request, None).await?;
+        let mut request = self.path().list(&params)?;
+        request.headers_mut().insert(CONNECTION, CLOSED);
+        let body = within(LIST_SILENCE, self.server.client.request_stream(request)).await?;
         pin_mut!(body);
         let mut reader = ListReader::default();
         let mut objects = Objects::new();
         loop {
-            let octets = with_silence_limit(body.fill_buf())
-                .await?
-                .map_err(|error| Failure::Broken(error_chain(&error)))?;
+            let octets = within(LIST_SILENCE, body.fill_buf()).await?;
             if octets.is_empty() {
                 break;
             }
@@ -169,70 +164,32 @@ impl Requests {
         Ok((objects, reader.finish()?))
     }
 
-    /// Reads a streamed list: events of a watch, until the bookmark that completes it.
+    /// Reads a streamed list: events of a watch, until the bookmark that completes it. Changes during the list are
+    /// events, too.
     async fn streamed_list(&self) -> Result<VersionedList, Failure> {
-        let params = WatchParams {
-            timeout: u32::try_from(LIST_TIMEOUT.as_secs()).ok(),
-            ..self.watch_params()
-        };
         // Without a version, the list is as new as the request.
-        let request = self.path().watch(&params.initial_events(), "");
-        let body = self.open_stream(request, Some(NOT_COMPRESSED)).await?;
-        pin_mut!(body);
+        let params = self.watch_params(LIST_TIMEOUT).initial_events();
+        let mut request = self.watch_request(&params, "")?;
+        request.headers_mut().insert(CONNECTION, CLOSED);
+        let mut events = within(LIST_SILENCE, self.open_watch(request)).await?;
         let mut objects = Objects::new();
-        let mut line = Vec::new();
         loop {
-            read_list_line(&mut body, &mut line).await?;
-            if let Some(version) = self.apply_event(&line, &mut objects)? {
-                return Ok((objects, version));
+            let incomplete =
+                |what| Failure::Incomplete(format!("the streamed list is incomplete: {what}"));
+            let event = timeout(LIST_SILENCE, events.next())
+                .await
+                .map_err(|_| incomplete("the server stopped sending"))??;
+            let event = event.ok_or_else(|| incomplete("the response ended"))?;
+            if let Some(version) = event.list_version() {
+                return Ok((objects, version.to_owned()));
+            }
+            if let Some(change) = event.change(self.feed.watch) {
+                apply(&mut objects, change);
             }
             if objects.len() > MAX_OBJECTS {
                 return Err(ListError::TooMany.into());
             }
         }
-    }
-
-    /// Applies an event of a streamed list. Returns the version of the bookmark that completes the list. Changes during
-    /// the list are events, too.
-    fn apply_event(&self, line: &[u8], objects: &mut Objects) -> Result<Option<String>, Failure> {
-        let event: WatchLine<'_> = serde_json::from_slice(line).map_err(ListError::Unreadable)?;
-        let json = event.object.get();
-        match &*event.kind {
-            "ADDED" | "MODIFIED" => {
-                let object = KubeObject::read(json);
-                match parse::reduce(self.feed.watch, &object) {
-                    Some((key, object)) => _ = objects.insert(key, object),
-                    None => _ = object.key().and_then(|key| objects.remove(&key)),
-                }
-                Ok(None)
-            }
-            "DELETED" => {
-                let key = KubeObject::read(json).key();
-                _ = key.and_then(|key| objects.remove(&key));
-                Ok(None)
-            }
-            "BOOKMARK" => Ok(version_at_end(json)?),
-            _ => {
-                let status: Status = serde_json::from_str(json).map_err(ListError::Unreadable)?;
-                Err(Failure::from_status(status))
-            }
-        }
-    }
-
-    /// Opens a response that may be long.
-    async fn open_stream(
-        &self,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-        encoding: Option<HeaderValue>,
-    ) -> Result<impl AsyncBufRead + use<>, Failure> {
-        let mut request = request.map_err(|error| Failure::Broken(error_chain(&error)))?;
-        let headers = request.headers_mut();
-        // A connection keeps the buffers of a long list until it is closed.
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        if let Some(encoding) = encoding {
-            headers.insert(ACCEPT_ENCODING, encoding);
-        }
-        Ok(with_silence_limit(self.server.client.request_stream(request)).await??)
     }
 
     /// Checks whether the server has reached `version`. An etcd that was restored from a backup has not. It accepts a
@@ -241,29 +198,29 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// [`Failure::Refused`] with 410 if the server has not reached the version. Other failures if the check fails.
+    /// [`Failure::Gone`] if the server has not reached the version. Other failures if the check fails.
     pub(super) async fn check_version(&self, version: &str) -> Result<(), Failure> {
         let params = ListParams::default()
             .limit(1)
             .at(version)
             .matching(VersionMatch::NotOlderThan);
-        let request = self
-            .path()
-            .list(&params)
-            .map_err(|error| Failure::Broken(error_chain(&error)))?;
-        let response = timeout(CHECK_TIMEOUT, self.server.client.request_text(request)).await;
-        match response.map_err(|_| Failure::Silent(CHECK_TIMEOUT))? {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if failure::is_future_version(&status) => {
-                Err(Failure::Refused(410, status.message))
-            }
-            // A server that does not support or permit this list may still support the watch.
-            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let request = self.path().list(&params)?;
+        let response = self
+            .server
+            .client
+            .request_text(request)
+            .map(|response| match response {
+                Err(kube::Error::Api(status)) if failure::is_future_version(&status) => {
+                    Err(Failure::gone(&status.message))
+                }
+                // A server that does not support or permit this list may still support the watch.
+                Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
+                other => other.map(drop).map_err(Failure::from),
+            });
+        within(CHECK_TIMEOUT, response).await
     }
 
-    /// Opens a watch from `version`. Requests that the server end it after `seconds`.
+    /// Opens a watch from `version`. Requests that the server end it after `duration`.
     ///
     /// # Errors
     ///
@@ -271,25 +228,37 @@ impl Requests {
     pub(super) async fn watch(
         &self,
         version: &str,
-        seconds: u32,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<Value>, StopReason>> + use<>, Failure> {
-        let params = WatchParams {
-            timeout: Some(seconds),
-            ..self.watch_params()
-        };
-        let mut request = self
-            .path()
-            .watch(&params, version)
-            .map_err(|error| Failure::Broken(error_chain(&error)))?;
+        duration: Duration,
+    ) -> Result<EventReader<impl AsyncBufRead + Unpin + use<>>, Failure> {
+        let request = self.watch_request(&self.watch_params(duration), version)?;
+        self.open_watch(request).await
+    }
+
+    async fn open_watch(
+        &self,
+        request: http::Request<Vec<u8>>,
+    ) -> Result<EventReader<impl AsyncBufRead + Unpin + use<>>, Failure> {
+        let body = self.server.client.request_stream(request).await?;
+        Ok(EventReader::new(Box::pin(body)))
+    }
+
+    fn watch_request(
+        &self,
+        params: &WatchParams,
+        version: &str,
+    ) -> Result<http::Request<Vec<u8>>, Failure> {
+        let mut request = self.path().watch(params, version)?;
         request
             .headers_mut()
             .insert(ACCEPT_ENCODING, NOT_COMPRESSED);
-        let body = self.server.client.request_stream(request).await?;
-        Ok(events_of(Box::pin(body)))
+        Ok(request)
     }
 
-    fn watch_params(&self) -> WatchParams {
-        WatchParams::default().labels(&self.feed.watch.label_selector())
+    fn watch_params(&self, duration: Duration) -> WatchParams {
+        WatchParams {
+            timeout: u32::try_from(duration.as_secs()).ok(),
+            ..WatchParams::default().labels(&self.feed.watch.label_selector())
+        }
     }
 
     fn path(&self) -> Request {
@@ -332,63 +301,37 @@ async fn with_list_timeout(
     list: impl Future<Output = Result<VersionedList, Failure>>,
 ) -> Result<VersionedList, Failure> {
     let list = timeout(LIST_TIMEOUT, list).await;
-    list.unwrap_or(Err(Failure::Endless(LIST_TIMEOUT)))
+    list.unwrap_or_else(|_| {
+        let seconds = LIST_TIMEOUT.as_secs();
+        let reason = format!("the list did not end within {seconds} s");
+        Err(Failure::Incomplete(reason))
+    })
 }
 
-/// Limits the wait for more of a list. A part of a list is not activity of the feed: only a complete list shows the
-/// current objects.
-async fn with_silence_limit<T>(part: impl Future<Output = T>) -> Result<T, Failure> {
-    let part = timeout(LIST_SILENCE, part).await;
-    part.map_err(|_| Failure::Silent(LIST_SILENCE))
-}
-
-/// Reads the next line of a streamed list.
-async fn read_list_line(
-    body: &mut (impl AsyncBufRead + Unpin),
-    line: &mut Vec<u8>,
+/// Lists a few objects at a path. Calls `take` with the JSON of each.
+///
+/// # Errors
+///
+/// If the list is not complete within the limit.
+pub(super) async fn list_few(
+    client: &Client,
+    path: &str,
+    params: &ListParams,
+    limit: Duration,
+    take: impl FnMut(&str),
 ) -> Result<(), Failure> {
-    let read = timeout(LIST_SILENCE, read_line(body, line))
-        .await
-        .map_err(|_| Failure::Unfinished("the server stopped sending"))?;
-    read.map_err(|error| match error {
-        LineError::TooLong => ListError::TooLong.into(),
-        LineError::Broken(error) => Failure::Broken(error_chain(&error)),
-    })?;
-    match line.len() {
-        _ if is_complete(line) => Ok(()),
-        0 => Err(Failure::Unfinished("the response ended")),
-        _ => Err(Failure::Broken(
-            "the streamed list broke off within an event".to_owned(),
-        )),
+    let request = Request::new(path).list(params)?;
+    let text = within(limit, client.request_text(request)).await?;
+    let mut reader = ListReader::default();
+    reader.read(text.as_bytes(), take)?;
+    reader.finish()?;
+    Ok(())
+}
+
+/// Applies a change of an object to a list.
+pub(super) fn apply(objects: &mut Objects, (key, object): (ObjectKey, Option<Object>)) {
+    match object {
+        Some(object) => _ = objects.insert(key, object),
+        None => _ = objects.remove(&key),
     }
-}
-
-/// Returns the resource version of a bookmark, if it completes a streamed list.
-fn version_at_end(json: &str) -> Result<Option<String>, ListError> {
-    let Bookmark { metadata } = serde_json::from_str(json)?;
-    let end = metadata.annotations.get(INITIAL_EVENTS_END);
-    let is_end = end.is_some_and(|value| value == "true");
-    Ok(is_end.then_some(metadata.resource_version))
-}
-
-/// One line of a watch.
-#[derive(Deserialize)]
-struct WatchLine<'e> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'e, str>,
-    #[serde(borrow)]
-    object: &'e RawValue,
-}
-
-#[derive(Deserialize)]
-struct Bookmark {
-    metadata: BookmarkMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BookmarkMeta {
-    resource_version: String,
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
 }

@@ -19,27 +19,24 @@
 //!   activity, so the age of the table grows until the next success. It also grows while the first list is read, which
 //!   takes seconds for 100,000 objects.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt as _, pin_mut};
-use kube::core::WatchEvent;
+use futures::pin_mut;
 use parking_lot::Mutex;
-use serde_json::Value;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info};
 
-use super::super::backoff::{Backoff, jittered};
+use super::super::backoff::{Backoff, LONGEST_PAUSE, jittered};
 use super::super::{Arrival, Feed, Feeds, Update, Updates, log_problem};
-use super::failure::{
-    Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, StopReason, WATCH_PAUSE,
-};
+use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, WATCH_PAUSE, within};
+use super::lines::{EventKind, WatchEvent};
 use super::overlap::Overlap;
-use super::position::{Expiries, Position, Trust};
-use super::requests::{ApiServer, Requests, VersionedList};
+use super::requests::{ApiServer, Requests};
 use super::timing::WatchTiming;
-use crate::model::{KubeObject, Object, ObjectKey, parse};
 use crate::table::links::UnknownReason;
+use crate::table::store::Objects;
 
 /// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
@@ -48,6 +45,9 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of the requests for a kind that the API server does not define. A failed request for it is cheap, and counts
 /// as activity of the feed.
 const UNDEFINED_POLL: Duration = Duration::from_secs(30);
+/// If no version has expired for this long, the next one that expires is relisted without a pause. It is longer than
+/// any pause.
+const CALM_PERIOD: Duration = Duration::from_secs(10 * 60);
 
 /// The watcher of one feed.
 pub(super) struct Watcher {
@@ -57,6 +57,31 @@ pub(super) struct Watcher {
     feeds: Feeds,
     updates: Updates,
     overlap: Mutex<Overlap>,
+    /// The delay of the next relist beside a watch.
+    relist_after: Duration,
+    /// The pauses between lists while versions expire repeatedly, and the end of the last one.
+    expiries: (Backoff, Option<Instant>),
+}
+
+/// The state of a watcher.
+enum WatcherState {
+    /// The feed must be listed before it can be watched.
+    Unlisted,
+    /// The API server does not define the kind of the feed.
+    Undefined,
+    /// The feed is listed, at a version from which it can be watched.
+    Listed(String),
+    /// The watch has lost events, or cannot continue from its version.
+    Gone(Failure),
+}
+
+/// The position of a watch in the history of the API server.
+struct Position {
+    /// The last version seen.
+    version: String,
+    /// Whether the server must confirm that it has reached the version. The connection broke, and the server behind it
+    /// may have been replaced or restored from a backup.
+    is_doubtful: bool,
 }
 
 // === impl Watcher ===
@@ -70,6 +95,10 @@ impl Watcher {
         feeds: Feeds,
         updates: Updates,
     ) -> Self {
+        // The watches take turns, one every `relist`.
+        let watches = feeds.watches();
+        let turn = watches.iter().position(|one| *one == feed.watch);
+        let turn = u32::try_from(turn.unwrap_or_default() + 1).unwrap_or(1);
         Self {
             requests: Requests::new(server, feed.clone()),
             timing,
@@ -77,130 +106,125 @@ impl Watcher {
             feeds,
             updates,
             overlap: Mutex::default(),
+            relist_after: timing.relist * turn,
+            expiries: (Backoff::new(LIST_PAUSE, LIST_GROWTH), None),
         }
     }
 
-    /// Watches until the receiver of the updates is closed.
-    pub(super) async fn run(self) {
-        let mut expiries = Expiries::new();
-        let mut relist_after = self.first_relist_delay();
-        while let Some(version) = self.list_defined().await {
-            let stopped = tokio::select! {
-                stopped = self.watch_repeatedly(version) => stopped,
-                stopped = self.relist_repeatedly(relist_after) => stopped,
-            };
-            let StopReason::Gone(reason) = &stopped else {
-                return;
-            };
-            info!(reason, "Relisting");
-            if let Some(pause) = expiries.next_pause() {
-                self.note_watch_failure(&stopped);
-                sleep(pause).await;
-            }
-            relist_after = self.relist_cycle();
+    /// Watches until it is dropped.
+    pub(super) async fn run(mut self) {
+        let mut state = WatcherState::Unlisted;
+        loop {
+            state = self.step(state).await;
         }
+    }
+
+    async fn step(&mut self, state: WatcherState) -> WatcherState {
+        match state {
+            WatcherState::Unlisted => {
+                *self.overlap.lock() = Overlap::default();
+                self.list()
+                    .await
+                    .map_or(WatcherState::Undefined, WatcherState::Listed)
+            }
+            WatcherState::Undefined => WatcherState::Listed(self.wait_for_definition().await),
+            WatcherState::Listed(version) => {
+                let after = self.relist_after;
+                self.relist_after = self.relist_cycle();
+                tokio::select! {
+                    gone = self.watch_repeatedly(version) => WatcherState::Gone(gone),
+                    () = self.relist_repeatedly(after) => WatcherState::Undefined,
+                }
+            }
+            WatcherState::Gone(failure) => {
+                info!(reason = %failure, "Relisting");
+                self.pause_after_expiry(&failure).await;
+                WatcherState::Unlisted
+            }
+        }
+    }
+
+    /// Waits before the list that follows an expired version, unless no other version has expired for [`CALM_PERIOD`].
+    async fn pause_after_expiry(&mut self, failure: &Failure) {
+        let (pauses, last) = &mut self.expiries;
+        if last.is_some_and(|last| last.elapsed() < CALM_PERIOD) {
+            let pause = pauses.next(LONGEST_PAUSE);
+            self.note_watch_failure(failure);
+            sleep(pause).await;
+        } else {
+            pauses.reset();
+        }
+        self.expiries.1 = Some(Instant::now());
     }
 
     // --- lists ---
 
-    /// Lists until the API server defines the kind and a list succeeds. Returns its version, or `None` if the receiver
-    /// of the updates is closed.
-    async fn list_defined(&self) -> Option<String> {
-        let mut is_undefined = false;
-        loop {
-            let version = self.first_list().await?;
-            if !version.is_empty() {
-                return Some(version);
-            }
-            let interval = self.timing.relist.min(UNDEFINED_POLL);
-            if !std::mem::replace(&mut is_undefined, true) {
-                info!("The API server does not define this kind; asking again every {interval:?}");
-            }
-            self.wait_for_definition(interval).await.ok()?;
-        }
-    }
-
-    /// Lists until a list succeeds. Returns its version, which is empty if the API server does not define the kind, or
-    /// `None` if the receiver of the updates is closed.
-    async fn first_list(&self) -> Option<String> {
-        *self.overlap.lock() = Overlap::default();
+    /// Lists until a list succeeds, and sends it. Returns its version, or `None` if the API server does not define the
+    /// kind. A watch may continue meanwhile.
+    async fn list(&self) -> Option<String> {
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
-        loop {
-            let list = self.requests.list();
-            match self.requests.server.limiter.list(list).await {
-                Ok((objects, version)) => {
-                    self.feeds.note_listed(&self.feed);
-                    let is_undefined = version.is_empty();
-                    let undefined = is_undefined.then_some(UnknownReason::Undefined);
-                    self.feeds.note_definition(&self.feed, undefined);
-                    let update = Update::Reset(vec![(self.feed.clone(), objects)]);
-                    self.send(update).await.ok()?;
-                    return Some(version);
-                }
-                Err(failure) => self.note_list_failure(&failure, &mut backoff).await,
-            }
-        }
-    }
-
-    /// Waits until it is time to ask again for a kind that the API server does not define. Fails if the receiver of the
-    /// updates is closed.
-    async fn wait_for_definition(&self, interval: Duration) -> Result<(), StopReason> {
-        tokio::select! {
-            () = sleep(jittered(interval)) => Ok(()),
-            () = self.feeds.wait_for_relist(&self.feed) => {
-                self.feeds.clear_relist(&self.feed);
-                Ok(())
-            }
-            () = self.updates.closed() => Err(StopReason::Closed),
-        }
-    }
-
-    /// Relists whenever a relist is due, beside the watch. Ends if the receiver of the updates is closed.
-    async fn relist_repeatedly(&self, after: Duration) -> StopReason {
-        let mut due = Instant::now() + jittered(after);
-        loop {
-            tokio::select! {
-                () = sleep_until(due) => {}
-                () = self.feeds.wait_for_relist(&self.feed) => self.feeds.clear_relist(&self.feed),
-            }
-            let (objects, version) = self.relist().await;
-            if version.is_empty() {
-                return StopReason::Gone("the API server does not define this kind".to_owned());
-            }
-            // Events that arrive while the channel is full are merged into the list, too.
-            let Ok(permit) = self.updates.reserve().await else {
-                return StopReason::Closed;
-            };
-            let objects = self.overlap.lock().finish(objects, &version);
-            permit.send(Update::Reset(vec![(self.feed.clone(), objects)]));
-            self.feeds.note_listed(&self.feed);
-            due = Instant::now() + jittered(self.relist_cycle());
-        }
-    }
-
-    /// Lists beside the watch until a list succeeds.
-    async fn relist(&self) -> VersionedList {
-        let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
-        loop {
+        let listed = loop {
             let list = async {
                 self.overlap.lock().begin();
                 self.requests.list().await
             };
             match self.requests.server.limiter.list(list).await {
-                Ok(list) => return list,
+                Ok(listed) => break listed,
                 Err(failure) => {
                     self.overlap.lock().abandon();
                     self.note_list_failure(&failure, &mut backoff).await;
                 }
             }
+        };
+        // Events that arrive while the channel is full are merged into the list, too.
+        let permit = self.updates.reserve().await;
+        let (objects, version) = match listed {
+            Some((mut objects, version)) => {
+                self.overlap.lock().finish(&mut objects, &version);
+                (objects, Some(version))
+            }
+            None => (Objects::new(), None),
+        };
+        let undefined = version.is_none().then_some(UnknownReason::Undefined);
+        self.feeds.note_definition(&self.feed, undefined);
+        self.feeds.note_listed(&self.feed);
+        // Without a receiver, this watcher is dropped.
+        if let Ok(permit) = permit {
+            permit.send(Update::Reset(vec![(self.feed.clone(), objects)]));
+        }
+        version
+    }
+
+    /// Lists until the API server defines the kind. Returns the version of the list.
+    async fn wait_for_definition(&self) -> String {
+        let interval = self.timing.relist.min(UNDEFINED_POLL);
+        info!("The API server does not define this kind; asking again every {interval:?}");
+        loop {
+            self.wait_for_relist(Instant::now() + jittered(interval))
+                .await;
+            if let Some(version) = self.list().await {
+                return version;
+            }
         }
     }
 
-    /// Returns the delay of the first relist. The watches take turns, one every `relist`.
-    fn first_relist_delay(&self) -> Duration {
-        let watches = self.feeds.watches();
-        let turn = watches.iter().position(|one| *one == self.feed.watch);
-        self.timing.relist * u32::try_from(turn.unwrap_or_default() + 1).unwrap_or(1)
+    /// Relists whenever a relist is due, beside the watch. Ends if the API server does not define the kind.
+    async fn relist_repeatedly(&self, mut after: Duration) {
+        loop {
+            self.wait_for_relist(Instant::now() + jittered(after)).await;
+            if self.list().await.is_none() {
+                return;
+            }
+            after = self.relist_cycle();
+        }
+    }
+
+    /// Waits until a relist is due, or is requested.
+    async fn wait_for_relist(&self, due: Instant) {
+        tokio::select! {
+            () = sleep_until(due) => {}
+            () = self.feeds.wait_for_relist(&self.feed) => self.feeds.clear_relist(&self.feed),
+        }
     }
 
     /// Returns the time in which every watch is relisted once.
@@ -224,143 +248,116 @@ impl Watcher {
 
     // --- watches ---
 
-    /// Watches from `version`, one watch after the other, until the version is gone or the receiver of the updates is
-    /// closed.
-    async fn watch_repeatedly(&self, version: String) -> StopReason {
+    /// Watches from `version`, one watch after the other, until the version is gone or an event is lost.
+    async fn watch_repeatedly(&self, version: String) -> Failure {
         let mut backoff = Backoff::new(WATCH_PAUSE, 2);
-        let mut position = Position::new(version);
+        let mut position = Position {
+            version,
+            is_doubtful: false,
+        };
         loop {
             let started = Instant::now();
-            let stopped = self.watch(&mut position).await;
+            let Err(failure) = self.watch(&mut position).await;
             let duration = started.elapsed();
-            let is_complete = self.is_complete(&stopped, duration);
+            // For the client, a broken connection looks like the end of the watch.
+            let is_ended = matches!(failure, Failure::Ended(_));
+            let is_complete = is_ended && duration >= self.requested_duration().mul_f64(0.9);
             if is_complete || duration > LONGEST_UNREACHABLE {
                 backoff.reset();
             }
-            if !is_complete {
-                position.trust = Trust::Doubtful;
-            }
+            position.is_doubtful |= !is_complete;
             let rest = WATCH_INTERVAL.saturating_sub(duration);
-            let pause = match &stopped {
-                StopReason::Closed | StopReason::Gone(_) => return stopped,
-                StopReason::Ended if is_complete => rest,
-                StopReason::Ended => stopped.pause(&mut backoff).max(rest),
-                StopReason::Failed(_) => {
-                    self.note_watch_failure(&stopped);
-                    stopped.pause(&mut backoff)
+            let pause = match &failure {
+                Failure::Gone(_) | Failure::Unreadable(_) => return failure,
+                _ if is_complete => rest,
+                _ if is_ended => failure.watch_pause(&mut backoff).max(rest),
+                _ => {
+                    self.note_watch_failure(&failure);
+                    failure.watch_pause(&mut backoff)
                 }
             };
             sleep(pause).await;
         }
     }
 
-    /// Returns whether a watch lasted as long as requested. For the client, a broken connection looks like the end of
-    /// the watch.
-    fn is_complete(&self, stopped: &StopReason, duration: Duration) -> bool {
-        matches!(stopped, StopReason::Ended) && duration >= self.requested_duration().mul_f64(0.9)
-    }
-
     /// Opens a watch at `position` and applies its events until it stops. If the position is doubtful, checks beside
     /// the watch whether the server has reached it. Until then the watch does not count as activity.
-    async fn watch(&self, position: &mut Position) -> StopReason {
-        let seconds = u32::try_from(self.requested_duration().as_secs()).unwrap_or(u32::MAX);
-        let opening = self.requests.watch(&position.version, seconds);
-        let events = match timeout(self.silence_limit(), opening).await {
-            Ok(Ok(events)) => events,
-            // The CRD was removed, or no longer has the version.
-            Ok(Err(Failure::Refused(404, reason))) if self.requests.is_optional() => {
-                return StopReason::Gone(reason);
-            }
-            Ok(Err(failure)) => return failure.into(),
-            Err(_) => return Failure::Silent(self.silence_limit()).into(),
-        };
+    async fn watch(&self, position: &mut Position) -> Result<Infallible, Failure> {
+        let limit = self.timing.watch_timeout + WATCH_GRACE;
+        let opening = self
+            .requests
+            .watch(&position.version, self.requested_duration());
+        let mut events = within(limit, opening)
+            .await
+            .map_err(|failure| match failure {
+                // The CRD was removed, or no longer has the version.
+                Failure::Refused {
+                    code: 404, message, ..
+                } if self.requests.is_optional() => Failure::Gone(message),
+                other => other,
+            })?;
         let check = self.check_version(position.version.clone());
-        pin_mut!(events, check);
+        pin_mut!(check);
         loop {
-            if !position.is_doubtful() {
+            if !position.is_doubtful {
                 self.feeds.note_activity(&self.feed);
             }
-            let result = tokio::select! {
-                event = self.next_event(&mut events) => match event {
-                    Ok(event) => self.apply_event(event, position).await,
-                    Err(stopped) => Err(stopped),
+            tokio::select! {
+                event = within(limit, events.next()) => match event? {
+                    Some(event) => self.apply(event, position).await,
+                    None => return Err(Failure::Ended("the watch ended".to_owned())),
                 },
-                checked = &mut check, if position.is_doubtful() => {
-                    checked.map(|()| position.trust = Trust::Certain)
+                checked = &mut check, if position.is_doubtful => {
+                    checked?;
+                    position.is_doubtful = false;
                 }
-            };
-            if let Err(stopped) = result {
-                return stopped;
             }
         }
     }
 
-    /// Waits for the next event of a watch.
-    async fn next_event(
-        &self,
-        events: &mut (impl Stream<Item = Result<WatchEvent<Value>, StopReason>> + Unpin),
-    ) -> Result<WatchEvent<Value>, StopReason> {
-        let limit = self.silence_limit();
-        let next = timeout(limit, events.next())
-            .await
-            .map_err(|_| Failure::Silent(limit))?;
-        next.unwrap_or(Err(StopReason::Ended))
-    }
-
-    /// Applies an event and advances `position`. Fails if the event ends the watch.
-    async fn apply_event(
-        &self,
-        event: WatchEvent<Value>,
-        position: &mut Position,
-    ) -> Result<(), StopReason> {
-        let arrival = Arrival::now();
-        match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                let json = object.to_string();
-                let object = KubeObject::read(&json);
-                position.advance_to(&object);
-                let reduced = parse::reduce(self.feed.watch, &object);
-                let arrival = arrival.of_object(self.feed.watch, &object);
-                self.send_object(&object, reduced, arrival).await
-            }
-            WatchEvent::Deleted(object) => {
-                let json = object.to_string();
-                let object = KubeObject::read(&json);
-                position.advance_to(&object);
-                self.send_object(&object, None, arrival).await
-            }
-            WatchEvent::Bookmark(bookmark) => {
-                position.version = bookmark.metadata.resource_version;
-                Ok(())
-            }
-            WatchEvent::Error(status) => Err(Failure::from_status(*status).into()),
+    /// Applies an event and advances `position`.
+    async fn apply(&self, event: WatchEvent<'_>, position: &mut Position) {
+        let (watch, object) = (self.feed.watch, &event.object);
+        let arrival = match event.kind {
+            EventKind::Applied => Arrival::now().of_object(watch, object),
+            EventKind::Deleted | EventKind::Bookmark => Arrival::now(),
+        };
+        let version = object.resource_version();
+        if let Some(version) = version {
+            position.version.replace_range(.., version);
+        }
+        let version = version.and_then(|version| version.parse().ok());
+        let Some(change) = event.change(watch) else {
+            return;
+        };
+        if self.overlap.lock().note_event(version, &change) {
+            let (key, object) = change;
+            let update = Update::Apply {
+                watch,
+                key,
+                object,
+                arrival,
+            };
+            // Without a receiver, this watcher is dropped.
+            _ = self.updates.send(update).await;
         }
     }
 
     /// Waits until the server has confirmed that it has reached `version`.
-    async fn check_version(&self, version: String) -> Result<(), StopReason> {
+    async fn check_version(&self, version: String) -> Result<(), Failure> {
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
         loop {
             let check = self.requests.check_version(&version);
-            match self.requests.server.limiter.check(check).await {
-                Ok(()) => return Ok(()),
-                Err(failure @ Failure::Refused(410, _)) => return Err(failure.into()),
-                Err(failure) => {
-                    let is_server_wide = failure.is_server_wide();
-                    let pause = failure.pause(&mut backoff);
-                    self.note_watch_failure(&failure.into());
-                    // After a server-wide failure, the limiter waits.
-                    if !is_server_wide {
-                        sleep(pause).await;
-                    }
-                }
+            let failure = match self.requests.server.limiter.check(check).await {
+                Err(failure) if !matches!(failure, Failure::Gone(_)) => failure,
+                checked => return checked,
+            };
+            self.note_watch_failure(&failure);
+            // After a server-wide failure, the limiter waits.
+            if !failure.is_server_wide() {
+                sleep(failure.pause(&mut backoff)).await;
             }
         }
-    }
-
-    /// Returns how long a watch may be silent.
-    fn silence_limit(&self) -> Duration {
-        self.timing.watch_timeout + WATCH_GRACE
     }
 
     /// Returns the duration that is requested for a watch, in whole seconds.
@@ -369,55 +366,10 @@ impl Watcher {
     }
 
     /// Reports a watch that stopped: in the log once, and in `/readyz` until there is activity again.
-    fn note_watch_failure(&self, stopped: &StopReason) {
-        match self.feeds.note_failure(&self.feed, &stopped.to_string()) {
+    fn note_watch_failure(&self, failure: &Failure) {
+        match self.feeds.note_failure(&self.feed, &failure.to_string()) {
             Some(problem) => log_problem(&problem),
-            None => debug!(error = %stopped, "Watch failed again"),
+            None => debug!(error = %failure, "Watch failed again"),
         }
     }
-
-    // --- updates ---
-
-    /// Sends an object of the feed, reduced, or its deletion.
-    async fn send_object(
-        &self,
-        object: &KubeObject<'_>,
-        reduced: Option<(ObjectKey, Object)>,
-        arrival: Arrival,
-    ) -> Result<(), StopReason> {
-        let (key, reduced) = match reduced {
-            Some((key, reduced)) => (key, Some(reduced)),
-            None => match object.key() {
-                Some(key) => (key, None),
-                None => return Ok(()), // an object without a name cannot be identified
-            },
-        };
-        let version = numeric_version(object);
-        let is_new = self
-            .overlap
-            .lock()
-            .note_event(version, &key, reduced.as_ref());
-        if !is_new {
-            return Ok(());
-        }
-        self.send(Update::Apply {
-            watch: self.feed.watch,
-            key,
-            object: reduced,
-            arrival,
-        })
-        .await
-    }
-
-    async fn send(&self, update: Update) -> Result<(), StopReason> {
-        self.updates
-            .send(update)
-            .await
-            .map_err(|_| StopReason::Closed)
-    }
-}
-
-/// Returns the resource version of an object, if it is a number.
-fn numeric_version(object: &KubeObject<'_>) -> Option<u64> {
-    object.resource_version()?.parse().ok()
 }
