@@ -29,10 +29,10 @@ pub struct Links {
     states: Arc<LinkStates>,
     /// The clusters of mirrors that no Link names.
     absences: BTreeMap<ClusterName, Absence>,
-    /// The Leases, by the key of their Link. `None`: they could not be read yet, or may not be read.
+    /// The Leases, by the key of their Link.
     #[serde(serialize_with = "write_leases", deserialize_with = "read_leases")]
     leases: Leases,
-    /// Why they cannot be read.
+    /// Why they cannot be read, or those of some namespaces cannot.
     leases_problem: Option<Line>,
 }
 
@@ -117,12 +117,15 @@ pub enum LinkList {
 /// A poll of Leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeasePoll {
-    /// They may not be read, with the reason.
-    Refused(Line),
     /// They could not be read for a while, with the reason.
     Failed(Line),
-    /// The Leases, by the key of their Link.
-    Read(BTreeMap<ObjectKey, Lease>),
+    /// They were read.
+    Read {
+        /// The Leases, by the key of their Link.
+        leases: BTreeMap<ObjectKey, Lease>,
+        /// Why those of some namespaces may not be read.
+        refused: Option<Line>,
+    },
 }
 
 /// A cluster that no Link names.
@@ -142,19 +145,18 @@ struct LeaseTimer {
     seen: Timestamp,
 }
 
-type Leases = Option<BTreeMap<ObjectKey, LeaseTimer>>;
+type Leases = BTreeMap<ObjectKey, LeaseTimer>;
 
 /// Writes Leases as a list, because keys of JSON are texts.
 fn write_leases<S: Serializer>(leases: &Leases, to: S) -> Result<S::Ok, S::Error> {
-    let leases = leases.as_ref();
-    let leases = leases.map(|leases| leases.iter().collect::<Vec<_>>());
-    leases.serialize(to)
+    to.collect_seq(leases)
 }
 
 /// Reads what [`write_leases`] wrote.
 fn read_leases<'de, D: Deserializer<'de>>(from: D) -> Result<Leases, D::Error> {
+    // Earlier versions wrote `null` if the Leases could not be read.
     let leases: Option<Vec<_>> = Option::deserialize(from)?;
-    Ok(leases.map(|leases| leases.into_iter().collect()))
+    Ok(leases.into_iter().flatten().collect())
 }
 
 // === impl Links ===
@@ -173,19 +175,16 @@ impl Links {
     /// Records a poll of the Leases.
     pub fn note_leases(&mut self, poll: LeasePoll, now: Timestamp) {
         let read = match poll {
-            LeasePoll::Refused(reason) => {
-                self.leases = None;
-                self.leases_problem = Some(reason);
-                return;
-            }
             LeasePoll::Failed(reason) => {
                 self.leases_problem = Some(reason);
                 return;
             }
-            LeasePoll::Read(read) => read,
+            LeasePoll::Read { leases, refused } => {
+                self.leases_problem = refused;
+                leases
+            }
         };
-        self.leases_problem = None;
-        let mut last = self.leases.take().unwrap_or_default();
+        let mut last = std::mem::take(&mut self.leases);
         let leases = read.into_iter().map(|(link, lease)| {
             let unchanged = last.remove(&link);
             // A released Lease that changes is not renewed.
@@ -198,7 +197,7 @@ impl Links {
             };
             (link, timer)
         });
-        self.leases = Some(leases.collect());
+        self.leases = leases.collect();
     }
 
     /// Determines the states. Returns `None` if they are as before, or else the services with endpoints that are down because of
@@ -214,10 +213,7 @@ impl Links {
         for (link, cluster) in store.links() {
             named.entry(cluster).or_default().push(link);
         }
-        let has_lease = self
-            .leases
-            .as_ref()
-            .is_some_and(|leases| !leases.is_empty());
+        let has_lease = !self.leases.is_empty();
         let has_confirmed = self.absences.values().any(|one| one.is_confirmed);
         let (unknown, requested) = match list {
             LinkList::None(reason) => (Some(reason), None),
@@ -291,8 +287,7 @@ impl Links {
 
     /// Returns the state of a Link that exists.
     fn state_of(&self, link: &ObjectKey) -> LinkState {
-        let timer = self.leases.as_ref().and_then(|leases| leases.get(link));
-        match timer {
+        match self.leases.get(link) {
             Some(timer) if timer.renewed.after(STALE) <= timer.seen => LinkState::Frozen {
                 since: timer.renewed,
                 lease: Lease::name_of(link).into(),

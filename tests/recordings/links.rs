@@ -65,7 +65,10 @@ impl LinkReplay {
         let rules = hub_rules();
         self.timers.now = now;
         if now.0.is_multiple_of(POLL) {
-            let poll = LeasePoll::Read(self.leases.clone());
+            let poll = LeasePoll::Read {
+                leases: self.leases.clone(),
+                refused: None,
+            };
             self.timers.links.note_leases(poll, now);
         }
         let requested = Some(now);

@@ -15,12 +15,12 @@ use super::super::backoff::{Backoff, jittered};
 use super::super::{Feeds, Update, Updates};
 use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE};
 use super::requests::{ApiServer, list_few};
-use crate::model::{KubeObject, Lease, Namespace};
+use crate::model::{KubeObject, Lease, Namespace, ObjectKey};
 use crate::table::links::LeasePoll;
 
 /// Interval between two polls.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Interval while the Leases may not be read.
+/// Interval while the Leases of no namespace may be read.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(60);
 /// Number of failed polls in a row after which a problem says so.
 const MAX_FAILURES: u32 = 3;
@@ -39,13 +39,16 @@ pub(super) async fn poll_leases(server: Arc<ApiServer>, feeds: Feeds, updates: U
     let mut failures = 0;
     loop {
         let (poll, pause) = match read(&server, &namespaces).await {
-            Ok(poll) => {
+            Ok((leases, refused)) => {
                 backoff.reset();
                 failures = 0;
-                let interval = match &poll {
-                    LeasePoll::Read(_) => INTERVAL,
-                    LeasePoll::Refused(_) | LeasePoll::Failed(_) => REFUSED_INTERVAL,
+                let interval = if refused.len() == namespaces.len() {
+                    REFUSED_INTERVAL
+                } else {
+                    INTERVAL
                 };
+                let refused = (!refused.is_empty()).then(|| refused.join("; ").into());
+                let poll = LeasePoll::Read { leases, refused };
                 (Some(poll), jittered(interval))
             }
             Err(failure) => {
@@ -64,9 +67,12 @@ pub(super) async fn poll_leases(server: Arc<ApiServer>, feeds: Feeds, updates: U
     }
 }
 
-/// Lists the Leases of all namespaces.
-async fn read(server: &ApiServer, namespaces: &[Namespace]) -> Result<LeasePoll, Failure> {
-    let mut leases = BTreeMap::new();
+/// Lists the Leases of all namespaces. Returns why some namespaces may not be read, too.
+async fn read(
+    server: &ApiServer,
+    namespaces: &[Namespace],
+) -> Result<(BTreeMap<ObjectKey, Lease>, Vec<String>), Failure> {
+    let (mut leases, mut refused) = (BTreeMap::new(), Vec::new());
     for namespace in namespaces {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         // From the memory of the API server.
@@ -81,11 +87,10 @@ async fn read(server: &ApiServer, namespaces: &[Namespace]) -> Result<LeasePoll,
                     code: 403 | 404, ..
                 },
             ) => {
-                let reason = format!("namespace {namespace}: {failure}");
-                return Ok(LeasePoll::Refused(reason.into()));
+                refused.push(format!("namespace {namespace}: {failure}"));
             }
             Err(failure) => return Err(failure),
         }
     }
-    Ok(LeasePoll::Read(leases))
+    Ok((leases, refused))
 }

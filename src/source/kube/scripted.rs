@@ -59,6 +59,8 @@ pub(super) enum Behavior {
     LinksDenied,
     /// Requests for Leases get 504.
     LeasesFail,
+    /// Requests for Leases in this namespace get 403.
+    LeasesDenied(&'static str),
 }
 
 /// The support of streamed lists.
@@ -228,10 +230,11 @@ impl ScriptedServer {
             Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
             }
-            Behavior::ImportsUndefined(version) if uri.path().ends_with("/serviceimports") => {
-                if !version.is_some_and(|version| uri.path().contains(version)) {
-                    return refuse(404, "the server could not find the requested resource");
-                }
+            Behavior::ImportsUndefined(version)
+                if uri.path().ends_with("/serviceimports")
+                    && !version.is_some_and(|version| uri.path().contains(version)) =>
+            {
+                return refuse(404, "the server could not find the requested resource");
             }
             Behavior::LinksUndefined if uri.path().ends_with("/links") => {
                 return refuse(404, "the server could not find the requested resource");
@@ -242,18 +245,12 @@ impl ScriptedServer {
             Behavior::LeasesFail if uri.path().ends_with("/leases") => {
                 return refuse(504, "the server is overloaded");
             }
-            Behavior::Normal
-            | Behavior::ListsFail
-            | Behavior::WatchesExpire
-            | Behavior::WatchesExpireLater(_)
-            | Behavior::WatchesEnd
-            | Behavior::EndlessLine(_)
-            | Behavior::ListsWait
-            | Behavior::SlicesDenied
-            | Behavior::ImportsUndefined(_)
-            | Behavior::LinksUndefined
-            | Behavior::LinksDenied
-            | Behavior::LeasesFail => {}
+            Behavior::LeasesDenied(namespace)
+                if uri.path().ends_with(&format!("/{namespace}/leases")) =>
+            {
+                return refuse(403, "forbidden");
+            }
+            _ => {}
         }
         let items = self
             .state()

@@ -30,7 +30,7 @@ impl Process {
             };
             (ObjectKey::new("linkerd-multicluster", name), lease)
         };
-        let poll = LeasePoll::Read(leases.iter().map(lease).collect());
+        let poll = read(leases.iter().map(lease).collect(), None);
         self.links
             .note_leases(poll, Timestamp::from_seconds(second));
         self.state(second)
@@ -45,6 +45,11 @@ impl Process {
             .state
             .clone()
     }
+}
+
+fn read(leases: BTreeMap<ObjectKey, Lease>, refused: Option<&str>) -> LeasePoll {
+    let refused = refused.map(Line::from);
+    LeasePoll::Read { leases, refused }
 }
 
 fn frozen_since(second: u64, link: &str, is_released: bool) -> LinkState {
@@ -128,7 +133,7 @@ fn link_without_a_lease_is_linked() {
     assert_eq!(process.poll(10, &[]), UNVERIFIED);
     assert_eq!(process.poll(600, &[("west", "a")]), UNVERIFIED);
     assert_eq!(process.poll(610, &[("east", "a")]), VERIFIED);
-    let refused = LeasePoll::Refused("forbidden".into());
+    let refused = read(BTreeMap::new(), Some("forbidden"));
     process
         .links
         .note_leases(refused, Timestamp::from_seconds(620));
@@ -212,7 +217,7 @@ fn problems_have_the_times_of_their_states() {
     assert_eq!(since(&process), [(ProblemKind::Frozen, 1)]);
     // Another reason does not make it a new problem.
     for (second, reason) in [(60, "refused"), (70, "refused again")] {
-        let poll = LeasePoll::Refused(reason.into());
+        let poll = read(BTreeMap::new(), Some(reason));
         process
             .links
             .note_leases(poll, Timestamp::from_seconds(second));

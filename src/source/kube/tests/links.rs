@@ -1,7 +1,7 @@
 //! Links and Leases of a scripted API server, up to the published table (rules L1 to L3).
 
 use super::*;
-use crate::model::{ClusterName, ProblemKind};
+use crate::model::{ClusterName, Namespace, ProblemKind};
 use crate::source::{self, ShrinkGuard, UpdateSettings};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
@@ -19,9 +19,15 @@ struct Server {
 
 impl Server {
     fn start(api: &ScriptedServer) -> Self {
+        Self::start_with(api, &["linkerd-multicluster"])
+    }
+
+    /// Starts a server with these namespaces of Links.
+    fn start_with(api: &ScriptedServer, namespaces: &[&str]) -> Self {
         fastrand::seed(7);
-        let namespace = "linkerd-multicluster".parse().unwrap();
-        let feeds = Feeds::new(&[], Mcs::Off).with_links(&[namespace]);
+        let namespaces: Vec<Namespace> =
+            namespaces.iter().map(|one| one.parse().unwrap()).collect();
+        let feeds = Feeds::new(&[], Mcs::Off).with_links(&namespaces);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {
@@ -236,6 +242,18 @@ async fn polls_that_fail_freeze_nothing() {
     api.set_behavior(Behavior::Normal);
     renew_for(&api, &["east", "west"], 10 * MINUTE).await;
     assert_eq!(server.state("east"), Some("linked"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_in_one_namespace_keeps_the_leases_of_the_others() {
+    let api = api();
+    api.set_behavior(Behavior::LeasesDenied("team"));
+    let server = Server::start_with(&api, &["linkerd-multicluster", "team"]);
+    renew_for(&api, &["east", "west"], 2 * MINUTE).await;
+    assert!(server.has_problem(ProblemKind::LinksUnknown));
+    assert_eq!(server.state("east"), Some("linked"));
+    // Nobody renews them any more.
+    assert!(server.wait_for("east", "frozen").await < 2 * MINUTE);
 }
 
 /// The table does not wait for Links, and answers as without them.
