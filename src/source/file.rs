@@ -2,7 +2,8 @@
 //! documents.
 //!
 //! The files of `--file` are merged into one source. If one of them changes, all are reloaded. They are read twice with
-//! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is invalid or
+//! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is replaced all the time,
+//! each pause is half as long as the last one, so that it is read every few seconds. If a file is invalid or
 //! contains no relevant object, the last table stays in use. An empty `List`, which `kubectl` prints for an empty
 //! cluster, is valid and empties the table. If the content is held (`--shrink-guard`), the files are read again when
 //! [`Feeds`] requests it.
@@ -27,12 +28,15 @@ use crate::model::{Problem, ProblemKind, Watch};
 use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
 
+/// The shortest pause between the two reads that must be equal. Programs that write a file do not pause for so long.
+const MIN_SETTLE: Duration = Duration::from_millis(5);
+
 /// Intervals of the file source.
 #[derive(Clone, Copy, Debug)]
 pub struct FileTiming {
     /// The interval between checks of the files' metadata.
     pub poll: Duration,
-    /// The pause between the two reads that must be equal.
+    /// The longest pause between the two reads that must be equal.
     pub settle: Duration,
 }
 
@@ -52,6 +56,8 @@ pub struct Files {
     /// The stamps of the files before the last read.
     stamps: Vec<Stamp>,
     timing: FileTiming,
+    /// The pause between the next two reads.
+    settle: Duration,
     /// The content of the first read, until it is sent.
     first: Option<Lists>,
     last: LastRead,
@@ -92,6 +98,7 @@ impl Files {
             paths,
             stamps,
             timing,
+            settle: timing.settle,
             first: Some(first),
             last: LastRead::Good,
         })
@@ -131,19 +138,49 @@ impl Files {
             }
             return Ok(());
         }
-        let Some(read) = read_settled(&self.paths, self.timing.settle).await else {
-            return Ok(()); // still being written; the next poll reads again
+        let Some(read) = self.read_settled().await else {
+            return Ok(()); // the next poll reads again
         };
-        self.last = LastRead::of(&read);
         match read {
             Ok(lists) => {
                 info!(files = self.paths.len(), "Reloaded files");
+                self.last = LastRead::Good;
                 send(lists, feeds, updates).await?;
             }
-            Err(error) => self.note_failure(&error, &now, feeds),
+            Err(error) => {
+                let can_be_read = !matches!(error, FileError::Read(..));
+                self.last = if can_be_read {
+                    LastRead::Unusable
+                } else {
+                    LastRead::Incomplete
+                };
+                self.note_failure(&error, &now, feeds);
+            }
         }
         self.stamps = now;
         Ok(())
+    }
+
+    /// Reads the files twice, with a pause. Returns `None` if the reads differ.
+    async fn read_settled(&mut self) -> Option<Result<Lists, FileError>> {
+        let texts = || -> Vec<_> { self.paths.iter().map(|path| read_text(path)).collect() };
+        let first = texts();
+        tokio::time::sleep(self.settle).await;
+        let second = texts();
+        let mut same = Vec::new();
+        for (path, reads) in self.paths.iter().zip(first.into_iter().zip(second)) {
+            match reads {
+                (Ok(one), Ok(other)) if one == other => same.push((path.as_path(), other)),
+                (Err(_), Err(error)) => return Some(Err(FileError::Read(path.clone(), error))),
+                (Ok(one), Ok(other)) if !other.starts_with(&one) => {
+                    self.settle = (self.settle / 2).max(MIN_SETTLE);
+                    return None;
+                }
+                _ => return None, // still being written
+            }
+        }
+        self.settle = self.timing.settle;
+        Some(parse_texts(&same))
     }
 
     /// Reports files that cannot be used: in the log once for each change, and in `/readyz` until they are valid.
@@ -158,40 +195,6 @@ impl Files {
             log_problem(&Problem::new(ProblemKind::SourceFailed, failure));
         }
     }
-}
-
-// === impl LastRead ===
-
-impl LastRead {
-    /// Returns the result of a read.
-    fn of(read: &Result<Lists, FileError>) -> Self {
-        match read {
-            Ok(_) => Self::Good,
-            Err(FileError::Read(..)) => Self::Incomplete,
-            Err(
-                FileError::Syntax { .. }
-                | FileError::List { .. }
-                | FileError::Empty(_)
-                | FileError::Duplicate { .. },
-            ) => Self::Unusable,
-        }
-    }
-}
-
-/// Reads the files twice, with a pause. Returns `None` if the reads differ.
-async fn read_settled(paths: &[PathBuf], settle: Duration) -> Option<Result<Lists, FileError>> {
-    let texts = || -> Vec<_> { paths.iter().map(|p| (p, read_text(p))).collect() };
-    let first = texts();
-    tokio::time::sleep(settle).await;
-    let mut same = Vec::new();
-    for ((path, one), (_, other)) in first.into_iter().zip(texts()) {
-        match (one, other) {
-            (Ok(one), Ok(other)) if one == other => same.push((path.as_path(), other)),
-            (Err(_), Err(error)) => return Some(Err(FileError::Read(path.clone(), error))),
-            _ => return None,
-        }
-    }
-    Some(parse_texts(&same))
 }
 
 /// Sends complete lists as one update. Each feed gets the objects of its watch and, if it has one, of its namespace.

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use support::objects::{Gateway, Manifest, mirror, objects};
 use support::server::{Server, WaitUntil};
@@ -194,6 +196,28 @@ fn file_replaced_by_rename_is_reloaded() {
     fs::write(&beside, two_endpoints().text()).unwrap();
     fs::rename(&beside, &server.file).unwrap();
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
+}
+
+#[test]
+fn file_that_changes_all_the_time_is_reloaded() {
+    let server = Server::with_objects(one_endpoint(), &[]);
+    let started = Instant::now();
+    for turn in 0.. {
+        fs::write(
+            &server.file,
+            format!("# {turn}\n{}", two_endpoints().text()),
+        )
+        .unwrap();
+        if server.outcome("db.prod.global. A") == "10.96.1.1 10.96.1.2" {
+            return;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "{turn} changes"
+        );
+        // Shorter than the pause after which a file counts as complete.
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
