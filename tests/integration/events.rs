@@ -3,7 +3,8 @@
 mod status;
 mod stream;
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::event_stream::{EventStream, summary};
@@ -226,12 +227,12 @@ fn change_of_a_watch_is_an_event_within_a_second() {
     let mirror = west(Gateway::Up, "10.96.2.1");
     standin.put(&mirror.service());
     assert_eq!(stream.changes(1), ["cluster-joined - - west -"]);
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     standin.put(&mirror.endpoint_mirror("db-0", &["10.96.2.1"]));
     assert_eq!(stream.changes(1), ["endpoint-added prod db west db-0"]);
     let took = started.elapsed();
     assert!(took < Duration::from_secs(1), "{took:?}");
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     standin.put(&mirror.slice("db-0", false));
     // The table is announced before its changes, so that a client that loads it has them.
     let table = stream.next("table").data["generation"].as_u64().unwrap();
@@ -376,7 +377,7 @@ fn change_of_ten_thousand_endpoints_is_a_few_events() {
     let more = many(500).0;
     more.iter()
         .for_each(|object| standin.put_without_event(object));
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     standin.lose_history();
     let texts: Vec<String> = (0..20)
         .map(|_| {
@@ -389,6 +390,9 @@ fn change_of_ten_thousand_endpoints_is_a_few_events() {
     assert_eq!(texts[0], "499 endpoints of cluster west joined prod/db0.");
     assert_eq!(events(&server).len(), 20);
 }
+
+/// The time without a further endpoint after which the changes of a gateway are recorded.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// The mirror controller writes one slice after the other, so that each service changes with another table.
 #[test]
@@ -411,7 +415,8 @@ fn gateway_that_goes_down_is_one_event_however_its_slices_arrive() {
         let watches = standin.requests().into_iter().filter(|one| one.watch);
         (watches.count() >= 7).then_some(())
     });
-    for (is_up, kind, cause, text) in [
+    let updates = || server.count("global_dns_update_duration_seconds_count");
+    let turns = [
         (
             false,
             "gateway-down",
@@ -424,29 +429,56 @@ fn gateway_that_goes_down_is_one_event_however_its_slices_arrive() {
             "gateway-ready",
             "The gateway of cluster west is ready again: 40 services, 120 endpoints.",
         ),
-    ] {
+    ];
+    let (mut united, mut all) = (BTreeSet::new(), 0);
+    for (is_up, kind, cause, text) in turns.into_iter().cycle().take(40) {
+        let (before, started) = (updates(), Instant::now());
         for (number, mirror) in mirrors.iter().enumerate() {
             for host in 0..3 {
                 standin.put(&mirror.slice(&format!("db{number}-{host}"), is_up));
             }
         }
-        let event = stream.next("change").data;
+        wait_for("the last slice", || {
+            (updates() == before + 120).then_some(())
+        });
+        let took = started.elapsed();
+        // The answers changed with each slice, before the event.
+        let now = server.metric("global_dns_table_generation") as u64;
+        assert!(now > generation + 1, "{now}");
+        generation = now;
+        let mut told = Vec::new();
+        let mut count = 0;
+        while count < 120 {
+            let event = stream.next("change").data;
+            assert_eq!(
+                (&event["kind"], &event["cause"]),
+                (&json!(kind), &json!(cause))
+            );
+            count += event["count"].as_u64().unwrap();
+            told.push(event);
+        }
+        assert_eq!(count, 120, "{told:?}");
+        all += told.len();
+        // On a busy machine, the slices may not follow each other soon enough.
+        if took > QUIET {
+            continue;
+        }
+        let [event] = told.as_slice() else {
+            panic!("{told:?}");
+        };
         let mut fields = event.as_object().unwrap().clone();
         fields.retain(|name, _| !["id", "time"].contains(&&**name));
         let expected = json!({"kind": kind, "cluster": "west", "cause": cause, "count": 120, "text": text,
             "before": event["before"], "after": event["after"]});
         assert_eq!(json!(fields), expected);
-        // The answers changed with each slice, before the event.
-        let now = server.metric("global_dns_table_generation") as u64;
-        assert!(now > generation + 1, "{now}");
-        generation = now;
         server.log.wait(0, text);
+        united.insert(kind);
+        if united.len() == 2 {
+            break;
+        }
     }
-    let kinds: Vec<Value> = events(&server)
-        .iter()
-        .map(|event| event["kind"].clone())
-        .collect();
-    assert_eq!(kinds, ["gateway-down", "gateway-up"]);
+    assert_eq!(united.len(), 2, "the machine is too busy: {united:?}");
+    assert_eq!(events(&server).len(), all);
 }
 
 /// Returns the JSON of the API with these events.
