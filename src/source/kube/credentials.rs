@@ -95,18 +95,7 @@ pub(super) fn kubeconfig_error(
             problem: "it has no current context".to_owned(),
             contexts: contexts(),
         },
-        other @ (KubeconfigError::KindMismatch
-        | KubeconfigError::ApiVersionMismatch
-        | KubeconfigError::LoadClusterOfContext(_)
-        | KubeconfigError::FindPath
-        | KubeconfigError::Parse(_)
-        | KubeconfigError::MissingClusterUrl
-        | KubeconfigError::ParseClusterUrl(_)
-        | KubeconfigError::ParseProxyUrl(_)
-        | KubeconfigError::LoadCertificateAuthority(_)
-        | KubeconfigError::LoadClientCertificate(_)
-        | KubeconfigError::LoadClientKey(_)
-        | KubeconfigError::ParseCertificates(_)) => ConnectError::Kubeconfig {
+        other => ConnectError::Kubeconfig {
             path,
             source: Box::new(other),
         },
