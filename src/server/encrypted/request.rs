@@ -25,15 +25,60 @@ pub enum DnsRequest {
     Methods,
 }
 
-/// The error response to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestError {
-    /// The status code (RFC 9110 section 15).
-    pub status: StatusCode,
-    /// The reason, for people.
-    pub reason: &'static str,
-    /// Whether the connection must end, because its next octets may have another meaning for an intermediary.
-    pub ends_connection: bool,
+/// The reason why a request gets an error response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// HTTP/1.1 without a host.
+    #[error("the request has no host")]
+    NoHost,
+    /// Several hosts.
+    #[error("the request has more than one host")]
+    TwoHosts,
+    /// A host that is not valid.
+    #[error("the host of the request is invalid")]
+    InvalidHost,
+    /// A transfer coding that is not supported.
+    #[error("the transfer coding is not chunked, once")]
+    OtherCoding,
+    /// A path without a resource.
+    #[error("there is no resource at this path")]
+    NoSuchPath,
+    /// A method that is not supported.
+    #[error("the method is not GET, HEAD, POST or OPTIONS")]
+    OtherMethod,
+    /// A body that is not a DNS message.
+    #[error("the content type is not application/dns-message")]
+    OtherMediaType,
+    /// GET without a message.
+    #[error("the query of the URI has no parameter 'dns'")]
+    NoMessage,
+    /// GET with several messages.
+    #[error("the query of the URI has more than one parameter 'dns'")]
+    TwoMessages,
+    /// GET with an unreadable message.
+    #[error("the parameter 'dns' is not base64url without padding")]
+    NotBase64Url,
+    /// A URI with a message that is longer than any query.
+    #[error("the message is longer than {MAX_QUERY} octets")]
+    LongUri,
+    /// A body that is longer than any query.
+    #[error("the message is longer than {MAX_QUERY} octets")]
+    LongBody,
+    /// A body that did not arrive in time.
+    #[error("the body did not arrive in time")]
+    SlowBody,
+    /// A body that ended early.
+    #[error("the body cannot be read")]
+    BrokenBody,
+    /// The memory for requests is in use.
+    #[error("too many octets of requests are pending")]
+    NoMemory,
+    /// A message that is never answered.
+    #[error("the message is a response, or shorter than a header")]
+    NoQuery,
+    /// An internal error.
+    #[error("answering the message failed")]
+    Failure,
 }
 
 /// Length of the longest query in base64url (RFC 4648 section 5).
@@ -55,16 +100,16 @@ pub fn read(head: &Parts, path: &str) -> Result<DnsRequest, RequestError> {
     check_host(head)?;
     check_coding(headers)?;
     if uri.path() != path {
-        return Err(NO_SUCH_PATH);
+        return Err(RequestError::NoSuchPath);
     }
     match *method {
         Method::GET | Method::HEAD => {
             message(uri.query().unwrap_or_default()).map(DnsRequest::Message)
         }
         Method::POST if is_message(headers) => Ok(DnsRequest::Body),
-        Method::POST => Err(OTHER_MEDIA_TYPE),
+        Method::POST => Err(RequestError::OtherMediaType),
         Method::OPTIONS => Ok(DnsRequest::Methods),
-        _ => Err(OTHER_METHOD),
+        _ => Err(RequestError::OtherMethod),
     }
 }
 
@@ -72,11 +117,11 @@ pub fn read(head: &Parts, path: &str) -> Result<DnsRequest, RequestError> {
 fn check_host(head: &Parts) -> Result<(), RequestError> {
     let mut hosts = head.headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (None, _) if head.version == Version::HTTP_11 => Err(NO_HOST),
+        (None, _) if head.version == Version::HTTP_11 => Err(RequestError::NoHost),
         (None, _) => Ok(()),
         (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
-        (Some(_), None) => Err(INVALID_HOST),
-        (Some(_), Some(_)) => Err(TWO_HOSTS),
+        (Some(_), None) => Err(RequestError::InvalidHost),
+        (Some(_), Some(_)) => Err(RequestError::TwoHosts),
     }
 }
 
@@ -107,115 +152,60 @@ fn check_coding(headers: &HeaderMap) -> Result<(), RequestError> {
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
         (Some(only), None) if only.eq_ignore_ascii_case(b"chunked") => Ok(()),
-        (Some(_), _) => Err(OTHER_CODING),
+        (Some(_), _) => Err(RequestError::OtherCoding),
     }
 }
 
-const NO_HOST: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the request has no host",
-    ends_connection: true,
-};
-const TWO_HOSTS: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the request has more than one host",
-    ends_connection: true,
-};
-const INVALID_HOST: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the host of the request is invalid",
-    ends_connection: true,
-};
-const OTHER_CODING: RequestError = RequestError {
-    status: StatusCode::NOT_IMPLEMENTED,
-    reason: "the transfer coding is not chunked, once",
-    ends_connection: true,
-};
-const NO_SUCH_PATH: RequestError = RequestError {
-    status: StatusCode::NOT_FOUND,
-    reason: "there is no resource at this path",
-    ends_connection: false,
-};
-const OTHER_METHOD: RequestError = RequestError {
-    status: StatusCode::METHOD_NOT_ALLOWED,
-    reason: "the method is not GET, HEAD, POST or OPTIONS",
-    ends_connection: false,
-};
-const OTHER_MEDIA_TYPE: RequestError = RequestError {
-    status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
-    reason: "the content type is not application/dns-message",
-    ends_connection: false,
-};
-const NO_MESSAGE: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the query of the URI has no parameter 'dns'",
-    ends_connection: false,
-};
-const TWO_MESSAGES: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the query of the URI has more than one parameter 'dns'",
-    ends_connection: false,
-};
-const NOT_BASE64URL: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the parameter 'dns' is not base64url without padding",
-    ends_connection: false,
-};
-const LONG_URI: RequestError = RequestError {
-    status: StatusCode::URI_TOO_LONG,
-    reason: "the message is longer than 4096 octets",
-    ends_connection: false,
-};
-/// The body is longer than any query.
-pub const LONG_BODY: RequestError = RequestError {
-    status: StatusCode::PAYLOAD_TOO_LARGE,
-    reason: "the message is longer than 4096 octets",
-    ends_connection: false,
-};
-/// The body did not arrive in time.
-pub const SLOW_BODY: RequestError = RequestError {
-    status: StatusCode::REQUEST_TIMEOUT,
-    reason: "the body did not arrive in time",
-    ends_connection: false,
-};
-/// The body ended early.
-pub const BROKEN_BODY: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the body cannot be read",
-    ends_connection: false,
-};
-/// The memory for requests is in use.
-pub const NO_MEMORY: RequestError = RequestError {
-    status: StatusCode::SERVICE_UNAVAILABLE,
-    reason: "too many octets of requests are pending",
-    ends_connection: false,
-};
-/// The message is never answered.
-pub const NO_QUERY: RequestError = RequestError {
-    status: StatusCode::BAD_REQUEST,
-    reason: "the message is a response, or shorter than a header",
-    ends_connection: false,
-};
-/// An internal error.
-pub const FAILURE: RequestError = RequestError {
-    status: StatusCode::INTERNAL_SERVER_ERROR,
-    reason: "answering the message failed",
-    ends_connection: false,
-};
+// === impl RequestError ===
+
+impl RequestError {
+    /// Returns the status code (RFC 9110 section 15).
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::NoHost
+            | Self::TwoHosts
+            | Self::InvalidHost
+            | Self::NoMessage
+            | Self::TwoMessages
+            | Self::NotBase64Url
+            | Self::BrokenBody
+            | Self::NoQuery => StatusCode::BAD_REQUEST,
+            Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::OtherMethod => StatusCode::METHOD_NOT_ALLOWED,
+            Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
+            Self::LongBody => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::LongUri => StatusCode::URI_TOO_LONG,
+            Self::OtherMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Failure => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::OtherCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Returns whether the connection must end, because its next octets may have another meaning for an intermediary.
+    pub fn ends_connection(self) -> bool {
+        matches!(
+            self,
+            Self::NoHost | Self::TwoHosts | Self::InvalidHost | Self::OtherCoding
+        )
+    }
+}
 
 /// Decodes the message in the query of a URI (RFC 8484 section 4.1).
 fn message(query: &str) -> Result<Vec<u8>, RequestError> {
     let mut parameters = query
         .split('&')
         .filter_map(|part| part.strip_prefix("dns="));
-    let encoded = parameters.next().ok_or(NO_MESSAGE)?;
+    let encoded = parameters.next().ok_or(RequestError::NoMessage)?;
     if parameters.next().is_some() {
-        return Err(TWO_MESSAGES);
+        return Err(RequestError::TwoMessages);
     }
     if encoded.len() > ENCODED_QUERY {
-        return Err(LONG_URI);
+        return Err(RequestError::LongUri);
     }
-    URL_SAFE_NO_PAD.decode(encoded).map_err(|_| NOT_BASE64URL)
+    URL_SAFE_NO_PAD
+        .decode(encoded)
+        .map_err(|_| RequestError::NotBase64Url)
 }
 
 /// Returns whether the body is a DNS message. Parameters of the media type are ignored.
@@ -251,7 +241,7 @@ mod tests {
     fn read_request(request: Builder) -> Result<DnsRequest, u16> {
         let request = request.version(Version::HTTP_2).body(()).unwrap();
         let request = read(&request.into_parts().0, "/dns-query");
-        request.map_err(|error| error.status.as_u16())
+        request.map_err(|error| error.status().as_u16())
     }
 
     #[test]
@@ -324,7 +314,7 @@ mod tests {
                 .iter()
                 .fold(Request::builder().version(version), with_host);
             let checked = check_host(&request.body(()).unwrap().into_parts().0);
-            checked.map_err(|error| error.status.as_u16())
+            checked.map_err(|error| error.status().as_u16())
         };
         for host in [
             "",
@@ -368,7 +358,7 @@ mod tests {
             for coding in codings {
                 headers.append(TRANSFER_ENCODING, coding.parse().unwrap());
             }
-            check_coding(&headers).map_err(|error| error.status.as_u16())
+            check_coding(&headers).map_err(|error| error.status().as_u16())
         };
         for codings in [&[][..], &["chunked"], &["Chunked"], &[" chunked ,"]] {
             assert_eq!(check(codings), Ok(()), "{codings:?}");

@@ -35,9 +35,10 @@ pub fn check(octets: &[u8]) -> Outcome {
         Ok(accepted) => Outcome::Accepted(accepted),
         Err(problem) => {
             let is_text = |octet: u8| octet == b' ' || octet.is_ascii_graphic();
-            assert!(problem.reason.bytes().all(is_text), "{}", problem.reason);
-            assert!(problem.reason.contains(' '), "the reason is not a sentence");
-            Outcome::Refused(problem.status.as_u16())
+            let text = problem.to_string();
+            assert!(text.bytes().all(is_text), "{text}");
+            assert!(text.contains(' '), "the reason is not a sentence");
+            Outcome::Refused(problem.status().as_u16())
         }
     };
     assert_eq!(outcome, expected(&request), "{request:?}");

@@ -241,9 +241,9 @@ impl Exchange {
         }))
         .map_err(|_| {
             self.answerer.counters.count_panic(Transport::Https);
-            request::FAILURE
+            RequestError::Failure
         })?;
-        made.ok_or(request::NO_QUERY)
+        made.ok_or(RequestError::NoQuery)
     }
 
     fn make(&self, packet: &[u8]) -> Option<ReadBody> {
@@ -281,7 +281,7 @@ fn refusal(version: Version, is_head: bool) -> Result<Response<Full<Bytes>>, h2:
     if version == Version::HTTP_2 {
         Err(h2::Reason::REFUSED_STREAM.into())
     } else {
-        Ok(error_response(request::NO_MEMORY, is_head))
+        Ok(error_response(RequestError::NoMemory, is_head))
     }
 }
 
@@ -338,24 +338,24 @@ impl PendingRequest {
     async fn read(&mut self, body: Incoming) -> Result<Vec<u8>, NoMessage> {
         // The announced length is too long, so the body is not read.
         if body.size_hint().lower() > MAX_QUERY as u64 {
-            return Err(NoMessage::Invalid(request::LONG_BODY));
+            return Err(NoMessage::Invalid(RequestError::LongBody));
         }
         let read = timeout(MESSAGE_TIMEOUT, self.collect(body)).await;
-        read.unwrap_or(Err(NoMessage::Invalid(request::SLOW_BODY)))
+        read.unwrap_or(Err(NoMessage::Invalid(RequestError::SlowBody)))
     }
 
     async fn collect(&mut self, mut body: Incoming) -> Result<Vec<u8>, NoMessage> {
         let mut octets = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
-                return Err(NoMessage::Invalid(request::BROKEN_BODY));
+                return Err(NoMessage::Invalid(RequestError::BrokenBody));
             };
             // Trailers are ignored.
             let Ok(mut data) = frame.into_data() else {
                 continue;
             };
             if octets.len() + data.remaining() > MAX_QUERY {
-                return Err(NoMessage::Invalid(request::LONG_BODY));
+                return Err(NoMessage::Invalid(RequestError::LongBody));
             }
             if !self.hold(data.remaining()) {
                 return Err(NoMessage::NoMemory);

@@ -21,21 +21,21 @@ pub(super) fn methods() -> Response<Full<Bytes>> {
 
 /// Returns the response to a request that gets no DNS message.
 pub(super) fn error_response(error: RequestError, is_head: bool) -> Response<Full<Bytes>> {
-    let text = format!("{}\n", error.reason);
+    let text = format!("{error}\n");
     let length = text.len();
     let mut response = Response::new(body(text, is_head));
-    *response.status_mut() = error.status;
+    *response.status_mut() = error.status();
     let headers = response.headers_mut();
     let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
     headers.insert(CONTENT_TYPE, media_type);
     headers.insert(CONTENT_LENGTH, length.into());
-    if error.status == StatusCode::METHOD_NOT_ALLOWED {
+    if error.status() == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(ALLOW, HeaderValue::from_static(request::METHODS));
     }
-    if error.status == StatusCode::SERVICE_UNAVAILABLE {
+    if error.status() == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     }
-    if error.ends_connection {
+    if error.ends_connection() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
