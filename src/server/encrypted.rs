@@ -35,7 +35,7 @@ use super::socket::Budget;
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
-use https::{Exchange, HeldBodies};
+use https::Exchange;
 use quic::QuicListener;
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
@@ -84,7 +84,6 @@ struct InnerService {
     answerer: Arc<Answerer>,
     /// `--https-path`.
     path: Arc<str>,
-    held: Arc<HeldBodies>,
     budget: Budget,
     client_ca: Option<Arc<ClientCa>>,
     stop: CancellationToken,
@@ -179,7 +178,6 @@ impl Encrypted {
     ) -> Vec<BoxFuture<'static, ()>> {
         let [dns, http, quic] = self.configs;
         let path = Arc::from(self.options.https_path);
-        let held = Arc::<HeldBodies>::default();
         let mut tasks = Vec::new();
         for (protocol, listener) in self.listeners {
             let config = match protocol {
@@ -191,7 +189,6 @@ impl Encrypted {
                 acceptor: TlsAcceptor::from(config.clone()),
                 answerer: answerer.clone(),
                 path: Arc::clone(&path),
-                held: held.clone(),
                 budget: budget.clone(),
                 client_ca: self.client_ca.clone(),
                 stop: stop.clone(),
@@ -264,7 +261,7 @@ impl InnerService {
             }
             InnerProtocol::Http => {
                 let (answerer, path) = (self.answerer, self.path);
-                let exchange = Exchange::new(answerer, client, slot, socket, path, self.held);
+                let exchange = Exchange::new(answerer, client, slot, socket, path);
                 https::serve(stream, exchange, self.stop).await;
             }
         }

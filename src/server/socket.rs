@@ -7,8 +7,9 @@
 //! The sum is an estimate that only grows: nobody tells when a client receives octets. Only when it exceeds the budget,
 //! the kernel is asked for each connection. Well-behaved clients read at once, so that happens rarely.
 //!
-//! Octets that the server has not read do not count. The kernel's buffers for them are small, and a client that waits
-//! because the server is busy is not a slow reader.
+//! Pending requests over HTTPS count, too, as far as they were received: a connection may have a hundred. Other octets that
+//! the server has not answered do not count. The buffers for them are small, and a client that waits because the server is
+//! busy is not a slow reader.
 
 mod stream;
 #[cfg(test)]
@@ -88,6 +89,8 @@ struct Inner {
 /// The octets of a connection.
 #[derive(Default)]
 struct Account {
+    /// Octets of pending requests.
+    requests: usize,
     /// Octets of replies that are not written.
     queued: usize,
     /// Octets in the kernel: those of the last measurement, and all that were written since.
@@ -234,6 +237,16 @@ impl Socket {
         }
     }
 
+    /// Adds octets of a pending request.
+    pub(super) fn hold(&self, octets: usize) {
+        self.0.change(|account| account.requests += octets);
+    }
+
+    /// Removes octets of a pending request.
+    pub(super) fn release(&self, octets: usize) {
+        self.0.change(|account| account.requests -= octets);
+    }
+
     /// Waits until the connection must be closed, because the budget is exceeded.
     pub(super) async fn cut(&self) {
         self.0.cut.cancelled().await;
@@ -327,7 +340,7 @@ impl Inner {
     }
 
     /// Replaces the estimate of the octets in the kernel. Returns since when the client has not received a reply, if
-    /// there is one, and the octets of the connection.
+    /// there is one or a request is pending, and the octets of the connection.
     fn measure(&self, now: Instant) -> Option<(Instant, usize)> {
         let mut account = self.account.lock();
         let unsent = self.unsent();
@@ -349,8 +362,11 @@ impl Inner {
         let after = account.octets();
         let in_use = &self.budget.0.in_use;
         in_use.fetch_add(after.wrapping_sub(before), Relaxed);
-        let unread = account.oldest.filter(|_| !account.is_cut);
-        unread.map(|unread| (unread.since, after))
+        let pending = (account.requests > 0).then_some(now);
+        let since = account.oldest.map(|unread| unread.since).or(pending);
+        since
+            .filter(|_| !account.is_cut)
+            .map(|since| (since, after))
     }
 
     /// Closes the connection.
@@ -381,7 +397,7 @@ impl Account {
         if self.is_cut {
             0
         } else {
-            self.queued + self.kernel
+            self.requests + self.queued + self.kernel
         }
     }
 

@@ -1,11 +1,10 @@
 //! DNS over HTTPS (RFC 8484). hyper implements HTTP/2 and HTTP/1.1, and `request` parses the requests.
 //!
 //! The limits are those of TCP. For a slow client, at most [`MAX_OUTBOX`](crate::server::framing::MAX_OUTBOX) octets of
-//! replies are queued, and nothing is answered until they are sent. Bodies are no longer than queries, and all clients
-//! share a limit of received octets.
+//! replies are queued, and nothing is answered until they are sent. Bodies are no longer than queries. The octets of pending
+//! requests count for the budget of all connections.
 
 mod exchange;
-mod held;
 mod monitored_stream;
 mod response;
 
@@ -27,7 +26,6 @@ use crate::server::framing::MAX_QUERY;
 use crate::server::time_limits::{STOP_IDLE, STOP_TIMEOUT, TCP_IDLE};
 
 pub(super) use exchange::Exchange;
-pub(super) use held::HeldBodies;
 use monitored_stream::MonitoredStream;
 
 /// Maximum number of concurrent streams of an HTTP/2 connection (RFC 9113 section 6.5.2 recommends at least 100).

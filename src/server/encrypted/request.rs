@@ -70,9 +70,6 @@ pub enum RequestError {
     /// A body that ended early.
     #[error("the body cannot be read")]
     BrokenBody,
-    /// The memory for requests is in use.
-    #[error("too many octets of requests are pending")]
-    NoMemory,
     /// A message that is never answered.
     #[error("the message is a response, or shorter than a header")]
     NoQuery,
@@ -178,7 +175,6 @@ impl RequestError {
             Self::OtherMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Failure => StatusCode::INTERNAL_SERVER_ERROR,
             Self::OtherCoding => StatusCode::NOT_IMPLEMENTED,
-            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 

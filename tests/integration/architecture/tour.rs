@@ -31,11 +31,10 @@ const WITHOUT_DECISION: [&str; 18] = [
     "zone/record_type",
 ];
 /// Files that `server/encrypted.rs` uses before there is a query, or for queries over HTTPS and QUIC.
-const OTHER_LISTENERS: [&str; 5] = [
+const OTHER_LISTENERS: [&str; 4] = [
     "server/bind",
     "server/encrypted/https",
     "server/encrypted/https/exchange",
-    "server/encrypted/https/held",
     "server/encrypted/quic",
 ];
 

@@ -1,6 +1,7 @@
 //! The requests of one connection, and their common limits.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::mem;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,15 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, Version};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
 
-use super::HeldBodies;
 use super::response::{body, cache_control, error_response, methods};
 use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
@@ -32,8 +32,6 @@ use crate::wire::{self, Transport};
 
 /// Octets of a request besides its message.
 const REQUEST_SIZE: usize = 1024;
-/// Octets of pending requests that a connection may always have, even above the limits of [`HeldBodies`]: eight of the longest.
-const MIN_HELD: usize = 8 * (REQUEST_SIZE + MAX_QUERY);
 
 /// The shared state of the requests of a connection.
 pub(in crate::server::encrypted) struct Exchange {
@@ -44,10 +42,6 @@ pub(in crate::server::encrypted) struct Exchange {
     /// `--https-path`.
     path: Arc<str>,
     started: Instant,
-    /// Octets in use by the requests of all connections.
-    held_by_all: Arc<HeldBodies>,
-    /// Octets in use by the requests of this connection.
-    held: AtomicUsize,
     /// Held by the request that makes the next reply.
     turn: Mutex<()>,
     /// Signals that a reply was sent.
@@ -89,13 +83,6 @@ struct HttpReply {
     _request: PendingRequest,
 }
 
-/// The reason why a body has no message.
-enum NoMessage {
-    Invalid(RequestError),
-    /// The limits of received octets are exceeded.
-    NoMemory,
-}
-
 /// A DNS message, and the number of seconds for which caches may store it.
 struct ReadBody {
     octets: Vec<u8>,
@@ -111,7 +98,6 @@ impl Exchange {
         slot: Slot,
         socket: Socket,
         path: Arc<str>,
-        held: Arc<HeldBodies>,
     ) -> Arc<Self> {
         Arc::new(Self {
             answerer,
@@ -120,8 +106,6 @@ impl Exchange {
             socket,
             path,
             started: Instant::now(),
-            held_by_all: held,
-            held: AtomicUsize::new(0),
             turn: Mutex::default(),
             reply_sent: Notify::new(),
             has_request: AtomicBool::new(false),
@@ -187,38 +171,34 @@ impl Exchange {
         if next.0 < old.0 { next } else { old }
     }
 
-    /// Answers a request. If memory is short, it refuses the request, so that the client may retry.
+    /// Answers a request.
     ///
     /// Each connection may have a hundred of these futures. The head is parsed at once, so that they stay small.
     pub(super) fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<Full<Bytes>>, h2::Error>> + Send + use<> {
+    ) -> impl Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send + use<> {
         self.has_request.store(true, Relaxed);
         let (head, body) = request.into_parts();
-        let (version, is_head) = (head.version, head.method == Method::HEAD);
+        let is_head = head.method == Method::HEAD;
         let dns_request = request::read(&head, &self.path);
         let octets = match &dns_request {
             Ok(DnsRequest::Message(packet)) => packet.len(),
             Ok(DnsRequest::Body | DnsRequest::Methods) | Err(_) => 0,
         };
-        let pending_request = PendingRequest::begin(self, REQUEST_SIZE + octets);
+        let mut pending_request = PendingRequest::begin(self, REQUEST_SIZE + octets);
         async move {
-            let Some(mut pending_request) = pending_request else {
-                return refusal(version, is_head);
-            };
             let packet = match dns_request {
                 Ok(DnsRequest::Message(packet)) => Ok(packet),
                 Ok(DnsRequest::Methods) => return Ok(methods()),
                 // Few requests are reading a body, and this keeps the others small.
                 Ok(DnsRequest::Body) => Box::pin(pending_request.read(body)).await,
-                Err(error) => Err(NoMessage::Invalid(error)),
+                Err(error) => Err(error),
             };
-            match packet {
-                Ok(packet) => Ok(pending_request.answer(&packet, is_head).await),
-                Err(NoMessage::Invalid(error)) => Ok(error_response(error, is_head)),
-                Err(NoMessage::NoMemory) => refusal(version, is_head),
-            }
+            Ok(match packet {
+                Ok(packet) => pending_request.answer(&packet, is_head).await,
+                Err(error) => error_response(error, is_head),
+            })
         }
     }
 
@@ -275,16 +255,6 @@ impl Exchange {
     }
 }
 
-/// Refuses a request because memory is short. HTTP/2 has an error code which tells the client that it may retry (RFC 9113
-/// section 8.7). In HTTP/1.1, an error would end the connection without a response.
-fn refusal(version: Version, is_head: bool) -> Result<Response<Full<Bytes>>, h2::Error> {
-    if version == Version::HTTP_2 {
-        Err(h2::Reason::REFUSED_STREAM.into())
-    } else {
-        Ok(error_response(RequestError::NoMemory, is_head))
-    }
-}
-
 // === impl ReadBody ===
 
 impl ReadBody {
@@ -311,8 +281,8 @@ impl ReadBody {
 // === impl PendingRequest ===
 
 impl PendingRequest {
-    /// Registers a request that uses `octets`. Returns `None` if the limits are exceeded.
-    fn begin(exchange: Arc<Exchange>, octets: usize) -> Option<Self> {
+    /// Registers a request that uses `octets`.
+    fn begin(exchange: Arc<Exchange>, octets: usize) -> Self {
         exchange.pending.fetch_add(1, Relaxed);
         let mut pending_request = Self {
             exchange,
@@ -320,52 +290,40 @@ impl PendingRequest {
             octets: 0,
             queued: None,
         };
-        pending_request.hold(octets).then_some(pending_request)
+        pending_request.hold(octets);
+        pending_request
     }
 
-    /// Adds octets in use. Returns whether they are within the limits.
-    fn hold(&mut self, octets: usize) -> bool {
+    /// Adds octets in use.
+    fn hold(&mut self, octets: usize) {
         self.held += octets;
-        let exchange = &self.exchange;
-        let held = exchange.held.fetch_add(octets, Relaxed) + octets;
-        let is_within = exchange
-            .held_by_all
-            .add(exchange.client.ip().into(), octets);
-        is_within || held <= MIN_HELD
+        self.exchange.socket.hold(octets);
     }
 
     /// Reads the message in a body. It must not be longer than a query.
-    async fn read(&mut self, body: Incoming) -> Result<Vec<u8>, NoMessage> {
+    async fn read(&mut self, body: Incoming) -> Result<Vec<u8>, RequestError> {
         // The announced length is too long, so the body is not read.
         if body.size_hint().lower() > MAX_QUERY as u64 {
-            return Err(NoMessage::Invalid(RequestError::LongBody));
+            return Err(RequestError::LongBody);
         }
         let read = timeout(MESSAGE_TIMEOUT, self.collect(body)).await;
-        read.unwrap_or(Err(NoMessage::Invalid(RequestError::SlowBody)))
+        read.unwrap_or(Err(RequestError::SlowBody))
     }
 
-    async fn collect(&mut self, mut body: Incoming) -> Result<Vec<u8>, NoMessage> {
+    /// Copies the body: a part of it may keep a whole read of the connection in memory.
+    async fn collect(&mut self, mut body: Incoming) -> Result<Vec<u8>, RequestError> {
         let mut octets = Vec::new();
         while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else {
-                return Err(NoMessage::Invalid(RequestError::BrokenBody));
-            };
             // Trailers are ignored.
-            let Ok(mut data) = frame.into_data() else {
+            let Ok(data) = frame.map_err(|_| RequestError::BrokenBody)?.into_data() else {
                 continue;
             };
-            if octets.len() + data.remaining() > MAX_QUERY {
-                return Err(NoMessage::Invalid(RequestError::LongBody));
+            if octets.len() + data.len() > MAX_QUERY {
+                return Err(RequestError::LongBody);
             }
-            if !self.hold(data.remaining()) {
-                return Err(NoMessage::NoMemory);
-            }
-            octets.reserve_exact(data.remaining());
-            while data.has_remaining() {
-                let length = data.chunk().len();
-                octets.extend_from_slice(data.chunk());
-                data.advance(length);
-            }
+            self.hold(data.len());
+            octets.reserve_exact(data.len());
+            octets.extend_from_slice(&data);
         }
         Ok(octets)
     }
@@ -406,9 +364,7 @@ impl Drop for PendingRequest {
         }
         exchange.taken.lock().extend(self.queued.take());
         exchange.done_at.store(now, Relaxed);
-        exchange.held.fetch_sub(self.held, Relaxed);
-        let client = exchange.client.ip().into();
-        exchange.held_by_all.remove(client, self.held);
+        exchange.socket.release(self.held);
         exchange.pending.fetch_sub(1, Relaxed);
     }
 }

@@ -1,14 +1,11 @@
 //! The responses of DNS over HTTPS.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 
 use crate::server::encrypted::request::{self, RequestError};
-
-/// Seconds after which a client may repeat a request that was refused. Most pending requests last for milliseconds.
-const RETRY_SECONDS: &str = "1";
 
 /// Returns the response to OPTIONS.
 pub(super) fn methods() -> Response<Full<Bytes>> {
@@ -31,9 +28,6 @@ pub(super) fn error_response(error: RequestError, is_head: bool) -> Response<Ful
     headers.insert(CONTENT_LENGTH, length.into());
     if error.status() == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(ALLOW, HeaderValue::from_static(request::METHODS));
-    }
-    if error.status() == StatusCode::SERVICE_UNAVAILABLE {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
     }
     if error.ends_connection() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
