@@ -41,6 +41,10 @@ use super::time_limits::MESSAGE_TIMEOUT;
 const MAX_DELAY: Duration = Duration::from_secs(2);
 /// Octets that the kernel may need for a write besides those of the reply.
 const WRITE_OVERHEAD: usize = 2 * 1024;
+/// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
+/// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
+/// runtime's own budget counts calls, which would allow half a million octets at once.
+const READ_QUOTA: usize = 4 * 1024;
 /// Maximum number of ended connections that wait until their clients have received the last replies.
 const MAX_LINGERING: usize = 64;
 /// Maximum number of octets that are read and discarded of a client whose connection has ended.
@@ -82,6 +86,8 @@ struct Inner {
     budget: Budget,
     number: u64,
     account: Mutex<Account>,
+    /// Octets read since the task last yielded.
+    read: AtomicUsize,
     /// Cancelled when the connection must be closed, because the budget is exceeded.
     cut: CancellationToken,
 }
@@ -93,6 +99,10 @@ struct Account {
     requests: usize,
     /// Octets of replies that are not written.
     queued: usize,
+    /// Those of them that will be written with the next flush. HTTP and TLS have copied them.
+    taken: usize,
+    /// Time since which the kernel takes no more octets.
+    blocked: Option<Instant>,
     /// Octets in the kernel: those of the last measurement, and all that were written since.
     kernel: usize,
     /// Number of octets that were ever written.
@@ -111,7 +121,7 @@ struct Unread {
     since: Instant,
 }
 
-/// Queued octets of replies. Dropping it removes them from the budget.
+/// Queued octets of replies. After it is dropped, they count until the next flush.
 pub(super) struct Queued {
     socket: Socket,
     octets: usize,
@@ -157,6 +167,7 @@ impl Budget {
             budget: self.clone(),
             number,
             account: Mutex::default(),
+            read: AtomicUsize::new(0),
             cut: CancellationToken::new(),
         });
         sockets.open.insert(number, Arc::downgrade(&inner));
@@ -245,6 +256,11 @@ impl Socket {
     /// Removes octets of a pending request.
     pub(super) fn release(&self, octets: usize) {
         self.0.change(|account| account.requests -= octets);
+    }
+
+    /// Returns since when writes are blocked. They are until everything is flushed.
+    pub(super) fn blocked_since(&self) -> Option<Instant> {
+        self.0.account.lock().blocked
     }
 
     /// Waits until the connection must be closed, because the budget is exceeded.
@@ -407,6 +423,11 @@ impl Account {
         self.note_unread();
     }
 
+    fn note_flushed(&mut self) {
+        self.queued -= mem::take(&mut self.taken);
+        self.blocked = None;
+    }
+
     /// Notes that everything up to here may be unread, if nothing earlier is.
     fn note_unread(&mut self) {
         if self.oldest.is_none() {
@@ -425,6 +446,6 @@ impl Account {
 impl Drop for Queued {
     fn drop(&mut self) {
         let octets = mem::take(&mut self.octets);
-        self.socket.0.change(|account| account.queued -= octets);
+        self.socket.0.change(|account| account.taken += octets);
     }
 }

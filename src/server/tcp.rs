@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::task::{JoinError, yield_now};
+use tokio::task::JoinError;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -30,11 +30,6 @@ use super::time_limits::{
 use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
 use crate::wire::Transport;
-
-/// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
-/// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
-/// runtime's own budget counts calls, which would allow half a million octets at once.
-pub(super) const READ_QUOTA: usize = 4 * 1024;
 
 /// Serves connections until `stop`. Open connections then end after the received queries are answered.
 pub(super) async fn serve(
@@ -120,8 +115,6 @@ pub(super) struct Connection<S> {
     /// Time when the server began to stop.
     stopped: Option<Instant>,
     framing: Framing,
-    /// Octets read since the task last yielded.
-    octets_read: usize,
 }
 
 // === impl Connection ===
@@ -144,7 +137,6 @@ impl<S: Stream> Connection<S> {
             stop,
             stopped: None,
             framing: Framing::default(),
-            octets_read: 0,
         }
     }
 
@@ -175,10 +167,6 @@ impl<S: Stream> Connection<S> {
         self.stream.socket().set_nodelay(true)?;
         let mut limit = TimeLimit::new(Instant::now());
         loop {
-            if self.octets_read >= READ_QUOTA {
-                self.octets_read = 0;
-                yield_now().await;
-            }
             self.receive(&limit).await?;
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
@@ -203,7 +191,7 @@ impl<S: Stream> Connection<S> {
             tokio::select! {
                 biased; // received octets come first
                 read = timeout_at(until, reading) => return match read {
-                    Ok(read) => self.note_read(read),
+                    Ok(read) => check_read(read),
                     Err(_) if self.stopped.is_some() => Err(EndReason::Stopped.into()),
                     Err(_) => Err(limit.end().into()),
                 },
@@ -227,22 +215,6 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Adds to the number of octets read. 0 means that the client has closed the connection.
-    fn note_read(&mut self, read: io::Result<usize>) -> Result<(), End> {
-        match read {
-            Ok(0) => Err(EndReason::Done.into()),
-            Ok(length) => {
-                self.octets_read += length;
-                Ok(())
-            }
-            // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(EndReason::Done.into())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Answers all complete messages. Returns whether there was one.
     async fn answer_all(&mut self) -> Result<bool, End> {
         let mut has_answered = false;
@@ -263,7 +235,8 @@ impl<S: Stream> Connection<S> {
     /// Writes the queued replies.
     async fn write_replies(&mut self) -> Result<(), End> {
         let socket = self.stream.socket().clone();
-        let _queued = socket.queue(self.framing.memory());
+        // They count until they are flushed.
+        drop(socket.queue(self.framing.memory()));
         let writing = async {
             self.stream.write_all(self.framing.replies()).await?;
             self.stream.flush().await
@@ -300,6 +273,17 @@ impl<S: Stream> Connection<S> {
         let mut octet = [std::mem::MaybeUninit::uninit()];
         let peeked = SockRef::from(&**self.stream.socket()).peek(&mut octet);
         self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
+    }
+}
+
+/// Checks the result of a read. 0 octets mean that the client has closed the connection.
+fn check_read(read: io::Result<usize>) -> Result<(), End> {
+    match read {
+        Ok(0) => Err(EndReason::Done.into()),
+        Ok(_) => Ok(()),
+        // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done.into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,7 +5,6 @@
 //! requests count for the budget of all connections.
 
 mod exchange;
-mod monitored_stream;
 mod response;
 
 use std::error::Error;
@@ -26,7 +25,6 @@ use crate::server::framing::MAX_QUERY;
 use crate::server::time_limits::{STOP_IDLE, STOP_TIMEOUT, TCP_IDLE};
 
 pub(super) use exchange::Exchange;
-use monitored_stream::MonitoredStream;
 
 /// Maximum number of concurrent streams of an HTTP/2 connection (RFC 9113 section 6.5.2 recommends at least 100).
 const MAX_STREAMS: u32 = 100;
@@ -57,8 +55,7 @@ pub(super) async fn serve(
         service_fn(move |request| exchange.clone().respond(request))
     };
     let builder = builder();
-    let stream = TokioIo::new(MonitoredStream::new(stream, exchange.clone()));
-    let mut connection = pin!(builder.serve_connection(stream, service));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut phase = ConnectionPhase::Open;
     let ended = loop {
         let now = Instant::now();

@@ -1,15 +1,18 @@
-//! Reading from and writing to a connection. Written octets count for the budget.
+//! Reading from and writing to a connection. Written octets count for the budget. A client that sends without pause yields to
+//! others. A flush reaches this stream when TLS has written everything.
 
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
-use super::Socket;
+use super::{READ_QUOTA, Socket};
 
 impl AsyncRead for Socket {
     fn poll_read(
@@ -17,6 +20,11 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.0.read.load(Relaxed) >= READ_QUOTA {
+            self.0.read.store(0, Relaxed);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let stream = &self.0.stream;
         let filled = buf.filled().len();
         loop {
@@ -27,8 +35,10 @@ impl AsyncRead for Socket {
                 1.. if buf.remaining() > 0 => Err(io::ErrorKind::WouldBlock.into()),
                 _ => Ok(()),
             });
+            let length = buf.filled().len() - filled;
+            self.0.read.fetch_add(length, Relaxed);
             match read {
-                _ if buf.filled().len() > filled => return Poll::Ready(Ok(())),
+                _ if length > 0 => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return Poll::Ready(read),
             }
@@ -58,6 +68,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.change(|account| account.note_flushed());
         Poll::Ready(Ok(())) // the kernel has everything
     }
 
@@ -73,7 +84,12 @@ impl Socket {
         write: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.stream.poll_write_ready(cx))?;
+            let is_ready = self.0.stream.poll_write_ready(cx);
+            if is_ready.is_pending() {
+                let mut account = self.0.account.lock();
+                account.blocked.get_or_insert_with(Instant::now);
+            }
+            ready!(is_ready)?;
             match write(&self.0.stream) {
                 Ok(length) => {
                     self.0.change(|account| account.note_written(length));

@@ -109,6 +109,41 @@ async fn largest_of_the_last_moment_is_the_slowest() {
     assert_eq!([&small, &large].map(is_cut), [false, true]);
 }
 
+/// HTTP and TLS copy replies.
+#[tokio::test]
+async fn reply_counts_until_it_is_flushed() {
+    let budget = Budget::new(usize::MAX);
+    let (mut socket, _client) = connect(&budget).await;
+    drop(socket.queue(PART));
+    assert_eq!(budget.in_use(), PART);
+    socket.flush().await.unwrap();
+    assert_eq!(budget.in_use(), 0);
+}
+
+#[tokio::test]
+async fn writes_are_blocked_until_everything_is_flushed() {
+    let (mut socket, mut client) = connect(&Budget::new(usize::MAX)).await;
+    while socket.write(&[0; PART]).now_or_never().is_some() {}
+    assert!(socket.blocked_since().is_some());
+    tokio::spawn(async move { tokio::io::copy(&mut client, &mut tokio::io::sink()).await });
+    socket.write_all(&[0; PART]).await.unwrap();
+    assert!(socket.blocked_since().is_some());
+    socket.flush().await.unwrap();
+    assert!(socket.blocked_since().is_none());
+}
+
+/// Other connections of the same thread get their turn.
+#[tokio::test]
+async fn client_that_sends_without_pause_yields() {
+    let (mut socket, mut client) = connect(&Budget::new(usize::MAX)).await;
+    client.write_all(&[0; 3 * READ_QUOTA]).await.unwrap();
+    let mut buffer = [0; READ_QUOTA];
+    for _ in 0..3 {
+        socket.read_exact(&mut buffer).await.unwrap();
+        assert!(socket.read(&mut buffer).now_or_never().is_none());
+    }
+}
+
 /// Otherwise, the kernel keeps the octets for minutes.
 #[tokio::test]
 async fn kernel_forgets_replies_of_a_slow_client() {

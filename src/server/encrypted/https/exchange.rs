@@ -2,20 +2,17 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::mem;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use tokio::sync::{Mutex, Notify};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
 use super::response::{body, cache_control, error_response, methods};
@@ -42,38 +39,33 @@ pub(in crate::server::encrypted) struct Exchange {
     /// `--https-path`.
     path: Arc<str>,
     started: Instant,
-    /// Held by the request that makes the next reply.
-    turn: Mutex<()>,
-    /// Signals that a reply was sent.
-    reply_sent: Notify,
-    /// Whether a request has arrived.
-    has_request: AtomicBool,
-    /// Number of requests without a reply, or with an unsent reply.
-    pending: AtomicUsize,
-    /// Octets of unsent replies.
-    unsent: AtomicUsize,
-    /// Replies that HTTP has taken, but that may not be sent.
-    taken: parking_lot::Mutex<Vec<Queued>>,
-    /// Whether the client has closed its side.
-    is_closed: AtomicBool,
-    /// Milliseconds from the start to the end of the last request.
-    done_at: AtomicU64,
-    /// Milliseconds from the start to the last progress: a reply was sent, or became the only unsent one.
-    progress_at: AtomicU64,
-    /// Milliseconds from the start to when writes became blocked, or [`NOT_BLOCKED`].
-    blocked_at: AtomicU64,
+    /// Held by the request that makes the next reply. Without it, one sent reply would let all waiting requests make theirs.
+    turn: tokio::sync::Mutex<()>,
+    /// A permit for each octet that unsent replies may still use. A reply takes one before it is made, and then as many of the
+    /// others as there are.
+    room: Semaphore,
+    progress: Mutex<Progress>,
 }
 
-/// Marks that writes are not blocked. It exceeds the maximum lifetime of a connection.
-const NOT_BLOCKED: u64 = u64::MAX;
+/// The progress of a client, which determines its time limit.
+struct Progress {
+    /// Number of requests without a reply, or with an unsent reply.
+    pending: usize,
+    /// Number of unsent replies.
+    unsent: usize,
+    /// Time when a reply was sent last, or became the only unsent one.
+    sent: Instant,
+    /// Deadline of the next request.
+    next_request: Instant,
+}
 
 /// A request from its arrival until its reply is sent.
 struct PendingRequest {
     exchange: Arc<Exchange>,
     /// Octets in use by the request.
     held: usize,
-    /// Octets of the reply, and their part of the budget.
-    octets: usize,
+    /// Permits of the reply, and its part of the budget.
+    room: usize,
     queued: Option<Queued>,
 }
 
@@ -99,23 +91,22 @@ impl Exchange {
         socket: Socket,
         path: Arc<str>,
     ) -> Arc<Self> {
+        let started = Instant::now();
         Arc::new(Self {
             answerer,
             client,
             slot,
             socket,
             path,
-            started: Instant::now(),
-            turn: Mutex::default(),
-            reply_sent: Notify::new(),
-            has_request: AtomicBool::new(false),
-            pending: AtomicUsize::new(0),
-            unsent: AtomicUsize::new(0),
-            taken: parking_lot::Mutex::default(),
-            is_closed: AtomicBool::new(false),
-            done_at: AtomicU64::new(0),
-            progress_at: AtomicU64::new(0),
-            blocked_at: AtomicU64::new(NOT_BLOCKED),
+            started,
+            turn: tokio::sync::Mutex::default(),
+            room: Semaphore::new(MAX_OUTBOX),
+            progress: Mutex::new(Progress {
+                pending: 0,
+                unsent: 0,
+                sent: started,
+                next_request: started + FIRST_QUERY_TIMEOUT,
+            }),
         })
     }
 
@@ -124,49 +115,24 @@ impl Exchange {
         must_end(&self.slot, &self.socket).await
     }
 
-    /// Records that writes are blocked, if they were not before.
-    pub(super) fn note_blocked(&self) {
-        let now = self.now();
-        let _ = self
-            .blocked_at
-            .compare_exchange(NOT_BLOCKED, now, Relaxed, Relaxed);
-    }
-
-    /// Records that all written octets were sent.
-    pub(super) fn note_flushed(&self) {
-        self.blocked_at.store(NOT_BLOCKED, Relaxed);
-        self.taken.lock().clear();
-    }
-
-    /// Records that the client has closed its side.
-    pub(super) fn note_closed(&self) {
-        self.is_closed.store(true, Relaxed);
-    }
-
     /// Counts the end of the connection, before the client sees it. If HTTP has ended it, the client may still be sending
     /// the rest of a request, and must see the response.
     pub(super) fn end(&self, how: EndReason) {
         self.answerer.counters.count_ended(how);
-        let is_by_http = matches!(how, EndReason::Done | EndReason::Misuse);
-        let awaits_client = is_by_http && !self.is_closed.load(Relaxed);
+        let awaits_client = matches!(how, EndReason::Done | EndReason::Misuse);
         self.socket.clone().close(how, awaits_client);
     }
 
     /// Returns the current deadline of the connection, and the reason why it ends then. Requests change both.
     pub(super) fn deadline(&self) -> (Instant, EndReason) {
-        let at = |milliseconds| self.started + Duration::from_millis(milliseconds);
         let old = (self.started + MAX_LIFETIME, EndReason::Old);
-        let next = match self.blocked_at.load(Relaxed) {
-            NOT_BLOCKED if self.unsent.load(Relaxed) > 0 => (
-                at(self.progress_at.load(Relaxed)) + MESSAGE_TIMEOUT,
-                EndReason::Slow,
-            ),
-            NOT_BLOCKED if self.pending.load(Relaxed) > 0 => old, // a body has a time limit of its own
-            NOT_BLOCKED if self.has_request.load(Relaxed) => {
-                (at(self.done_at.load(Relaxed)) + TCP_IDLE, EndReason::Idle)
-            }
-            NOT_BLOCKED => (self.started + FIRST_QUERY_TIMEOUT, EndReason::Idle),
-            since => (at(since) + MESSAGE_TIMEOUT, EndReason::Slow),
+        let blocked = self.socket.blocked_since();
+        let progress = self.progress.lock();
+        let unsent = (progress.unsent > 0).then_some(progress.sent);
+        let next = match blocked.or(unsent) {
+            Some(since) => (since + MESSAGE_TIMEOUT, EndReason::Slow),
+            None if progress.pending > 0 => old, // a body has a time limit of its own
+            None => (progress.next_request, EndReason::Idle),
         };
         if next.0 < old.0 { next } else { old }
     }
@@ -178,7 +144,6 @@ impl Exchange {
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Full<Bytes>>, Infallible>> + Send + use<> {
-        self.has_request.store(true, Relaxed);
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let dns_request = request::read(&head, &self.path);
@@ -199,18 +164,6 @@ impl Exchange {
                 Ok(packet) => pending_request.answer(&packet, is_head).await,
                 Err(error) => error_response(error, is_head),
             })
-        }
-    }
-
-    /// Waits until the unsent replies are below the limit. The caller holds the turn.
-    async fn wait_for_room(&self) {
-        loop {
-            let mut reply_sent = pin!(self.reply_sent.notified());
-            reply_sent.as_mut().enable(); // before the check, so that no signal is missed
-            if self.unsent.load(Relaxed) < MAX_OUTBOX {
-                return;
-            }
-            reply_sent.await;
         }
     }
 
@@ -249,10 +202,6 @@ impl Exchange {
         self.slot.note_query();
         Some(message)
     }
-
-    fn now(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64 // at most an hour
-    }
 }
 
 // === impl ReadBody ===
@@ -283,11 +232,11 @@ impl ReadBody {
 impl PendingRequest {
     /// Registers a request that uses `octets`.
     fn begin(exchange: Arc<Exchange>, octets: usize) -> Self {
-        exchange.pending.fetch_add(1, Relaxed);
+        exchange.progress.lock().pending += 1;
         let mut pending_request = Self {
             exchange,
             held: 0,
-            octets: 0,
+            room: 0,
             queued: None,
         };
         pending_request.hold(octets);
@@ -332,7 +281,10 @@ impl PendingRequest {
     async fn answer(mut self, packet: &[u8], is_head: bool) -> Response<Full<Bytes>> {
         let exchange = self.exchange.clone();
         let _turn = exchange.turn.lock().await;
-        exchange.wait_for_room().await;
+        if let Ok(room) = exchange.room.acquire().await {
+            room.forget();
+            self.room = 1;
+        }
         match exchange.answer(packet) {
             Ok(message) => {
                 self.queue(message.octets.len());
@@ -345,27 +297,29 @@ impl PendingRequest {
     /// Records an unsent reply of this many octets.
     fn queue(&mut self, octets: usize) {
         let exchange = &self.exchange;
-        self.octets = octets;
+        self.room += exchange.room.forget_permits(octets.saturating_sub(1));
         self.queued = Some(exchange.socket.queue(octets));
-        if exchange.unsent.fetch_add(octets, Relaxed) == 0 {
-            exchange.progress_at.store(exchange.now(), Relaxed);
+        let mut progress = exchange.progress.lock();
+        if progress.unsent == 0 {
+            progress.sent = Instant::now();
         }
+        progress.unsent += 1;
     }
 }
 
 impl Drop for PendingRequest {
     fn drop(&mut self) {
         let exchange = &self.exchange;
-        let (now, octets) = (exchange.now(), mem::take(&mut self.octets));
-        if octets > 0 {
-            exchange.progress_at.store(now, Relaxed);
-            exchange.unsent.fetch_sub(octets, Relaxed);
-            exchange.reply_sent.notify_waiters();
-        }
-        exchange.taken.lock().extend(self.queued.take());
-        exchange.done_at.store(now, Relaxed);
+        exchange.room.add_permits(self.room);
         exchange.socket.release(self.held);
-        exchange.pending.fetch_sub(1, Relaxed);
+        let now = Instant::now();
+        let mut progress = exchange.progress.lock();
+        if self.queued.is_some() {
+            progress.unsent -= 1;
+            progress.sent = now;
+        }
+        progress.pending -= 1;
+        progress.next_request = now + TCP_IDLE;
     }
 }
 
