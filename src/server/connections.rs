@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -39,7 +38,6 @@ pub(super) struct Connections(Arc<SharedConnections>);
 struct SharedConnections {
     limits: ConnectionLimits,
     counters: Arc<Counters>,
-    started: Instant,
     failures: LogLimiter,
     /// The connections that are closed instead of these if descriptors are exhausted.
     fallback: Option<Connections>,
@@ -50,16 +48,14 @@ struct SharedConnections {
 struct OpenConnections {
     /// Connections by number, in order of arrival.
     all: BTreeMap<u64, Arc<OpenConnection>>,
-    per_prefix_count: BTreeMap<ClientPrefix, usize>,
     next: u64,
 }
 
 /// The shared state of a connection.
 struct OpenConnection {
     address: IpAddr,
-    /// Microseconds from the start of the server to the last query, or to the start of the connection if it had no
-    /// query.
-    last_query: AtomicU64,
+    /// Time of the last query, or the start of the connection if it had no query.
+    last_query: Mutex<Instant>,
     /// Cancelled when the connection must close.
     displaced: CancellationToken,
 }
@@ -88,7 +84,6 @@ impl Connections {
         Self(Arc::new(SharedConnections {
             limits,
             counters,
-            started: Instant::now(),
             failures: LogLimiter::default(),
             fallback,
             open: Mutex::default(),
@@ -100,13 +95,12 @@ impl Connections {
         let limits = self.0.limits;
         let entry = Arc::new(OpenConnection {
             address,
-            last_query: AtomicU64::new(self.now()),
+            last_query: Mutex::new(Instant::now()),
             displaced: CancellationToken::new(),
         });
         let mut open = self.0.open.lock();
-        let prefix = ClientPrefix::from(address);
-        if open.per_prefix_count.get(&prefix) >= Some(&limits.per_address) {
-            let counts = open.counts(prefix);
+        let counts = open.counts(address.into());
+        if counts.values().sum::<usize>() >= limits.per_address {
             let most = counts.values().max();
             Self::displace(open.take_longest_idle(|entry| counts.get(&entry.address) == most));
         } else if open.all.len() >= limits.total {
@@ -115,7 +109,6 @@ impl Connections {
         let number = open.next;
         open.next += 1;
         open.all.insert(number, entry.clone());
-        *open.per_prefix_count.entry(prefix).or_default() += 1;
         self.0.counters.set_connections(open.all.len());
         Slot {
             connections: self.clone(),
@@ -151,11 +144,6 @@ impl Connections {
             entry.displaced.cancel();
         }
     }
-
-    /// Returns the microseconds since the start of the server.
-    fn now(&self) -> u64 {
-        self.0.started.elapsed().as_micros() as u64 // half a million years fit
-    }
 }
 
 // === impl OpenConnections ===
@@ -177,21 +165,9 @@ impl OpenConnections {
         is_candidate: impl Fn(&OpenConnection) -> bool,
     ) -> Option<Arc<OpenConnection>> {
         let candidates = self.all.iter().filter(|(_, entry)| is_candidate(entry));
-        let longest = candidates.min_by_key(|(_, entry)| entry.last_query.load(Relaxed));
+        let longest = candidates.min_by_key(|(_, entry)| *entry.last_query.lock());
         let number = *longest?.0;
-        self.remove(number)
-    }
-
-    fn remove(&mut self, number: u64) -> Option<Arc<OpenConnection>> {
-        let entry = self.all.remove(&number)?;
-        let prefix = entry.address.into();
-        if let Some(count) = self.per_prefix_count.get_mut(&prefix) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_prefix_count.remove(&prefix);
-            }
-        }
-        Some(entry)
+        self.all.remove(&number)
     }
 }
 
@@ -200,7 +176,7 @@ impl OpenConnections {
 impl Slot {
     /// Records the time of a query.
     pub(super) fn note_query(&self) {
-        self.entry.last_query.store(self.connections.now(), Relaxed);
+        *self.entry.last_query.lock() = Instant::now();
     }
 
     /// Waits until another connection displaces this one.
@@ -212,7 +188,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = self.connections.0.open.lock();
-        open.remove(self.number);
+        open.all.remove(&self.number);
         self.connections.0.counters.set_connections(open.all.len());
     }
 }
