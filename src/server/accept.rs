@@ -29,68 +29,39 @@ pub(super) async fn accept<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let served = ListenerConnections {
-        open: JoinSet::new(),
-        connections,
-        serve,
-        note_end,
+    let mut open = JoinSet::new();
+    let spawn = |open: &mut JoinSet<()>, (stream, client): (TcpStream, SocketAddr)| {
+        let slot = connections.register(client.ip());
+        open.spawn(serve(stream, client, slot));
     };
-    served.accept(listener, stop).await;
-}
-
-/// The connections of a listener.
-struct ListenerConnections<S, N> {
-    open: JoinSet<()>,
-    connections: Connections,
-    serve: S,
-    note_end: N,
-}
-
-// === impl ListenerConnections ===
-
-impl<S, N, F> ListenerConnections<S, N>
-where
-    S: Fn(TcpStream, SocketAddr, Slot) -> F,
-    N: Fn(Result<(), JoinError>),
-    F: Future<Output = ()> + Send + 'static,
-{
-    /// Accepts connections until `stop`, and waits until all have ended.
-    async fn accept(mut self, listener: TcpListener, stop: CancellationToken) {
-        let max_open = self.connections.total() + MAX_CLOSING;
-        loop {
-            tokio::select! {
-                accepted = listener.accept(), if self.open.len() < max_open => match accepted {
-                    Ok(accepted) => self.spawn(accepted),
-                    Err(error) => self.note_failure(&error).await,
-                },
-                Some(ended) = self.open.join_next() => (self.note_end)(ended),
-                () = stop.cancelled() => break,
-            }
-        }
-        // Connections in the kernel's queue are served, too.
-        while let Some(Ok(accepted)) = listener.accept().now_or_never() {
-            self.spawn(accepted);
-        }
-        drop(listener);
-        while let Some(ended) = self.open.join_next().await {
-            (self.note_end)(ended);
+    let max_open = connections.total() + MAX_CLOSING;
+    loop {
+        tokio::select! {
+            accepted = listener.accept(), if open.len() < max_open => match accepted {
+                Ok(accepted) => spawn(&mut open, accepted),
+                Err(error) => note_failure(&connections, &error).await,
+            },
+            Some(ended) = open.join_next() => note_end(ended),
+            () = stop.cancelled() => break,
         }
     }
-
-    /// Starts serving a connection.
-    fn spawn(&mut self, (stream, client): (TcpStream, SocketAddr)) {
-        let slot = self.connections.register(client.ip());
-        self.open.spawn((self.serve)(stream, client, slot));
+    // Connections in the kernel's queue are served, too.
+    while let Some(Ok(accepted)) = listener.accept().now_or_never() {
+        spawn(&mut open, accepted);
     }
+    drop(listener);
+    while let Some(ended) = open.join_next().await {
+        note_end(ended);
+    }
+}
 
-    /// Counts a failed accept, and pauses if descriptors or memory are exhausted. Other errors concern a single
-    /// connection (accept(2)) and need no pause.
-    async fn note_failure(&self, error: &io::Error) {
-        self.connections.note_failure(error);
-        if is_exhaustion(error) {
-            self.connections.free_descriptor();
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
+/// Counts a failed accept, and pauses if descriptors or memory are exhausted. Other errors concern a single connection
+/// (accept(2)) and need no pause.
+async fn note_failure(connections: &Connections, error: &io::Error) {
+    connections.note_failure(error);
+    if is_exhaustion(error) {
+        connections.free_descriptor();
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
