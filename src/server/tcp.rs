@@ -84,25 +84,8 @@ enum End {
     Broken(io::Error),
 }
 
-/// The data that a connection waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Awaited {
-    /// The first query.
-    First,
-    /// Another query.
-    Query,
-    /// The rest of a message that has begun.
-    Rest,
-}
-
-/// The current time limit of a client.
-struct TimeLimit {
-    /// Start of the connection.
-    started: Instant,
-    awaited: Awaited,
-    /// Start of the current wait.
-    since: Instant,
-}
+/// The time when a connection ends, and the reason.
+type TimeLimit = (Instant, EndReason);
 
 /// An open connection.
 pub(super) struct Connection<S> {
@@ -165,27 +148,30 @@ impl<S: Stream> Connection<S> {
     /// Answers queries until the client closes the connection or a time limit expires.
     async fn run(&mut self) -> Result<Infallible, End> {
         self.stream.socket().set_nodelay(true)?;
-        let mut limit = TimeLimit::new(Instant::now());
+        let started = Instant::now();
+        let old = (started + MAX_LIFETIME, EndReason::Old);
+        let mut next = (started + FIRST_QUERY_TIMEOUT, EndReason::Idle);
         loop {
-            self.receive(&limit).await?;
+            self.receive(if next.0 < old.0 { next } else { old })
+                .await?;
             let has_answered = self.answer_all().await?;
             self.framing.shrink();
             // Neither a message that arrives octet by octet nor silence after one extends the limit.
-            let awaited = if self.framing.has_unanswered() {
-                Awaited::Rest
+            let (patience, reason) = if self.framing.has_unanswered() {
+                (MESSAGE_TIMEOUT, EndReason::Slow)
             } else {
-                Awaited::Query
+                (TCP_IDLE, EndReason::Idle)
             };
-            if has_answered || awaited != limit.awaited {
-                limit.renew(awaited);
+            if has_answered || reason != next.1 {
+                next = (Instant::now() + patience, reason);
             }
         }
     }
 
     /// Waits for octets.
-    async fn receive(&mut self, limit: &TimeLimit) -> Result<(), End> {
+    async fn receive(&mut self, (deadline, reason): TimeLimit) -> Result<(), End> {
         loop {
-            let until = self.wait_until(limit.deadline())?;
+            let until = self.wait_until(deadline)?;
             let socket = self.stream.socket().clone();
             let reading = self.stream.read_buf(self.framing.room());
             tokio::select! {
@@ -193,7 +179,7 @@ impl<S: Stream> Connection<S> {
                 read = timeout_at(until, reading) => return match read {
                     Ok(read) => check_read(read),
                     Err(_) if self.stopped.is_some() => Err(EndReason::Stopped.into()),
-                    Err(_) => Err(limit.end().into()),
+                    Err(_) => Err(reason.into()),
                 },
                 reason = must_end(&self.slot, &socket) => return Err(reason.into()),
                 // Queries that the client has already sent are still answered.
@@ -298,44 +284,6 @@ impl From<EndReason> for End {
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
-    }
-}
-
-// === impl TimeLimit ===
-
-impl TimeLimit {
-    /// Creates the limit for the first query of a connection.
-    fn new(started: Instant) -> Self {
-        Self {
-            started,
-            awaited: Awaited::First,
-            since: started,
-        }
-    }
-
-    /// Restarts the limit, with new awaited data.
-    fn renew(&mut self, awaited: Awaited) {
-        self.awaited = awaited;
-        self.since = Instant::now();
-    }
-
-    /// Returns the deadline.
-    fn deadline(&self) -> Instant {
-        let patience = match self.awaited {
-            Awaited::First => FIRST_QUERY_TIMEOUT,
-            Awaited::Query => TCP_IDLE,
-            Awaited::Rest => MESSAGE_TIMEOUT,
-        };
-        (self.since + patience).min(self.started + MAX_LIFETIME)
-    }
-
-    /// Returns the reason why the connection ends at the deadline.
-    fn end(&self) -> EndReason {
-        match self.awaited {
-            _ if self.started.elapsed() >= MAX_LIFETIME => EndReason::Old,
-            Awaited::First | Awaited::Query => EndReason::Idle,
-            Awaited::Rest => EndReason::Slow,
-        }
     }
 }
 
