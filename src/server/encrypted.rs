@@ -17,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, Either, select};
+use futures::future::{BoxFuture, Either, OptionFuture, select};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -157,14 +157,9 @@ impl Encrypted {
     /// Reloads the files when they change. It never returns.
     pub fn follow(&self) -> impl Future<Output = ()> + use<> {
         let certificate = self.certificate.clone().follow();
-        let client_ca = self.client_ca.clone().map(ClientCa::follow);
+        let client_ca = OptionFuture::from(self.client_ca.clone().map(ClientCa::follow));
         async move {
-            match client_ca {
-                None => certificate.await,
-                Some(client_ca) => {
-                    tokio::join!(certificate, client_ca);
-                }
-            }
+            tokio::join!(certificate, client_ca);
         }
     }
 
