@@ -26,6 +26,7 @@ use super::framing::{Framing, Pause};
 use super::socket::{Budget, Socket};
 use super::time_limits::{
     FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE,
+    TimeLimit,
 };
 use crate::log::with_limited_panic_log;
 use crate::server::counters::EndReason;
@@ -83,9 +84,6 @@ enum End {
     /// It failed.
     Broken(io::Error),
 }
-
-/// The time when a connection ends, and the reason.
-type TimeLimit = (Instant, EndReason);
 
 /// An open connection.
 pub(super) struct Connection<S> {

@@ -2,6 +2,13 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use super::counters::EndReason;
+
+/// The time when a connection ends, and the reason.
+pub(super) type TimeLimit = (Instant, EndReason);
+
 /// Idle timeout of a TCP connection. CoreDNS reuses a connection for 10 seconds, so this is longer.
 pub const TCP_IDLE: Duration = Duration::from_secs(30);
 /// Maximum time until the first query. A client opens a connection because it has a query.

@@ -22,7 +22,7 @@ use tracing::debug;
 
 use crate::server::counters::EndReason;
 use crate::server::framing::MAX_QUERY;
-use crate::server::time_limits::{STOP_IDLE, STOP_TIMEOUT, TCP_IDLE};
+use crate::server::time_limits::{STOP_IDLE, STOP_TIMEOUT, TCP_IDLE, TimeLimit};
 
 pub(super) use exchange::Exchange;
 
@@ -32,17 +32,6 @@ const MAX_STREAMS: u32 = 100;
 const MAX_HEAD: usize = 16 * 1024;
 /// Interval between checks of the time limits.
 const TICK: Duration = Duration::from_secs(1);
-
-/// The phase of a connection.
-#[derive(Clone, Copy)]
-enum ConnectionPhase {
-    /// The client may send requests.
-    Open,
-    /// The server began to stop at this time. Requests that the client has already sent are still answered.
-    Stopping(Instant),
-    /// The client may close the connection gracefully until this time. The reason is that of the end.
-    Closing(Instant, EndReason),
-}
 
 /// Serves a connection until it ends, and counts the reason.
 pub(super) async fn serve(
@@ -56,63 +45,41 @@ pub(super) async fn serve(
     };
     let builder = builder();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut phase = ConnectionPhase::Open;
+    // Requests that the client has already sent are still answered when the server stops.
+    let mut stopping: Option<TimeLimit> = None;
+    // The client may close the connection gracefully.
+    let mut closing: Option<TimeLimit> = None;
     let ended = loop {
         let now = Instant::now();
-        let (until, why) = phase.deadline(&exchange);
+        let limit = closing.or(stopping);
+        let (until, reason) = limit.unwrap_or_else(|| exchange.time_limit());
         if now >= until {
-            if phase.is_closing() || why == EndReason::Slow {
-                break why;
+            if closing.is_some() || reason == EndReason::Slow {
+                break reason;
             }
             connection.as_mut().graceful_shutdown();
-            phase = ConnectionPhase::Closing(now + STOP_TIMEOUT, why);
+            closing = Some((now + STOP_TIMEOUT, reason));
             continue;
         }
         tokio::select! {
             biased; // received requests come first
-            ended = connection.as_mut() => break phase.ended(ended),
+            ended = connection.as_mut() => break match (closing, ended) {
+                (Some((_, reason)), _) => reason,
+                (None, Ok(())) => EndReason::Done,
+                (None, Err(error)) => {
+                    debug!(%error, "An HTTP connection failed");
+                    end_reason(&*error)
+                }
+            },
             reason = exchange.must_end() => break reason,
-            () = stop.cancelled(), if phase.is_open() => phase = ConnectionPhase::Stopping(Instant::now()),
+            () = stop.cancelled(), if limit.is_none() => {
+                stopping = Some((Instant::now() + STOP_IDLE, EndReason::Stopped));
+            }
             () = sleep_until(until.min(now + TICK)) => {}
         }
     };
     // Counted before the connection is closed here.
     exchange.end(ended);
-}
-
-// === impl ConnectionPhase ===
-
-impl ConnectionPhase {
-    /// Returns the end of the phase, and the reason why the connection ends then.
-    fn deadline(self, exchange: &Exchange) -> (Instant, EndReason) {
-        match self {
-            Self::Open => exchange.deadline(),
-            Self::Stopping(since) => (since + STOP_IDLE, EndReason::Stopped),
-            Self::Closing(until, why) => (until, why),
-        }
-    }
-
-    /// Returns whether neither side has begun to close.
-    fn is_open(self) -> bool {
-        matches!(self, Self::Open)
-    }
-
-    /// Returns whether the client was asked to close.
-    fn is_closing(self) -> bool {
-        matches!(self, Self::Closing(..))
-    }
-
-    /// Returns the reason why hyper has ended the connection.
-    fn ended(self, outcome: Result<(), Box<dyn Error + Send + Sync>>) -> EndReason {
-        match (self, outcome) {
-            (Self::Closing(_, why), _) => why,
-            (Self::Open | Self::Stopping(_), Ok(())) => EndReason::Done,
-            (Self::Open | Self::Stopping(_), Err(error)) => {
-                debug!(%error, "An HTTP connection failed");
-                end_reason(&*error)
-            }
-        }
-    }
 }
 
 /// Returns the HTTP implementation with its limits.

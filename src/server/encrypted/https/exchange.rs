@@ -24,7 +24,9 @@ use crate::server::encrypted::request::{self, DnsRequest, RequestError};
 use crate::server::framing::{MAX_MESSAGE, MAX_OUTBOX, MAX_QUERY};
 use crate::server::socket::{Queued, Socket};
 use crate::server::tcp::must_end;
-use crate::server::time_limits::{FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, TCP_IDLE};
+use crate::server::time_limits::{
+    FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, TCP_IDLE, TimeLimit,
+};
 use crate::wire::{self, Transport};
 
 /// Octets of a request besides its message.
@@ -123,8 +125,8 @@ impl Exchange {
         self.socket.clone().close(how, awaits_client);
     }
 
-    /// Returns the current deadline of the connection, and the reason why it ends then. Requests change both.
-    pub(super) fn deadline(&self) -> (Instant, EndReason) {
+    /// Returns the current time limit. Requests change it.
+    pub(super) fn time_limit(&self) -> TimeLimit {
         let old = (self.started + MAX_LIFETIME, EndReason::Old);
         let blocked = self.socket.blocked_since();
         let progress = self.progress.lock();
