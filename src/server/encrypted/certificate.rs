@@ -170,7 +170,9 @@ impl Active {
         let [chain, key] = contents else {
             return Err(CertificateError::NoKey(key_file.clone()));
         };
-        let (chain, validity) = parse_chain(file, chain)?;
+        let chain = parse_certificates(file, chain)?;
+        let validity = Validity::of(&chain[0])
+            .map_err(|error| CertificateError::Unreadable(file.clone(), error))?;
         let private = PrivateKeyDer::pem_slice_iter(key)
             .next()
             .ok_or_else(|| CertificateError::NoKey(key_file.clone()))?
@@ -190,20 +192,18 @@ impl Active {
     }
 }
 
-/// Parses a chain of certificates, and the validity of the first.
-fn parse_chain(
+/// Parses the certificates of a PEM file. There is at least one.
+pub(super) fn parse_certificates(
     file: &Path,
     pem: &[u8],
-) -> Result<(Vec<CertificateDer<'static>>, Validity), CertificateError> {
-    let file = || file.to_path_buf();
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let chain = chain.map_err(|error| CertificateError::Pem(file(), error))?;
-    let Some(first) = chain.first() else {
-        return Err(CertificateError::NoCertificate(file()));
-    };
-    let validity =
-        Validity::of(first).map_err(|error| CertificateError::Unreadable(file(), error))?;
-    Ok((chain, validity))
+) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| CertificateError::Pem(file.to_path_buf(), error))?;
+    if certificates.is_empty() {
+        return Err(CertificateError::NoCertificate(file.to_path_buf()));
+    }
+    Ok(certificates)
 }
 
 // === impl Validity ===

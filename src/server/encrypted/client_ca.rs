@@ -11,14 +11,13 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use tokio_util::sync::CancellationToken;
 
-use super::certificate::CertificateError;
+use super::certificate::{CertificateError, parse_certificates};
 use crate::server::file_change::{Reloaded, follow_files, read_files};
 
 /// The certificate authorities of clients. They change when the file changes.
@@ -91,13 +90,7 @@ impl ClientCa {
 }
 
 fn parse(file: &Path, contents: &[Vec<u8>]) -> Result<Trusted, CertificateError> {
-    let text = contents.concat();
-    let authorities: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let authorities =
-        authorities.map_err(|error| CertificateError::Pem(file.to_path_buf(), error))?;
-    if authorities.is_empty() {
-        return Err(CertificateError::NoCertificate(file.to_path_buf()));
-    }
+    let authorities = parse_certificates(file, &contents.concat())?;
     let unusable = |reason: String| CertificateError::Authority(file.to_path_buf(), reason);
     let mut roots = RootCertStore::empty();
     for authority in &authorities {
