@@ -4,18 +4,16 @@
 //! is 503 with `Retry-After`. The files of the page are embedded in the binary, and streams of events have a limit of
 //! their own.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hyper::body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -43,13 +41,6 @@ pub(super) struct Limits {
 #[derive(Clone, Debug)]
 pub(super) struct Memory(Arc<Semaphore>);
 
-/// A body that holds its place, and its memory, until it is sent or dropped.
-struct Held {
-    body: Body,
-    _place: OwnedSemaphorePermit,
-    _memory: OwnedSemaphorePermit,
-}
-
 /// Answers a request within the limits.
 pub(super) async fn limit(State(limits): State<Limits>, request: Request, next: Next) -> Response {
     let place = limits.requests.clone().acquire_owned();
@@ -68,12 +59,13 @@ pub(super) async fn limit(State(limits): State<Limits>, request: Request, next: 
     let Some(memory) = limits.memory.reserve(size as usize) else {
         return no_memory();
     };
-    let held = |body| Held {
-        body,
-        _place: place,
-        _memory: memory,
-    };
-    response.map(|body| Body::new(held(body)))
+    // The body owns the closure, and with it the place and the memory, until it is sent or dropped.
+    response.map(|body| {
+        Body::new(body.map_err(move |error| {
+            let _held = (&place, &memory);
+            error
+        }))
+    })
 }
 
 /// Returns the response to a request for which there is no memory now.
@@ -117,27 +109,5 @@ impl Memory {
     pub(super) fn reserve(&self, octets: usize) -> Option<OwnedSemaphorePermit> {
         let permits = u32::try_from(octets.div_ceil(1024)).ok()?;
         self.0.clone().try_acquire_many_owned(permits).ok()
-    }
-}
-
-// === impl Held ===
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
