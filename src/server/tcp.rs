@@ -77,14 +77,6 @@ pub(super) async fn must_end(slot: &Slot, socket: &Socket) -> EndReason {
     }
 }
 
-/// The reason why a connection ends, for `?`.
-enum End {
-    /// The client or the server ended it.
-    Reason(EndReason),
-    /// It failed.
-    Broken(io::Error),
-}
-
 /// An open connection.
 pub(super) struct Connection<S> {
     stream: S,
@@ -123,14 +115,7 @@ impl<S: Stream> Connection<S> {
 
     /// Serves the connection until it ends, and counts the reason.
     pub(super) async fn serve(mut self) {
-        let Err(end) = self.run().await;
-        let ended = match end {
-            End::Reason(ended) => ended,
-            End::Broken(error) => {
-                debug!(client = %self.client, %error, "A connection failed");
-                EndReason::Broken
-            }
-        };
+        let Err(ended) = self.run().await;
         // Counted before the client sees the end.
         self.answerer.counters.count_ended(ended);
         // The announcement of the end below is not a reply that somebody must wait for.
@@ -144,8 +129,10 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Answers queries until the client closes the connection or a time limit expires.
-    async fn run(&mut self) -> Result<Infallible, End> {
-        self.stream.socket().set_nodelay(true)?;
+    async fn run(&mut self) -> Result<Infallible, EndReason> {
+        if let Err(error) = self.stream.socket().set_nodelay(true) {
+            return Err(self.broken(&error));
+        }
         let started = Instant::now();
         let old = (started + MAX_LIFETIME, EndReason::Old);
         let mut next = (started + FIRST_QUERY_TIMEOUT, EndReason::Idle);
@@ -167,7 +154,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Waits for octets.
-    async fn receive(&mut self, (deadline, reason): TimeLimit) -> Result<(), End> {
+    async fn receive(&mut self, (deadline, reason): TimeLimit) -> Result<(), EndReason> {
         loop {
             let until = self.wait_until(deadline)?;
             let socket = self.stream.socket().clone();
@@ -175,11 +162,11 @@ impl<S: Stream> Connection<S> {
             tokio::select! {
                 biased; // received octets come first
                 read = timeout_at(until, reading) => return match read {
-                    Ok(read) => check_read(read),
-                    Err(_) if self.stopped.is_some() => Err(EndReason::Stopped.into()),
-                    Err(_) => Err(reason.into()),
+                    Ok(read) => self.check_read(read),
+                    Err(_) if self.stopped.is_some() => Err(EndReason::Stopped),
+                    Err(_) => Err(reason),
                 },
-                reason = must_end(&self.slot, &socket) => return Err(reason.into()),
+                reason = must_end(&self.slot, &socket) => return Err(reason),
                 // Queries that the client has already sent are still answered.
                 () = self.stop.cancelled(), if self.stopped.is_none() => {
                     self.stopped = Some(Instant::now());
@@ -189,18 +176,35 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Returns the deadline of the next read: `deadline`, or an earlier time if the server stops.
-    fn wait_until(&self, deadline: Instant) -> Result<Instant, End> {
+    fn wait_until(&self, deadline: Instant) -> Result<Instant, EndReason> {
         match self.stopped {
             None => Ok(deadline),
-            Some(at) if at.elapsed() > STOP_TIMEOUT => Err(EndReason::Stopped.into()),
+            Some(at) if at.elapsed() > STOP_TIMEOUT => Err(EndReason::Stopped),
             // Octets that TLS has already received are still read.
             Some(at) if at.elapsed() > STOP_IDLE && !self.has_octets() => Ok(Instant::now()),
             Some(_) => Ok(deadline.min(Instant::now() + STOP_IDLE)),
         }
     }
 
+    /// Checks the result of a read. 0 octets mean that the client has closed the connection.
+    fn check_read(&self, read: io::Result<usize>) -> Result<(), EndReason> {
+        match read {
+            Ok(0) => Err(EndReason::Done),
+            Ok(_) => Ok(()),
+            // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
+    /// Logs why the connection failed.
+    fn broken(&self, error: &io::Error) -> EndReason {
+        debug!(client = %self.client, %error, "A connection failed");
+        EndReason::Broken
+    }
+
     /// Answers all complete messages. Returns whether there was one.
-    async fn answer_all(&mut self) -> Result<bool, End> {
+    async fn answer_all(&mut self) -> Result<bool, EndReason> {
         let mut has_answered = false;
         loop {
             let pause = with_limited_panic_log(|| self.answer_some());
@@ -211,13 +215,13 @@ impl<S: Stream> Connection<S> {
             match pause {
                 Pause::OutboxFull => {}
                 Pause::Incomplete => return Ok(has_answered),
-                Pause::Misuse => return Err(EndReason::Misuse.into()),
+                Pause::Misuse => return Err(EndReason::Misuse),
             }
         }
     }
 
     /// Writes the queued replies.
-    async fn write_replies(&mut self) -> Result<(), End> {
+    async fn write_replies(&mut self) -> Result<(), EndReason> {
         let socket = self.stream.socket().clone();
         // They count until they are flushed.
         drop(socket.queue(self.framing.memory()));
@@ -227,10 +231,10 @@ impl<S: Stream> Connection<S> {
         };
         tokio::select! {
             written = timeout(MESSAGE_TIMEOUT, writing) => match written {
-                Ok(written) => written?,
-                Err(_) => return Err(EndReason::Slow.into()),
+                Ok(written) => written.map_err(|error| self.broken(&error))?,
+                Err(_) => return Err(EndReason::Slow),
             },
-            reason = must_end(&self.slot, &socket) => return Err(reason.into()),
+            reason = must_end(&self.slot, &socket) => return Err(reason),
         }
         self.framing.clear_replies();
         Ok(())
@@ -257,31 +261,6 @@ impl<S: Stream> Connection<S> {
         let mut octet = [std::mem::MaybeUninit::uninit()];
         let peeked = SockRef::from(&**self.stream.socket()).peek(&mut octet);
         self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
-    }
-}
-
-/// Checks the result of a read. 0 octets mean that the client has closed the connection.
-fn check_read(read: io::Result<usize>) -> Result<(), End> {
-    match read {
-        Ok(0) => Err(EndReason::Done.into()),
-        Ok(_) => Ok(()),
-        // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done.into()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-// === impl End ===
-
-impl From<EndReason> for End {
-    fn from(ended: EndReason) -> Self {
-        Self::Reason(ended)
-    }
-}
-
-impl From<io::Error> for End {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error)
     }
 }
 
