@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tracing::warn;
 
-use super::file_change::{ReadError, Reloaded, follow_files, read_files};
+use super::file_change::{ReadError, follow_files, read_files};
 use crate::log::error_chain;
 use crate::wire::cookie::{InvalidSecrets, MAX_AGE};
 use crate::wire::{CookieSecret, CookieSecrets};
@@ -83,14 +83,14 @@ impl Cookies {
         }
     }
 
-    fn reload(&self, path: &Path, contents: &[Vec<u8>]) -> Result<Reloaded, CookieError> {
+    fn reload(&self, path: &Path, contents: &[Vec<u8>]) -> Result<Option<String>, CookieError> {
         let new = parse(path, contents)?;
         if new == *self.current() {
-            return Ok(Reloaded::Equal);
+            return Ok(None);
         }
         let summary = format!("secrets: {}", new.count());
         self.replace(new);
-        Ok(Reloaded::Replaced { summary })
+        Ok(Some(summary))
     }
 
     async fn rotate(&self) {
@@ -121,18 +121,15 @@ fn parse(path: &Path, contents: &[Vec<u8>]) -> Result<CookieSecrets, CookieError
 }
 
 fn random_secret() -> Result<CookieSecret, CookieError> {
-    Ok(CookieSecret(random()?))
+    let secret = crate::random::octets().map(CookieSecret);
+    secret.map_err(CookieError::Random)
 }
 
 /// Returns a random lifetime of a secret. Without random numbers, it is the minimum.
 fn random_lifetime() -> Duration {
-    let share = random().map_or(0, u32::from_ne_bytes);
+    let share = crate::random::octets().map_or(0, u32::from_ne_bytes);
     let share = f64::from(share) / f64::from(u32::MAX);
     MAX_LIFETIME.mul_f64(MIN_LIFETIME_SHARE + (1.0 - MIN_LIFETIME_SHARE) * share)
-}
-
-fn random<const LENGTH: usize>() -> Result<[u8; LENGTH], CookieError> {
-    crate::random::octets().map_err(CookieError::Random)
 }
 
 #[cfg(test)]

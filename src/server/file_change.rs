@@ -38,13 +38,13 @@ pub(super) fn read_files(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, ReadError> {
     paths.iter().map(read).collect()
 }
 
-/// Calls `reload` with the contents of files when they change, and logs whether it replaced what they are for, `subject`. If
-/// they are unusable, nothing is replaced. The files may have changed since they were opened, so the first contents are a
-/// change. It never returns.
+/// Calls `reload` with the contents of files when they change. If it replaced what they are for, `subject`, it returns a summary
+/// for the log. If they are unusable, nothing is replaced. The files may have changed since they were opened, so the first
+/// contents are a change. It never returns.
 pub(super) async fn follow_files<E: Error + From<ReadError>>(
     subject: &str,
     paths: &[PathBuf],
-    reload: impl Fn(&[Vec<u8>]) -> Result<Reloaded, E>,
+    reload: impl Fn(&[Vec<u8>]) -> Result<Option<String>, E>,
 ) {
     let mut last = None;
     loop {
@@ -54,8 +54,8 @@ pub(super) async fn follow_files<E: Error + From<ReadError>>(
         };
         let contents = new.as_deref().map_err(|error| E::from(error.clone()));
         match contents.and_then(&reload) {
-            Ok(Reloaded::Equal) => {}
-            Ok(Reloaded::Replaced { summary }) => {
+            Ok(None) => {}
+            Ok(Some(summary)) => {
                 let file = paths.first().map(|path| path.display());
                 info!(
                     file = file.map(tracing::field::display),
@@ -69,17 +69,6 @@ pub(super) async fn follow_files<E: Error + From<ReadError>>(
         }
         last = Some(new);
     }
-}
-
-/// What changed files mean.
-pub(super) enum Reloaded {
-    /// They have the same meaning as before.
-    Equal,
-    /// They replaced what was in use.
-    Replaced {
-        /// What is in use now, in a few words.
-        summary: String,
-    },
 }
 
 /// Returns the result of `read` if it differs from `last` and is stable. Otherwise it waits a short time and returns

@@ -16,7 +16,7 @@ use x509_cert::der::Decode as _;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::model::{Problem, ProblemKind, Timestamp};
-use crate::server::file_change::{POLL_INTERVAL, ReadError, Reloaded, follow_files, read_files};
+use crate::server::file_change::{POLL_INTERVAL, ReadError, follow_files, read_files};
 use crate::source::log_problem;
 
 /// The warning time before a certificate expires: a week, or a fifth of the validity period if that is shorter.
@@ -140,14 +140,14 @@ impl Certificate {
         }
     }
 
-    fn reload(&self, contents: &[Vec<u8>]) -> Result<Reloaded, CertificateError> {
+    fn reload(&self, contents: &[Vec<u8>]) -> Result<Option<String>, CertificateError> {
         let new = Active::parse(&self.files, contents)?;
         if new.key.cert == self.active().key.cert {
-            return Ok(Reloaded::Equal);
+            return Ok(None);
         }
         let summary = format!("valid until {}", time_text(new.validity.ends));
         *self.current.write() = new;
-        Ok(Reloaded::Replaced { summary })
+        Ok(Some(summary))
     }
 
     /// Returns the certificate in use, with its key.

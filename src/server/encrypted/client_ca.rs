@@ -18,7 +18,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use tokio_util::sync::CancellationToken;
 
 use super::certificate::{CertificateError, parse_certificates};
-use crate::server::file_change::{Reloaded, follow_files, read_files};
+use crate::server::file_change::{follow_files, read_files};
 
 /// The certificate authorities of clients. They change when the file changes.
 #[derive(Debug)]
@@ -58,11 +58,11 @@ impl ClientCa {
         follow_files(subject, slice::from_ref(&self.file), reload).await;
     }
 
-    fn reload(&self, contents: &[Vec<u8>]) -> Result<Reloaded, CertificateError> {
+    fn reload(&self, contents: &[Vec<u8>]) -> Result<Option<String>, CertificateError> {
         let mut new = parse(&self.file, contents)?;
         let old = self.trusted();
         if new.authorities == old.authorities {
-            return Ok(Reloaded::Equal);
+            return Ok(None);
         }
         let summary = format!("authorities: {}", new.authorities.len());
         let is_kept = |authority| new.authorities.contains(authority);
@@ -74,7 +74,7 @@ impl ClientCa {
         if !are_kept {
             old.trust.cancel(); // after the change, so that new handshakes use the new authorities
         }
-        Ok(Reloaded::Replaced { summary })
+        Ok(Some(summary))
     }
 
     /// Returns a token that is cancelled when an authority of now is removed. Then a client that was verified after this
