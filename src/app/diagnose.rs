@@ -18,6 +18,7 @@ use crate::check::{Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as r
 use crate::cli::{CheckArgs, Output};
 use crate::log::error_chain;
 use api_server::query_api_server;
+use facts::{SourceFacts, retain_watched};
 use files::read_files;
 use name_servers::query_name_servers;
 
@@ -69,11 +70,19 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         output: _, // formats its result
         color: _,
     } = args;
-    let facts = if source.file.is_empty() {
+    let SourceFacts {
+        api,
+        table,
+        mut objects,
+        namespaces,
+    } = if source.file.is_empty() {
         query_api_server(source, model).await
     } else {
         read_files(source, model).await?
     };
+    if let Ok(links) = &mut objects.links {
+        retain_watched(links, source);
+    }
     let server = dns.or(*server);
     let resolver = name_servers::resolver(*resolver);
     let zones = zones(model, &[]);
@@ -83,31 +92,25 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         name: name.as_ref(),
         connect: *connect,
         zones: &zones,
-        table: facts.table.as_ref().map_err(NotChecked::clone),
+        table: table.as_ref().map_err(NotChecked::clone),
     };
     let (server_problems, dns, end_to_end) = tokio::join!(
         problems_of(running.as_ref()),
-        query_name_servers(server, &resolver, model, facts.table.as_ref().ok()),
+        query_name_servers(server, &resolver, model, table.as_ref().ok()),
         request.query(),
     );
-    let facts = Facts {
-        api: facts.api,
+    Ok(run_checks(&Facts {
+        api,
         rules: model.rules(),
+        table,
         mcs: model.mcs(),
-        table: facts.table,
         zones,
-        mirror_slices: facts.mirror_slices,
-        mirror_endpoints: facts.mirror_endpoints,
-        links: facts.links,
-        namespaces: facts.namespaces,
-        mirror_ports: facts.mirror_ports,
-        unwatched_objects: facts.unwatched_objects,
+        objects,
+        namespaces,
         server_problems,
-        linkerd_versions: facts.linkerd_versions,
         dns,
         end_to_end,
-    };
-    Ok(run_checks(&facts))
+    }))
 }
 
 // === A running server ===

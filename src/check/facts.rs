@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::dns::DnsFacts;
 use super::end_to_end::EndToEnd;
 use super::finding::Fact;
-use super::objects::{Link, MirrorEndpoints, MirrorPorts, MirrorSlice};
+use super::objects::CheckedObjects;
 use super::permissions::ApiServerStatus;
 use crate::model::{Mcs, Namespace, ProblemKind};
 use crate::table::{Rules, Table};
@@ -37,22 +37,12 @@ pub struct Facts {
     pub mcs: Mcs,
     /// The zones.
     pub zones: Zones,
-    /// Slices of headless mirrors. The table is not built from them.
-    pub mirror_slices: Fact<Vec<MirrorSlice>>,
-    /// Endpoints of mirrors, which Linkerd writes, and whether Kubernetes has copied them.
-    pub mirror_endpoints: Fact<Vec<MirrorEndpoints>>,
-    /// The Links of this cluster.
-    pub links: Fact<Vec<Link>>,
+    /// The objects that the table is not built from.
+    pub objects: CheckedObjects,
     /// The namespaces that flags name, and whether each exists.
     pub namespaces: Fact<Vec<(Namespace, bool)>>,
-    /// Ports of headless mirrors.
-    pub mirror_ports: Fact<Vec<MirrorPorts>>,
-    /// Objects that no watch selects because of the value of a label.
-    pub unwatched_objects: Fact<Vec<String>>,
     /// The conflicts that a running server reports.
     pub server_problems: Fact<Vec<ServerProblem>>,
-    /// The versions of Linkerd that created the gateways' probe Services.
-    pub linkerd_versions: Fact<Vec<String>>,
     /// Replies of name servers, by zone.
     pub dns: DnsFacts,
     /// The way of one name from a program to an endpoint.

@@ -11,7 +11,7 @@ use crate::table::{Rules, Service, Table};
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     match &facts.table {
         Ok(table) => {
-            let links = facts.links.as_deref().unwrap_or_default();
+            let links = facts.objects.links.as_deref().unwrap_or_default();
             let mut findings = failover_orders(table, links, &facts.rules);
             let none = "no service waits for expected clusters";
             findings.extend(Check::ExpectedClusters.problems(table, none));

@@ -1,12 +1,16 @@
 //! Checks of the mirrors that Linkerd creates, and of their gateways.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use super::facts::Facts;
-use super::finding::{Check, Fact, Finding, NotChecked, count, list_some};
+use super::finding::{Check, Finding, NotChecked, count, list_some};
 use super::imports::count_imports;
 use super::links;
-use super::objects::{MirrorEndpoints, MirrorPorts, MirrorSlice};
+use super::objects::{
+    CheckedObjects, EndpointSlice, Endpoints, KubeService, addresses_without_hostname,
+    mirror_of_endpoints, mirror_of_slice, unmarked_ports, unwatched_object,
+};
 use crate::model::{ClusterName, Kind, ObjectRef, ProblemKind, Text};
 use crate::table::links::{LinkState, UnknownReason};
 use crate::table::{Endpoint, ServiceKind, Table};
@@ -22,13 +26,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 /// Checks mirroring as a whole, and the status of Links.
 fn check_mirroring(facts: &Facts) -> Vec<Finding> {
-    let Facts {
-        rules,
-        table,
-        links,
-        namespaces,
-        ..
-    } = facts;
+    let (table, links) = (&facts.table, &facts.objects.links);
     let first = vec![
         Check::Mirrors.check("mirrors", table, mirrors),
         Check::HeadlessMirroring.check("headless mirroring", table, headless_mirroring),
@@ -42,9 +40,9 @@ fn check_mirroring(facts: &Facts) -> Vec<Finding> {
             "the server has seen no mirror controller stop",
         ),
         Check::LinkStatus.check_both("link status", table, links, |table, links| {
-            links::status(table, links, rules)
+            links::status(table, links, &facts.rules)
         }),
-        links::namespaces(links, namespaces),
+        links::namespaces(links, &facts.namespaces),
     ];
     [first, orphaned_mirrors(facts), others].concat()
 }
@@ -63,7 +61,7 @@ fn orphaned_mirrors(facts: &Facts) -> Vec<Finding> {
         .values()
         .any(|link| link.state != none);
     let is_linked = mirror_endpoints(table).any(|endpoint| endpoint.cluster.is_some());
-    match &facts.links {
+    match &facts.objects.links {
         Err(reason) if !has_states => not_checked(reason),
         Ok(_) if is_linked && !has_states => not_checked(&NotChecked::new(
             "Links are not read",
@@ -88,7 +86,10 @@ fn gateways(facts: &Facts) -> Vec<Finding> {
 
 /// Checks each mirror.
 fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
-    let (table, slices, ports) = (&facts.table, &facts.mirror_slices, &facts.mirror_ports);
+    let table = &facts.table;
+    let CheckedObjects {
+        services, slices, ..
+    } = &facts.objects;
     let overwritten = "overwritten headless mirrors";
     let endpoint_mirrors = match table {
         Ok(table) => {
@@ -109,16 +110,16 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
             "mirrors written by two Links",
             "the server has seen no mirror change its service",
         ),
-        Check::MirrorLabels.check("mirror labels", &facts.unwatched_objects, |objects| {
-            mirror_labels(objects)
+        Check::MirrorLabels.check_both("mirror labels", services, slices, |services, slices| {
+            mirror_labels(services, slices)
         }),
         Check::LongNames.check("long names", table, |table| {
-            links::long_names(table, &facts.links, &facts.rules)
+            links::long_names(table, &facts.objects.links, &facts.rules)
         }),
-        Check::OpaquePorts.check_both("opaque ports", table, ports, |table, ports| {
-            opaque_ports(table, ports)
+        Check::OpaquePorts.check_both("opaque ports", table, services, |table, services| {
+            opaque_ports(table, services)
         }),
-        endpoint_slices(table, &facts.mirror_endpoints),
+        endpoint_slices(facts),
     ];
     [endpoint_mirrors, others].concat()
 }
@@ -219,20 +220,26 @@ fn mirror_names(table: &Table) -> BTreeSet<(&str, Text)> {
     names
 }
 
-/// Checks headless mirrors that Linkerd has overwritten. An address without a hostname is a gateway address.
-fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
+/// Describes the headless mirrors that are used and have a list of something wrong.
+fn of_headless<'o, T: Display>(
+    table: &Table,
+    found: impl Iterator<Item = ((&'o str, &'o str), Vec<T>)>,
+    verb: &str,
+) -> BTreeSet<String> {
     let headless = headless_names(table);
-    let wrong = slices.iter().filter(|slice| {
-        !slice.without_hostname.is_empty()
-            && headless.contains(&(slice.namespace.as_str(), slice.service.as_str().into()))
-    });
-    let wrong: BTreeSet<String> = wrong
-        .map(|slice| {
-            let (namespace, service) = (&slice.namespace, &slice.service);
-            let addresses = list_some(&slice.without_hostname);
-            format!("Service/{namespace}/{service} lists {addresses}")
+    let is_used = |(namespace, name): (&str, &str)| headless.contains(&(namespace, name.into()));
+    let wrong = found.filter(|(mirror, wrong)| !wrong.is_empty() && is_used(*mirror));
+    wrong
+        .map(|((namespace, name), wrong)| {
+            format!("Service/{namespace}/{name}{verb} {}", list_some(wrong))
         })
-        .collect();
+        .collect()
+}
+
+/// Checks headless mirrors that Linkerd has overwritten. An address without a hostname is a gateway address.
+fn overwritten_mirrors(table: &Table, slices: &[EndpointSlice]) -> Finding {
+    let found = slices.iter().filter_map(addresses_without_hostname);
+    let wrong = of_headless(table, found, " lists");
     if wrong.is_empty() {
         Check::ClobberedMirrors.green("no headless mirror lists a gateway's address")
     } else {
@@ -245,7 +252,15 @@ fn overwritten_mirrors(table: &Table, slices: &[MirrorSlice]) -> Finding {
 }
 
 /// Checks objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
-fn mirror_labels(unwatched: &[String]) -> Finding {
+fn mirror_labels(services: &[KubeService], slices: &[EndpointSlice]) -> Finding {
+    let services = services.iter().map(|one| (Kind::Service, &one.metadata));
+    let slices = slices
+        .iter()
+        .map(|one| (Kind::EndpointSlice, &one.metadata));
+    let all = services.chain(slices);
+    let unwatched: Vec<String> = all
+        .filter_map(|(kind, metadata)| unwatched_object(kind, metadata))
+        .collect();
     if unwatched.is_empty() {
         Check::MirrorLabels.green("every mirrored-service label is 'true'")
     } else {
@@ -261,17 +276,8 @@ fn mirror_labels(unwatched: &[String]) -> Finding {
 }
 
 /// Checks ports. If the server speaks first and the port is not opaque, the proxy waits for the client in vain.
-fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
-    let headless = headless_names(table);
-    let is_used = |mirror: &&MirrorPorts| {
-        !mirror.unmarked.is_empty()
-            && headless.contains(&(mirror.namespace.as_str(), mirror.name.as_str().into()))
-    };
-    let describe = |mirror: &MirrorPorts| {
-        let (namespace, name) = (&mirror.namespace, &mirror.name);
-        format!("Service/{namespace}/{name} {}", list_some(&mirror.unmarked))
-    };
-    let unmarked: BTreeSet<String> = ports.iter().filter(is_used).map(describe).collect();
+fn opaque_ports(table: &Table, services: &[KubeService]) -> Finding {
+    let unmarked = of_headless(table, services.iter().filter_map(unmarked_ports), "");
     if unmarked.is_empty() {
         Check::OpaquePorts.green("no port of a headless mirror needs to be marked opaque")
     } else {
@@ -286,32 +292,41 @@ fn opaque_ports(table: &Table, ports: &[MirrorPorts]) -> Finding {
 
 /// Checks that Kubernetes copies the Endpoints of mirrors to slices. A cluster may turn off the controller that does this
 /// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.
-fn endpoint_slices(table: &Fact<Table>, endpoints: &Fact<Vec<MirrorEndpoints>>) -> Finding {
+fn endpoint_slices(facts: &Facts) -> Finding {
     let subject = "EndpointSlices of mirrors";
-    Check::EndpointSlices.check(subject, table, |table| {
+    let CheckedObjects {
+        endpoints, slices, ..
+    } = &facts.objects;
+    Check::EndpointSlices.check(subject, &facts.table, |table| {
         let mirrors = mirror_names(table);
         if mirrors.is_empty() {
             return Check::EndpointSlices.green("there are no mirrors");
         }
-        Check::EndpointSlices.check(subject, endpoints, |endpoints| {
-            missing_slices(&mirrors, endpoints)
+        Check::EndpointSlices.check_both(subject, endpoints, slices, |endpoints, slices| {
+            missing_slices(&mirrors, endpoints, slices)
         })
     })
 }
 
 /// Reports the Endpoints of mirrors without a slice. Endpoints can outlive their mirror, and Kubernetes does not copy such
 /// Endpoints, so that only those of `mirrors` count.
-fn missing_slices(mirrors: &BTreeSet<(&str, Text)>, endpoints: &[MirrorEndpoints]) -> Finding {
+fn missing_slices(
+    mirrors: &BTreeSet<(&str, Text)>,
+    endpoints: &[Endpoints],
+    slices: &[EndpointSlice],
+) -> Finding {
+    let copied: BTreeSet<(&str, &str)> = slices.iter().filter_map(mirror_of_slice).collect();
     let used = endpoints
         .iter()
-        .filter(|one| mirrors.contains(&(one.namespace.as_str(), one.name.as_str().into())));
-    let (with, without): (Vec<_>, Vec<_>) = used.partition(|one| one.has_slice);
+        .filter_map(mirror_of_endpoints)
+        .filter(|(namespace, name)| mirrors.contains(&(*namespace, (*name).into())));
+    let (with, without): (Vec<_>, Vec<_>) = used.partition(|mirror| copied.contains(mirror));
     if without.is_empty() {
         return Check::EndpointSlices.green("every mirror with Endpoints has an EndpointSlice");
     }
     let names: BTreeSet<String> = without
         .iter()
-        .map(|one| format!("Endpoints/{}/{}", one.namespace, one.name))
+        .map(|(namespace, name)| format!("Endpoints/{namespace}/{name}"))
         .collect();
     let sentence = format!(
         "Endpoints of mirrors without an EndpointSlice ({} of {}): {}",

@@ -139,7 +139,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     };
     [
         Check::ShortNames.problems(table, "no short name is ambiguous"),
-        conflicts(table, &facts.links),
+        conflicts(table, &facts.objects.links),
         Check::SkippedObjects.problems(table, "no object is skipped"),
     ]
     .concat()

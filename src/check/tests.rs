@@ -1,6 +1,6 @@
 //! Tests of each check, with and without the problem, and of the report.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::dns::{DnsFacts, ReplySummary};
 use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
 use super::finding::CHECKS;
-use super::objects::{Link, LinkFailure, LinkedService, MirrorEndpoints, MirrorPorts, MirrorSlice};
+use super::objects::{CheckedObjects, Link, LinkFailure, LinkedService, parse_all};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::question::{Question, QuestionOrigin, Target};
 use super::*;
@@ -63,6 +63,13 @@ fn api(namespaces: &[Namespace]) -> ApiServerStatus {
     }
 }
 
+/// The probe Service of a gateway.
+fn probe() -> String {
+    let labels = json!({"mirror.linkerd.io/mirrored-gateway": "true"});
+    let annotations = json!({"linkerd.io/created-by": "linkerd/helm edge-26.8.3"});
+    json!({"metadata": {"labels": labels, "annotations": annotations}}).to_string()
+}
+
 pub(super) fn facts(objects: &[Value]) -> Facts {
     facts_by(rules(), objects)
 }
@@ -80,14 +87,14 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
         mcs: Mcs::Off,
         zones: zones(&["global", "96.10.in-addr.arpa"]),
         rules,
-        mirror_slices: Ok(Vec::new()),
-        mirror_endpoints: Ok(Vec::new()),
-        links: Ok(self::links(&["east", "west"])),
+        objects: CheckedObjects {
+            services: Ok(parse_all([probe()])),
+            slices: Ok(Vec::new()),
+            endpoints: Ok(Vec::new()),
+            links: Ok(self::links(&["east", "west"])),
+        },
         namespaces: Ok(Vec::new()),
-        mirror_ports: Ok(Vec::new()),
-        unwatched_objects: Ok(Vec::new()),
         server_problems: Ok(Vec::new()),
-        linkerd_versions: Ok(vec!["linkerd/helm edge-26.8.3".to_owned()]),
         dns: DnsFacts {
             server: None,
             resolver: Err(NotChecked::new("not queried", "query it")),
@@ -95,6 +102,28 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
         },
         end_to_end: Ok(way()),
     }
+}
+
+fn no_objects(reason: impl Fn() -> NotChecked) -> CheckedObjects {
+    CheckedObjects {
+        services: Err(reason()),
+        slices: Err(reason()),
+        endpoints: Err(reason()),
+        links: Err(reason()),
+    }
+}
+
+/// The metadata of a mirror in namespace `prod`, with labels.
+fn mirror_metadata(name: &str, labels: &[(&str, &str)]) -> Value {
+    let mirror = [("mirror.linkerd.io/mirrored-service", "true")];
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().chain(mirror).collect();
+    json!({"namespace": "prod", "name": name, "labels": labels})
+}
+
+/// A slice of a mirror in namespace `prod`, with addresses that have no hostname.
+fn mirror_slice(service: &str, addresses: &[&str]) -> String {
+    let metadata = mirror_metadata(service, &[("kubernetes.io/service-name", service)]);
+    json!({"metadata": metadata, "endpoints": [{"addresses": addresses}]}).to_string()
 }
 
 /// One name that resolves and accepts connections.
@@ -173,14 +202,9 @@ fn only_findings_that_are_not_green_have_a_hint() {
     let mut missing = facts(&[]);
     missing.api = Err(nothing());
     missing.table = Err(nothing());
-    missing.mirror_slices = Err(nothing());
-    missing.mirror_endpoints = Err(nothing());
-    missing.links = Err(nothing());
+    missing.objects = no_objects(nothing);
     missing.namespaces = Err(nothing());
-    missing.mirror_ports = Err(nothing());
-    missing.unwatched_objects = Err(nothing());
     missing.server_problems = Err(nothing());
-    missing.linkerd_versions = Err(nothing());
     let mut unreachable = facts(&[]);
     unreachable.api = Ok(ApiServerStatus::Unreachable("refused".to_owned()));
     for facts in [missing, unreachable, facts(&[]), facts(&healthy())] {
@@ -365,7 +389,7 @@ fn name_with_endpoints_of_several_kinds_is_normal() {
     let mut objects = healthy();
     objects.push(other_mirror("prod", "db", "north"));
     let mut facts = facts(&objects);
-    facts.links = Ok(links(&["east", "west", "north"]));
+    facts.objects.links = Ok(links(&["east", "west", "north"]));
     let found = findings(&facts, Check::HeadlessMirroring);
     assert_eq!(found, green("headless mirroring is on"));
     assert_eq!(
@@ -435,7 +459,7 @@ fn mirrors_of_excluded_clusters_are_not_orphaned() {
 fn links_without_permission_are_not_checked() {
     let mut facts = facts(&healthy());
     facts.table = Ok(table_by(&rules(), &healthy()));
-    facts.links = Err(NotChecked::new(
+    facts.objects.links = Err(NotChecked::new(
         "Links cannot be read: 403",
         "ask an administrator",
     ));
@@ -479,24 +503,15 @@ fn hosts_without_an_endpoint_mirror_are_yellow() {
 
 #[test]
 fn only_gateway_addresses_in_headless_mirrors_are_yellow() {
-    let slice = |service: &str, without_hostname: &[&str]| MirrorSlice {
-        namespace: "prod".to_owned(),
-        service: service.to_owned(),
-        without_hostname: without_hostname.iter().map(|ip| (*ip).to_owned()).collect(),
-    };
     let mut objects = healthy();
     objects.push(other_mirror("prod", "web", "east"));
     let mut facts = facts(&objects);
-    facts.mirror_slices = Ok(vec![
-        slice("db-east", &[]),
-        slice("web-east", &["198.51.100.10"]),
-    ]);
+    let web = mirror_slice("web-east", &["198.51.100.10"]);
+    facts.objects.slices = Ok(parse_all([&mirror_slice("db-east", &[]), &web]));
     let sentence = "no headless mirror lists a gateway's address";
     assert_eq!(findings(&facts, Check::ClobberedMirrors), green(sentence));
-    facts.mirror_slices = Ok(vec![
-        slice("db-east", &["198.51.100.10"]),
-        slice("web-east", &["198.51.100.10"]),
-    ]);
+    let db = mirror_slice("db-east", &["198.51.100.10"]);
+    facts.objects.slices = Ok(parse_all([&db, &web]));
     let sentence = "overwritten with gateway addresses: Service/prod/db-east lists 198.51.100.10";
     assert_eq!(findings(&facts, Check::ClobberedMirrors), yellow(sentence));
 }
@@ -529,7 +544,7 @@ fn failed_mirroring_in_a_link_is_yellow_unless_there_is_a_mirror() {
         // The check `namespaces` reports it.
         ("web", "MissingNamespace", false),
     ] {
-        facts.links = Ok(failing("prod", name, reason));
+        facts.objects.links = Ok(failing("prod", name, reason));
         let sentence = format!(
             "Links report that mirroring fails: prod/{name} of cluster 'west' ({reason}: Headless mirror services are \
              disabled)"
@@ -549,10 +564,10 @@ fn failed_mirroring_in_a_link_is_yellow_unless_there_is_a_mirror() {
     let mut objects = healthy();
     objects.push(other_mirror("prod", "web", "west"));
     facts.table = Ok(table_by(&facts.rules, &objects));
-    facts.links = Ok(failing("prod", "web", "InvalidService"));
+    facts.objects.links = Ok(failing("prod", "web", "InvalidService"));
     assert_eq!(findings(&facts, Check::LinkStatus), green(none));
     // Mirrors of excluded clusters are not used here.
-    facts.links = Ok(failing("prod", "lost", "Error"));
+    facts.objects.links = Ok(failing("prod", "lost", "Error"));
     facts
         .rules
         .excluded_clusters
@@ -566,7 +581,7 @@ fn link_status_of_an_aliased_cluster_is_recognized() {
     let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
     rules.cluster_aliases.extend([pair]);
     let mut facts = facts_by(rules, &healthy());
-    facts.links = Ok(failing("prod", "db", "InvalidService"));
+    facts.objects.links = Ok(failing("prod", "db", "InvalidService"));
     let found = findings(&facts, Check::LinkStatus);
     assert_eq!(found, green("no Link reports that mirroring fails"));
 }
@@ -576,7 +591,7 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
     let mut facts = facts(&healthy());
     let exist = "every namespace that Links and flags name exists";
     assert_eq!(findings(&facts, Check::Namespaces), green(exist));
-    facts.links = Ok(failing("shop", "cart", "MissingNamespace"));
+    facts.objects.links = Ok(failing("shop", "cart", "MissingNamespace"));
     let of_link = "namespaces that do not exist here: 'shop', of cart in cluster 'west'";
     assert_eq!(findings(&facts, Check::Namespaces), yellow(of_link));
     let named = |name: &str, exists: bool| (name.parse().unwrap(), exists);
@@ -589,7 +604,7 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
     assert!(hint.contains("kubectl create namespace prdo"), "{hint}");
     // A missing namespace is reported even if other facts are missing.
     let nothing = || NotChecked::new("not read", "read it");
-    facts.links = Err(nothing());
+    facts.objects.links = Err(nothing());
     let of_flag = "namespaces that do not exist here: 'prdo', which a flag names";
     assert_eq!(findings(&facts, Check::Namespaces), yellow(of_flag));
     facts.namespaces = Ok(Vec::new());
@@ -638,7 +653,9 @@ fn object_with_another_label_value_is_yellow() {
     let mut facts = facts(&healthy());
     let found = findings(&facts, Check::MirrorLabels);
     assert_eq!(found, green("every mirrored-service label is 'true'"));
-    facts.unwatched_objects = Ok(vec!["Service/prod/db-east ('True')".to_owned()]);
+    let labels = json!({"mirror.linkerd.io/mirrored-service": "True"});
+    let metadata = json!({"namespace": "prod", "name": "db-east", "labels": labels});
+    facts.objects.services = Ok(parse_all([json!({"metadata": metadata}).to_string()]));
     let sentence = "1 object ignored because of its label mirror.linkerd.io/mirrored-service: Service/prod/db-east \
                     ('True')";
     assert_eq!(findings(&facts, Check::MirrorLabels), yellow(sentence));
@@ -649,7 +666,7 @@ fn mirror_names_that_are_too_long_are_yellow() {
     let none = "no mirror needs a name of more than 63 characters";
     let of = |objects: &[Value], links: Option<Vec<Link>>| {
         let mut facts = facts(objects);
-        facts.links = links.ok_or_else(|| NotChecked::new("not read", "read it"));
+        facts.objects.links = links.ok_or_else(|| NotChecked::new("not read", "read it"));
         findings(&facts, Check::LongNames)
     };
     // This cluster is `hub`: `-hub` has four characters.
@@ -679,40 +696,42 @@ fn mirror_names_that_are_too_long_are_yellow() {
     let sentence = sentence(&format!("{fits}-west"));
     assert_eq!(of(&healthy(), Some(there.clone())), yellow(&sentence));
     let mut facts = facts(&healthy());
-    facts.links = Ok(there);
+    facts.objects.links = Ok(there);
     let found = findings(&facts, Check::LinkStatus);
     assert_eq!(found, green("no Link reports that mirroring fails"));
 }
 
 #[test]
 fn unmarked_ports_are_yellow() {
-    let mirror = |name: &str, unmarked: &[&str]| MirrorPorts {
-        namespace: "prod".to_owned(),
-        name: name.to_owned(),
-        unmarked: unmarked.iter().map(|port| (*port).to_owned()).collect(),
+    let mirror = |name: &str, ports: Value| {
+        let spec = json!({"clusterIP": "None", "ports": ports});
+        json!({"metadata": mirror_metadata(name, &[]), "spec": spec}).to_string()
     };
+    let none = || mirror("db-east", json!([]));
     let mut facts = facts(&healthy());
     // Mirrors that are not used are ignored.
-    facts.mirror_ports = Ok(vec![mirror("db-east", &[]), mirror("x-east", &["9 (x)"])]);
+    let other = mirror("x-east", json!([{"name": "x", "port": 9}]));
+    facts.objects.services = Ok(parse_all([none(), other]));
     let found = findings(&facts, Check::OpaquePorts);
     assert_eq!(
         found,
         green("no port of a headless mirror needs to be marked opaque")
     );
-    let unmarked = ["4222 (client)", "6222"];
-    facts.mirror_ports = Ok(vec![mirror("db-east", &unmarked), mirror("db-west", &[])]);
+    let unmarked = json!([{"name": "client", "port": 4222}, {"port": 6222}]);
+    facts.objects.services = Ok(parse_all([mirror("db-east", unmarked), none()]));
     let sentence = "not marked opaque: Service/prod/db-east 4222 (client), 6222";
     assert_eq!(findings(&facts, Check::OpaquePorts), yellow(sentence));
 }
 
-/// Endpoints of mirrors, each with its name in namespace `prod` and whether it has a slice.
-fn mirror_endpoints(all: &[(&str, bool)]) -> Vec<MirrorEndpoints> {
-    let endpoints = |(name, has_slice): &(&str, bool)| MirrorEndpoints {
-        namespace: "prod".to_owned(),
-        name: (*name).to_owned(),
-        has_slice: *has_slice,
-    };
-    all.iter().map(endpoints).collect()
+/// Sets the Endpoints of mirrors, each with its name in namespace `prod` and whether it has a slice.
+fn set_endpoints(facts: &mut Facts, all: &[(&str, bool)]) {
+    let endpoints = all.iter().map(|(name, _)| {
+        let subsets = json!([{"addresses": [{"ip": "198.51.100.10"}]}]);
+        json!({"metadata": mirror_metadata(name, &[]), "subsets": subsets}).to_string()
+    });
+    facts.objects.endpoints = Ok(parse_all(endpoints));
+    let copied = all.iter().filter(|(_, has_slice)| *has_slice);
+    facts.objects.slices = Ok(parse_all(copied.map(|(name, _)| mirror_slice(name, &[]))));
 }
 
 #[test]
@@ -723,19 +742,19 @@ fn endpoints_of_mirrors_without_a_slice_are_yellow_and_red_if_none_has_one() {
     let complete = green("every mirror with Endpoints has an EndpointSlice");
     assert_eq!(findings(&facts, Check::EndpointSlices), complete);
     let names = ["db-east", "db-0-east", "pay-east"];
-    facts.mirror_endpoints = Ok(mirror_endpoints(&names.map(|name| (name, true))));
+    set_endpoints(&mut facts, &names.map(|name| (name, true)));
     assert_eq!(findings(&facts, Check::EndpointSlices), complete);
     // Each kind of mirror counts.
     for missing in names {
         let all = names.map(|name| (name, name != missing));
-        facts.mirror_endpoints = Ok(mirror_endpoints(&all));
+        set_endpoints(&mut facts, &all);
         let sentence = format!(
             "Endpoints of mirrors without an EndpointSlice (1 of 3): Endpoints/prod/{missing}"
         );
         let found = findings(&facts, Check::EndpointSlices);
         assert_eq!(found, yellow(&sentence));
     }
-    facts.mirror_endpoints = Ok(mirror_endpoints(&names.map(|name| (name, false))));
+    set_endpoints(&mut facts, &names.map(|name| (name, false)));
     let sentence = "Endpoints of mirrors without an EndpointSlice (3 of 3): Endpoints/prod/db-0-east, \
                     Endpoints/prod/db-east, Endpoints/prod/pay-east";
     assert_eq!(findings(&facts, Check::EndpointSlices), red(sentence));
@@ -752,7 +771,7 @@ fn endpoints_without_a_mirror_need_no_slice() {
         ("db-9-east", false),
         ("db-0-west", false),
     ];
-    facts.mirror_endpoints = Ok(mirror_endpoints(&all));
+    set_endpoints(&mut facts, &all);
     let complete = "every mirror with Endpoints has an EndpointSlice";
     assert_eq!(findings(&facts, Check::EndpointSlices), green(complete));
 }
@@ -760,7 +779,7 @@ fn endpoints_without_a_mirror_need_no_slice() {
 #[test]
 fn endpoints_without_permission_are_not_checked_if_there_are_mirrors() {
     let mut facts = facts(&healthy());
-    facts.mirror_endpoints = Err(NotChecked::new("cannot list Endpoints: 403", "ask"));
+    facts.objects.endpoints = Err(NotChecked::new("cannot list Endpoints: 403", "ask"));
     let sentence = "EndpointSlices of mirrors: not checked, cannot list Endpoints: 403";
     assert_eq!(findings(&facts, Check::EndpointSlices), grey(sentence));
     facts.table = Ok(table_by(&facts.rules, &[]));
@@ -824,7 +843,7 @@ fn not_exported_is_ignored_if_a_link_has_its_own_selector() {
     let mut objects = healthy();
     objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
     let mut facts = facts(&objects);
-    facts.links.as_mut().unwrap()[1].has_own_selector = true;
+    facts.objects.links.as_mut().unwrap()[1].has_own_selector = true;
     let sentence = "there are no other conflicts; not-exported is not checked, because the Link of cluster 'west' selects \
                     exported Services by other labels";
     assert_eq!(findings(&facts, Check::Conflicts), green(sentence));
@@ -888,7 +907,7 @@ fn versions_are_reported() {
     ];
     let expected: Vec<_> = all.map(|one| (Health::Green, one.to_owned())).into();
     assert_eq!(findings(&facts, Check::Versions), expected);
-    facts.linkerd_versions = Ok(Vec::new());
+    facts.objects.services = Ok(Vec::new());
     let last = findings(&facts, Check::Versions).pop().unwrap();
     let sentence = "unknown version of Linkerd: no gateway's probe Service has it";
     assert_eq!(vec![last], yellow(sentence));
@@ -969,8 +988,7 @@ fn consequences_share_a_line_without_hint() {
         "connection refused".to_owned(),
     ));
     facts.table = Err(reason());
-    facts.links = Err(reason());
-    facts.mirror_slices = Err(reason());
+    facts.objects = no_objects(reason);
     let diagnosis = check(&facts);
     assert_eq!(diagnosis.count(Health::Red), 1);
     let text = diagnosis.to_text(Colors::Plain);
@@ -991,8 +1009,9 @@ fn consequences_share_a_line_without_hint() {
     );
     let short = "× api-server: cannot reach the API server: connection refused\n\
                  · not checked: permissions, more-permissions, mirrors, headless-mirroring, orphaned-mirrors, link-status, \
-                 namespaces, endpoint-mirrors, clobbered-mirrors, long-names, opaque-ports, endpoint-slices, gateways, \
-                 short-names, conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters\n";
+                 namespaces, endpoint-mirrors, clobbered-mirrors, mirror-labels, long-names, opaque-ports, endpoint-slices, \
+                 gateways, short-names, conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters, \
+                 versions\n";
     assert_eq!(diagnosis.to_short_text(Colors::Plain), short);
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::facts::Facts;
 use super::finding::{Check, Finding, list_some};
+use super::objects::{KubeService, linkerd_version};
 use super::permissions::ApiServerStatus;
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -13,20 +14,23 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         Ok(ApiServerStatus::Unreachable(_)) => {} // another check reports it
         Err(reason) => findings.push(Check::Versions.not_checked("version of Kubernetes", reason)),
     }
-    findings.push(match &facts.linkerd_versions {
-        Ok(versions) => {
-            let versions: BTreeSet<&String> = versions.iter().collect();
-            if versions.is_empty() { Check::Versions.yellow(
-                    "unknown version of Linkerd: no gateway's probe Service has it",
-                    "link a cluster with a gateway; the version is in annotation linkerd.io/created-by of its probe Service",
-                ) } else { Check::Versions.green(format!(
-                    "Linkerd multicluster extension {}",
-                    list_some(versions)
-                )) }
-        }
-        Err(reason) => Check::Versions.not_checked("version of Linkerd", reason),
-    });
+    let services = &facts.objects.services;
+    findings.push(Check::Versions.check("version of Linkerd", services, |all| linkerd(all)));
     findings
+}
+
+/// Reports the versions of Linkerd that created the gateways' probe Services.
+fn linkerd(services: &[KubeService]) -> Finding {
+    let versions: BTreeSet<&str> = services.iter().filter_map(linkerd_version).collect();
+    if versions.is_empty() {
+        Check::Versions.yellow(
+            "unknown version of Linkerd: no gateway's probe Service has it",
+            "link a cluster with a gateway; the version is in annotation linkerd.io/created-by of its probe Service",
+        )
+    } else {
+        let versions = list_some(versions);
+        Check::Versions.green(format!("Linkerd multicluster extension {versions}"))
+    }
 }
 
 /// Checks the version of Kubernetes. Before 1.22, it mirrored addresses that were not ready into slices as ready

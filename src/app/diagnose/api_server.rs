@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
+use serde::de::DeserializeOwned;
 
-use super::facts::{SourceFacts, named_namespaces, retain_watched, table_of};
+use super::facts::{SourceFacts, named_namespaces, table_of};
 use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
 use crate::check::objects::{
-    Link, MIRRORS, MirrorEndpoints, PROBE_SERVICES, SERVICE_MIRRORS, UNWATCHED_OBJECTS, link,
-    linkerd_version, mirror_endpoints, mirror_ports, mirror_slice, unwatched_object,
+    CheckedObjects, EndpointSlice, Endpoints, Link, MIRRORS, PROBE_SERVICES, SERVICE_MIRRORS,
+    UNWATCHED_OBJECTS, parse_all,
 };
 use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
@@ -46,37 +47,33 @@ async fn gather(
     model: &ModelArgs,
 ) -> SourceFacts {
     let namespaces = &source.namespace;
-    let select = async |kind, selector| cluster.select(kind, selector, namespaces).await;
-    let (needed, not_needed, table, slices, endpoints, links, probes, mirrors, unwatched, named) = tokio::join!(
+    let services = [SERVICE_MIRRORS, UNWATCHED_OBJECTS, PROBE_SERVICES];
+    let (needed, not_needed, table, services, (endpoints, slices), links, namespaces) = tokio::join!(
         review(
             cluster,
             needed(namespaces, model.mcs(), model.links.namespaces())
         ),
         review(cluster, not_needed(namespaces)),
         read_table(source, model),
-        select(Kind::EndpointSlice, SERVICE_MIRRORS),
-        read_mirror_endpoints(cluster, namespaces),
-        cluster.links(),
-        select(Kind::Service, PROBE_SERVICES),
-        select(Kind::Service, SERVICE_MIRRORS),
-        unwatched_objects(cluster, namespaces),
+        select(cluster, Kind::Service, &services, namespaces),
+        endpoints_and_slices(cluster, namespaces),
+        read_links(cluster),
         find_namespaces(cluster, named_namespaces(source, model)),
     );
-    let api = ApiServerStatus::Reached {
-        version,
-        needed,
-        not_needed,
-    };
     SourceFacts {
-        api: Ok(api),
+        api: Ok(ApiServerStatus::Reached {
+            version,
+            needed,
+            not_needed,
+        }),
         table,
-        mirror_slices: parse_list(slices, mirror_slice),
-        mirror_endpoints: endpoints,
-        links: parse_links(links).map(|links| retain_watched(links, source)),
-        namespaces: named,
-        mirror_ports: parse_list(mirrors, mirror_ports),
-        unwatched_objects: unwatched.map_err(not_listed),
-        linkerd_versions: parse_list(probes, linkerd_version),
+        objects: CheckedObjects {
+            services,
+            slices,
+            endpoints,
+            links,
+        },
+        namespaces,
     }
 }
 
@@ -91,60 +88,45 @@ async fn read_table(source: &SourceArgs, model: &ModelArgs) -> Fact<Table> {
     }
 }
 
-/// Parses listed objects. Ignores those that `parse` returns nothing for.
-fn parse_list<T>(
-    objects: Result<Vec<String>, String>,
-    parse: impl Fn(&str) -> Option<T>,
+/// Returns the objects of a kind that one of the selectors selects.
+async fn select<T: DeserializeOwned>(
+    cluster: &kube::Cluster,
+    kind: Kind,
+    selectors: &[&str],
+    namespaces: &[Namespace],
 ) -> Fact<Vec<T>> {
-    let objects = objects.map_err(not_listed)?;
-    Ok(objects.iter().filter_map(|json| parse(json)).collect())
-}
-
-/// Returns the fact that objects could not be listed.
-fn not_listed(why: String) -> NotChecked {
-    NotChecked::new(why, "see the permissions above")
-}
-
-/// Returns the Endpoints of mirrors. Their slices are listed later, so that Kubernetes has had the time to copy even the
-/// newest Endpoints.
-async fn read_mirror_endpoints(
-    cluster: &kube::Cluster,
-    namespaces: &[Namespace],
-) -> Fact<Vec<MirrorEndpoints>> {
-    let endpoints = cluster
-        .endpoints(MIRRORS, namespaces)
-        .await
-        .map_err(|why| {
-            NotChecked::new(
-                format!("cannot list Endpoints: {why}"),
-                "serve does not need this permission; run check as a user that may list endpoints",
-            )
-        })?;
-    let slices = cluster
-        .select(Kind::EndpointSlice, MIRRORS, namespaces)
-        .await
-        .map_err(not_listed)?;
-    Ok(mirror_endpoints(
-        endpoints.iter().map(String::as_str),
-        slices.iter().map(String::as_str),
-    ))
-}
-
-/// Returns the objects that no watch selects because of their labels.
-async fn unwatched_objects(
-    cluster: &kube::Cluster,
-    namespaces: &[Namespace],
-) -> Result<Vec<String>, String> {
-    let mut unwatched = Vec::new();
-    for kind in [Kind::Service, Kind::EndpointSlice] {
-        let objects = cluster.select(kind, UNWATCHED_OBJECTS, namespaces).await?;
-        unwatched.extend(
-            objects
-                .iter()
-                .filter_map(|json| unwatched_object(kind, json)),
-        );
+    let mut objects = Vec::new();
+    for selector in selectors {
+        let selected = cluster.select(kind, selector, namespaces).await;
+        let not_listed = |why| NotChecked::new(why, "see the permissions above");
+        objects.extend(parse_all(selected.map_err(not_listed)?));
     }
-    Ok(unwatched)
+    Ok(objects)
+}
+
+/// Returns the Endpoints of mirrors and slices. The slices are listed later, so that Kubernetes has had the time to copy even
+/// the newest Endpoints.
+async fn endpoints_and_slices(
+    cluster: &kube::Cluster,
+    namespaces: &[Namespace],
+) -> (Fact<Vec<Endpoints>>, Fact<Vec<EndpointSlice>>) {
+    let endpoints = match cluster.endpoints(MIRRORS, namespaces).await {
+        Ok(endpoints) => Ok(parse_all(endpoints)),
+        Err(why) => Err(not_permitted("Endpoints", "endpoints", &why)),
+    };
+    let selectors = [MIRRORS, UNWATCHED_OBJECTS];
+    let slices = select(cluster, Kind::EndpointSlice, &selectors, namespaces).await;
+    (endpoints, slices)
+}
+
+/// Returns the reason why objects that only `check` reads cannot be listed.
+fn not_permitted(objects: &str, resource: &str, why: &str) -> NotChecked {
+    NotChecked::new(
+        format!("cannot list {objects}: {why}"),
+        format!(
+            "serve does not need this permission; run check as a user that may list {resource}"
+        ),
+    )
 }
 
 /// Returns for each namespace whether it exists.
@@ -154,30 +136,25 @@ async fn find_namespaces(
 ) -> Fact<Vec<(Namespace, bool)>> {
     let mut namespaces = Vec::new();
     for namespace in names {
-        match cluster.has_namespace(&namespace).await {
-            Ok(exists) => namespaces.push((namespace, exists)),
-            Err(why) => {
-                return Err(NotChecked::new(
-                    format!("cannot list namespaces: {why}"),
-                    "serve does not need this permission; run check as a user that may list namespaces",
-                ));
-            }
-        }
+        let exists = cluster.has_namespace(&namespace).await;
+        let exists = exists.map_err(|why| not_permitted("namespaces", "namespaces", &why))?;
+        namespaces.push((namespace, exists));
     }
     Ok(namespaces)
 }
 
-/// Parses the Links, or returns the reason why they are unknown.
-fn parse_links(links: Result<Option<Vec<String>>, String>) -> Fact<Vec<Link>> {
-    match links {
-        Ok(Some(links)) => Ok(links.iter().filter_map(|json| link(json)).collect()),
+/// Returns the Links, or the reason why they are unknown.
+async fn read_links(cluster: &kube::Cluster) -> Fact<Vec<Link>> {
+    match cluster.links().await {
+        Ok(Some(links)) => Ok(parse_all(links)),
         Ok(None) => Err(NotChecked::new(
             "this API server does not define Links",
             "install Linkerd's multicluster extension, which defines them",
         )),
-        Err(why) => Err(NotChecked::new(
-            format!("cannot list Links: {why}"),
-            "serve does not need this permission; run check as a user that may list links.multicluster.linkerd.io",
+        Err(why) => Err(not_permitted(
+            "Links",
+            "links.multicluster.linkerd.io",
+            &why,
         )),
     }
 }
@@ -188,13 +165,13 @@ fn unreachable(why: String) -> SourceFacts {
     SourceFacts {
         api: Ok(ApiServerStatus::Unreachable(why)),
         table: Err(reason()),
-        mirror_slices: Err(reason()),
-        mirror_endpoints: Err(reason()),
-        links: Err(reason()),
+        objects: CheckedObjects {
+            services: Err(reason()),
+            slices: Err(reason()),
+            endpoints: Err(reason()),
+            links: Err(reason()),
+        },
         namespaces: Err(reason()),
-        mirror_ports: Err(reason()),
-        unwatched_objects: Err(reason()),
-        linkerd_versions: Err(reason()),
     }
 }
 

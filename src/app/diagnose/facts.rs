@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::objects::{Link, MirrorEndpoints, MirrorPorts, MirrorSlice};
+use crate::check::objects::{CheckedObjects, Link};
 use crate::check::permissions::ApiServerStatus;
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
@@ -14,13 +14,8 @@ use crate::table::publish::Reader;
 pub(super) struct SourceFacts {
     pub(super) api: Fact<ApiServerStatus>,
     pub(super) table: Fact<Table>,
-    pub(super) mirror_slices: Fact<Vec<MirrorSlice>>,
-    pub(super) mirror_endpoints: Fact<Vec<MirrorEndpoints>>,
-    pub(super) links: Fact<Vec<Link>>,
+    pub(super) objects: CheckedObjects,
     pub(super) namespaces: Fact<Vec<(Namespace, bool)>>,
-    pub(super) mirror_ports: Fact<Vec<MirrorPorts>>,
-    pub(super) unwatched_objects: Fact<Vec<String>>,
-    pub(super) linkerd_versions: Fact<Vec<String>>,
 }
 
 /// Returns the namespaces that flags name.
@@ -31,14 +26,11 @@ pub(super) fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeS
 }
 
 /// Removes the services of Links in namespaces that are not watched.
-pub(super) fn retain_watched(mut links: Vec<Link>, source: &SourceArgs) -> Vec<Link> {
-    if !source.namespace.is_empty() {
-        let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
-        for link in &mut links {
-            link.services.retain(|one| is_watched(&one.namespace));
-        }
+pub(super) fn retain_watched(links: &mut [Link], source: &SourceArgs) {
+    let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
+    for link in links.iter_mut().filter(|_| !source.namespace.is_empty()) {
+        link.services.retain(|one| is_watched(&one.namespace));
     }
-    links
 }
 
 /// Returns the table of a source.

@@ -1,6 +1,10 @@
 use super::*;
 use serde_json::json;
 
+fn parse<T: DeserializeOwned>(json: &str) -> Option<T> {
+    parse_all([json]).pop()
+}
+
 fn slice(labels: serde_json::Value) -> String {
     json!({
         "metadata": {"namespace": "prod", "name": "db-east-x", "labels": labels},
@@ -18,12 +22,10 @@ fn addresses_without_a_hostname_are_listed() {
         "kubernetes.io/service-name": "db-east",
         "mirror.linkerd.io/mirrored-service": "true",
     }));
-    let expected = MirrorSlice {
-        namespace: "prod".to_owned(),
-        service: "db-east".to_owned(),
-        without_hostname: vec!["198.51.100.10".to_owned()],
-    };
-    assert_eq!(mirror_slice(&text), Some(expected));
+    let slice = parse(&text).unwrap();
+    let (mirror, addresses) = addresses_without_hostname(&slice).unwrap();
+    assert_eq!(mirror, ("prod", "db-east"));
+    assert_eq!(addresses, ["198.51.100.10"]);
 }
 
 #[test]
@@ -34,13 +36,15 @@ fn slices_of_endpoint_mirrors_and_local_services_are_ignored() {
         "mirror.linkerd.io/headless-mirror-svc-name": "db-east",
     }));
     let of_others = slice(json!({"kubernetes.io/service-name": "db"}));
-    for text in [of_endpoint_mirror.as_str(), &of_others, "{}", "no JSON"] {
-        assert_eq!(mirror_slice(text), None, "{text}");
+    for text in [of_endpoint_mirror.as_str(), &of_others, "{}"] {
+        let slice = parse(text).unwrap();
+        assert_eq!(addresses_without_hostname(&slice), None, "{text}");
     }
+    assert_eq!(parse::<EndpointSlice>("no JSON"), None);
 }
 
 #[test]
-fn endpoints_of_mirrors_with_an_address_are_compared_with_slices() {
+fn endpoints_of_mirrors_with_an_address_and_their_slices_have_the_name_of_the_mirror() {
     let mirrored = |more: serde_json::Value| {
         let mut labels = json!({"mirror.linkerd.io/mirrored-service": "true"});
         for (key, value) in more.as_object().unwrap() {
@@ -90,20 +94,13 @@ fn endpoints_of_mirrors_with_an_address_are_compared_with_slices() {
         slice(json!({"kubernetes.io/service-name": "db-1-east"})),
         slice(mirrored(json!({}))),
     ];
-    let found = mirror_endpoints(
-        all.iter().map(String::as_str),
-        slices.iter().map(String::as_str),
-    );
-    let found: Vec<_> = found
-        .iter()
-        .map(|one| (one.namespace.as_str(), one.name.as_str(), one.has_slice))
-        .collect();
-    let expected = [
-        ("prod", "db-east", true),
-        ("prod", "db-0-east", false),
-        ("prod", "db-1-east", false),
-    ];
-    assert_eq!(found, expected);
+    let endpoints: Vec<Endpoints> = parse_all(all);
+    let found: Vec<_> = endpoints.iter().filter_map(mirror_of_endpoints).collect();
+    let names = ["db-east", "db-0-east", "db-1-east"];
+    assert_eq!(found, names.map(|name| ("prod", name)));
+    let slices: Vec<EndpointSlice> = parse_all(slices);
+    let found: Vec<_> = slices.iter().filter_map(mirror_of_slice).collect();
+    assert_eq!(found, [("prod", "db-east"), ("shop", "db-0-east")]);
 }
 
 #[test]
@@ -114,8 +111,8 @@ fn link_has_the_name_of_its_cluster() {
         has_own_selector: false,
         services: Vec::new(),
     };
-    assert_eq!(link(&text.to_string()), Some(east));
-    assert_eq!(link("{}"), None);
+    assert_eq!(parse(&text.to_string()), Some(east));
+    assert_eq!(parse::<Link>("{}"), None);
 }
 
 #[test]
@@ -138,7 +135,7 @@ fn only_the_default_selector_is_recognized_as_default() {
         (json!({}), true),
     ] {
         let text = json!({"spec": {"targetClusterName": "east", "selector": selector}});
-        let link = link(&text.to_string()).unwrap();
+        let link: Link = parse(&text.to_string()).unwrap();
         assert_eq!(link.has_own_selector, is_own, "{text}");
     }
 }
@@ -160,7 +157,7 @@ fn link_status_has_the_reasons_of_services_that_are_not_mirrored() {
     ];
     let text =
         json!({"spec": {"targetClusterName": "east"}, "status": {"mirrorServices": services}});
-    let services = link(&text.to_string()).unwrap().services;
+    let services = parse::<Link>(&text.to_string()).unwrap().services;
     let failures: Vec<_> = services
         .iter()
         .map(|one| {
@@ -198,7 +195,8 @@ fn tcp_ports_of_unknown_protocol_are_unmarked_without_an_annotation() {
                 {"name": "dns", "port": 53, "protocol": "UDP"},
             ]},
         });
-        mirror_ports(&service.to_string()).map(|mirror| mirror.unmarked)
+        let service = parse(&service.to_string()).unwrap();
+        unmarked_ports(&service).map(|(_, unmarked)| unmarked)
     };
     let both = ["26257 (sql)", "4222"].map(str::to_owned).to_vec();
     assert_eq!(unmarked(json!({}), "None"), Some(both));
@@ -215,7 +213,7 @@ fn unwatched_object_has_the_value_of_its_label() {
         let labels = json!({"mirror.linkerd.io/mirrored-service": value});
         let labels = if value.is_null() { json!({}) } else { labels };
         let metadata = json!({"namespace": "prod", "name": "db-east", "labels": labels});
-        unwatched_object(Kind::Service, &json!({"metadata": metadata}).to_string())
+        unwatched_object(Kind::Service, &serde_json::from_value(metadata).unwrap())
     };
     let unwatched = Some("Service/prod/db-east ('True')".to_owned());
     assert_eq!(service(json!("True")), unwatched);
@@ -225,14 +223,13 @@ fn unwatched_object_has_the_value_of_its_label() {
 
 #[test]
 fn only_probe_services_have_a_linkerd_version() {
-    let service = |labels: serde_json::Value| {
+    let version = |labels: serde_json::Value| {
         let annotations = json!({"linkerd.io/created-by": "linkerd/helm edge-26.8.3"});
-        json!({"metadata": {"labels": labels, "annotations": annotations}}).to_string()
+        let service = json!({"metadata": {"labels": labels, "annotations": annotations}});
+        let service = parse(&service.to_string()).unwrap();
+        linkerd_version(&service).map(str::to_owned)
     };
-    let probe = service(json!({"mirror.linkerd.io/mirrored-gateway": "true"}));
-    assert_eq!(
-        linkerd_version(&probe).as_deref(),
-        Some("linkerd/helm edge-26.8.3")
-    );
-    assert_eq!(linkerd_version(&service(json!({}))), None);
+    let probe = json!({"mirror.linkerd.io/mirrored-gateway": "true"});
+    assert_eq!(version(probe).as_deref(), Some("linkerd/helm edge-26.8.3"));
+    assert_eq!(version(json!({})), None);
 }

@@ -20,7 +20,7 @@ const CRATE_USERS: [(&str, &[&str]); 18] = [
     ),
     ("hickory_server", &["server/encrypted"]),
     ("ipnet", &["wire/access"]),
-    ("k8s_openapi", &["source/kube"]),
+    ("k8s_openapi", &["check/objects", "source/kube"]),
     ("kube", &["source/kube"]),
     (
         "nix",
