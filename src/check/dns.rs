@@ -12,31 +12,22 @@ use super::question::Question;
 use crate::wire::Rcode;
 use crate::zone::ZoneName;
 
-/// The replies of all name servers.
-#[derive(Clone, Debug)]
-pub struct DnsFacts {
-    /// `--dns`: the address of the server.
-    pub server: Option<SocketAddr>,
-    /// The address of the cluster's DNS.
-    pub resolver: Fact<SocketAddr>,
-    /// The zones.
-    pub zones: Vec<ZoneFacts>,
-}
-
 /// The replies for one zone.
 #[derive(Clone, Debug)]
 pub struct ZoneFacts {
     /// The zone.
     pub zone: ZoneName,
-    /// The replies of the server; `None` without a server.
-    pub server: Option<ServerReplies>,
-    /// The replies of the cluster's DNS; `None` if there is nothing to compare with.
-    pub resolver: Option<ResolverReplies>,
+    /// The replies of the server.
+    pub server: Fact<ServerReplies>,
+    /// The replies of the cluster's DNS.
+    pub resolver: Fact<ResolverReplies>,
 }
 
 /// The replies of the server.
 #[derive(Clone, Debug)]
 pub struct ServerReplies {
+    /// Its address.
+    pub address: SocketAddr,
     /// SOA record over UDP.
     pub udp: QueryResult,
     /// SOA record over TCP.
@@ -48,6 +39,8 @@ pub struct ServerReplies {
 /// The replies of the cluster's DNS.
 #[derive(Clone, Debug)]
 pub struct ResolverReplies {
+    /// Its address.
+    pub address: SocketAddr,
     /// SOA record of the zone.
     pub soa: QueryResult,
     /// SOA record of the root zone: shows whether the resolver can answer for other zones.
@@ -106,21 +99,8 @@ const OTHER_SERVER: &str =
 const OTHER_ANSWERS: &str = "the stanza forwards to another global-dns server, of another cluster or with other flags: compare \
                              its address with that of the Service";
 
-pub(super) fn check(dns: &DnsFacts) -> Vec<Finding> {
-    let of_zone = |zone: &ZoneFacts| {
-        let server = dns.server.zip(zone.server.as_ref());
-        let result = server.map(|(server, replies)| check_server(server, &zone.zone, replies));
-        let soa = match &result {
-            Some(Ok((_, soa))) => Some(soa.clone()),
-            Some(Err(_)) | None => None,
-        };
-        let first = match result {
-            Some(Ok((finding, _)) | Err(finding)) => finding,
-            None => Check::Server.not_checked(&format!("server of {}", zone.zone), &no_server()),
-        };
-        [first, forwarding(dns, zone, soa.as_ref())]
-    };
-    dns.zones.iter().flat_map(of_zone).collect()
+pub(super) fn check(zones: &[ZoneFacts]) -> Vec<Finding> {
+    zones.iter().flat_map(ZoneFacts::check).collect()
 }
 
 /// Returns the reason for which nothing is queried.
@@ -131,91 +111,97 @@ pub fn no_server() -> NotChecked {
     )
 }
 
-// === The server ===
+// === impl ZoneFacts ===
 
-/// Checks the replies of the server. Returns its SOA record, or the finding that there is no valid one to compare with.
-fn check_server(
-    server: SocketAddr,
-    zone: &ZoneName,
-    replies: &ServerReplies,
-) -> Result<(Finding, SoaFields), Finding> {
-    let udp = expect_soa(server, zone, "UDP", &replies.udp)?;
-    let tcp = expect_soa(server, zone, "TCP", &replies.tcp)?;
-    if !is_equal_except_serial(udp, tcp) {
-        return Err(server_fault(
-            server,
-            format!("has different SOA records of {zone} over UDP and TCP"),
-            "give all replicas the same flags",
-        ));
+impl ZoneFacts {
+    /// Returns the finding about the server, and that about the cluster's DNS.
+    fn check(&self) -> [Finding; 2] {
+        let zone = &self.zone;
+        let (server, soa) = match self.server.as_ref().map(|replies| replies.check(zone)) {
+            Ok(Ok((finding, soa))) => (finding, Some(soa)),
+            Ok(Err(finding)) => (finding, None),
+            Err(reason) => {
+                let part = format!("server of {zone}");
+                (Check::Server.not_checked(&part, reason), None)
+            }
+        };
+        let forwarding = match (&self.resolver, soa) {
+            (Ok(replies), Some(soa)) => replies.check(zone, soa),
+            (resolver, _) => {
+                let silent = NotChecked::new("the server did not answer", "see the line above");
+                let reason = resolver.as_ref().err().unwrap_or(&silent);
+                Check::Forwarding.not_checked(&format!("forwarding of {zone}"), reason)
+            }
+        };
+        [server, forwarding]
     }
-    expect_ns(server, zone, &replies.ns)?;
-    let serial = udp.serial;
-    let sentence = format!("{server} serves {zone} over UDP and TCP, serial {serial}");
-    Ok((Check::Server.green(sentence), udp.clone()))
 }
 
-/// Returns the SOA record of a reply, or the finding that it is not the record of a global-dns server.
-fn expect_soa<'a>(
-    server: SocketAddr,
-    zone: &ZoneName,
-    transport: &str,
-    result: &'a QueryResult,
-) -> Result<&'a SoaFields, Finding> {
-    let reply = expect_reply(server, result, &format!("over {transport}"))?;
-    let (fault, hint) = match (&reply.soa, reply.rcode) {
-        (_, Rcode::SERVFAIL) => (
-            format!("has no complete table of {zone} yet: SERVFAIL"),
-            CHECK_REACHABILITY,
-        ),
-        (_, Rcode::REFUSED) => (format!("does not serve {zone}: REFUSED"), SAME_ZONE),
-        (Some(soa), Rcode::NOERROR) if reply.authoritative && is_of_global_dns(soa, zone) => {
-            return Ok(soa);
-        }
-        (soa, rcode) => {
-            let names = soa.as_ref().map(|soa| format!(", SOA {}", soa.names[0]));
-            let reply = rcode_name(rcode) + &names.unwrap_or_default();
-            let fault = format!("is not a global-dns server of {zone}: {reply}");
-            (fault, OTHER_SERVER)
-        }
-    };
-    Err(server_fault(server, fault, hint))
-}
+// === impl ServerReplies ===
 
-/// Checks the NS records of a reply. An error is the finding that they are wrong.
-fn expect_ns(server: SocketAddr, zone: &ZoneName, result: &QueryResult) -> Result<(), Finding> {
-    let reply = expect_reply(server, result, &format!("for the NS records of {zone}"))?;
-    let ns = &reply.records;
-    if ns.contains(&format!("{zone} NS ns.dns.{zone}")) {
-        return Ok(());
+impl ServerReplies {
+    /// Checks the replies. Returns the SOA record, or the finding that there is no valid one to compare with.
+    fn check(&self, zone: &ZoneName) -> Result<(Finding, &SoaFields), Finding> {
+        let udp = self.expect_soa(zone, "UDP", &self.udp)?;
+        let tcp = self.expect_soa(zone, "TCP", &self.tcp)?;
+        if !is_equal_except_serial(udp, tcp) {
+            let fault = format!("has different SOA records of {zone} over UDP and TCP");
+            return Err(self.fault(&fault, "give all replicas the same flags"));
+        }
+        let ns = self.expect_reply(&self.ns, &format!("for the NS records of {zone}"))?;
+        if !ns.records.contains(&format!("{zone} NS ns.dns.{zone}")) {
+            let found = list_some(&ns.records);
+            let fault = format!("has no NS record ns.dns.{zone} for {zone}, but: {found}");
+            return Err(self.fault(&fault, "give --dns the address of the global-dns Service"));
+        }
+        let (server, serial) = (self.address, udp.serial);
+        let sentence = format!("{server} serves {zone} over UDP and TCP, serial {serial}");
+        Ok((Check::Server.green(sentence), udp))
     }
-    Err(server_fault(
-        server,
-        format!(
-            "has no NS record ns.dns.{zone} for {zone}, but: {}",
-            list_some(ns)
-        ),
-        "give --dns the address of the global-dns Service",
-    ))
-}
 
-/// Returns a reply of the server, or the finding that there is none.
-fn expect_reply<'a>(
-    server: SocketAddr,
-    result: &'a QueryResult,
-    query: &str,
-) -> Result<&'a ReplySummary, Finding> {
-    result.as_ref().map_err(|why| {
-        server_fault(
-            server,
-            format!("does not answer {query}: {why}"),
-            CHECK_REACHABILITY,
-        )
-    })
-}
+    /// Returns the SOA record of a reply, or the finding that it is not the record of a global-dns server.
+    fn expect_soa<'a>(
+        &self,
+        zone: &ZoneName,
+        transport: &str,
+        result: &'a QueryResult,
+    ) -> Result<&'a SoaFields, Finding> {
+        let reply = self.expect_reply(result, &format!("over {transport}"))?;
+        let (fault, hint) = match (&reply.soa, reply.rcode) {
+            (_, Rcode::SERVFAIL) => (
+                format!("has no complete table of {zone} yet: SERVFAIL"),
+                CHECK_REACHABILITY,
+            ),
+            (_, Rcode::REFUSED) => (format!("does not serve {zone}: REFUSED"), SAME_ZONE),
+            (Some(soa), Rcode::NOERROR) if reply.authoritative && is_of_global_dns(soa, zone) => {
+                return Ok(soa);
+            }
+            (soa, rcode) => {
+                let names = soa.as_ref().map(|soa| format!(", SOA {}", soa.names[0]));
+                let reply = rcode_name(rcode) + &names.unwrap_or_default();
+                let fault = format!("is not a global-dns server of {zone}: {reply}");
+                (fault, OTHER_SERVER)
+            }
+        };
+        Err(self.fault(&fault, hint))
+    }
 
-/// Makes the finding of a fault of the server.
-fn server_fault(server: SocketAddr, fault: String, hint: &str) -> Finding {
-    Check::Server.red(format!("{server} {fault}"), hint)
+    /// Returns a reply, or the finding that there is none.
+    fn expect_reply<'a>(
+        &self,
+        result: &'a QueryResult,
+        query: &str,
+    ) -> Result<&'a ReplySummary, Finding> {
+        result.as_ref().map_err(|why| {
+            let fault = format!("does not answer {query}: {why}");
+            self.fault(&fault, CHECK_REACHABILITY)
+        })
+    }
+
+    /// Makes the finding of a fault.
+    fn fault(&self, fault: &str, hint: &str) -> Finding {
+        Check::Server.red(format!("{} {fault}", self.address), hint)
+    }
 }
 
 pub(super) fn is_of_global_dns(soa: &SoaFields, zone: &ZoneName) -> bool {
@@ -226,114 +212,71 @@ fn is_equal_except_serial(one: &SoaFields, other: &SoaFields) -> bool {
     one.names == other.names && one.timers == other.timers
 }
 
-// === The cluster's DNS ===
+// === impl ResolverReplies ===
 
-/// Checks the replies of the cluster's DNS, compared with the SOA record of the server.
-fn forwarding(dns: &DnsFacts, facts: &ZoneFacts, server_soa: Option<&SoaFields>) -> Finding {
-    let zone = &facts.zone;
-    let subject = format!("forwarding of {zone}");
-    let resolver = match (&dns.server, &dns.resolver) {
-        (None, _) => return Check::Forwarding.not_checked(&subject, &no_server()),
-        (_, Err(reason)) => return Check::Forwarding.not_checked(&subject, reason),
-        (Some(_), Ok(resolver)) => *resolver,
-    };
-    let (Some(server_soa), Some(replies)) = (server_soa, &facts.resolver) else {
-        let reason = NotChecked::new("the server did not answer", "see the line above");
-        return Check::Forwarding.not_checked(&subject, &reason);
-    };
-    match &replies.soa {
-        Ok(reply) if reply.rcode == Rcode::SERVFAIL => {
-            let failure = format!("returns {}", rcode_name(reply.rcode));
-            query_failed(resolver, zone, &failure, &replies.root)
-        }
-        Ok(reply) => check_reply(resolver, zone, reply, server_soa, &replies.samples),
-        Err(why) => {
-            let failure = format!("does not answer: {why}");
-            query_failed(resolver, zone, &failure, &replies.root)
-        }
+impl ResolverReplies {
+    /// Checks the replies, compared with the SOA record of the server.
+    fn check(&self, zone: &ZoneName, server_soa: &SoaFields) -> Finding {
+        let reason = match &self.soa {
+            Err(why) => return self.query_failed(zone, &format!("does not answer: {why}")),
+            Ok(reply) => match (reply.rcode, &reply.soa) {
+                (Rcode::SERVFAIL, _) => return self.query_failed(zone, "returns SERVFAIL"),
+                (Rcode::NOERROR, Some(soa)) if is_of_global_dns(soa, zone) => {
+                    return self.check_forwarded(zone, soa, server_soa);
+                }
+                (Rcode::NOERROR, Some(soa)) => format!("its SOA record names {}", soa.names[0]),
+                (Rcode::NOERROR, None) => "it returns no SOA record".to_owned(),
+                (rcode, _) => format!("it returns {}", rcode_name(rcode)),
+            },
+        };
+        self.not_forwarded(zone, &reason)
     }
-}
 
-/// Checks a reply of the cluster's DNS that is not SERVFAIL.
-fn check_reply(
-    resolver: SocketAddr,
-    zone: &ZoneName,
-    reply: &ReplySummary,
-    server_soa: &SoaFields,
-    samples: &[Sample],
-) -> Finding {
-    let reason = match (reply.rcode, &reply.soa) {
-        (Rcode::NOERROR, Some(soa)) if is_of_global_dns(soa, zone) => {
-            return check_forwarded(resolver, zone, soa, server_soa, samples);
+    /// Checks a cluster's DNS that fails for the zone. Without access to the Internet, it fails for all names that it does
+    /// not forward.
+    fn query_failed(&self, zone: &ZoneName, failure: &str) -> Finding {
+        let works = |reply: &ReplySummary| reply.rcode != Rcode::SERVFAIL;
+        if !self.root.as_ref().is_ok_and(works) {
+            return self.not_forwarded(zone, &format!("it {failure}, also for the root zone"));
         }
-        (Rcode::NOERROR, Some(soa)) => format!("its SOA record names {}", soa.names[0]),
-        (Rcode::NOERROR, None) => "it returns no SOA record".to_owned(),
-        (rcode, _) => format!("it returns {}", rcode_name(rcode)),
-    };
-    not_forwarded(resolver, zone, &reason)
-}
-
-/// Checks a cluster's DNS that fails for the zone. Without access to the Internet, it fails for all names that it does
-/// not forward.
-fn query_failed(
-    resolver: SocketAddr,
-    zone: &ZoneName,
-    failure: &str,
-    root: &QueryResult,
-) -> Finding {
-    let fails_everywhere = match root {
-        Ok(reply) => reply.rcode == Rcode::SERVFAIL,
-        Err(_) => true,
-    };
-    if fails_everywhere {
-        not_forwarded(
-            resolver,
-            zone,
-            &format!("it {failure}, also for the root zone"),
-        )
-    } else {
         Check::Forwarding.red(
-            format!("{resolver} fails only for {zone}: it {failure}"),
+            format!("{} fails only for {zone}: it {failure}", self.address),
             "no server answers at the address in the stanza, or the resolver validates the public zone of that name with \
              DNSSEC (domain-insecure): compare the address in the stanza with that of the Service",
         )
     }
-}
 
-/// Makes the finding of a zone that is not forwarded. It is yellow, as usual between the installation and the stanza.
-fn not_forwarded(resolver: SocketAddr, zone: &ZoneName, reason: &str) -> Finding {
-    Check::Forwarding.yellow(
-        format!("{resolver} does not forward {zone} yet: {reason}"),
-        "add the stanza for the zone to the cluster's DNS: see coredns/",
-    )
-}
+    /// Makes the finding of a zone that is not forwarded. It is yellow, as usual between the installation and the stanza.
+    fn not_forwarded(&self, zone: &ZoneName, reason: &str) -> Finding {
+        Check::Forwarding.yellow(
+            format!("{} does not forward {zone} yet: {reason}", self.address),
+            "add the stanza for the zone to the cluster's DNS: see coredns/",
+        )
+    }
 
-/// Checks a cluster's DNS that forwards to a global-dns server: compares its replies with those of the server.
-fn check_forwarded(
-    resolver: SocketAddr,
-    zone: &ZoneName,
-    soa: &SoaFields,
-    server_soa: &SoaFields,
-    samples: &[Sample],
-) -> Finding {
-    if !is_equal_except_serial(soa, server_soa) {
-        let sentence = format!("{resolver} and the server have different SOA records of {zone}");
-        return Check::Forwarding.red(sentence, OTHER_ANSWERS);
+    /// Checks a cluster's DNS that forwards to a global-dns server: compares its replies with those of the server.
+    fn check_forwarded(&self, zone: &ZoneName, soa: &SoaFields, server_soa: &SoaFields) -> Finding {
+        let resolver = self.address;
+        if !is_equal_except_serial(soa, server_soa) {
+            let sentence =
+                format!("{resolver} and the server have different SOA records of {zone}");
+            return Check::Forwarding.red(sentence, OTHER_ANSWERS);
+        }
+        let (differing, equal): (Vec<&Sample>, Vec<&Sample>) =
+            self.samples.iter().partition(|sample| sample.differs());
+        let names = |samples: Vec<&Sample>| list_some(samples.iter().map(|one| &one.question));
+        if !differing.is_empty() {
+            let names = names(differing);
+            let sentence = format!("{resolver} and the server answer differently: {names}");
+            return Check::Forwarding.red(sentence, OTHER_ANSWERS);
+        }
+        let mut compared = "the same SOA record".to_owned();
+        if !equal.is_empty() {
+            compared += &format!(", and the same answer for {}", names(equal));
+        }
+        let sentence = format!("{resolver} forwards {zone} to the server: {compared}");
+        Check::Forwarding.green(sentence)
     }
-    let (differing, equal): (Vec<&Sample>, Vec<&Sample>) =
-        samples.iter().partition(|sample| sample.differs());
-    let names = |samples: Vec<&Sample>| list_some(samples.iter().map(|one| &one.question));
-    if !differing.is_empty() {
-        let names = names(differing);
-        let sentence = format!("{resolver} and the server answer differently: {names}");
-        return Check::Forwarding.red(sentence, OTHER_ANSWERS);
-    }
-    let mut compared = "the same SOA record".to_owned();
-    if !equal.is_empty() {
-        compared += &format!(", and the same answer for {}", names(equal));
-    }
-    let sentence = format!("{resolver} forwards {zone} to the server: {compared}");
-    Check::Forwarding.green(sentence)
 }
 
 // === impl ReplySummary ===

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::dns::DnsFacts;
+use super::dns::ZoneFacts;
 use super::end_to_end::EndToEnd;
 use super::finding::Fact;
 use super::objects::CheckedObjects;
@@ -44,7 +44,7 @@ pub struct Facts {
     /// The conflicts that a running server reports.
     pub server_problems: Fact<Vec<ServerProblem>>,
     /// Replies of name servers, by zone.
-    pub dns: DnsFacts,
+    pub dns: Vec<ZoneFacts>,
     /// The way of one name from a program to an endpoint.
     pub end_to_end: Fact<EndToEnd>,
 }

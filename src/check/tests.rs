@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::dns::{DnsFacts, ReplySummary};
+use super::dns::ReplySummary;
 use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
 use super::finding::CHECKS;
 use super::objects::{CheckedObjects, Link, LinkFailure, LinkedService, parse_all};
@@ -95,11 +95,7 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
         },
         namespaces: Ok(Vec::new()),
         server_problems: Ok(Vec::new()),
-        dns: DnsFacts {
-            server: None,
-            resolver: Err(NotChecked::new("not queried", "query it")),
-            zones: Vec::new(),
-        },
+        dns: Vec::new(),
         end_to_end: Ok(way()),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use crate::app::flags::zones;
-use crate::check::dns::{DnsFacts, ResolverReplies, Sample, ServerReplies, ZoneFacts};
+use crate::check::dns::{ResolverReplies, Sample, ServerReplies, ZoneFacts, no_server};
 use crate::check::dns_client::{QueryMode, query};
 use crate::check::question::{Question, samples};
 use crate::check::resolv_conf::ResolvConf;
@@ -20,25 +20,29 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Time for which CoreDNS may cache an answer: `cache 5` of the recommended Corefile stanza, and one second.
 const CACHED: Duration = Duration::from_secs(6);
 
-/// Queries the server and the cluster's DNS about every zone.
+/// Queries the server and the cluster's DNS about every zone. Sends no query without a server.
 pub(super) async fn query_name_servers(
     server: Option<SocketAddr>,
     resolver: &Fact<ResolvConf>,
     model: &ModelArgs,
     table: Option<&Table>,
-) -> DnsFacts {
-    let first = resolver.as_ref().map(|conf| conf.servers[0]);
-    let resolver = first.map_err(NotChecked::clone);
-    let served = zones(model, &[]);
-    let queries = served
-        .iter()
-        .map(|zone| query_zone(zone, server, resolver.as_ref().ok(), table));
-    let zones = join_all(queries).await;
-    DnsFacts {
-        server,
-        resolver,
-        zones,
-    }
+) -> Vec<ZoneFacts> {
+    let server = server.ok_or_else(no_server);
+    let resolver = resolver.as_ref().map(|conf| conf.servers[0]);
+    let query = async |zone: &Zone| {
+        let of_server = async { Ok(query_server(zone, server.clone()?).await) };
+        let of_resolver = async {
+            let (server, resolver) = (server.clone()?, resolver.map_err(NotChecked::clone)?);
+            Ok(query_resolver(zone, server, resolver, table).await)
+        };
+        let (server, resolver) = tokio::join!(of_server, of_resolver);
+        ZoneFacts {
+            zone: zone.name.clone(),
+            server,
+            resolver,
+        }
+    };
+    join_all(zones(model, &[]).iter().map(query)).await
 }
 
 /// Returns the settings of the resolver: `--resolver` alone, or `/etc/resolv.conf`. There is at least one name server.
@@ -60,32 +64,20 @@ pub(super) fn resolver(flag: Option<SocketAddr>) -> Fact<ResolvConf> {
     }
 }
 
-/// Queries the server and the cluster's DNS about a zone. Sends no query without a server.
-async fn query_zone(
-    zone: &Zone,
-    server: Option<SocketAddr>,
-    resolver: Option<&SocketAddr>,
-    table: Option<&Table>,
-) -> ZoneFacts {
-    let of_server = async { Some(query_server(zone, server?).await) };
-    let of_resolver = async { Some(query_resolver(zone, server?, *resolver?, table).await) };
-    let (server, resolver) = tokio::join!(of_server, of_resolver);
-    ZoneFacts {
-        zone: zone.name.clone(),
-        server,
-        resolver,
-    }
-}
-
 /// Queries the server for the records of a zone's apex.
-async fn query_server(zone: &Zone, server: SocketAddr) -> ServerReplies {
+async fn query_server(zone: &Zone, address: SocketAddr) -> ServerReplies {
     let apex = zone.name.as_str();
     let (udp, tcp, ns) = tokio::join!(
-        query(server, QueryMode::Udp, apex, RecordType::SOA),
-        query(server, QueryMode::Tcp, apex, RecordType::SOA),
-        query(server, QueryMode::Udp, apex, RecordType::NS),
+        query(address, QueryMode::Udp, apex, RecordType::SOA),
+        query(address, QueryMode::Tcp, apex, RecordType::SOA),
+        query(address, QueryMode::Udp, apex, RecordType::NS),
     );
-    ServerReplies { udp, tcp, ns }
+    ServerReplies {
+        address,
+        udp,
+        tcp,
+        ns,
+    }
 }
 
 /// Queries the cluster's DNS for a zone and the root, and both name servers for some services.
@@ -111,7 +103,12 @@ async fn query_resolver(
         query(resolver, QueryMode::Resolver, ".", RecordType::SOA),
         join_all(samples),
     );
-    ResolverReplies { soa, root, samples }
+    ResolverReplies {
+        address: resolver,
+        soa,
+        root,
+        samples,
+    }
 }
 
 /// Queries the server and the cluster's DNS.

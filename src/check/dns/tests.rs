@@ -47,6 +47,7 @@ fn ours() -> SoaFields {
 
 fn direct() -> ServerReplies {
     ServerReplies {
+        address: SERVER.parse().unwrap(),
         udp: Ok(reply(ours())),
         tcp: Ok(reply(ours())),
         ns: Ok(records(&["global. NS ns.dns.global."])),
@@ -55,6 +56,7 @@ fn direct() -> ServerReplies {
 
 fn through() -> ResolverReplies {
     ResolverReplies {
+        address: RESOLVER.parse().unwrap(),
         soa: Ok(reply(ours())),
         root: Ok(reply(soa("a.root-servers.net."))),
         samples: vec![sample(
@@ -76,32 +78,26 @@ fn sample(direct: ReplySummary, through: ReplySummary) -> Sample {
     }
 }
 
-fn dns(direct: ServerReplies, through: Option<ResolverReplies>) -> DnsFacts {
-    DnsFacts {
-        server: Some(SERVER.parse().unwrap()),
-        resolver: Ok(RESOLVER.parse().unwrap()),
-        zones: vec![ZoneFacts {
-            zone: "global".parse().unwrap(),
-            server: Some(direct),
-            resolver: through,
-        }],
+fn zone(direct: ServerReplies, through: Fact<ResolverReplies>) -> ZoneFacts {
+    ZoneFacts {
+        zone: "global".parse().unwrap(),
+        server: Ok(direct),
+        resolver: through,
     }
 }
 
 /// Returns the finding about the replies of the server.
 fn server(direct: ServerReplies) -> (Health, String) {
-    finding(&dns(direct, None), 0)
+    finding(&zone(direct, Err(no_server())), 0)
 }
 
 /// Returns the finding about the replies of the cluster's DNS.
 fn forwarding(through: ResolverReplies) -> (Health, String) {
-    finding(&dns(direct(), Some(through)), 1)
+    finding(&zone(direct(), Ok(through)), 1)
 }
 
-fn finding(dns: &DnsFacts, index: usize) -> (Health, String) {
-    let mut findings = check(dns);
-    assert_eq!(findings.len(), 2, "{findings:?}");
-    let finding = findings.swap_remove(index);
+fn finding(zone: &ZoneFacts, index: usize) -> (Health, String) {
+    let finding = zone.check()[index].clone();
     assert_eq!(finding.hint.is_none(), finding.health == Health::Green);
     (finding.health, finding.sentence.into())
 }
@@ -189,26 +185,24 @@ fn faulty_server_is_red() {
 
 #[test]
 fn nothing_is_compared_without_a_server() {
-    let mut dns = dns(direct(), None);
-    dns.server = None;
-    dns.zones[0].server = None;
+    let zone = ZoneFacts {
+        server: Err(no_server()),
+        ..zone(direct(), Err(no_server()))
+    };
     let sentence = "server of global.: not checked, --dns is not given";
-    assert_eq!(finding(&dns, 0), (Health::Grey, sentence.to_owned()));
+    assert_eq!(finding(&zone, 0), (Health::Grey, sentence.to_owned()));
     let sentence = "forwarding of global.: not checked, --dns is not given";
-    assert_eq!(finding(&dns, 1), (Health::Grey, sentence.to_owned()));
+    assert_eq!(finding(&zone, 1), (Health::Grey, sentence.to_owned()));
 }
 
 #[test]
 fn nothing_is_compared_without_a_resolver_or_a_reply_of_the_server() {
-    let mut unknown = dns(direct(), None);
-    unknown.resolver = Err(NotChecked::new(
-        "/etc/resolv.conf has no name server",
-        "name one",
-    ));
+    let reason = NotChecked::new("/etc/resolv.conf has no name server", "name one");
+    let unknown = zone(direct(), Err(reason));
     let sentence = "forwarding of global.: not checked, /etc/resolv.conf has no name server";
     assert_eq!(finding(&unknown, 1), (Health::Grey, sentence.to_owned()));
     let udp = Err("no reply".to_owned());
-    let silent = dns(ServerReplies { udp, ..direct() }, Some(through()));
+    let silent = zone(ServerReplies { udp, ..direct() }, Ok(through()));
     let sentence = "forwarding of global.: not checked, the server did not answer";
     assert_eq!(finding(&silent, 1), (Health::Grey, sentence.to_owned()));
 }

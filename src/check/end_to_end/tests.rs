@@ -220,15 +220,15 @@ fn server_that_does_not_answer_is_red_once() {
         red.map(|one| one.check).collect::<Vec<_>>()
     };
     assert_eq!(red(&facts), [Check::DirectAnswer]);
-    facts.dns.server = Some("10.96.0.53:53".parse().unwrap());
-    facts.dns.zones = vec![crate::check::dns::ZoneFacts {
+    facts.dns = vec![crate::check::dns::ZoneFacts {
         zone: "global".parse().unwrap(),
-        server: Some(crate::check::dns::ServerReplies {
+        server: Ok(crate::check::dns::ServerReplies {
+            address: "10.96.0.53:53".parse().unwrap(),
             udp: silent(),
             tcp: silent(),
             ns: silent(),
         }),
-        resolver: None,
+        resolver: Err(NotChecked::new("not queried", "query it")),
     }];
     assert_eq!(red(&facts), [Check::Server]);
 }
