@@ -122,7 +122,7 @@ impl ZoneFacts {
             Ok(Err(finding)) => (finding, None),
             Err(reason) => {
                 let part = format!("server of {zone}");
-                (Check::Server.not_checked(&part, reason), None)
+                (Check::Server.part_not_checked(&part, reason), None)
             }
         };
         let forwarding = match (&self.resolver, soa) {
@@ -130,7 +130,7 @@ impl ZoneFacts {
             (resolver, _) => {
                 let silent = NotChecked::new("the server did not answer", "see the line above");
                 let reason = resolver.as_ref().err().unwrap_or(&silent);
-                Check::Forwarding.not_checked(&format!("forwarding of {zone}"), reason)
+                Check::Forwarding.part_not_checked(&format!("forwarding of {zone}"), reason)
             }
         };
         [server, forwarding]

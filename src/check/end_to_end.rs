@@ -61,7 +61,7 @@ pub(super) fn check(fact: &Fact<EndToEnd>) -> Vec<Finding> {
             findings.extend(connections(way));
             findings
         }
-        Err(reason) => vec![Check::DirectAnswer.not_checked("one name from end to end", reason)],
+        Err(reason) => vec![Check::DirectAnswer.not_checked(reason)],
     }
 }
 
@@ -72,44 +72,42 @@ fn direct_answer(way: &EndToEnd) -> Finding {
     const EXPLAIN: &str =
         "global-dns explain NAME shows which endpoints the name has, and why others are omitted";
     let (server, question) = (way.server, &way.question);
-    let red = |fault: &str, hint: &str| Check::DirectAnswer.red(format!("{server} {fault}"), hint);
-    let reply = match &way.direct {
-        Ok(reply) => reply,
-        Err(why) => {
-            return red(
-                &format!("does not answer {question}: {why}"),
-                CHECK_REACHABILITY,
-            );
-        }
-    };
-    match reply.rcode {
-        Rcode::NOERROR if reply.has_records() => Check::DirectAnswer.green(format!(
-            "{server} answers {question}: {}",
-            list_some(reply.addresses())
-        )),
-        Rcode::NOERROR => red(&format!("answers {question} without records"), EXPLAIN),
-        Rcode::NXDOMAIN => red(
-            &format!("answers NXDOMAIN for {question}: the server does not have this name"),
-            EXPLAIN,
-        ),
-        Rcode::SERVFAIL => red(
-            &format!(
-                "answers SERVFAIL for {question}: it has no complete table, its table is too old, or the name waits for \
-                expected clusters"
-            ),
-            "/readyz of the server has the reason",
-        ),
-        Rcode::REFUSED => red(
-            &format!(
-                "answers REFUSED for {question}: the name is in none of its zones, or --allow excludes this machine"
-            ),
-            "use a name of a zone of --zone, and compare --allow of serve with the address of this machine",
-        ),
-        other => red(
-            &format!("answers {} for {question}", rcode_name(other)),
+    let (fault, hint) = match &way.direct {
+        Err(why) => (
+            format!("does not answer {question}: {why}"),
             CHECK_REACHABILITY,
         ),
-    }
+        Ok(reply) => match reply.rcode {
+            Rcode::NOERROR if reply.has_records() => {
+                let addresses = list_some(reply.addresses());
+                let sentence = format!("{server} answers {question}: {addresses}");
+                return Check::DirectAnswer.green(sentence);
+            }
+            Rcode::NOERROR => (format!("answers {question} without records"), EXPLAIN),
+            Rcode::NXDOMAIN => (
+                format!("answers NXDOMAIN for {question}: the server does not have this name"),
+                EXPLAIN,
+            ),
+            Rcode::SERVFAIL => (
+                format!(
+                    "answers SERVFAIL for {question}: it has no complete table, its table is too old, or the name waits for \
+                     expected clusters"
+                ),
+                "/readyz of the server has the reason",
+            ),
+            Rcode::REFUSED => (
+                format!(
+                    "answers REFUSED for {question}: the name is in none of its zones, or --allow excludes this machine"
+                ),
+                "use a name of a zone of --zone, and compare --allow of serve with the address of this machine",
+            ),
+            other => (
+                format!("answers {} for {question}", rcode_name(other)),
+                CHECK_REACHABILITY,
+            ),
+        },
+    };
+    Check::DirectAnswer.red(format!("{server} {fault}"), hint)
 }
 
 impl EndToEnd {
@@ -143,12 +141,11 @@ impl EndToEnd {
 
 /// Checks the answer of each name server of the resolver.
 fn cluster_answers(way: &EndToEnd) -> Vec<Finding> {
-    let subject = "answer of the cluster's DNS";
     let replies = match (&way.resolvers, way.expected()) {
-        (Err(reason), _) => return vec![Check::ClusterAnswer.not_checked(subject, reason)],
+        (Err(reason), _) => return vec![Check::ClusterAnswer.not_checked(reason)],
         (Ok(_), None) => {
             let reason = NotChecked::consequence("the server does not answer the name");
-            return vec![Check::ClusterAnswer.not_checked(subject, &reason)];
+            return vec![Check::ClusterAnswer.not_checked(&reason)];
         }
         (Ok(replies), Some(_)) => replies,
     };
@@ -258,11 +255,11 @@ fn resolver(way: &EndToEnd) -> Finding {
     let name = way.question.name.trim_end_matches('.');
     let first = match &way.resolvers {
         Ok(replies) => replies.first(),
-        Err(reason) => return Check::Resolver.not_checked("resolver", reason),
+        Err(reason) => return Check::Resolver.not_checked(reason),
     };
     if !first.is_some_and(|first| way.is_equal(first)) {
         let reason = NotChecked::consequence("the cluster's DNS does not answer the name");
-        return Check::Resolver.not_checked("resolver", &reason);
+        return Check::Resolver.not_checked(&reason);
     }
     let mut failures = Vec::new();
     for (searched, reply) in &way.searched {
@@ -304,7 +301,7 @@ fn resolver(way: &EndToEnd) -> Finding {
 fn connections(way: &EndToEnd) -> Vec<Finding> {
     match &way.connections {
         None => Vec::new(),
-        Some(Err(reason)) => vec![Check::Connections.not_checked("connections", reason)],
+        Some(Err(reason)) => vec![Check::Connections.not_checked(reason)],
         Some(Ok(connections)) => connections.iter().map(connection).collect(),
     }
 }

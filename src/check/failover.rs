@@ -9,23 +9,18 @@ use crate::model::ClusterName;
 use crate::table::{Rules, Service, Table};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    match &facts.table {
-        Ok(table) => {
-            let links = facts.objects.links.as_deref().unwrap_or_default();
-            let mut findings = failover_orders(table, links, &facts.rules);
-            let none = "no service waits for expected clusters";
-            findings.extend(Check::ExpectedClusters.problems(table, none));
-            findings
-        }
-        Err(reason) => vec![
-            Check::FailoverOrders.not_checked("failover orders", reason),
-            Check::ExpectedClusters.not_checked("expected clusters", reason),
-        ],
-    }
+    let none = "no service waits for expected clusters";
+    let expected = Check::ExpectedClusters.problems(&facts.table, none);
+    [failover_orders(facts), expected].concat()
 }
 
 /// Checks failover orders: the problems of services, and steps that only Links show to be mistakes.
-fn failover_orders(table: &Table, links: &[Link], rules: &Rules) -> Vec<Finding> {
+fn failover_orders(facts: &Facts) -> Vec<Finding> {
+    let (rules, links) = (&facts.rules, facts.objects.links.as_deref());
+    let table = match &facts.table {
+        Ok(table) => table,
+        Err(reason) => return vec![Check::FailoverOrders.not_checked(reason)],
+    };
     let services = table.sorted_services();
     let orders = services.iter().filter(|service| service.failover.is_some());
     let none = match orders.count() {
@@ -33,8 +28,8 @@ fn failover_orders(table: &Table, links: &[Link], rules: &Rules) -> Vec<Finding>
         1 => "1 service answers from the first step of the failover order".to_owned(),
         orders => format!("{orders} services answer from the first step of the failover order"),
     };
-    let mut findings = Check::FailoverOrders.problems(table, &none);
-    let known = known_clusters(table, links, rules);
+    let mut findings = Check::FailoverOrders.problems(&facts.table, &none);
+    let known = known_clusters(table, links.unwrap_or_default(), rules);
     let services = services.iter();
     let mistakes: BTreeSet<String> = services
         .flat_map(|service| mistakes(service, &known, rules))

@@ -260,35 +260,46 @@ impl Check {
         }
     }
 
-    /// Checks a fact, or reports why `subject` was not checked.
-    pub(super) fn check<T>(
+    /// Lists what is wrong in a yellow finding, or makes a green one if nothing is.
+    pub(super) fn yellow_list<T: fmt::Display>(
         self,
-        subject: &str,
-        fact: &Fact<T>,
-        check: impl FnOnce(&T) -> Finding,
+        wrong: impl IntoIterator<Item = T>,
+        none: &str,
+        what: &str,
+        hint: &str,
     ) -> Finding {
-        match fact {
-            Ok(fact) => check(fact),
-            Err(reason) => self.not_checked(subject, reason),
+        match list_some(wrong).as_str() {
+            "" => self.green(none),
+            wrong => self.yellow(format!("{what}: {wrong}"), hint),
         }
     }
 
-    /// Checks two facts, or reports why `subject` was not checked.
+    /// Checks a fact, or reports why it was not checked.
+    pub(super) fn check<T>(self, fact: &Fact<T>, check: impl FnOnce(&T) -> Finding) -> Finding {
+        match fact {
+            Ok(fact) => check(fact),
+            Err(reason) => self.not_checked(reason),
+        }
+    }
+
+    /// Checks two facts, or reports why they were not checked.
     pub(super) fn check_both<T, U>(
         self,
-        subject: &str,
         one: &Fact<T>,
         other: &Fact<U>,
         check: impl FnOnce(&T, &U) -> Finding,
     ) -> Finding {
-        self.check(subject, one, |one| {
-            self.check(subject, other, |other| check(one, other))
-        })
+        self.check(one, |one| self.check(other, |other| check(one, other)))
     }
 
-    /// Makes the finding that `subject` was not checked.
-    pub(super) fn not_checked(self, subject: &str, not_checked: &NotChecked) -> Finding {
-        let sentence = format!("{subject}: not checked, {}", not_checked.reason);
+    /// Makes the finding that nothing was checked.
+    pub(super) fn not_checked(self, not_checked: &NotChecked) -> Finding {
+        self.part_not_checked(self.row().heading, not_checked)
+    }
+
+    /// Makes the finding that a part was not checked.
+    pub(super) fn part_not_checked(self, part: &str, not_checked: &NotChecked) -> Finding {
+        let sentence = format!("{part}: not checked, {}", not_checked.reason);
         Finding {
             health: Health::Grey,
             basis: not_checked.basis,

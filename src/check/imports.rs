@@ -8,7 +8,7 @@ use crate::table::{Endpoint, ServiceKind, Table};
 pub(super) fn check(table: &Fact<Table>, mcs: Mcs) -> Vec<Finding> {
     vec![match mcs {
         Mcs::Off => Check::ServiceImports.green("ServiceImports are not read"),
-        Mcs::On => Check::ServiceImports.check("ServiceImports", table, imports),
+        Mcs::On => Check::ServiceImports.check(table, imports),
     }]
 }
 

@@ -32,15 +32,13 @@ pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
             is_reported.then(|| describe_failure(&place, failure))
         })
         .collect();
-    if failures.is_empty() {
-        Check::LinkStatus.green("no Link reports that mirroring fails")
-    } else {
-        Check::LinkStatus.yellow(
-            format!("Links report that mirroring fails: {}", list_some(failures)),
-            "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the link's \
-             controller shows the reason; export headless Services with mirror.linkerd.io/exported=true",
-        )
-    }
+    Check::LinkStatus.yellow_list(
+        failures,
+        "no Link reports that mirroring fails",
+        "Links report that mirroring fails",
+        "kubectl get links.multicluster.linkerd.io -A -o yaml shows each condition, and the log of the link's \
+         controller shows the reason; export headless Services with mirror.linkerd.io/exported=true",
+    )
 }
 
 /// Identifies a service that a Link names, if its cluster has a valid name.
@@ -103,9 +101,7 @@ pub(super) fn namespaces(links: &Fact<Vec<Link>>, named: &Fact<Vec<(Namespace, b
     );
     let Some(first) = missing.keys().next() else {
         return match (links, named) {
-            (Err(reason), _) | (_, Err(reason)) => {
-                Check::Namespaces.not_checked("missing namespaces", reason)
-            }
+            (Err(reason), _) | (_, Err(reason)) => Check::Namespaces.not_checked(reason),
             (Ok(_), Ok(_)) => {
                 Check::Namespaces.green("every namespace that Links and flags name exists")
             }
@@ -148,17 +144,12 @@ pub(super) fn long_names(table: &Table, links: &Fact<Vec<Link>>, rules: &Rules) 
             .services()
             .flat_map(|s| long_names_elsewhere(s, rules)),
     );
-    if long.is_empty() {
-        Check::LongNames.green("no mirror needs a name of more than 63 characters")
-    } else {
-        Check::LongNames.yellow(
-            format!(
-                "mirror names of more than the 63 characters that Kubernetes accepts: {}",
-                list_some(long)
-            ),
-            "the name of a mirror is the name of the Service or pod, a hyphen, and the cluster: shorten one of them",
-        )
-    }
+    Check::LongNames.yellow_list(
+        long,
+        "no mirror needs a name of more than 63 characters",
+        "mirror names of more than the 63 characters that Kubernetes accepts",
+        "the name of a mirror is the name of the Service or pod, a hyphen, and the cluster: shorten one of them",
+    )
 }
 
 /// Returns the mirrors in this cluster with names that are too long.

@@ -28,18 +28,17 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 fn check_mirroring(facts: &Facts) -> Vec<Finding> {
     let (table, links) = (&facts.table, &facts.objects.links);
     let first = vec![
-        Check::Mirrors.check("mirrors", table, mirrors),
-        Check::HeadlessMirroring.check("headless mirroring", table, headless_mirroring),
+        Check::Mirrors.check(table, mirrors),
+        Check::HeadlessMirroring.check(table, headless_mirroring),
     ];
     let others = vec![
         // It takes longer than this command to see that a Lease is not renewed.
         Check::MirrorControllers.of_server(
             ProblemKind::Frozen,
             &facts.server_problems,
-            "stopped mirror controllers",
             "the server has seen no mirror controller stop",
         ),
-        Check::LinkStatus.check_both("link status", table, links, |table, links| {
+        Check::LinkStatus.check_both(table, links, |table, links| {
             links::status(table, links, &facts.rules)
         }),
         links::namespaces(links, &facts.namespaces),
@@ -49,7 +48,7 @@ fn check_mirroring(facts: &Facts) -> Vec<Finding> {
 
 /// Prints the clusters of mirrors that no Link names. If a Link is deleted, its mirrors stay.
 fn orphaned_mirrors(facts: &Facts) -> Vec<Finding> {
-    let not_checked = |reason| vec![Check::OrphanedMirrors.not_checked("orphaned mirrors", reason)];
+    let not_checked = |reason| vec![Check::OrphanedMirrors.not_checked(reason)];
     let table = match &facts.table {
         Ok(table) => table,
         Err(reason) => return not_checked(reason),
@@ -68,20 +67,20 @@ fn orphaned_mirrors(facts: &Facts) -> Vec<Finding> {
             "set --links=on, and permit list and watch on links in each namespace of --links-namespace",
         )),
         Ok(_) | Err(_) => {
-            Check::OrphanedMirrors.problems(table, "every mirror's cluster has a Link")
+            Check::OrphanedMirrors.problems(&facts.table, "every mirror's cluster has a Link")
         }
     }
 }
 
 /// Prints the gateways that are down, and Services without a ready endpoint.
 fn gateways(facts: &Facts) -> Vec<Finding> {
-    match &facts.table {
-        Ok(table) if mirror_endpoints(table).next().is_none() => {
-            Check::Gateways.problems(table, "there are no gateways")
-        }
-        Ok(table) => Check::Gateways.problems(table, "no gateway is down"),
-        Err(reason) => vec![Check::Gateways.not_checked("gateways", reason)],
-    }
+    let has_mirrors = |table: &Table| mirror_endpoints(table).next().is_some();
+    let none = if facts.table.as_ref().is_ok_and(has_mirrors) {
+        "no gateway is down"
+    } else {
+        "there are no gateways"
+    };
+    Check::Gateways.problems(&facts.table, none)
 }
 
 /// Checks each mirror.
@@ -90,33 +89,24 @@ fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
     let CheckedObjects {
         services, slices, ..
     } = &facts.objects;
-    let overwritten = "overwritten headless mirrors";
-    let endpoint_mirrors = match table {
-        Ok(table) => {
-            let none = "every headless mirror has endpoint mirrors";
-            Check::EndpointMirrors.problems(table, none)
-        }
-        Err(reason) => {
-            vec![Check::EndpointMirrors.not_checked("missing endpoint mirrors", reason)]
-        }
-    };
+    let none = "every headless mirror has endpoint mirrors";
+    let endpoint_mirrors = Check::EndpointMirrors.problems(table, none);
     let others = vec![
-        Check::ClobberedMirrors.check_both(overwritten, table, slices, |table, slices| {
+        Check::ClobberedMirrors.check_both(table, slices, |table, slices| {
             overwritten_mirrors(table, slices)
         }),
         Check::Identity.of_server(
             ProblemKind::Identity,
             &facts.server_problems,
-            "mirrors written by two Links",
             "the server has seen no mirror change its service",
         ),
-        Check::MirrorLabels.check_both("mirror labels", services, slices, |services, slices| {
+        Check::MirrorLabels.check_both(services, slices, |services, slices| {
             mirror_labels(services, slices)
         }),
-        Check::LongNames.check("long names", table, |table| {
+        Check::LongNames.check(table, |table| {
             links::long_names(table, &facts.objects.links, &facts.rules)
         }),
-        Check::OpaquePorts.check_both("opaque ports", table, services, |table, services| {
+        Check::OpaquePorts.check_both(table, services, |table, services| {
             opaque_ports(table, services)
         }),
         endpoint_slices(facts),
@@ -175,13 +165,10 @@ fn headless_mirroring(table: &Table) -> Finding {
         (None, 0) if count_imports(table).0 > 0 => {
             Check::HeadlessMirroring.green("headless mirroring is not used")
         }
-        (None, 0) => Check::HeadlessMirroring.not_checked(
-            "headless mirroring",
-            &NotChecked::new(
-                "there are no mirrors",
-                "link a cluster and export a headless Service there",
-            ),
-        ),
+        (None, 0) => Check::HeadlessMirroring.not_checked(&NotChecked::new(
+            "there are no mirrors",
+            "link a cluster and export a headless Service there",
+        )),
         (None, _) if has_local_headless(table) => Check::HeadlessMirroring.yellow(
             "no mirror is headless, but this cluster has a headless member: headless mirroring is off",
             ProblemKind::Kind.row().hint,
@@ -240,15 +227,13 @@ fn of_headless<'o, T: Display>(
 fn overwritten_mirrors(table: &Table, slices: &[EndpointSlice]) -> Finding {
     let found = slices.iter().filter_map(addresses_without_hostname);
     let wrong = of_headless(table, found, " lists");
-    if wrong.is_empty() {
-        Check::ClobberedMirrors.green("no headless mirror lists a gateway's address")
-    } else {
-        Check::ClobberedMirrors.yellow(
-            format!("overwritten with gateway addresses: {}", list_some(wrong)),
-            "the answers of global-dns are correct, but the mirror's own name is wrong until pods in the other cluster \
-             change, or for ten minutes",
-        )
-    }
+    Check::ClobberedMirrors.yellow_list(
+        wrong,
+        "no headless mirror lists a gateway's address",
+        "overwritten with gateway addresses",
+        "the answers of global-dns are correct, but the mirror's own name is wrong until pods in the other cluster \
+         change, or for ten minutes",
+    )
 }
 
 /// Checks objects that no watch selects. Mirrors have the value `true`, and this cluster's own objects lack the label.
@@ -261,48 +246,40 @@ fn mirror_labels(services: &[KubeService], slices: &[EndpointSlice]) -> Finding 
     let unwatched: Vec<String> = all
         .filter_map(|(kind, metadata)| unwatched_object(kind, metadata))
         .collect();
-    if unwatched.is_empty() {
-        Check::MirrorLabels.green("every mirrored-service label is 'true'")
-    } else {
-        Check::MirrorLabels.yellow(
-            format!(
-                "{} ignored because of its label mirror.linkerd.io/mirrored-service: {}",
-                count(unwatched.len(), "object"),
-                list_some(unwatched)
-            ),
-            "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
-        )
-    }
+    let objects = count(unwatched.len(), "object");
+    Check::MirrorLabels.yellow_list(
+        unwatched,
+        "every mirrored-service label is 'true'",
+        &format!("{objects} ignored because of its label mirror.linkerd.io/mirrored-service"),
+        "set the value 'true', as Linkerd does, or remove the label if the object is not a mirror",
+    )
 }
 
 /// Checks ports. If the server speaks first and the port is not opaque, the proxy waits for the client in vain.
 fn opaque_ports(table: &Table, services: &[KubeService]) -> Finding {
     let unmarked = of_headless(table, services.iter().filter_map(unmarked_ports), "");
-    if unmarked.is_empty() {
-        Check::OpaquePorts.green("no port of a headless mirror needs to be marked opaque")
-    } else {
-        Check::OpaquePorts.yellow(
-            format!("not marked opaque: {}", list_some(unmarked)),
-            "if the server speaks first or uses TLS of its own, annotate the exported Service with \
-             config.linkerd.io/opaque-ports, and also the client's Pod or namespace, because endpoint mirrors do not get \
-             this annotation; an annotation of any value ends this warning",
-        )
-    }
+    Check::OpaquePorts.yellow_list(
+        unmarked,
+        "no port of a headless mirror needs to be marked opaque",
+        "not marked opaque",
+        "if the server speaks first or uses TLS of its own, annotate the exported Service with \
+         config.linkerd.io/opaque-ports, and also the client's Pod or namespace, because endpoint mirrors do not get \
+         this annotation; an annotation of any value ends this warning",
+    )
 }
 
 /// Checks that Kubernetes copies the Endpoints of mirrors to slices. A cluster may turn off the controller that does this
 /// (KEP-4974). Linkerd writes the readiness of gateways to Endpoints, and the server reads it from slices only.
 fn endpoint_slices(facts: &Facts) -> Finding {
-    let subject = "EndpointSlices of mirrors";
     let CheckedObjects {
         endpoints, slices, ..
     } = &facts.objects;
-    Check::EndpointSlices.check(subject, &facts.table, |table| {
+    Check::EndpointSlices.check(&facts.table, |table| {
         let mirrors = mirror_names(table);
         if mirrors.is_empty() {
             return Check::EndpointSlices.green("there are no mirrors");
         }
-        Check::EndpointSlices.check_both(subject, endpoints, slices, |endpoints, slices| {
+        Check::EndpointSlices.check_both(endpoints, slices, |endpoints, slices| {
             missing_slices(&mirrors, endpoints, slices)
         })
     })

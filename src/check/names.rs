@@ -1,34 +1,25 @@
 //! The check of the sizes of answers.
 
 use super::facts::Facts;
-use super::finding::{Check, Finding, list_some};
+use super::finding::{Check, Finding};
 use crate::table::Table;
 use crate::wire::whole_answer;
 use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    vec![
-        Check::AnswerSizes.check("answer sizes", &facts.table, |table| {
-            answer_sizes(table, &facts.zones)
-        }),
-    ]
+    vec![Check::AnswerSizes.check(&facts.table, |table| answer_sizes(table, &facts.zones))]
 }
 
 /// Checks the sizes of answers.
 fn answer_sizes(table: &Table, zones: &Zones) -> Finding {
     let names = service_names(table, zones).into_iter();
-    let long: Vec<String> = names
-        .flat_map(|name| long_answers(&name, table, zones))
-        .collect();
-    if long.is_empty() {
-        Check::AnswerSizes.green("every answer fits a message of 65,535 octets")
-    } else {
-        Check::AnswerSizes.yellow(
-            format!("longer than a message of 65,535 octets: {}", list_some(long)),
-            "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, C.S.N.Z, or \
-             split the service",
-        )
-    }
+    Check::AnswerSizes.yellow_list(
+        names.flat_map(|name| long_answers(&name, table, zones)),
+        "every answer fits a message of 65,535 octets",
+        "longer than a message of 65,535 octets",
+        "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, C.S.N.Z, or \
+         split the service",
+    )
 }
 
 /// Returns the names with the longest answers. Of the names of a service, `S.N.Z` has the most records, and the zone

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::{Check, Fact, Finding, Health, NotChecked, list_some};
+use super::finding::{Check, Fact, Finding, NotChecked, list_some};
 use super::objects::LINKS_GROUP;
 use crate::model::{Mcs, Namespace};
 
@@ -132,23 +132,21 @@ fn permissions(
 
 /// Checks the reviews of the API server.
 pub(super) fn check(api: &Fact<ApiServerStatus>) -> Vec<Finding> {
+    let not_checked = |first: Finding, reason: &NotChecked| {
+        let others = [Check::Permissions, Check::MorePermissions];
+        let others = others.map(|check| check.not_checked(reason));
+        std::iter::once(first).chain(others).collect()
+    };
     match api {
-        Err(reason) => {
-            let mut findings = vec![Check::ApiServer.not_checked("the API server", reason)];
-            findings.extend(permissions_not_checked(reason));
-            findings
-        }
-        Ok(ApiServerStatus::Unreachable(why)) => {
-            let mut findings = vec![Check::ApiServer.red(
+        Err(reason) => not_checked(Check::ApiServer.not_checked(reason), reason),
+        Ok(ApiServerStatus::Unreachable(why)) => not_checked(
+            Check::ApiServer.red(
                 format!("cannot reach the API server: {why}"),
                 "in a pod, check the ServiceAccount's token and the NetworkPolicy; elsewhere, give --kubeconfig and \
                  --context",
-            )];
-            findings.extend(permissions_not_checked(&NotChecked::consequence(
-                "cannot reach the API server",
-            )));
-            findings
-        }
+            ),
+            &NotChecked::consequence("cannot reach the API server"),
+        ),
         Ok(ApiServerStatus::Reached {
             needed, not_needed, ..
         }) => {
@@ -160,73 +158,64 @@ pub(super) fn check(api: &Fact<ApiServerStatus>) -> Vec<Finding> {
     }
 }
 
-/// Returns the findings if no permission was checked.
-fn permissions_not_checked(reason: &NotChecked) -> [Finding; 2] {
-    [
-        Check::Permissions.not_checked("permissions", reason),
-        Check::MorePermissions.not_checked("more permissions than needed", reason),
-    ]
-}
-
-/// Checks the needed permissions. Those that are missing are one finding, because they usually have one cause.
+/// Checks the needed permissions.
 fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
-    let is_reviewed = |(_, group, _): &&(&str, &str, &str)| {
-        let mut reviews = reviews.iter();
-        reviews.any(|review| review.permission.group == *group)
-    };
-    let for_mcs = NEEDED_FOR_MCS.iter().filter(is_reviewed);
-    let permissions = NEEDED.iter().chain(for_mcs);
-    let (red, mut others): (Vec<Finding>, Vec<Finding>) = permissions
-        .map(|permission| check_needed(*permission, reviews))
-        .partition(|finding| finding.health == Health::Red);
-    let sentences: Vec<&str> = red.iter().map(|finding| &*finding.sentence).collect();
-    if !sentences.is_empty() {
-        let missing = Check::Permissions.red(
-            sentences.join("; "),
+    let for_answers = NEEDED.iter().chain(&NEEDED_FOR_MCS);
+    let mut findings = check_role(for_answers, reviews, |missing| {
+        Check::Permissions.red(
+            missing,
             "bind the role of the chart: list and watch on services and endpointslices, with --mcs also on serviceimports, \
              in all namespaces or in each namespace of --namespace",
-        );
-        others.insert(0, missing);
-    }
-    let for_links = NEEDED_FOR_LINKS.iter().filter(is_reviewed);
-    others.extend(for_links.map(|permission| {
-        let finding = check_needed(*permission, reviews);
-        match finding.health {
-            Health::Red => Check::Permissions.yellow(
-                finding.sentence,
-                "bind the role of the chart for Links: list and watch on links and list on leases, in each namespace of \
-                 --links-namespace; or set --links=off",
-            ),
-            Health::Yellow | Health::Grey | Health::Green => finding,
-        }
+        )
+    });
+    findings.extend(check_role(NEEDED_FOR_LINKS.iter(), reviews, |missing| {
+        Check::Permissions.yellow(
+            missing,
+            "bind the role of the chart for Links: list and watch on links and list on leases, in each namespace of \
+             --links-namespace; or set --links=off",
+        )
     }));
-    others
+    findings
 }
 
-/// Checks one verb for one resource, in each namespace that needs it.
-fn check_needed((verb, group, resource): (&str, &str, &str), reviews: &[Review]) -> Finding {
-    let is_of_permission = |review: &&Review| {
-        review.permission.verb == verb
-            && review.permission.group == group
-            && review.permission.resource == resource
-    };
-    let own: Vec<&Review> = reviews.iter().filter(is_of_permission).collect();
-    let missing = own.iter().copied().filter(|r| r.allowed == Ok(false));
-    let missing: Vec<&Review> = missing.collect();
-    if !missing.is_empty() {
-        let sentence = format!("cannot {verb} {resource} {}", scope(&missing));
-        return Check::Permissions.red(sentence, "");
+/// Checks the reviewed permissions of a role. Those that are missing are one finding, because they usually have one cause.
+fn check_role<'r>(
+    role: impl Iterator<Item = &'r (&'static str, &'static str, &'static str)>,
+    reviews: &[Review],
+    report_missing: impl FnOnce(String) -> Finding,
+) -> Vec<Finding> {
+    let (mut missing, mut others) = (Vec::new(), Vec::new());
+    for &(verb, group, resource) in role {
+        let is_own = |review: &&Review| {
+            let one = &review.permission;
+            (one.verb, one.group, one.resource) == (verb, group, resource)
+        };
+        let own: Vec<&Review> = reviews.iter().filter(is_own).collect();
+        let is_denied = |review: &&Review| review.allowed == Ok(false);
+        let denied: Vec<&Review> = own.iter().copied().filter(is_denied).collect();
+        let unknown = own.iter().find_map(|review| review.allowed.as_ref().err());
+        match (denied.as_slice(), unknown) {
+            _ if own.is_empty() => {} // a flag turns off what needs it
+            ([_, ..], _) => missing.push(format!("cannot {verb} {resource} {}", scope(&denied))),
+            ([], Some(why)) => others.push(not_reviewed(
+                Check::Permissions,
+                &format!("can {verb} {resource}"),
+                why,
+            )),
+            ([], None) => {
+                let sentence = format!("can {verb} {resource} {}", scope(&own));
+                others.push(Check::Permissions.green(sentence));
+            }
+        }
     }
-    match own.iter().find_map(|review| review.allowed.as_ref().err()) {
-        Some(why) => Check::Permissions.not_checked(
-            &format!("can {verb} {resource}"),
-            &NotChecked::new(
-                why.as_str(),
-                "the API server did not review this permission: authenticate to it",
-            ),
-        ),
-        None => Check::Permissions.green(format!("can {verb} {resource} {}", scope(&own))),
-    }
+    let missing = (!missing.is_empty()).then(|| report_missing(missing.join("; ")));
+    missing.into_iter().chain(others).collect()
+}
+
+/// Makes the finding that the API server did not review a permission.
+fn not_reviewed(check: Check, subject: &str, why: &str) -> Finding {
+    let hint = "the API server did not review this permission: authenticate to it";
+    check.part_not_checked(subject, &NotChecked::new(why, hint))
 }
 
 /// Describes the namespaces of reviews.
@@ -252,22 +241,16 @@ fn check_not_needed(reviews: &[Review]) -> Finding {
         format!("{} {}{scope}", permission.verb, permission.resource)
     };
     let allowed: BTreeSet<String> = allowed.map(describe).collect();
-    if !allowed.is_empty() {
-        return Check::MorePermissions.yellow(
-            format!("has more permissions than needed: {}", list_some(allowed)),
-            "run global-dns with its own ServiceAccount that has only the role of the chart; if you are an administrator, \
-             these are your own permissions",
-        );
+    let unknown = reviews.iter().find_map(|one| one.allowed.as_ref().err());
+    if let (true, Some(why)) = (allowed.is_empty(), unknown) {
+        let check = Check::MorePermissions;
+        return not_reviewed(check, check.row().heading, why);
     }
-    match reviews.iter().find_map(|r| r.allowed.as_ref().err()) {
-        Some(why) => Check::MorePermissions.not_checked(
-            "more permissions than needed",
-            &NotChecked::new(
-                why.as_str(),
-                "the API server did not review these permissions: authenticate to it",
-            ),
-        ),
-        None => Check::MorePermissions
-            .green("cannot change Services or EndpointSlices, read Secrets or start Pods"),
-    }
+    Check::MorePermissions.yellow_list(
+        allowed,
+        "cannot change Services or EndpointSlices, read Secrets or start Pods",
+        "has more permissions than needed",
+        "run global-dns with its own ServiceAccount that has only the role of the chart; if you are an administrator, \
+         these are your own permissions",
+    )
 }

@@ -33,7 +33,7 @@ impl Check {
     }
 
     /// Prints the problems of the check, or `none` if there is none.
-    pub(super) fn problems(self, table: &Table, none: &str) -> Vec<Finding> {
+    pub(super) fn problems(self, table: &Fact<Table>, none: &str) -> Vec<Finding> {
         self.selected(table, none, |_| true)
     }
 
@@ -60,10 +60,9 @@ impl Check {
         self,
         kind: ProblemKind,
         problems: &Fact<Vec<ServerProblem>>,
-        what: &str,
         none: &str,
     ) -> Finding {
-        self.check(what, problems, |problems| {
+        self.check(problems, |problems| {
             let problems: Vec<String> = problems
                 .iter()
                 .filter(|problem| problem.kind == kind)
@@ -80,10 +79,14 @@ impl Check {
     /// Prints the selected problems of the check, or `none` if there is none.
     fn selected(
         self,
-        table: &Table,
+        table: &Fact<Table>,
         none: &str,
         is_selected: impl Fn(&Problem) -> bool,
     ) -> Vec<Finding> {
+        let table = match table {
+            Ok(table) => table,
+            Err(reason) => return vec![self.not_checked(reason)],
+        };
         let sorted: BTreeSet<_> = table
             .problems()
             .filter(|one| one.is_serious() && self.prints(one.kind) && is_selected(one))
@@ -127,27 +130,17 @@ impl ServerProblem {
 
 /// Prints the problems of names and objects.
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
-    let table = match &facts.table {
-        Ok(table) => table,
-        Err(reason) => {
-            return vec![
-                Check::ShortNames.not_checked("short names", reason),
-                Check::Conflicts.not_checked("other conflicts", reason),
-                Check::SkippedObjects.not_checked("skipped objects", reason),
-            ];
-        }
-    };
     [
-        Check::ShortNames.problems(table, "no short name is ambiguous"),
-        conflicts(table, &facts.objects.links),
-        Check::SkippedObjects.problems(table, "no object is skipped"),
+        Check::ShortNames.problems(&facts.table, "no short name is ambiguous"),
+        conflicts(&facts.table, &facts.objects.links),
+        Check::SkippedObjects.problems(&facts.table, "no object is skipped"),
     ]
     .concat()
 }
 
 /// Prints conflicts without a check of their own. If a Link has its own selector, other labels export Services, so
 /// `not-exported` is unreliable.
-fn conflicts(table: &Table, links: &Fact<Vec<Link>>) -> Vec<Finding> {
+fn conflicts(table: &Fact<Table>, links: &Fact<Vec<Link>>) -> Vec<Finding> {
     let mut links = links.iter().flatten();
     let none = "there are no other conflicts";
     match links.find(|link| link.has_own_selector) {

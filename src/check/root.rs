@@ -35,7 +35,7 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
             .filter(|one| one.check == Check::DirectAnswer);
         for finding in answers.filter(|one| one.health == Health::Red) {
             let reason = NotChecked::consequence("the server does not serve its zones");
-            *finding = Check::DirectAnswer.not_checked("answer of the server", &reason);
+            *finding = Check::DirectAnswer.not_checked(&reason);
         }
     }
     findings

@@ -330,7 +330,7 @@ fn permissions_that_are_not_reviewed_are_grey() {
     let found = findings(&facts, Check::MorePermissions);
     assert_eq!(
         found,
-        grey("more permissions than needed: not checked, 403")
+        grey("More permissions than needed: not checked, 403")
     );
 }
 
@@ -357,7 +357,7 @@ fn cluster_without_mirrors_is_yellow() {
         findings(&facts, Check::Mirrors),
         yellow("there are no mirrors")
     );
-    let sentence = "headless mirroring: not checked, there are no mirrors";
+    let sentence = "Headless mirroring: not checked, there are no mirrors";
     assert_eq!(findings(&facts, Check::HeadlessMirroring), grey(sentence));
 }
 
@@ -425,7 +425,7 @@ fn without_any_link_the_state_is_unknown() {
 fn links_that_are_not_read_are_not_checked() {
     let mut facts = facts(&healthy());
     facts.table = Ok(table_by(&rules(), &healthy()));
-    let sentence = "orphaned mirrors: not checked, Links are not read";
+    let sentence = "Orphaned mirrors: not checked, Links are not read";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), grey(sentence));
 }
 
@@ -459,7 +459,7 @@ fn links_without_permission_are_not_checked() {
         "Links cannot be read: 403",
         "ask an administrator",
     ));
-    let sentence = "orphaned mirrors: not checked, Links cannot be read: 403";
+    let sentence = "Orphaned mirrors: not checked, Links cannot be read: 403";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), grey(sentence));
 }
 
@@ -604,7 +604,7 @@ fn namespaces_that_do_not_exist_here_are_yellow() {
     let of_flag = "namespaces that do not exist here: 'prdo', which a flag names";
     assert_eq!(findings(&facts, Check::Namespaces), yellow(of_flag));
     facts.namespaces = Ok(Vec::new());
-    let not_checked = "missing namespaces: not checked, not read";
+    let not_checked = "Missing namespaces: not checked, not read";
     assert_eq!(findings(&facts, Check::Namespaces), grey(not_checked));
 }
 
@@ -638,8 +638,8 @@ fn problems_that_only_a_running_server_sees_are_yellow() {
     facts.server_problems = Err(NotChecked::new("only a running server can know it", "ask"));
     let found = checks.map(|check| findings(&facts, check));
     let expected = [
-        "mirrors written by two Links: not checked, only a running server can know it",
-        "stopped mirror controllers: not checked, only a running server can know it",
+        "Mirrors written by two Links: not checked, only a running server can know it",
+        "Mirror controllers: not checked, only a running server can know it",
     ];
     assert_eq!(found, expected.map(grey));
 }
@@ -952,12 +952,12 @@ fn text_has_categories_hints_and_references() {
         Check::ApiServer.green("it answers"),
         Check::Permissions.red("cannot list services", "bind the role"),
         Check::Gateways.yellow("a gateway is down", "look at it"),
-        Check::ServiceImports.not_checked("imports", &NotChecked::new("403", "grant it")),
+        Check::ServiceImports.not_checked(&NotChecked::new("403", "grant it")),
     ]);
     let expected = format!(
         "API server\n----------\n√ it answers\n× cannot list services\n    bind the role\n    see {}\n\n\
          Mirrors\n-------\n‼ a gateway is down\n    look at it\n    see {}\n\
-         · imports: not checked, 403\n    grant it\n    see {}\n\n\
+         · ServiceImports: not checked, 403\n    grant it\n    see {}\n\n\
          Status: × (1 green, 1 yellow, 1 red, 1 not checked)\n",
         Check::Permissions.reference(),
         Check::Gateways.reference(),
@@ -1050,7 +1050,7 @@ fn objects_that_cannot_be_read_are_one_red_line() {
     facts.server_problems = Err(NotChecked::new("--api is not set", "set it"));
     let short = check(&facts).to_short_text(Colors::Plain);
     assert!(
-        short.contains("· identity: mirrors written by two Links: not checked, --api is not set\n"),
+        short.contains("· identity: Mirrors written by two Links: not checked, --api is not set\n"),
         "{short}"
     );
 }

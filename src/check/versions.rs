@@ -12,10 +12,14 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     match &facts.api {
         Ok(ApiServerStatus::Reached { version, .. }) => findings.push(kubernetes(version)),
         Ok(ApiServerStatus::Unreachable(_)) => {} // another check reports it
-        Err(reason) => findings.push(Check::Versions.not_checked("version of Kubernetes", reason)),
+        Err(reason) => {
+            findings.push(Check::Versions.part_not_checked("version of Kubernetes", reason));
+        }
     }
-    let services = &facts.objects.services;
-    findings.push(Check::Versions.check("version of Linkerd", services, |all| linkerd(all)));
+    findings.push(match &facts.objects.services {
+        Ok(services) => linkerd(services),
+        Err(reason) => Check::Versions.part_not_checked("version of Linkerd", reason),
+    });
     findings
 }
 

@@ -357,7 +357,7 @@ fn check_unreadable_objects(cluster: &Cluster) -> Result<()> {
     let run = CheckRun::run_until(cluster, &[], |run| {
         let found = run.sentences("grey", "orphaned-mirrors").join("");
         let start =
-            "orphaned mirrors: not checked, cannot list Links: the API server returned 403: ";
+            "Orphaned mirrors: not checked, cannot list Links: the API server returned 403: ";
         ensure!(found.starts_with(start), "{run:#?}");
         let found = run.sentences("grey", "endpoint-slices").join("");
         let start = "EndpointSlices of mirrors: not checked, cannot list Endpoints: the API server returned 403: ";

@@ -28,12 +28,16 @@ fn own(key: &str, value: &str) -> Value {
 }
 
 fn orders(objects: &[Value]) -> (Health, String) {
-    orders_of(&table(objects), &[], &rules())
+    orders_of(table(objects), &[], &rules())
 }
 
 /// Returns the only finding about failover orders.
-fn orders_of(table: &Table, links: &[Link], rules: &Rules) -> (Health, String) {
-    let findings = failover_orders(table, links, rules);
+fn orders_of(table: Table, links: &[Link], rules: &Rules) -> (Health, String) {
+    let mut facts = crate::check::tests::facts(&[]);
+    facts.table = Ok(table);
+    facts.rules = rules.clone();
+    facts.objects.links = Ok(links.to_vec());
+    let findings = failover_orders(&facts);
     assert_eq!(findings.len(), 1, "{findings:?}");
     (findings[0].health, findings[0].sentence.to_string())
 }
@@ -75,13 +79,10 @@ fn unknown_cluster_is_yellow_unless_it_has_a_link() {
     };
     let mut rules = rules();
     let links = [link];
-    assert_eq!(orders_of(&table(&objects), &links, &rules).0, Health::Green);
+    assert_eq!(orders_of(table(&objects), &links, &rules).0, Health::Green);
     // An excluded cluster never answers.
     rules.excluded_clusters.insert("mars".parse().unwrap());
-    assert_eq!(
-        orders_of(&table(&objects), &links, &rules),
-        yellow(sentence)
-    );
+    assert_eq!(orders_of(table(&objects), &links, &rules), yellow(sentence));
 }
 
 #[test]
@@ -127,14 +128,14 @@ fn order_that_cannot_apply_is_reported() {
         failover: Some("local:*".parse().unwrap()),
         ..rules()
     };
-    let found = orders_of(&table_by(&rules, &[federation]), &[], &rules);
+    let found = orders_of(table_by(&rules, &[federation]), &[], &rules);
     assert_eq!(found.0, Health::Green);
 }
 
 #[test]
 fn awaited_clusters_are_red() {
     let check = |clusters: &str| {
-        let table = table(&objects("global-dns/expected-clusters", clusters));
+        let table = Ok(table(&objects("global-dns/expected-clusters", clusters)));
         let findings =
             Check::ExpectedClusters.problems(&table, "no service waits for expected clusters");
         (findings[0].health, findings[0].sentence.to_string())

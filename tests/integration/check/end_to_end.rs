@@ -95,7 +95,7 @@ fn missing_stub_zone_is_named_and_red_for_a_named_name() {
         );
         assert_eq!(finding(&checkup, "cluster-answer"), expected);
         assert_eq!(code, Some(exit));
-        let expected = "grey: resolver: not checked, the cluster's DNS does not answer the name";
+        let expected = "grey: Resolver: not checked, the cluster's DNS does not answer the name";
         assert_eq!(finding(&checkup, "resolver"), expected);
     }
 }

@@ -115,7 +115,7 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         ),
         (
             "identity",
-            "grey: mirrors written by two Links: not checked, only a running server detects them, and --api is not set",
+            "grey: Mirrors written by two Links: not checked, only a running server detects them, and --api is not set",
         ),
         (
             "mirror-labels",
@@ -417,7 +417,7 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
         (
             "05-gateway-down-west.jsonl",
             "orphaned-mirrors",
-            "grey: orphaned mirrors: not checked, the files contain no Links",
+            "grey: Orphaned mirrors: not checked, the files contain no Links",
         ),
     ] {
         let (checkup, code) = check_of(state_after(recording), &["--cluster-name=hub"]);
@@ -719,17 +719,17 @@ fn unreachable_api_server_is_one_red_line() {
         let found = finding(&checkup, "short-names");
         assert_eq!(
             found,
-            "grey: short names: not checked, cannot reach the API server"
+            "grey: Short names: not checked, cannot reach the API server"
         );
         let short = run_global_dns(&["check", flag, "-o", "short"]);
         let lines: Vec<&str> = short.stdout.lines().collect();
         let starts = [
             "× api-server: cannot reach the API server: ",
-            "· mirror-controllers: stopped mirror controllers: not checked, ",
-            "· identity: mirrors written by two Links: not checked, ",
+            "· mirror-controllers: Mirror controllers: not checked, ",
+            "· identity: Mirrors written by two Links: not checked, ",
             "· server: server of global.: not checked, --dns is not given",
             "· forwarding: forwarding of global.: not checked, --dns is not given",
-            "· direct-answer: one name from end to end: not checked, --dns is not given",
+            "· direct-answer: Answer of the server: not checked, --dns is not given",
             "· not checked: permissions, more-permissions, mirrors, ",
         ];
         assert_eq!(

@@ -91,7 +91,7 @@ fn mirrors_written_by_two_links_are_read_from_the_api_of_the_server() {
                    of 'db-7' of prod/db in cluster 'east'; two Links may write it";
     assert_eq!(identity(&[&api]), changed);
     // Objects in a file do not show the change, and the output states this.
-    let unknown = "grey: mirrors written by two Links: not checked, only a running server detects them, and --api is not \
+    let unknown = "grey: Mirrors written by two Links: not checked, only a running server detects them, and --api is not \
                    set";
     assert_eq!(identity(&[]), unknown);
     let explain = |source: &str| run_global_dns(&["explain", "db.prod.global", source]).stdout;
@@ -102,7 +102,7 @@ fn mirrors_written_by_two_links_are_read_from_the_api_of_the_server() {
     assert!(!read.contains("two Links may write it"), "{read}");
     // An unreachable API is not a separate finding.
     let found = identity(&[&format!("--api=http://127.0.0.1:{}", free_port())]);
-    let start = "grey: mirrors written by two Links: not checked, cannot request http://127.0.0.1:";
+    let start = "grey: Mirrors written by two Links: not checked, cannot request http://127.0.0.1:";
     assert!(found.starts_with(start), "{found}");
 }
 
