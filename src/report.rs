@@ -37,7 +37,7 @@ use style::visible_width;
 pub use select::{EndpointSelection, Selection};
 pub use sort::SortKey;
 pub use stream::write_report;
-pub use style::{Colors, Shade, Style, TextForm, map_between_colors};
+pub use style::{Colors, Shade, Style, TextForm, map_between_colors, text};
 pub use summary::{Cell, CellState, ServiceRow, StepNumber, Summary, SummaryHead, write_summary};
 
 /// The report on the whole table. The types of its lists differ while it is streamed.
@@ -79,8 +79,9 @@ pub struct Report<
 
 /// The parts of a table that are reported, sorted.
 pub(super) struct Parts<'t> {
-    pub(super) services: Vec<&'t Service>,
-    pub(super) problems: Vec<Cow<'t, Problem>>,
+    published: &'t Published,
+    services: Vec<&'t Service>,
+    problems: Vec<Cow<'t, Problem>>,
 }
 
 /// The report on one service.
@@ -120,35 +121,18 @@ impl Report {
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let of_server: Vec<Problem> = published.problems(None).collect();
         let parts = Parts::of(published, &of_server);
-        let services = parts
-            .services
-            .iter()
-            .map(|service| ServiceReport::new(service, published))
-            .collect();
-        let skipped = parts.skipped().map(SkipReport::from).collect();
-        let conflicts = parts.conflicts().map(ConflictReport::from).collect();
-        let problems = parts
-            .problems
-            .iter()
-            .map(|problem| ProblemReport::from(problem.as_ref()));
-        Self::with_lists(
-            zones,
-            published,
-            (services, skipped, conflicts, problems.collect()),
-        )
+        let lists = (
+            parts.services().collect(),
+            parts.skipped().collect(),
+            parts.conflicts().collect(),
+            parts.problems().collect(),
+        );
+        Self::with_lists(zones, published, lists)
     }
 
     /// Returns the report as text.
-    pub fn to_text(&self) -> String {
-        self.to_text_in(Style::default())
-    }
-
-    /// Returns it as text in a style.
-    pub fn to_text_in(&self, style: Style) -> String {
-        let mut text = String::new();
-        // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, style);
-        text
+    pub fn to_text(&self, style: Style) -> String {
+        text(|text| self.write(text, style))
     }
 
     fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
@@ -220,21 +204,38 @@ impl<'t> Parts<'t> {
         problems.sort();
         problems.dedup();
         Self {
+            published,
             services: services.filter(|service| service.is_listed()).collect(),
             problems,
         }
     }
 
-    pub(super) fn skipped(&self) -> impl Iterator<Item = &Problem> + Clone {
-        let problems = self.problems.iter().map(AsRef::as_ref);
-        problems.filter(|problem| problem.is_skip())
+    pub(super) fn services(&self) -> impl Iterator<Item = ServiceReport> + Clone {
+        let services = self.services.iter();
+        services.map(|service| ServiceReport::new(service, self.published))
     }
 
-    pub(super) fn conflicts(&self) -> impl Iterator<Item = &Problem> + Clone {
+    pub(super) fn skipped(&self) -> impl Iterator<Item = SkipReport> + Clone {
+        self.reports(Problem::is_skip)
+    }
+
+    pub(super) fn conflicts(&self) -> impl Iterator<Item = ConflictReport> + Clone {
+        self.reports(Problem::is_conflict)
+    }
+
+    pub(super) fn problems(&self) -> impl Iterator<Item = ProblemReport> + Clone {
+        self.reports(|_| true)
+    }
+
+    fn reports<'p, R: From<&'p Problem>>(
+        &'p self,
+        is_selected: impl Fn(&Problem) -> bool + Clone,
+    ) -> impl Iterator<Item = R> + Clone {
         let problems = self.problems.iter().map(AsRef::as_ref);
-        problems.filter(|problem| problem.is_conflict())
+        problems.filter(move |one| is_selected(one)).map(R::from)
     }
 }
+
 /// Writes indented rows with aligned columns. A column without content is left out.
 ///
 /// # Errors

@@ -168,7 +168,7 @@ impl TableContent {
         match self {
             Self::Zone(text) => Ok(harmless(&with_heading(chosen, "; ", text))),
             Self::Report(report) => render(output, colors, &document(report, chosen), |style| {
-                with_heading(chosen, "", &report.to_text_in(style))
+                with_heading(chosen, "", &report.to_text(style))
             }),
             Self::Summary(summary) => render(output, colors, &document(summary, chosen), |style| {
                 with_heading(chosen, "", &summary.to_text(style))
@@ -215,7 +215,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     let chosen = chosen.as_ref();
     let document = document(&explanation, chosen);
     print(&render(output, color.colors(), &document, |style| {
-        with_heading(chosen, "", &explanation.to_text_in(style))
+        with_heading(chosen, "", &explanation.to_text(style))
     })?)?;
     Ok(if explanation.exists {
         ExitCode::SUCCESS

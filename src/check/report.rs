@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::finding::{Basis, Category, Check, Diagnosis, Finding, Health};
 use crate::model::ProblemKind;
-use crate::report::{Colors, SchemaVersion, Shade};
+use crate::report::{Colors, SchemaVersion, Shade, text};
 
 /// The diagnosis as JSON.
 #[derive(Debug, Serialize)]
@@ -50,10 +50,7 @@ impl Diagnosis {
 
     /// Returns the diagnosis as text.
     pub fn to_text(&self, colors: Colors) -> String {
-        let mut text = String::new();
-        // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, colors);
-        text
+        text(|text| self.write(text, colors))
     }
 
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
@@ -65,11 +62,10 @@ impl Diagnosis {
             let line = "-".repeat(title.len());
             let gap = if number > 0 { "\n" } else { "" };
             writeln!(text, "{gap}{title}\n{line}")?;
-            let own = findings
+            let mut own = findings
                 .iter()
                 .filter(|one| one.basis != Basis::Consequence);
-            own.into_iter()
-                .try_for_each(|finding| finding.write(text, colors))?;
+            own.try_for_each(|finding| finding.write(text, colors))?;
             write_consequences(findings, text, colors)?;
         }
         self.write_status(text, colors)
@@ -77,15 +73,15 @@ impl Diagnosis {
 
     /// Returns one line for each finding that is not green. Consequences of another finding share a line.
     pub fn to_short_text(&self, colors: Colors) -> String {
-        let mut text = String::new();
         let findings = self.0.iter().filter(|one| one.health != Health::Green);
-        for finding in findings.filter(|one| one.basis != Basis::Consequence) {
-            let (sign, check) = (finding.health.sign(colors), finding.check.row().name);
-            // Writing to a `String` cannot fail.
-            let _ = writeln!(text, "{sign} {check}: {}", finding.sentence);
-        }
-        let _ = write_consequences(&self.0, &mut text, colors);
-        text
+        let mut own = findings.filter(|one| one.basis != Basis::Consequence);
+        text(|text| {
+            own.try_for_each(|finding| {
+                let (sign, check) = (finding.health.sign(colors), finding.check.row().name);
+                writeln!(text, "{sign} {check}: {}", finding.sentence)
+            })?;
+            write_consequences(&self.0, text, colors)
+        })
     }
 
     /// Returns the line of `--wait`: what is red, and the time that is left.

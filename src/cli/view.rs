@@ -63,7 +63,7 @@ pub struct TableArgs {
     pub color: ColorArgs,
 
     /// Show only endpoints in this state (repeatable)
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(&EndpointState::ALL, EndpointState::name))]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(EndpointState::VARIANTS, EndpointState::name))]
     pub state: Vec<EndpointState>,
 
     /// Show only endpoints of this cluster (repeatable)
@@ -71,7 +71,7 @@ pub struct TableArgs {
     pub cluster: Vec<String>,
 
     /// Order of the services and their endpoints; state: the worst first; since: the latest change first [default: name; with --summary, troubled services first]
-    #[arg(long, value_name = "KEY", value_parser = one_of(&SortKey::ALL, SortKey::name))]
+    #[arg(long, value_name = "KEY", value_parser = one_of(SortKey::VARIANTS, SortKey::name))]
     pub sort: Option<SortKey>,
 
     /// Print the table again when it changes

@@ -15,7 +15,7 @@ use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
 use crate::report::events::HistoryEvent;
 use crate::report::{
     ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion, Shade,
-    SkipReport, Style, write_rows,
+    SkipReport, Style, text, write_rows,
 };
 use crate::table::{Endpoint, NoOwner, Published, Service, Table};
 use crate::zone::answer::answer_question;
@@ -467,16 +467,8 @@ fn reports<'p, R: From<&'p Problem>>(
 
 impl Explanation {
     /// Returns the explanation as text.
-    pub fn to_text(&self) -> String {
-        self.to_text_in(Style::default())
-    }
-
-    /// Returns it as text in a style.
-    pub fn to_text_in(&self, style: Style) -> String {
-        let mut text = String::new();
-        // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, style);
-        text
+    pub fn to_text(&self, style: Style) -> String {
+        text(|text| self.write(text, style))
     }
 
     fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {

@@ -165,7 +165,7 @@ impl ReplicaExplanations {
             for failure in self.failures() {
                 let _ = writeln!(text, "not answered by {}", Line::from(failure).as_str());
             }
-            text += &members[0].1.to_text_in(style);
+            text += &members[0].1.to_text(style);
         }
         if !differences.is_empty() {
             text += "\ndifferences\n";

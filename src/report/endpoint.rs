@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::ptr;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
-use super::{Colors, Shade};
+use super::Colors;
 use crate::model::{GatewayDown, Port, Protocol, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::{answer_own_name, answer_question};
@@ -56,8 +57,21 @@ pub struct PortReport {
 
 /// The state of an endpoint: first whether connections to it can succeed, and if they can, its place in the name of its
 /// service, `S.N.Z`. Whether replies contain it is another question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum EndpointState {
     /// It is alive, and one of the name of its service.
     Alive,
@@ -94,15 +108,6 @@ pub fn is_last_resort(service: &Service, endpoint: &Endpoint) -> bool {
 // === impl EndpointState ===
 
 impl EndpointState {
-    /// All states.
-    pub const ALL: [Self; 5] = [
-        Self::Alive,
-        Self::Down,
-        Self::NotReady,
-        Self::Standby,
-        Self::Omitted,
-    ];
-
     /// Returns all endpoints of a service with their states, and whether the replies for the name of the service contain
     /// them.
     pub fn of_service<'t>(
@@ -133,24 +138,7 @@ impl EndpointState {
 
     /// Returns the state's name in reports and metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Alive => "alive",
-            Self::Down => "down",
-            Self::NotReady => "not-ready",
-            Self::Standby => "standby",
-            Self::Omitted => "omitted",
-        }
-    }
-}
-
-impl From<EndpointState> for Shade {
-    fn from(state: EndpointState) -> Self {
-        match state {
-            EndpointState::Alive => Self::Good,
-            EndpointState::Down => Self::Bad,
-            EndpointState::NotReady => Self::Attention,
-            EndpointState::Standby | EndpointState::Omitted => Self::Idle,
-        }
+        self.into()
     }
 }
 

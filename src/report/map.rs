@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::style::visible_width;
-use super::{Cell, CellState, ServiceRow, Shade, Style, Summary, TextForm, write_rows};
+use super::{Cell, CellState, ServiceRow, Shade, Style, Summary, TextForm, text, write_rows};
 use crate::model::Timestamp;
 use crate::table::Impact;
 
@@ -19,10 +19,7 @@ impl Summary {
     /// Returns the summary as text: a map of services and clusters. If its lines are too long for the terminal, each service
     /// lists its clusters instead: those with trouble, and the number of the others.
     pub fn to_text(&self, style: Style) -> String {
-        let mut text = String::new();
-        // Writing to a `String` cannot fail.
-        let _ = self.write(&mut text, style);
-        text
+        text(|text| self.write(text, style))
     }
 
     fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
@@ -61,10 +58,8 @@ impl Summary {
         let rows = self.services.iter().map(|service| {
             let cells = clusters.iter().map(|cluster| {
                 let cell = service.cells.iter().find(|one| one.cluster == **cluster);
-                cell.map_or_else(
-                    || NONE.to_owned(),
-                    |cell| cell.to_text(service.level, style),
-                )
+                let text = cell.map(|cell| cell.to_text(service.level, style));
+                text.unwrap_or_else(|| NONE.to_owned())
             });
             service.columns(style).chain(cells).collect()
         });
@@ -75,29 +70,20 @@ impl Summary {
         let clusters = std::iter::once("CLUSTERS".to_owned());
         let head = head_of_services(style).chain(clusters).collect();
         let rows = self.services.iter().map(|service| {
-            let (fine, others): (Vec<&Cell>, Vec<&Cell>) = service
-                .cells
-                .iter()
-                .partition(|cell| cell.state == CellState::Alive);
-            let others = others.into_iter().map(|cell| {
-                let (cluster, text) = (
-                    cluster_name(&cell.cluster),
-                    cell.to_text(service.level, style),
-                );
-                format!("{cluster} {text}")
-            });
-            let mut clusters: Vec<String> = others.collect();
-            match fine.as_slice() {
-                [] => {}
-                [one] => clusters.push(format!(
-                    "{} {}",
-                    cluster_name(&one.cluster),
-                    one.to_text(service.level, style)
-                )),
-                some => {
-                    let alive = format!("{} {} clusters alive", Shade::Good.sign(), some.len());
-                    clusters.push(style.colors.paint(Shade::Good, &alive));
-                }
+            let is_alive = |cell: &&Cell| cell.state == CellState::Alive;
+            let alive = service.cells.iter().filter(is_alive).count();
+            // Several clusters that are alive share one text.
+            let listed = service.cells.iter();
+            let listed = listed.filter(|cell| alive < 2 || !is_alive(cell));
+            let mut clusters: Vec<String> = listed
+                .map(|cell| {
+                    let text = cell.to_text(service.level, style);
+                    format!("{} {text}", cluster_name(&cell.cluster))
+                })
+                .collect();
+            if alive > 1 {
+                let text = format!("{} {alive} clusters alive", Shade::Good.sign());
+                clusters.push(style.colors.paint(Shade::Good, &text));
             }
             let clusters = std::iter::once(clusters.join(", "));
             service.columns(style).chain(clusters).collect()

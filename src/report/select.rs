@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ConflictReport, EndpointState, ProblemReport, Report, Summary};
+use super::{EndpointState, ProblemReport, Report, Summary};
 use crate::model::{Namespace, most_similar};
 
 /// The part of a report or of a list of events to print.
@@ -50,7 +50,6 @@ impl Selection<'_> {
     /// Returns whether a problem is selected: its service, its object, or a namespace or text that it names.
     fn has_problem(&self, problem: &ProblemReport) -> bool {
         let ProblemReport {
-            kind,
             subject,
             detail,
             service,
@@ -62,17 +61,12 @@ impl Selection<'_> {
         if subject.matches('/').count() == 2 {
             return self.has_object(subject);
         }
-        self.has_conflict(&ConflictReport {
-            kind: *kind,
-            name: subject.clone(),
-            detail: detail.clone(),
-        })
+        self.has_text(&format!("{subject} {detail}"))
     }
 
-    /// Returns whether a conflict is selected. It names its namespaces in its name or its detail.
-    fn has_conflict(&self, conflict: &ConflictReport) -> bool {
+    /// Returns whether the name and the detail of a conflict are selected: they name its namespaces.
+    fn has_text(&self, text: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let text = format!("{} {}", conflict.name, conflict.detail);
         let names = |namespace: &Namespace| {
             let mut words = text.split(|c| !is_part(c));
             words.any(|word| word == namespace.as_str())
@@ -112,7 +106,8 @@ impl Report {
         self.services
             .retain(|one| selection.has(&one.namespace, &one.service));
         self.skipped.retain(|one| selection.has_object(&one.object));
-        self.conflicts.retain(|one| selection.has_conflict(one));
+        self.conflicts
+            .retain(|one| selection.has_text(&format!("{} {}", one.name, one.detail)));
         self.problems.retain(|one| selection.has_problem(one));
     }
 

@@ -2,10 +2,13 @@
 
 use std::cmp::Reverse;
 
+use strum::{IntoStaticStr, VariantArray};
+
 use super::{CellState, EndpointReport, Report, ServiceReport, ServiceRow, Summary};
 
 /// What a report is sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum SortKey {
     /// Namespace and name.
     Name,
@@ -18,16 +21,9 @@ pub enum SortKey {
 // === impl SortKey ===
 
 impl SortKey {
-    /// All keys.
-    pub const ALL: [Self; 3] = [Self::Name, Self::State, Self::Since];
-
     /// Returns the name of the key.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::State => "state",
-            Self::Since => "since",
-        }
+        self.into()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::io;
 
 use super::lazy::Lazy;
-use super::{ConflictReport, Parts, ProblemReport, Report, ServiceReport, SkipReport};
+use super::{Parts, Report};
 use crate::model::{Problem, Timestamp};
 use crate::table::Published;
 use crate::zone::Zones;
@@ -23,16 +23,11 @@ pub fn write_report(
     of_server: &[Problem],
 ) -> io::Result<()> {
     let parts = Parts::of(published, of_server);
-    let services = parts
-        .services
-        .iter()
-        .map(|service| ServiceReport::new(service, published));
-    let problems = parts.problems.iter();
     let lists = (
-        Lazy(services),
-        Lazy(parts.skipped().map(SkipReport::from)),
-        Lazy(parts.conflicts().map(ConflictReport::from)),
-        Lazy(problems.map(|problem| ProblemReport::from(problem.as_ref()))),
+        Lazy(parts.services()),
+        Lazy(parts.skipped()),
+        Lazy(parts.conflicts()),
+        Lazy(parts.problems()),
     );
     let report = Report {
         at: at.map(Timestamp::to_exact_text),

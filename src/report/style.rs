@@ -1,5 +1,7 @@
 //! How a text looks: its columns, its colors, its width and its times.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -50,6 +52,14 @@ pub enum Shade {
     Bad,
     /// Grey: neither, or not known.
     Idle,
+}
+
+/// Returns the text that a function writes.
+pub fn text(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+    let mut text = String::new();
+    // Writing to a `String` cannot fail.
+    let _ = write(&mut text);
+    text
 }
 
 // === impl Style ===

@@ -7,6 +7,7 @@ use std::io;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::lazy::Lazy;
 use super::{EndpointState, SchemaVersion, Shade};
@@ -101,8 +102,11 @@ pub struct Cell {
 }
 
 /// The state of a cell, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum CellState {
     /// An endpoint is down.
     Down,
@@ -260,15 +264,7 @@ impl Cell {
 impl CellState {
     /// Returns the state's name in documents.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Left => "left",
-            Self::Expected => "expected",
-            Self::NotReady => "not-ready",
-            Self::Omitted => "omitted",
-            Self::Standby => "standby",
-            Self::Alive => "alive",
-        }
+        self.into()
     }
 }
 
@@ -281,6 +277,12 @@ impl From<EndpointState> for CellState {
             EndpointState::Standby => Self::Standby,
             EndpointState::Omitted => Self::Omitted,
         }
+    }
+}
+
+impl From<EndpointState> for Shade {
+    fn from(state: EndpointState) -> Self {
+        CellState::from(state).into()
     }
 }
 

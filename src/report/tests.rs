@@ -41,7 +41,7 @@ fn report_as_text_has_all_sections() {
             is_stale,
             ..published(table(&all_states()))
         };
-        Report::new(&zones(&["global"]), &now).to_text()
+        Report::new(&zones(&["global"]), &now).to_text(Style::default())
     };
     let text = report(false);
     let expected = "\
@@ -174,7 +174,10 @@ fn schema_has_all_values_of_the_enumerations() {
         ),
         (
             field("endpoint", "state"),
-            EndpointState::ALL.map(EndpointState::name).to_vec(),
+            EndpointState::VARIANTS
+                .iter()
+                .map(|one| one.name())
+                .collect(),
         ),
         (field("skip", "reason"), names_of(&[Family::Skipped])),
         (field("conflict", "kind"), names_of(&[Family::Conflict])),
@@ -275,7 +278,7 @@ fn times_of_problems_are_aligned_and_times_in_their_texts_are_kept() {
         zone: Some(Box::leak(Box::new(zone))),
         ..Style::default()
     };
-    let text = report.to_text_in(style);
+    let text = report.to_text(style);
     let (_, rows) = text.split_once("problems: 2\n").unwrap();
     assert_eq!(rows.matches("2026-11-24T03:12:00Z").count(), 2, "{text}");
     assert_eq!(

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use global_dns::model::problem::{Family, Level, ROWS};
 use global_dns::report::EndpointState;
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 use support::certificates::{Identity, issue_valid};
 use support::output::print_line;
 use support::repository::repository;
@@ -359,13 +360,13 @@ impl Exported {
         ];
         let server = Server::start(folder, &flags, WaitUntil::Ready);
         let mut exported = Self::read(&server.admin("/metrics").body)?;
+        let states: Vec<&str> = EndpointState::VARIANTS
+            .iter()
+            .map(|state| state.name())
+            .collect();
         // The sample cannot have all states at the same time.
         for (metric, label, values) in [
-            (
-                "endpoints",
-                "state",
-                &EndpointState::ALL.map(EndpointState::name)[..],
-            ),
+            ("endpoints", "state", &states[..]),
             (
                 "unavailable_endpoints",
                 "cause",

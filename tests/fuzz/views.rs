@@ -19,7 +19,7 @@ use global_dns::admin::{
 };
 use global_dns::explain::Explanation;
 use global_dns::model::{Kind, KubeObject, Mcs, ObjectKey, Timestamp, parse};
-use global_dns::report::{EndpointReport, Report};
+use global_dns::report::{EndpointReport, Report, Style};
 use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
@@ -660,7 +660,7 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
         assert!(is_part || total == endpoints.len());
         assert_eq!(count, returned.len());
     }
-    let text = explanation.to_text();
+    let text = explanation.to_text(Style::default());
     let rows = |heading: &str| {
         let part = text.split(heading).nth(1).unwrap_or_default();
         part.lines().take_while(|line| !line.is_empty()).count()
@@ -846,7 +846,7 @@ fn check_table(server: &Server, seen: &mut Seen) {
             );
         }
     }
-    let text = report.to_text();
+    let text = report.to_text(Style::default());
     let words = text.lines().map(|line| line.split_whitespace());
     assert_eq!(
         words

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use strum::IntoStaticStr;
+
 use super::causes::{Key, list_services};
 use super::clusters::ComparedCluster;
 use super::names::names_of;
@@ -12,7 +14,8 @@ use crate::report::EndpointReport;
 const CHECK: Check = Check::FleetLinks;
 
 /// How one cluster has another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Direction {
     /// Neither a Link nor an endpoint.
     None,
@@ -29,6 +32,7 @@ pub(super) enum Direction {
     /// The state is unknown, and there is no endpoint.
     Unknown,
     /// The table is not current, so that nothing is compared.
+    #[strum(serialize = "unknown")]
     NotCurrent,
 }
 
@@ -83,15 +87,7 @@ impl Direction {
 
     /// Returns the word in the matrix.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Excluded => "excluded",
-            Self::Linked => "linked",
-            Self::Frozen => "frozen",
-            Self::Unlinked => "unlinked",
-            Self::Endpoints => "endpoints",
-            Self::Unknown | Self::NotCurrent => "unknown",
-        }
+        self.into()
     }
 }
 

@@ -9,7 +9,7 @@ use super::links::Directions;
 use super::member::{Member, MemberFacts};
 use crate::check::Diagnosis;
 use crate::model::Line;
-use crate::report::{Style, TextForm, write_rows};
+use crate::report::{Style, TextForm, text, write_rows};
 
 /// Maximum number of clusters whose links fit into a text of the usual columns.
 const MAX_COLUMNS: usize = 10;
@@ -111,23 +111,22 @@ impl Fleet {
         ];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(self.clusters.iter().map(ClusterRow::cells));
-        let mut text = String::new();
-        // Writing to a `String` cannot fail.
-        let _ = write_rows(&mut text, &rows);
         let named: Vec<&str> = self
             .clusters
             .iter()
             .filter_map(|row| row.cluster.as_deref())
             .collect();
-        if named.len() > 1 && (form == TextForm::Wide || named.len() <= MAX_COLUMNS) {
-            let mut rows = vec![vec!["FROM / TO".to_owned()]];
-            rows[0].extend(named.iter().map(|name| (*name).to_owned()));
-            rows.extend(self.clusters.iter().filter_map(|row| row.links_to(&named)));
-            text.push('\n');
-            let _ = write_rows(&mut text, &rows);
-        }
-        let _ = write!(text, "\n{}", self.diagnosis.to_text(colors));
-        text
+        text(|text| {
+            write_rows(text, &rows)?;
+            if named.len() > 1 && (form == TextForm::Wide || named.len() <= MAX_COLUMNS) {
+                let mut rows = vec![vec!["FROM / TO".to_owned()]];
+                rows[0].extend(named.iter().map(|name| (*name).to_owned()));
+                rows.extend(self.clusters.iter().filter_map(|row| row.links_to(&named)));
+                text.push('\n');
+                write_rows(text, &rows)?;
+            }
+            write!(text, "\n{}", self.diagnosis.to_text(colors))
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::explain::nearest::MAX_NAMES;
 use crate::explain::{Observer, PlainService};
 use crate::model::{Namespace, ProblemKind};
-use crate::report::EndpointState;
+use crate::report::{EndpointState, Style};
 use crate::table::{LocalMembers, Rules, ShortNames, Timers};
 use crate::testing::{
     backends, endpoint, exported, federated, flat_mirror, gateway, import, import_slice, listing,
@@ -725,7 +725,7 @@ fn most_similar_name_is_first() {
 
 #[test]
 fn text_has_reading_answers_and_notes() {
-    let text = explained(&shop(), "db.prod.global").to_text();
+    let text = explained(&shop(), "db.prod.global").to_text(Style::default());
     for part in [
         "db.prod.global.\n  service 'db' in namespace 'prod': 2 of 2 endpoints\n",
         "\nreturned:\n  east  db-0  10.96.0.1 ",

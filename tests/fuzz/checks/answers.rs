@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use global_dns::explain::{Context, Observer, explain};
 use global_dns::model::GatewayDown;
 use global_dns::model::ProblemKind;
-use global_dns::report::Report;
+use global_dns::report::{Report, Style};
 use global_dns::table::{Endpoint, Published, Service, Table};
 use global_dns::wire::Transport;
 use global_dns::zone::{Name, ZoneKind, print, reverse};
@@ -44,7 +44,7 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
     let now = published(table);
     let zones = &SETTINGS.zones;
     let report = Report::new(zones, &now);
-    let text = report.to_text();
+    let text = report.to_text(Style::default());
     for skip in &report.skipped {
         assert!(
             !skip.detail.is_empty() && text.contains(&skip.object),
@@ -127,7 +127,7 @@ fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<Strin
     coverage.names += usize::from(owns);
     let name = Name::from_text(name).unwrap();
     let explanation = explain(&SETTINGS.zones, now, &SERVER, &name).unwrap();
-    assert!(!explanation.to_text().is_empty() && (!owns || explanation.exists));
+    assert!(!explanation.to_text(Style::default()).is_empty() && (!owns || explanation.exists));
     targets
 }
 
