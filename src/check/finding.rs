@@ -260,6 +260,14 @@ impl Check {
         }
     }
 
+    /// Makes a red finding about a problem, with the hint of its kind.
+    pub(super) fn red_problem(self, kind: ProblemKind, sentence: impl Into<Line>) -> Finding {
+        Finding {
+            problem: Some(kind),
+            ..self.red(sentence, kind.row().hint)
+        }
+    }
+
     /// Lists what is wrong in a yellow finding, or makes a green one if nothing is.
     pub(super) fn yellow_list<T: fmt::Display>(
         self,

@@ -14,7 +14,7 @@ pub(super) type Key<'m> = (&'m str, &'m str);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DifferenceCause {
     /// What follows the services in the sentence.
-    predicate: String,
+    pub(super) predicate: String,
     hint: String,
     problem: Option<ProblemKind>,
 }
@@ -23,7 +23,16 @@ pub(super) struct DifferenceCause {
 #[derive(Debug)]
 pub(super) struct DifferenceCauses<'m> {
     check: Check,
-    services: BTreeMap<DifferenceCause, BTreeSet<Key<'m>>>,
+    causes: BTreeMap<DifferenceCause, BTreeSet<Key<'m>>>,
+}
+
+/// Groups values by their keys.
+pub(super) fn group<K: Ord, V>(pairs: impl IntoIterator<Item = (K, V)>) -> BTreeMap<K, Vec<V>> {
+    let mut groups: BTreeMap<K, Vec<V>> = BTreeMap::new();
+    for (key, value) in pairs {
+        groups.entry(key).or_default().push(value);
+    }
+    groups
 }
 
 /// Joins names for a sentence: `a`, `a and b`, `a, b and c`.
@@ -51,41 +60,50 @@ pub(super) fn describe<T: std::fmt::Display, S: AsRef<str>>(
     groups.collect::<Vec<_>>().join("; ")
 }
 
+// === impl DifferenceCause ===
+
+impl DifferenceCause {
+    pub(super) fn new(predicate: String, hint: impl Into<String>) -> Self {
+        Self {
+            predicate,
+            hint: hint.into(),
+            problem: None,
+        }
+    }
+
+    /// Makes the cause that is a problem of this kind.
+    pub(super) fn of_kind(predicate: String, kind: ProblemKind) -> Self {
+        Self {
+            problem: Some(kind),
+            ..Self::new(predicate, kind.row().hint)
+        }
+    }
+}
+
 // === impl DifferenceCauses ===
 
 impl<'m> DifferenceCauses<'m> {
     pub(super) fn new(check: Check) -> Self {
         Self {
             check,
-            services: BTreeMap::new(),
+            causes: BTreeMap::new(),
         }
     }
 
     /// Adds a service that differs.
-    pub(super) fn add(&mut self, service: Key<'m>, predicate: String, hint: impl Into<String>) {
-        self.add_problem(service, predicate, hint, None);
+    pub(super) fn add(&mut self, service: Key<'m>, cause: DifferenceCause) {
+        self.causes.entry(cause).or_default().insert(service);
     }
 
-    /// Adds a service that differs because of a problem.
-    pub(super) fn add_problem(
-        &mut self,
-        service: Key<'m>,
-        predicate: String,
-        hint: impl Into<String>,
-        kind: Option<ProblemKind>,
-    ) {
-        let cause = DifferenceCause {
-            predicate,
-            hint: hint.into(),
-            problem: kind,
-        };
-        self.services.entry(cause).or_default().insert(service);
+    /// Returns the services that differ.
+    pub(super) fn services(&self) -> BTreeSet<Key<'m>> {
+        self.causes.values().flatten().copied().collect()
     }
 
     /// Returns a red finding for each cause.
     pub(super) fn findings(self) -> impl Iterator<Item = Finding> {
         let check = self.check;
-        self.services.into_iter().map(move |(cause, services)| {
+        self.causes.into_iter().map(move |(cause, services)| {
             let sentence = format!("{}: {}", list_services(&services), cause.predicate);
             Finding {
                 problem: cause.problem,

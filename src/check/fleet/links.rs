@@ -38,10 +38,7 @@ pub(super) enum Direction {
 
 /// The directions from each cluster to each other one, with the services that differ because of a direction.
 #[derive(Debug)]
-pub(super) struct Directions<'m> {
-    directions: BTreeMap<(usize, String), Direction>,
-    differing: BTreeMap<(usize, String), BTreeSet<Key<'m>>>,
-}
+pub(super) struct Directions<'m>(BTreeMap<(usize, String), (Direction, BTreeSet<Key<'m>>)>);
 
 // === impl Direction ===
 
@@ -103,49 +100,47 @@ impl<'m> Directions<'m> {
         let mut directions = BTreeMap::new();
         for (index, cluster) in clusters.iter().enumerate() {
             for name in names.iter().filter(|name| **name != cluster.name) {
-                let direction = Direction::of(cluster, name);
+                let direction = (Direction::of(cluster, name), BTreeSet::new());
                 directions.insert((index, (*name).to_owned()), direction);
             }
         }
-        Self {
-            directions,
-            differing: BTreeMap::new(),
-        }
+        Self(directions)
     }
 
     /// Returns the direction from a cluster to another one.
     pub(super) fn direction(&self, from: usize, to: &str) -> Direction {
-        let known = self.directions.get(&(from, to.to_owned()));
-        known.copied().unwrap_or(Direction::None)
+        let known = self.0.get(&(from, to.to_owned()));
+        known.map_or(Direction::None, |(direction, _)| *direction)
     }
 
     /// Returns whether a difference of a service is a consequence of a direction, and counts it.
     pub(super) fn is_cause(&mut self, from: usize, to: &str, service: Key<'m>) -> bool {
-        let is_cause = self.direction(from, to).is_cause();
-        if is_cause {
-            let services = self.differing.entry((from, to.to_owned())).or_default();
-            services.insert(service);
+        match self.0.get_mut(&(from, to.to_owned())) {
+            Some((direction, differing)) if direction.is_cause() => {
+                differing.insert(service);
+                true
+            }
+            _ => false,
         }
-        is_cause
     }
 
     /// Returns whether a service differs because of a direction from a cluster.
     pub(super) fn has(&self, from: usize, service: &Key<'m>) -> bool {
-        let mut differing = self.differing.iter();
-        differing.any(|((of, _), services)| *of == from && services.contains(service))
+        let mut directions = self.0.iter();
+        directions.any(|((of, _), (_, differing))| *of == from && differing.contains(service))
     }
 
     /// Returns the services that differ because of a direction.
     pub(super) fn differing(&self) -> impl Iterator<Item = Key<'m>> {
-        self.differing.values().flatten().copied()
+        let directions = self.0.values();
+        directions.flat_map(|(_, differing)| differing).copied()
     }
 
     /// Returns the findings about directions that do not work.
     pub(super) fn findings(&self, clusters: &[ComparedCluster<'m>]) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut working = 0;
-        for ((from, to), direction) in &self.directions {
-            let services = self.differing.get(&(*from, to.clone()));
+        for ((from, to), (direction, services)) in &self.0 {
             let other = clusters.iter().position(|one| one.name == *to);
             let back = other.map(|other| self.direction(other, &clusters[*from].name));
             let is_linked_back = back.is_some_and(Direction::is_known);
@@ -182,7 +177,7 @@ impl<'m> Directions<'m> {
                     ),
                     format!("link {to} in {name}: linkerd multicluster link"),
                 ),
-                Direction::None if services.is_none() => continue,
+                Direction::None if services.is_empty() => continue,
                 Direction::None if is_linked_neither => (
                     format!("{name} and {to} are not linked in either direction"),
                     format!("link {to} in {name} and {name} in {to}: linkerd multicluster link"),
@@ -194,14 +189,10 @@ impl<'m> Directions<'m> {
                     format!("link {to} in {name}: linkerd multicluster link"),
                 ),
             };
-            let sentence = match services {
-                Some(services) => {
-                    format!("{sentence}; therefore differs: {}", list_services(services))
-                }
-                None => sentence,
-            };
-            let is_harmless = *direction == Direction::Frozen && services.is_none();
-            findings.push(if is_harmless {
+            findings.push(if !services.is_empty() {
+                let services = list_services(services);
+                CHECK.red(format!("{sentence}; therefore differs: {services}"), hint)
+            } else if *direction == Direction::Frozen {
                 CHECK.yellow(sentence, hint)
             } else {
                 CHECK.red(sentence, hint)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::causes::{describe, join};
+use super::causes::{describe, group, join};
 use super::document::ReplicaStatus;
 use super::member::{MemberFacts, ReplicaFacts};
 use crate::check::{Check, Finding};
@@ -24,8 +24,20 @@ pub(super) fn check(read: &[(&str, &MemberFacts)]) -> Vec<Finding> {
         );
         findings.extend(answers(context, facts));
     }
-    findings.extend(versions(read));
-    findings.extend(zones(read));
+    let zones = |status: &ReplicaStatus| {
+        let mut zones = status.zones.clone();
+        zones.sort_unstable();
+        zones.join(" ")
+    };
+    let same_version = "install the same version in every cluster";
+    findings.extend(differing(
+        read,
+        |status| status.version.clone(),
+        "versions of global-dns",
+        same_version,
+    ));
+    let same_zones = "set the same --zone in every cluster";
+    findings.extend(differing(read, zones, "zones", same_zones));
     findings.extend(clocks(read));
     if findings.is_empty()
         && let Some((_, first)) = read.first()
@@ -57,30 +69,22 @@ fn state(context: &str, replica: &ReplicaFacts) -> Option<Finding> {
         "loading" => ProblemKind::NoTable,
         _ => return None,
     };
-    let row = kind.row();
-    let since: String = status
-        .since
-        .iter()
-        .map(|since| format!(", since {since}"))
-        .collect();
-    let sentence = format!("{context}: {name}: {}{since}", row.sentence);
-    Some(Finding {
-        problem: Some(kind),
-        ..CHECK.red(sentence, row.hint)
-    })
+    let since = status.since.iter();
+    let since: String = since.map(|since| format!(", since {since}")).collect();
+    let sentence = format!("{context}: {name}: {}{since}", kind.row().sentence);
+    Some(CHECK.red_problem(kind, sentence))
 }
 
 /// Returns the finding about replicas of one cluster that answer differently.
 fn answers(context: &str, facts: &MemberFacts) -> Option<Finding> {
-    let mut groups: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-    for replica in &facts.replicas {
-        if let Ok(status) = &replica.status
-            && status.is_current()
-            && let Some(hash) = status.table_hash
-        {
-            groups.entry(hash).or_default().push(&replica.name);
-        }
-    }
+    let groups = group(facts.replicas.iter().filter_map(|replica| {
+        let current = replica
+            .status
+            .as_ref()
+            .ok()
+            .filter(|one| one.is_current())?;
+        Some((current.table_hash?, &replica.name))
+    }));
     (groups.len() > 1).then(|| {
         let groups: Vec<String> = groups.values().map(join).collect();
         CHECK.red(
@@ -100,11 +104,8 @@ fn groups<T: Ord>(
     let mut groups: BTreeMap<T, Vec<String>> = BTreeMap::new();
     for (context, facts) in read {
         let replicas = facts.replicas.iter();
-        let parts = replicas.filter_map(|one| Some((part(one.status.as_ref().ok()?), &one.name)));
-        let mut of_context: BTreeMap<T, Vec<&String>> = BTreeMap::new();
-        for (value, name) in parts {
-            of_context.entry(value).or_default().push(name);
-        }
+        let of_context =
+            group(replicas.filter_map(|one| Some((part(one.status.as_ref().ok()?), &one.name))));
         let is_same = of_context.len() == 1;
         for (value, names) in of_context {
             let name = if is_same {
@@ -118,24 +119,15 @@ fn groups<T: Ord>(
     groups
 }
 
-fn versions(read: &[(&str, &MemberFacts)]) -> Option<Finding> {
-    let versions = groups(read, |status| status.version.clone());
-    (versions.len() > 1).then(|| {
-        let sentence = format!("versions of global-dns differ: {}", describe(&versions));
-        CHECK.red(sentence, "install the same version in every cluster")
-    })
-}
-
-fn zones(read: &[(&str, &MemberFacts)]) -> Option<Finding> {
-    let zones = groups(read, |status| {
-        let mut zones = status.zones.clone();
-        zones.sort_unstable();
-        zones.join(" ")
-    });
-    (zones.len() > 1).then(|| {
-        let sentence = format!("zones differ: {}", describe(&zones));
-        CHECK.red(sentence, "set the same --zone in every cluster")
-    })
+/// Returns the finding that a part of the status differs.
+fn differing(
+    read: &[(&str, &MemberFacts)],
+    part: impl Fn(&ReplicaStatus) -> String,
+    what: &str,
+    hint: &str,
+) -> Option<Finding> {
+    let groups = groups(read, part);
+    (groups.len() > 1).then(|| CHECK.red(format!("{what} differ: {}", describe(&groups)), hint))
 }
 
 /// Returns a finding for each cluster whose clock differs from most, of which this machine's is one.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::causes::{DifferenceCauses, Key, concerns, describe, join, verb};
+use super::causes::{
+    DifferenceCause, DifferenceCauses, Key, concerns, describe, group, join, verb,
+};
 use super::clusters::{ComparedCluster, is_unready_pod};
 use super::links::Directions;
 use crate::check::finding::{count, list_some};
@@ -33,23 +35,11 @@ struct SeenHosts<'m> {
 /// The hosts by service and cluster, as each cluster has them.
 type AllHosts<'m> = BTreeMap<(Key<'m>, String), BTreeMap<usize, SeenHosts<'m>>>;
 
-/// How the hosts of some clusters differ from those that they should have, and what to do.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct HostDifference {
-    /// The verb of one cluster and that of several.
-    verbs: [&'static str; 2],
-    /// The hosts that they have or lack, and why.
-    text: String,
-    hint: String,
-    problem: Option<ProblemKind>,
-}
-
 /// Compares services.
 struct Comparison<'c, 'm> {
     clusters: &'c [ComparedCluster<'m>],
     links: &'c mut Directions<'m>,
     causes: DifferenceCauses<'m>,
-    differing: BTreeSet<Key<'m>>,
     /// The problems that explain a difference, by address.
     explaining: BTreeSet<*const ProblemReport>,
 }
@@ -63,7 +53,6 @@ pub(super) fn compare<'m>(
         clusters,
         links,
         causes: DifferenceCauses::new(Check::FleetServices),
-        differing: BTreeSet::new(),
         explaining: BTreeSet::new(),
     };
     for ((key, cluster), seen) in &hosts {
@@ -143,23 +132,6 @@ impl<'m> Comparison<'_, 'm> {
             .map(|(index, _)| index)
     }
 
-    /// Adds a difference, with the problem that it is.
-    fn add(
-        &mut self,
-        key: Key<'m>,
-        predicate: String,
-        hint: impl Into<String>,
-        problem: Option<ProblemKind>,
-    ) {
-        self.differing.insert(key);
-        self.causes.add_problem(key, predicate, hint, problem);
-    }
-
-    /// Adds a difference that is a problem of this kind.
-    fn add_kind(&mut self, key: Key<'m>, predicate: String, kind: ProblemKind) {
-        self.add(key, predicate, kind.row().hint, Some(kind));
-    }
-
     /// Compares the hosts of one cluster for one service.
     fn compare_hosts(
         &mut self,
@@ -183,7 +155,8 @@ impl<'m> Comparison<'_, 'm> {
             .current()
             .filter(|index| Some(*index) != owner)
             .collect();
-        let mut differing: BTreeMap<HostDifference, Vec<usize>> = BTreeMap::new();
+        // The cause begins with the hosts that clusters have or lack.
+        let mut differing: BTreeMap<([&str; 2], DifferenceCause), Vec<usize>> = BTreeMap::new();
         let is_mirrored = others.iter().any(|index| seen.contains_key(index));
         for index in others {
             let hosts = seen.get(&index).unwrap_or(&none).names();
@@ -197,19 +170,23 @@ impl<'m> Comparison<'_, 'm> {
                 continue;
             }
             let difference = if !surplus.is_empty() {
-                surplus_of(cluster, &surplus, &missing, expected.is_empty())
-            } else if missing.len() == expected.len() {
-                self.lack_of("the hosts", index, key, cluster, is_mirrored)
+                let cause = surplus_of(cluster, &surplus, &missing, expected.is_empty());
+                (["has", "have"], cause)
             } else {
-                self.lack_of(&list(&missing), index, key, cluster, is_mirrored)
+                let hosts = if missing.len() == expected.len() {
+                    "the hosts".to_owned()
+                } else {
+                    list(&missing)
+                };
+                let cause = self.lack_of(&hosts, index, key, cluster, is_mirrored);
+                (["lacks", "lack"], cause)
             };
             differing.entry(difference).or_default().push(index);
         }
-        for (difference, indexes) in differing {
-            let [one, several] = difference.verbs;
+        for (([one, several], mut cause), indexes) in differing {
             let verb = verb(indexes.len(), one, several);
-            let predicate = format!("{} {verb} {}", self.names(indexes), difference.text);
-            self.add(key, predicate, difference.hint, difference.problem);
+            cause.predicate = format!("{} {verb} {}", self.names(indexes), cause.predicate);
+            self.causes.add(key, cause);
         }
         self.compare_states(key, cluster, seen);
     }
@@ -222,13 +199,7 @@ impl<'m> Comparison<'_, 'm> {
         key: Key<'m>,
         cluster: &str,
         is_mirrored: bool,
-    ) -> HostDifference {
-        let lack = |reason: String, hint: String, problem| HostDifference {
-            verbs: ["lacks", "lack"],
-            text: format!("{hosts} of {cluster}: {reason}"),
-            hint,
-            problem,
-        };
+    ) -> DifferenceCause {
         let explains = |kind: ProblemKind| {
             let is_skip = kind.row().family == Family::Skipped;
             is_skip
@@ -241,29 +212,24 @@ impl<'m> Comparison<'_, 'm> {
         let problem = one.problems().iter().find(|problem| {
             explains(problem.kind) && concerns(problem, key) && one.is_about(problem, cluster)
         });
+        let lack = |reason: &str| format!("{hosts} of {cluster}: {reason}");
         if let Some(problem) = problem {
             self.explaining.insert(problem);
-            let row = problem.kind.row();
-            let reason = format!("{}: {}", row.sentence, &*problem.detail);
-            return lack(reason, row.hint.to_owned(), Some(problem.kind));
+            let reason = format!("{}: {}", problem.kind.row().sentence, &*problem.detail);
+            return DifferenceCause::of_kind(lack(&reason), problem.kind);
         }
         let (namespace, service) = key;
-        let (reason, hint) = if is_mirrored {
-            (
-                "not mirrored there",
-                format!(
-                    "check that namespace {namespace} exists there, and the selector of the Link; see global-dns check there"
-                ),
-            )
+        if is_mirrored {
+            let hint = format!(
+                "check that namespace {namespace} exists there, and the selector of the Link; see global-dns check there"
+            );
+            DifferenceCause::new(lack("not mirrored there"), hint)
         } else {
-            (
-                "no other cluster has them",
-                format!(
-                    "export the Service in {cluster}: kubectl label service -n {namespace} {service} mirror.linkerd.io/exported=true"
-                ),
-            )
-        };
-        lack(reason.to_owned(), hint, None)
+            let hint = format!(
+                "export the Service in {cluster}: kubectl label service -n {namespace} {service} mirror.linkerd.io/exported=true"
+            );
+            DifferenceCause::new(lack("no other cluster has them"), hint)
+        }
     }
 
     /// Compares how the service of one cluster is reached. Returns whether that differs.
@@ -275,13 +241,10 @@ impl<'m> Comparison<'_, 'm> {
         seen: &BTreeMap<usize, SeenHosts<'m>>,
     ) -> bool {
         let clusters = self.clusters;
-        let mut forms: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (index, hosts) in seen {
-            if let Some(form) = hosts.form(Some(*index) == owner) {
-                let names = forms.entry(form).or_default();
-                names.push(clusters[*index].name.as_str());
-            }
-        }
+        let mut forms = group(seen.iter().filter_map(|(index, hosts)| {
+            let form = hosts.form(Some(*index) == owner)?;
+            Some((form, clusters[*index].name.as_str()))
+        }));
         // Any kind with an address stands for the cluster IP of the owner.
         if forms.len() > 1 && !forms.contains_key("pods") {
             forms.remove("a cluster IP");
@@ -295,7 +258,8 @@ impl<'m> Comparison<'_, 'm> {
         if !is_cause {
             let forms = describe(&forms);
             let predicate = format!("{cluster} is reached in different ways: {forms}");
-            self.add_kind(key, predicate, ProblemKind::Kind);
+            let cause = DifferenceCause::of_kind(predicate, ProblemKind::Kind);
+            self.causes.add(key, cause);
         }
         true
     }
@@ -314,16 +278,15 @@ impl<'m> Comparison<'_, 'm> {
                 .iter()
                 .filter_map(|(index, hosts)| Some((*index, *hosts.endpoints.get(host)?)))
                 .collect();
-            let mut ports: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-            for (index, endpoint) in &views {
-                let names = ports.entry(ports_of(endpoint)).or_default();
-                names.push(self.clusters[*index].name.as_str());
-            }
+            let ports = group(views.iter().map(|(index, endpoint)| {
+                let cluster = self.clusters[*index].name.as_str();
+                (ports_of(endpoint), cluster)
+            }));
             if ports.len() > 1 {
                 let predicate = format!("ports of {cluster} differ: {}", describe(&ports));
                 let hint = "give the ports of the Service the same names and protocols as those of its pods; a mirror copies the \
                             ports of the exported Service";
-                self.add(key, predicate, hint, None);
+                self.causes.add(key, DifferenceCause::new(predicate, hint));
             }
             let (alive, not): (Vec<_>, Vec<_>) = views
                 .into_iter()
@@ -353,7 +316,8 @@ impl<'m> Comparison<'_, 'm> {
                 "hosts of {cluster} are {state} in {not}, and alive in {alive}: {}",
                 kind.row().sentence
             );
-            self.add_kind(key, predicate, kind);
+            let cause = DifferenceCause::of_kind(predicate, kind);
+            self.causes.add(key, cause);
         }
     }
 
@@ -374,17 +338,18 @@ impl<'m> Comparison<'_, 'm> {
                     join(with),
                     join(without)
                 );
-                self.add_kind(key, predicate, ProblemKind::Kind);
+                let cause = DifferenceCause::of_kind(predicate, ProblemKind::Kind);
+                self.causes.add(key, cause);
             }
         }
     }
 
     /// Compares whether replies contain the hosts, for services without another difference.
     fn compare_replies(&mut self, hosts: &AllHosts<'m>) {
+        let mut differing = self.causes.services();
         for ((key, cluster), seen) in hosts {
-            let services = self.clusters.iter().filter_map(|one| one.services.get(key));
-            let mut services = services;
-            if self.differing.contains(key)
+            let mut services = self.clusters.iter().filter_map(|one| one.services.get(key));
+            if differing.contains(key)
                 || services.any(|one| one.failover.is_some() || one.failure.is_some())
                 || self.current().any(|index| self.links.has(index, key))
             {
@@ -410,7 +375,8 @@ impl<'m> Comparison<'_, 'm> {
                     join(without)
                 );
                 let hint = "compare --gateway-down, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why";
-                self.add(*key, predicate, hint, None);
+                self.causes.add(*key, DifferenceCause::new(predicate, hint));
+                differing.insert(*key);
             }
         }
     }
@@ -421,32 +387,24 @@ impl<'m> Comparison<'_, 'm> {
         let Self {
             clusters,
             causes,
-            mut differing,
             explaining,
             links,
         } = self;
+        let mut differing = causes.services();
         let mut findings: Vec<Finding> = causes.findings().collect();
-        for cluster in clusters {
-            let mut skipped: BTreeMap<ProblemKind, Vec<&ProblemReport>> = BTreeMap::new();
-            for problem in cluster.problems().iter().filter(|_| cluster.is_current()) {
+        for cluster in clusters.iter().filter(|one| one.is_current()) {
+            let skipped = cluster.problems().iter().filter(|problem| {
                 let row = problem.kind.row();
                 let is_skip = row.family == Family::Skipped && row.level > Level::Note;
-                if is_skip && !explaining.contains(&std::ptr::from_ref(problem)) {
-                    skipped.entry(problem.kind).or_default().push(problem);
-                }
-            }
-            for (kind, problems) in skipped {
-                let row = kind.row();
-                let subjects = list_some(
-                    problems
-                        .iter()
-                        .map(|one| format!("{}: {}", &*one.subject, &*one.detail)),
-                );
-                let sentence = format!("{}: {}: {subjects}", cluster.name, row.sentence);
-                findings.push(Finding {
-                    problem: Some(kind),
-                    ..check.red(sentence, row.hint)
-                });
+                is_skip && !explaining.contains(&std::ptr::from_ref(*problem))
+            });
+            for (kind, problems) in group(skipped.map(|problem| (problem.kind, problem))) {
+                let subjects = problems
+                    .iter()
+                    .map(|one| format!("{}: {}", &*one.subject, &*one.detail));
+                let (name, what) = (&cluster.name, kind.row().sentence);
+                let sentence = format!("{name}: {what}: {}", list_some(subjects));
+                findings.push(check.red_problem(kind, sentence));
             }
         }
         let differing_by_links: BTreeSet<Key<'_>> = links.differing().collect();
@@ -473,30 +431,25 @@ fn surplus_of(
     surplus: &BTreeSet<&str>,
     missing: &BTreeSet<&str>,
     is_no_member: bool,
-) -> HostDifference {
-    let (state, hint) = if is_no_member {
-        (
-            "where the service is no member".to_owned(),
-            format!(
-                "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
-                 --local-members; otherwise, delete its mirrors"
-            ),
-        )
-    } else {
-        let instead = if missing.is_empty() {
-            format!("which {cluster} does not have")
-        } else {
-            format!("and {cluster} has {}", list(missing))
-        };
-        let hint = "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller";
-        (instead, hint.to_owned())
-    };
-    HostDifference {
-        verbs: ["has", "have"],
-        text: format!("{} of {cluster}, {state}", list(surplus)),
-        hint,
-        problem: None,
+) -> DifferenceCause {
+    let hosts = list(surplus);
+    if is_no_member {
+        let hint = format!(
+            "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
+             --local-members; otherwise, delete its mirrors"
+        );
+        let text = format!("{hosts} of {cluster}, where the service is no member");
+        return DifferenceCause::new(text, hint);
     }
+    let instead = if missing.is_empty() {
+        format!("which {cluster} does not have")
+    } else {
+        format!("and {cluster} has {}", list(missing))
+    };
+    DifferenceCause::new(
+        format!("{hosts} of {cluster}, {instead}"),
+        "a mirror was left, or its hostname was changed: delete the mirror, and restart its mirror controller",
+    )
 }
 
 /// Lists hostnames.

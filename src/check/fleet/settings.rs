@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::causes::{DifferenceCauses, Key, concerns, describe, join};
+use super::causes::{DifferenceCause, DifferenceCauses, Key, concerns, describe, group, join};
 use super::clusters::ComparedCluster;
 use super::services::ServiceDifferences;
 use crate::check::{Check, Finding};
@@ -18,34 +18,29 @@ pub(super) fn compare(
     of_services: &ServiceDifferences<'_>,
 ) -> Vec<Finding> {
     let mut causes = DifferenceCauses::new(Check::FleetSettings);
-    let mut views: BTreeMap<Key<'_>, Views<'_>> = BTreeMap::new();
-    for (index, cluster) in clusters.iter().enumerate() {
-        for (key, service) in &cluster.services {
-            views.entry(*key).or_default().push((service, index));
-        }
-    }
+    let views = group(clusters.iter().enumerate().flat_map(|(index, cluster)| {
+        let services = cluster.services.iter();
+        services.map(move |(key, service)| (*key, (*service, index)))
+    }));
     for (key, views) in &views {
         if unreadable(clusters, &mut causes, *key) {
             continue;
         }
         let groups = |value: &dyn Fn(&ServiceReport, &ComparedCluster<'_>) -> String| {
-            let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-            for (service, index) in views {
+            group(views.iter().map(|(service, index)| {
                 let cluster = &clusters[*index];
-                groups
-                    .entry(value(service, cluster))
-                    .or_default()
-                    .push(&cluster.name);
-            }
-            groups
+                (value(service, cluster), cluster.name.as_str())
+            }))
         };
-        let has_endpoint =
-            |views: &Views<'_>| views.iter().all(|(one, _)| !one.endpoints.is_empty());
+        let mut add = |predicate: String, hint: &str| {
+            causes.add(*key, DifferenceCause::new(predicate, hint));
+        };
+        let have_endpoints = views.iter().all(|(one, _)| !one.endpoints.is_empty());
         let ttls = groups(&|service, _| service.ttl.to_string());
-        if ttls.len() > 1 && has_endpoint(views) {
+        if ttls.len() > 1 && have_endpoints {
             let hint =
                 "set annotation global-dns/ttl on the Service of every cluster, and the same --ttl";
-            causes.add(*key, format!("TTL {}", describe(&ttls)), hint);
+            add(format!("TTL {}", describe(&ttls)), hint);
         }
         let orders = groups(&|service, _| order_of(service.failover.as_ref(), None));
         let resolved =
@@ -54,18 +49,15 @@ pub(super) fn compare(
         if differs {
             let hint = "set annotation global-dns/failover and global-dns/failover-mode on the Service of every cluster, or the same \
                         --failover";
-            causes.add(*key, format!("failover order {}", describe(&orders)), hint);
+            add(format!("failover order {}", describe(&orders)), hint);
         }
         let steps = groups(&|service, _| step_of(service));
         if !differs && steps.len() > 1 && resolved.len() == 1 && !of_services.services.contains(key)
         {
             let hint = "global-dns explain NAME shows the state of each step";
-            causes.add(
-                *key,
-                format!(
-                    "another step of the failover order answers: {}",
-                    describe(&steps)
-                ),
+            let steps = describe(&steps);
+            add(
+                format!("another step of the failover order answers: {steps}"),
                 hint,
             );
         }
@@ -81,22 +73,14 @@ pub(super) fn compare(
         });
         if expected.len() > 1 && resolved_expected.len() > 1 {
             let hint = "set annotation global-dns/expected-clusters on the Service of every cluster, or remove it everywhere";
-            causes.add(
-                *key,
-                format!("expected clusters: {}", describe(&expected)),
-                hint,
-            );
+            add(format!("expected clusters: {}", describe(&expected)), hint);
         } else if failures.len() > 1 && !differs && steps.len() == 1 {
             let failing: BTreeMap<_, _> = failures
                 .into_iter()
                 .filter(|(reason, _)| !reason.is_empty())
                 .collect();
             let hint = "global-dns explain NAME in this cluster shows what the name waits for";
-            causes.add(
-                *key,
-                format!("its name fails: {}", describe(&failing)),
-                hint,
-            );
+            add(format!("its name fails: {}", describe(&failing)), hint);
         }
     }
     let mut findings: Vec<Finding> = causes.findings().collect();
@@ -125,7 +109,7 @@ fn unreadable<'m>(
                 cluster.name,
                 &*problem.detail
             );
-            causes.add_problem(key, predicate, kind.row().hint, Some(kind));
+            causes.add(key, DifferenceCause::of_kind(predicate, kind));
             is_unreadable = true;
         }
     }
@@ -190,14 +174,14 @@ fn short_names(
         }
     }
     let findings = differing.into_iter().map(|name| {
-        let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for cluster in clusters.iter().filter(|one| one.is_current()) {
+        let current = clusters.iter().filter(|one| one.is_current());
+        let owners = group(current.map(|cluster| {
             let mut services = cluster.services.iter();
             let owner =
                 services.find(|((_, service), one)| *service == name && one.owns_short_name);
-            let owner = owner.map_or("nobody", |((namespace, _), _)| namespace);
-            owners.entry(owner).or_default().push(&cluster.name);
-        }
+            let owner = owner.map_or("nobody", |((namespace, _), _)| *namespace);
+            (owner, cluster.name.as_str())
+        }));
         let sentence = format!("short name '{name}' belongs to {}", describe(&owners));
         Check::FleetSettings.red(sentence, ProblemKind::ShortName.row().hint)
     });
