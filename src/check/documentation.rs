@@ -1,7 +1,5 @@
 //! The documentation of each check: a section of `README.md` beside this file, and the link to it.
 
-use serde::{Serialize, Serializer};
-
 use super::finding::Check;
 
 /// The document, with one section for each check.
@@ -46,14 +44,8 @@ impl Check {
 
     pub(super) fn reference_in(self, repository: &str) -> String {
         match repository {
-            "" => format!("global-dns check --explain {}", self.row().name),
+            "" => format!("global-dns check --explain {}", self.name()),
             repository => self.link_in(repository),
         }
-    }
-}
-
-impl Serialize for Check {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.row().name)
     }
 }

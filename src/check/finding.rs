@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use strum::VariantArray;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::model::{Line, ProblemKind};
 
@@ -65,7 +65,9 @@ pub enum Category {
 }
 
 /// The checks. `check/README.md` has a section for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Check {
     /// The API server answers.
     ApiServer,
@@ -150,8 +152,6 @@ pub struct CheckRow {
     pub check: Check,
     /// Its group.
     pub category: Category,
-    /// Its name in JSON and for `check --explain`.
-    pub name: &'static str,
     /// The heading of its section in `check/README.md`.
     pub heading: &'static str,
 }
@@ -161,47 +161,47 @@ pub struct CheckRow {
 pub(super) static CHECKS: [CheckRow; 37] = {
     use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
     use Check as C;
-    const fn row(check: Check, category: Category, name: &'static str, heading: &'static str) -> CheckRow {
-        CheckRow { check, category, name, heading }
+    const fn row(check: Check, category: Category, heading: &'static str) -> CheckRow {
+        CheckRow { check, category, heading }
     }
     [
-        row(C::ApiServer, ApiServer, "api-server", "API server"),
-        row(C::Permissions, ApiServer, "permissions", "Permissions"),
-        row(C::MorePermissions, ApiServer, "more-permissions", "More permissions than needed"),
-        row(C::Mirrors, Mirrors, "mirrors", "Mirrors"),
-        row(C::HeadlessMirroring, Mirrors, "headless-mirroring", "Headless mirroring"),
-        row(C::OrphanedMirrors, Mirrors, "orphaned-mirrors", "Orphaned mirrors"),
-        row(C::MirrorControllers, Mirrors, "mirror-controllers", "Mirror controllers"),
-        row(C::LinkStatus, Mirrors, "link-status", "Link status"),
-        row(C::Namespaces, Mirrors, "namespaces", "Missing namespaces"),
-        row(C::EndpointMirrors, Mirrors, "endpoint-mirrors", "Missing endpoint mirrors"),
-        row(C::ClobberedMirrors, Mirrors, "clobbered-mirrors", "Overwritten headless mirrors"),
-        row(C::Identity, Mirrors, "identity", "Mirrors written by two Links"),
-        row(C::MirrorLabels, Mirrors, "mirror-labels", "Mirror labels"),
-        row(C::LongNames, Mirrors, "long-names", "Long names"),
-        row(C::OpaquePorts, Mirrors, "opaque-ports", "Opaque ports"),
-        row(C::EndpointSlices, Mirrors, "endpoint-slices", "EndpointSlices of mirrors"),
-        row(C::Gateways, Mirrors, "gateways", "Gateways"),
-        row(C::ServiceImports, Mirrors, "service-imports", "ServiceImports"),
-        row(C::ShortNames, Names, "short-names", "Short names"),
-        row(C::Conflicts, Names, "conflicts", "Other conflicts"),
-        row(C::SkippedObjects, Names, "skipped-objects", "Skipped objects"),
-        row(C::AnswerSizes, Names, "answer-sizes", "Answer sizes"),
-        row(C::FailoverOrders, Names, "failover-orders", "Failover orders"),
-        row(C::ExpectedClusters, Names, "expected-clusters", "Expected clusters"),
-        row(C::Server, Dns, "server", "Server"),
-        row(C::Forwarding, Dns, "forwarding", "Forwarding"),
-        row(C::DirectAnswer, Dns, "direct-answer", "Answer of the server"),
-        row(C::ClusterAnswer, Dns, "cluster-answer", "Answer of the cluster DNS"),
-        row(C::Resolver, Dns, "resolver", "Resolver"),
-        row(C::Connections, Dns, "connections", "Connections"),
-        row(C::Versions, Versions, "versions", "Versions"),
-        row(C::FleetClusters, Fleet, "fleet-clusters", "Fleet clusters"),
-        row(C::FleetServers, Fleet, "fleet-servers", "Fleet servers"),
-        row(C::FleetNames, Fleet, "fleet-names", "Fleet cluster names"),
-        row(C::FleetLinks, Fleet, "fleet-links", "Fleet links"),
-        row(C::FleetServices, Fleet, "fleet-services", "Fleet hosts of services"),
-        row(C::FleetSettings, Fleet, "fleet-settings", "Fleet settings of services"),
+        row(C::ApiServer, ApiServer, "API server"),
+        row(C::Permissions, ApiServer, "Permissions"),
+        row(C::MorePermissions, ApiServer, "More permissions than needed"),
+        row(C::Mirrors, Mirrors, "Mirrors"),
+        row(C::HeadlessMirroring, Mirrors, "Headless mirroring"),
+        row(C::OrphanedMirrors, Mirrors, "Orphaned mirrors"),
+        row(C::MirrorControllers, Mirrors, "Mirror controllers"),
+        row(C::LinkStatus, Mirrors, "Link status"),
+        row(C::Namespaces, Mirrors, "Missing namespaces"),
+        row(C::EndpointMirrors, Mirrors, "Missing endpoint mirrors"),
+        row(C::ClobberedMirrors, Mirrors, "Overwritten headless mirrors"),
+        row(C::Identity, Mirrors, "Mirrors written by two Links"),
+        row(C::MirrorLabels, Mirrors, "Mirror labels"),
+        row(C::LongNames, Mirrors, "Long names"),
+        row(C::OpaquePorts, Mirrors, "Opaque ports"),
+        row(C::EndpointSlices, Mirrors, "EndpointSlices of mirrors"),
+        row(C::Gateways, Mirrors, "Gateways"),
+        row(C::ServiceImports, Mirrors, "ServiceImports"),
+        row(C::ShortNames, Names, "Short names"),
+        row(C::Conflicts, Names, "Other conflicts"),
+        row(C::SkippedObjects, Names, "Skipped objects"),
+        row(C::AnswerSizes, Names, "Answer sizes"),
+        row(C::FailoverOrders, Names, "Failover orders"),
+        row(C::ExpectedClusters, Names, "Expected clusters"),
+        row(C::Server, Dns, "Server"),
+        row(C::Forwarding, Dns, "Forwarding"),
+        row(C::DirectAnswer, Dns, "Answer of the server"),
+        row(C::ClusterAnswer, Dns, "Answer of the cluster DNS"),
+        row(C::Resolver, Dns, "Resolver"),
+        row(C::Connections, Dns, "Connections"),
+        row(C::Versions, Versions, "Versions"),
+        row(C::FleetClusters, Fleet, "Fleet clusters"),
+        row(C::FleetServers, Fleet, "Fleet servers"),
+        row(C::FleetNames, Fleet, "Fleet cluster names"),
+        row(C::FleetLinks, Fleet, "Fleet links"),
+        row(C::FleetServices, Fleet, "Fleet hosts of services"),
+        row(C::FleetSettings, Fleet, "Fleet settings of services"),
     ]
 };
 
@@ -229,6 +229,11 @@ pub struct Diagnosis(pub Vec<Finding>);
 // === impl Check ===
 
 impl Check {
+    /// Returns the name in JSON and for `check --explain`.
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
     /// Returns the row of the check.
     pub fn row(self) -> &'static CheckRow {
         &CHECKS[self as usize]

@@ -77,7 +77,7 @@ impl Diagnosis {
         let mut own = findings.filter(|one| one.basis != Basis::Consequence);
         text(|text| {
             own.try_for_each(|finding| {
-                let (sign, check) = (finding.health.sign(colors), finding.check.row().name);
+                let (sign, check) = (finding.health.sign(colors), finding.check.name());
                 writeln!(text, "{sign} {check}: {}", finding.sentence)
             })?;
             write_consequences(&self.0, text, colors)
@@ -90,7 +90,7 @@ impl Diagnosis {
             .0
             .iter()
             .filter(|one| one.health == Health::Red)
-            .map(|one| one.check.row().name)
+            .map(|one| one.check.name())
             .collect();
         red.dedup();
         format!("waiting for {} ({} s left)", red.join(", "), left.as_secs())
@@ -121,7 +121,7 @@ fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -
     let own = findings
         .iter()
         .filter(|one| one.basis == Basis::Consequence);
-    let mut names: Vec<&str> = own.map(|one| one.check.row().name).collect();
+    let mut names: Vec<&str> = own.map(|one| one.check.name()).collect();
     names.dedup();
     if names.is_empty() {
         Ok(())

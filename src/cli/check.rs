@@ -19,7 +19,7 @@ use crate::zone::Name;
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CheckArgs {
     /// Print the documentation of this check, and check nothing
-    #[arg(long, value_name = "NAME", value_parser = one_of(Check::VARIANTS, |check| check.row().name))]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Check::VARIANTS, Check::name))]
     pub explain: Option<Check>,
 
     /// Address of the DNS Service of global-dns, usually its cluster IP; check queries it directly and through the cluster's DNS [default port: 53]
