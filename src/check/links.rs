@@ -81,11 +81,10 @@ fn mirrored(table: &Table) -> BTreeSet<RemoteService> {
 
 /// Returns all services that Links name.
 fn services(links: &[Link]) -> impl Iterator<Item = (&Link, &LinkedService)> {
-    let of_link = |link| {
-        let Link { services, .. }: &Link = link;
-        services.iter().map(move |service| (link, service))
-    };
-    links.iter().flat_map(of_link)
+    links.iter().flat_map(|link| {
+        let services = link.services.iter();
+        services.map(move |service| (link, service))
+    })
 }
 
 /// Returns the name that Linkerd gives the mirror of a service.

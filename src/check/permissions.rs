@@ -44,13 +44,16 @@ pub struct Review {
     pub allowed: Result<bool, String>,
 }
 
+/// A verb, the API group and the resource, as in a role.
+type Rule = (&'static str, &'static str, &'static str);
+
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
 const MCS_GROUP: &str = "multicluster.x-k8s.io";
 const LEASES_GROUP: &str = "coordination.k8s.io";
 
 /// Verbs, groups and resources that `serve` needs.
-const NEEDED: [(&str, &str, &str); 4] = [
+const NEEDED: [Rule; 4] = [
     ("list", CORE, "services"),
     ("watch", CORE, "services"),
     ("list", DISCOVERY, "endpointslices"),
@@ -58,7 +61,7 @@ const NEEDED: [(&str, &str, &str); 4] = [
 ];
 
 /// Dangerous permissions that global-dns does not need: to redirect traffic, to read secrets, and to start processes.
-const NOT_NEEDED: [(&str, &str, &str); 14] = [
+const NOT_NEEDED: [Rule; 14] = [
     ("create", CORE, "services"),
     ("update", CORE, "services"),
     ("patch", CORE, "services"),
@@ -76,14 +79,14 @@ const NOT_NEEDED: [(&str, &str, &str); 14] = [
 ];
 
 /// Verbs, groups and resources that `serve` needs with `--mcs`.
-const NEEDED_FOR_MCS: [(&str, &str, &str); 2] = [
+const NEEDED_FOR_MCS: [Rule; 2] = [
     ("list", MCS_GROUP, "serviceimports"),
     ("watch", MCS_GROUP, "serviceimports"),
 ];
 
 /// Verbs, groups and resources that `serve` needs for the states of links, in the namespaces of Links. Without them, it answers
 /// as if every cluster were linked.
-const NEEDED_FOR_LINKS: [(&str, &str, &str); 3] = [
+const NEEDED_FOR_LINKS: [Rule; 3] = [
     ("list", LINKS_GROUP, "links"),
     ("watch", LINKS_GROUP, "links"),
     ("list", LEASES_GROUP, "leases"),
@@ -111,10 +114,7 @@ pub fn not_needed(namespaces: &[Namespace]) -> Vec<Permission> {
     permissions
 }
 
-fn permissions(
-    of: &[(&'static str, &'static str, &'static str)],
-    namespaces: &[Namespace],
-) -> Vec<Permission> {
+fn permissions(of: &[Rule], namespaces: &[Namespace]) -> Vec<Permission> {
     let scopes: Vec<Option<Namespace>> = match namespaces {
         [] => vec![None],
         some => some.iter().cloned().map(Some).collect(),
@@ -180,7 +180,7 @@ fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
 
 /// Checks the reviewed permissions of a role. Those that are missing are one finding, because they usually have one cause.
 fn check_role<'r>(
-    role: impl Iterator<Item = &'r (&'static str, &'static str, &'static str)>,
+    role: impl Iterator<Item = &'r Rule>,
     reviews: &[Review],
     report_missing: impl FnOnce(String) -> Finding,
 ) -> Vec<Finding> {
