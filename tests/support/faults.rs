@@ -66,42 +66,15 @@ enum History {
 
 /// All faults.
 pub const FAULTS: [Fault; 15] = [
-    fault(
-        "410 storm",
-        Simulation::Behavior(Behavior::ExpiredWatches, History::Lost),
-    ),
-    fault(
-        "429 with Retry-After",
-        Simulation::Behavior(Behavior::TooManyRequests, History::Lost),
-    ),
-    fault(
-        "500 to everything",
-        Simulation::Behavior(Behavior::InternalErrors, History::Lost),
-    ),
-    fault(
-        "a list cut in the middle",
-        Simulation::Behavior(Behavior::TruncatedLists, History::Lost),
-    ),
-    fault(
-        "a list that never ends",
-        Simulation::Behavior(Behavior::EndlessLists, History::Lost),
-    ),
-    fault(
-        "silence after a list",
-        Simulation::Behavior(Behavior::SilentWatches, History::Lost),
-    ),
-    fault(
-        "half-open connections",
-        Simulation::Behavior(Behavior::Unreachable, History::Kept),
-    ),
-    fault(
-        "half-open after lost history",
-        Simulation::Behavior(Behavior::Unreachable, History::Lost),
-    ),
-    fault(
-        "garbage lines in watches",
-        Simulation::Behavior(Behavior::GarbageInWatches, History::Kept),
-    ),
+    lost("410 storm", Behavior::ExpiredWatches),
+    lost("429 with Retry-After", Behavior::TooManyRequests),
+    lost("500 to everything", Behavior::InternalErrors),
+    lost("a list cut in the middle", Behavior::TruncatedLists),
+    lost("a list that never ends", Behavior::EndlessLists),
+    lost("silence after a list", Behavior::SilentWatches),
+    kept("half-open connections", Behavior::Unreachable),
+    lost("half-open after lost history", Behavior::Unreachable),
+    kept("garbage lines in watches", Behavior::GarbageInWatches),
     fault("events twice, last one first", Simulation::Disorder),
     fault("one undecodable object", Simulation::Undecodable),
     fault("empty lists, 10,000 objects", Simulation::EmptyLists),
@@ -115,6 +88,16 @@ pub const FAULTS: [Fault; 15] = [
 
 const fn fault(name: &'static str, simulation: Simulation) -> Fault {
     Fault { name, simulation }
+}
+
+/// Makes the fault of an API server that also loses its history.
+const fn lost(name: &'static str, behavior: Behavior) -> Fault {
+    fault(name, Simulation::Behavior(behavior, History::Lost))
+}
+
+/// Makes the fault of an API server that keeps its history.
+const fn kept(name: &'static str, behavior: Behavior) -> Fault {
+    fault(name, Simulation::Behavior(behavior, History::Kept))
 }
 
 const NAME: &str = "nginx.default.global";
