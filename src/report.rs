@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 pub use clusters::ClusterReport;
-pub use document::{RecordReport, SchemaVersion};
+pub use document::{KnownItems, RecordReport, SchemaVersion};
 pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last_resort};
 pub use failover::{FailoverReport, StepReport};
 pub use problems::{ConflictReport, ProblemReport, SkipReport};

@@ -17,6 +17,7 @@ use super::output::{print, print_to_stderr, render};
 use crate::check::{Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks};
 use crate::cli::{CheckArgs, Output};
 use crate::log::error_chain;
+use crate::report::KnownItems;
 use api_server::query_api_server;
 use facts::{SourceFacts, retain_watched};
 use files::read_files;
@@ -125,16 +126,12 @@ async fn problems_of(running: Option<&http::Uri>) -> Fact<Vec<ServerProblem>> {
     };
     let mut api = Api::at(running);
     let status = api.read::<ServerStatus>("/api/v1/status").await;
-    let problems = status.map(|status| {
-        let rows = status.attention.into_iter();
-        rows.filter_map(|row| serde_json::from_value(row).ok())
-            .collect()
-    });
+    let problems = status.map(|status| status.attention.0);
     problems.map_err(|error| NotChecked::new(error_chain(error.as_ref()), HINT))
 }
 
 /// What is used of `/api/v1/status`.
 #[derive(Deserialize)]
 struct ServerStatus {
-    attention: Vec<serde_json::Value>,
+    attention: KnownItems<ServerProblem>,
 }

@@ -21,15 +21,13 @@ use super::flags::{log_to_stderr, zones};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{CLEAR_LINE, harmless};
 use crate::VERSION;
-use crate::check::fleet::{
-    KnownProblems, Member, MemberFacts, ReplicaFacts, ReplicaStatus, ServerTable, compare,
-};
+use crate::check::fleet::{Member, MemberFacts, ReplicaFacts, ReplicaStatus, ServerTable, compare};
 use crate::check::{Fact, NotChecked};
 use crate::cli::FleetArgs;
 use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
 use crate::model::{ClusterName, Namespace, Timestamp};
-use crate::report::{ClusterReport, Report, SchemaVersion};
+use crate::report::{ClusterReport, KnownItems, Report, SchemaVersion};
 use crate::source::kube::{Cluster, KubeAccess, Replica, ReplicaError};
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
@@ -303,7 +301,7 @@ async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
             table: ServerTable {
                 schema_version: SchemaVersion,
                 services: report.services,
-                problems: KnownProblems(report.problems),
+                problems: KnownItems(report.problems),
             },
             replicas: vec![replica],
         })

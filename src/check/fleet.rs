@@ -15,7 +15,7 @@ mod servers;
 mod services;
 mod settings;
 
-pub use document::{KnownProblems, ReplicaStatus, ServerTable};
+pub use document::{ReplicaStatus, ServerTable};
 pub use member::{Member, MemberFacts, ReplicaFacts};
 pub use report::{ClusterRow, Fleet};
 

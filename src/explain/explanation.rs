@@ -25,7 +25,7 @@ use crate::zone::{
 };
 
 /// The explanation of a name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Version of the document's format.
     #[serde(rename = "schemaVersion")]
@@ -128,13 +128,10 @@ pub fn explain(
     let endpoints = endpoints_of(&services, &reading, &reply);
     let answer = |rtype: &RecordType| answer_report(zones, published, name, *rtype, &endpoints);
     Some(Explanation {
-        schema_version: SchemaVersion,
-        at: None,
         name: name.to_string(),
         reading: describe_reading(zones, table, name, &reading, (&reply, &endpoints)),
         exists,
         answers: types_of(zones, name, &reading).iter().map(answer).collect(),
-        names: Vec::new(),
         endpoints: endpoints.into_iter().map(|(_, report)| report).collect(),
         skipped: reports(&problems, Problem::is_skip),
         conflicts: reports(&problems, Problem::is_conflict),
@@ -145,7 +142,7 @@ pub fn explain(
             nearest(zones, table, name)
         },
         notes,
-        history: Vec::new(),
+        ..Explanation::default()
     })
 }
 

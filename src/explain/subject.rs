@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::context::Context;
 use super::explanation::{AnsweringName, Explanation, exists, explain};
 use crate::model::{ClusterName, Namespace, ServiceKey};
-use crate::report::{EndpointReport, EndpointState, NameReply, ProblemReport, SchemaVersion};
+use crate::report::{EndpointReport, EndpointState, NameReply, ProblemReport};
 use crate::table::{Endpoint, Profile, Published, Service, Table};
 use crate::zone::{Name, Zone, ZoneKind, Zones, read};
 
@@ -136,23 +136,16 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
     let mut endpoints: Vec<EndpointReport> = endpoints.into_values().collect();
     endpoints.sort_by_key(|endpoint| !endpoint.returned);
     Some(Explanation {
-        schema_version: SchemaVersion,
-        at: None,
         name: address.to_string(),
         reading: describe_address(names.len(), endpoints.len()),
         exists: !names.is_empty(),
-        answers: Vec::new(),
         names,
         endpoints,
-        skipped: Vec::new(),
-        conflicts: Vec::new(),
         problems: published
             .problems(None)
             .map(|one| ProblemReport::from(&one))
             .collect(),
-        nearest: Vec::new(),
-        notes: Vec::new(),
-        history: Vec::new(),
+        ..Explanation::default()
     })
 }
 

@@ -1,6 +1,6 @@
 //! Parts that all JSON documents share: the version of the format, and records.
 
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::zone::Record;
@@ -10,8 +10,13 @@ use crate::zone::Record;
 const VERSION: u32 = 2;
 
 /// The field `schemaVersion`, the first of each JSON document. A document of another version is not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchemaVersion;
+
+/// The items of a list that this program can read, such as problems of the kinds that it knows. A server of another version may
+/// have others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownItems<T>(pub Vec<T>);
 
 /// One record of an answer. Joined with tabs and the class, its fields are a line of a zone file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +51,16 @@ impl<'de> Deserialize<'de> for SchemaVersion {
                 "schemaVersion is {other}, and this program reads {VERSION}; use the version of the server"
             ))),
         }
+    }
+}
+
+// === impl KnownItems ===
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for KnownItems<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let all = Vec::<serde_json::Value>::deserialize(deserializer)?.into_iter();
+        let known = all.filter_map(|one| serde_json::from_value(one).ok());
+        Ok(Self(known.collect()))
     }
 }
 

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use super::style::visible_width;
 use super::{Cell, CellState, ServiceRow, Shade, Style, Summary, TextForm, text, write_rows};
-use crate::model::Timestamp;
 use crate::table::Impact;
 
 /// The column of addresses that belong to no single cluster.
@@ -151,8 +150,8 @@ impl Cell {
             CellState::Alive => String::new(),
             other => format!(" {}", other.name()),
         };
-        let since = self.since.filter(|_| style.form == TextForm::Wide);
-        let since = style.since(since.map(Timestamp::to_text).as_deref());
+        let since = self.since.as_deref();
+        let since = style.since(since.filter(|_| style.form == TextForm::Wide));
         let text = format!("{}{counts}{state}", shade.sign());
         style.colors.paint(color, &text) + &since
     }

@@ -73,8 +73,10 @@ impl Summary {
     pub fn sort(&mut self, key: Option<SortKey>) {
         let level = |row: &ServiceRow| Reverse(row.level);
         let worst = |row: &ServiceRow| row.cells.iter().map(|cell| cell.state).min();
-        let since =
-            |row: &ServiceRow| Reverse(row.cells.iter().filter_map(|cell| cell.since).max());
+        let since = |row: &ServiceRow| {
+            let times = row.cells.iter().filter_map(|cell| cell.since.as_ref());
+            Reverse(times.max().cloned())
+        };
         match key {
             None => self.services.sort_by_key(level),
             Some(SortKey::Name) => {}

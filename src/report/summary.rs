@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::IntoStaticStr;
 
@@ -91,14 +90,9 @@ pub struct Cell {
     pub endpoints: u32,
     /// The number of endpoints that the name of the service returns.
     pub returned: u32,
-    /// Since when an endpoint is not alive, or since when the cluster has left: the earliest time, if it is known.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "as_text",
-        deserialize_with = "from_text"
-    )]
-    pub since: Option<Timestamp>,
+    /// Since when an endpoint is not alive, or since when the cluster has left: the earliest time, if it is known (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
 }
 
 /// The state of a cell, the worst first.
@@ -140,19 +134,6 @@ pub fn write_summary(
     let rows = listed.iter();
     let services = Lazy(rows.map(|service| ServiceRow::new(zones, published, service)));
     Ok(serde_json::to_writer(out, &Summary { head, services })?)
-}
-
-/// Writes a time as text (RFC 3339).
-fn as_text<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(Timestamp::to_text).serialize(serializer)
-}
-
-/// Reads a time (RFC 3339).
-fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let time = Timestamp::from_text(&text);
-    time.map(Some)
-        .ok_or_else(|| D::Error::custom(format!("'{text}' is not a time")))
 }
 
 // === impl Summary ===
@@ -255,7 +236,8 @@ impl Cell {
 
     /// Notes a time. The earliest counts.
     fn note_since(&mut self, since: Option<Timestamp>) {
-        self.since = [self.since, since].into_iter().flatten().min();
+        let since = since.map(Timestamp::to_text);
+        self.since = [self.since.take(), since].into_iter().flatten().min();
     }
 }
 

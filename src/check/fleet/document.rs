@@ -1,9 +1,9 @@
 //! The documents of a server, as far as a fleet needs them. Servers of other versions may have other fields, and other values
 //! of enumerations.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use crate::report::{ClusterReport, ProblemReport, SchemaVersion, ServiceReport};
+use crate::report::{ClusterReport, KnownItems, ProblemReport, SchemaVersion, ServiceReport};
 
 /// `/api/v1/status`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -39,12 +39,8 @@ pub struct ServerTable {
     /// All services.
     pub services: Vec<ServiceReport>,
     /// The problems of the server and of the table.
-    pub problems: KnownProblems,
+    pub problems: KnownItems<ProblemReport>,
 }
-
-/// Problems of the kinds that this program knows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct KnownProblems(pub Vec<ProblemReport>);
 
 // === impl ReplicaStatus ===
 
@@ -52,17 +48,5 @@ impl ReplicaStatus {
     /// Returns whether the table is confirmed by its source. Another one may differ because it is old.
     pub fn is_current(&self) -> bool {
         self.state == "ready"
-    }
-}
-
-// === impl KnownProblems ===
-
-impl<'de> Deserialize<'de> for KnownProblems {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
-        let known = all
-            .into_iter()
-            .filter_map(|one| serde_json::from_value(one).ok());
-        Ok(Self(known.collect()))
     }
 }
