@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::context::Context;
 use super::kinds::service_notes;
-use super::missing::{cluster_set_notes, missing_notes, occupant_notes};
-use super::names::{is_in_cluster_set, labels_below, services_of_name};
+use super::missing::{missing_notes, occupant_notes};
+use super::names::{ReadName, labels_below};
 use super::nearest::nearest;
 use crate::model::{Namespace, Port, Problem, ProblemKind, ServiceKey};
 use crate::report::events::HistoryEvent;
@@ -17,11 +17,11 @@ use crate::report::{
     ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion, Shade,
     SkipReport, Style, text, write_rows,
 };
-use crate::table::{Endpoint, NoOwner, Published, Service, Table};
+use crate::table::{Endpoint, NoOwner, Published};
 use crate::zone::answer::answer_question;
 use crate::zone::{
     AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zone, ZoneKind,
-    Zones, read,
+    Zones,
 };
 
 /// The explanation of a name.
@@ -114,24 +114,22 @@ pub fn explain(
     context: &Context<'_>,
     name: &Name,
 ) -> Option<Explanation> {
-    let table = published.table.as_ref()?;
-    let reading = read(zones, table, name);
-    let services = services_of_name(zones, table, name, &reading);
-    let exists = exists(&reading);
-    let mut problems = problems(zones, table, &services, name, &reading);
-    let mut notes = reading_notes(zones, table, context, name, &reading, &problems);
-    if !matches!(reading, Reading::Outside) {
+    let name = ReadName::new(zones, published.table.as_ref()?, name);
+    let exists = exists(&name.reading);
+    let mut problems = problems(&name);
+    let mut notes = reading_notes(&name, context, !problems.is_empty());
+    if !matches!(name.reading, Reading::Outside) {
         problems.extend(published.problems(None));
     }
-    notes.extend(service_notes(&services, context));
-    let reply = NameReply::of_name(zones, published, name);
-    let endpoints = endpoints_of(&services, &reading, &reply);
-    let answer = |rtype: &RecordType| answer_report(zones, published, name, *rtype, &endpoints);
+    notes.extend(service_notes(&name.services, context));
+    let reply = NameReply::of_name(zones, published, name.name);
+    let endpoints = endpoints_of(&name, &reply);
+    let answer = |rtype: &RecordType| answer_report(&name, published, *rtype, &endpoints);
     Some(Explanation {
-        name: name.to_string(),
-        reading: describe_reading(zones, table, name, &reading, (&reply, &endpoints)),
+        name: name.name.to_string(),
+        reading: describe_reading(&name, &reply, &endpoints),
         exists,
-        answers: types_of(zones, name, &reading).iter().map(answer).collect(),
+        answers: types_of(&name).iter().map(answer).collect(),
         endpoints: endpoints.into_iter().map(|(_, report)| report).collect(),
         skipped: reports(&problems, Problem::is_skip),
         conflicts: reports(&problems, Problem::is_conflict),
@@ -139,7 +137,7 @@ pub fn explain(
         nearest: if exists {
             Vec::new()
         } else {
-            nearest(zones, table, name)
+            nearest(zones, name.table, name.name)
         },
         notes,
         ..Explanation::default()
@@ -161,30 +159,13 @@ pub(super) fn exists(reading: &Reading<'_>) -> bool {
 }
 
 /// Returns the notes about the meaning of a name.
-fn reading_notes(
-    zones: &Zones,
-    table: &Table,
-    context: &Context<'_>,
-    name: &Name,
-    reading: &Reading<'_>,
-    problems: &BTreeSet<Problem>,
-) -> Vec<String> {
-    match reading {
-        Reading::View(_, view) => occupant_notes(view.service, table),
-        Reading::Failing(_, service, _) => occupant_notes(service, table),
-        Reading::Missing(_, reason) => {
-            let labels = labels_below(zones, name);
-            let services = services_of_name(zones, table, name, reading);
-            let service = services.first().copied();
-            let is_explained = !problems.is_empty();
-            if is_in_cluster_set(zones, name) {
-                cluster_set_notes(*reason, &labels, service, table, context, is_explained)
-            } else {
-                missing_notes(*reason, &labels, service, table, context, is_explained)
-            }
-        }
+fn reading_notes(name: &ReadName<'_>, context: &Context<'_>, is_explained: bool) -> Vec<String> {
+    match &name.reading {
+        Reading::View(_, view) => occupant_notes(view.service, name.table),
+        Reading::Failing(_, service, _) => occupant_notes(service, name.table),
+        Reading::Missing(_, reason) => missing_notes(name, *reason, context, is_explained),
         Reading::Outside => {
-            let served: Vec<&str> = zones.iter().map(|zone| zone.name.as_str()).collect();
+            let served: Vec<&str> = name.zones.iter().map(|zone| zone.name.as_str()).collect();
             vec![format!("zones served here: {}", served.join(" "))]
         }
         Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
@@ -203,25 +184,21 @@ fn reading_notes(
 }
 
 /// Returns the record types of names with this meaning.
-fn types_of(zones: &Zones, name: &Name, reading: &Reading<'_>) -> &'static [RecordType] {
+fn types_of(name: &ReadName<'_>) -> &'static [RecordType] {
     let is_reverse = |zone: &Zone| matches!(zone.kind, ZoneKind::Reverse(_));
-    match reading {
+    match &name.reading {
         Reading::Apex(..) => &[RecordType::SOA, RecordType::NS],
         Reading::Version(_) => &[RecordType::TXT],
         Reading::NsHost(_) => &RecordType::OF_SERVICES,
-        _ if zones.find(name).is_some_and(is_reverse) => &[RecordType::PTR],
+        _ if name.zones.find(name.name).is_some_and(is_reverse) => &[RecordType::PTR],
         _ => &RecordType::OF_SERVICES,
     }
 }
 
 /// Returns the endpoints of the services with their reports: for the name of an address in a reverse zone those that have
 /// it, otherwise all. Those that the replies contain come first.
-fn endpoints_of<'t>(
-    services: &[&'t Service],
-    reading: &Reading<'t>,
-    reply: &NameReply<'t>,
-) -> Vec<ListedEndpoint<'t>> {
-    let selected: Option<HashSet<*const Endpoint>> = match reading {
+fn endpoints_of<'t>(name: &ReadName<'t>, reply: &NameReply<'t>) -> Vec<ListedEndpoint<'t>> {
+    let selected: Option<HashSet<*const Endpoint>> = match &name.reading {
         Reading::Pointers(_, pointers) => {
             let selected = pointers.selected();
             Some(selected.map(|(_, one)| std::ptr::from_ref(one)).collect())
@@ -232,7 +209,8 @@ fn endpoints_of<'t>(
         let selected = selected.as_ref();
         selected.is_none_or(|selected| selected.contains(&std::ptr::from_ref(endpoint)))
     };
-    let mut listed: Vec<_> = services
+    let mut listed: Vec<_> = name
+        .services
         .iter()
         .flat_map(|service| {
             let endpoints = reply
@@ -249,20 +227,19 @@ fn endpoints_of<'t>(
 }
 
 fn answer_report(
-    zones: &Zones,
+    name: &ReadName<'_>,
     published: &Published,
-    name: &Name,
     rtype: RecordType,
     endpoints: &[ListedEndpoint<'_>],
 ) -> AnswerReport {
-    let answer = answer_question(zones, published, name, rtype);
+    let answer = answer_question(name.zones, published, name.name, rtype);
     let indexes: HashMap<*const Endpoint, usize> = endpoints
         .iter()
         .enumerate()
         .map(|(index, (endpoint, _))| (std::ptr::from_ref(*endpoint), index))
         .collect();
     let mut sources = answer.endpoints().into_iter();
-    let records = answer.records(AnswerContext::new(name, published.serial));
+    let records = answer.records(AnswerContext::new(name.name, published.serial));
     let in_answer = records.iter().filter(|r| r.section == Section::Answer);
     AnswerReport {
         rtype: rtype.to_string(),
@@ -284,13 +261,11 @@ fn answer_report(
 
 /// Describes the meaning of a name.
 fn describe_reading(
-    zones: &Zones,
-    table: &Table,
-    name: &Name,
-    reading: &Reading<'_>,
-    (reply, endpoints): (&NameReply<'_>, &[ListedEndpoint<'_>]),
+    name: &ReadName<'_>,
+    reply: &NameReply<'_>,
+    endpoints: &[ListedEndpoint<'_>],
 ) -> String {
-    let text = match reading {
+    let text = match &name.reading {
         Reading::Outside => "outside the zones of this server".to_owned(),
         Reading::Apex(zone, _) => format!("the apex of zone {}", zone.name),
         Reading::NsHost(_) => "this server's own name".to_owned(),
@@ -308,7 +283,7 @@ fn describe_reading(
         }
         Reading::View(_, view) => describe_view(view, endpoints),
         Reading::Missing(_, MissingReason::NoService | MissingReason::NoOwner) => {
-            describe_unknown(table, &labels_below(zones, name))
+            describe_unknown(name)
         }
         Reading::Missing(_, reason) => match reason {
             MissingReason::NoForm => "not a valid form of name",
@@ -345,13 +320,9 @@ fn count_returned(endpoints: &[ListedEndpoint<'_>], cluster: Option<&str>) -> St
 }
 
 /// Describes a name without a service: no namespace has it, or several have it.
-fn describe_unknown(table: &Table, labels: &[&str]) -> String {
-    let own: Vec<&str> = labels
-        .iter()
-        .filter(|label| !label.starts_with('_'))
-        .copied()
-        .collect();
-    let short = own.last().and_then(|name| table.short_name(name));
+fn describe_unknown(name: &ReadName<'_>) -> String {
+    let own = name.labels_without_port();
+    let short = own.last().and_then(|label| name.table.short_name(label));
     match (own.as_slice(), short) {
         ([.., name], Some(short)) if short.owner == Err(NoOwner::Contested) => {
             let namespaces: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
@@ -388,15 +359,15 @@ fn describe_view(view: &View<'_>, endpoints: &[ListedEndpoint<'_>]) -> String {
 
 /// Returns the problems of the services, of their short names, of the name itself, and of its zone. If there is no service:
 /// those of the objects that would make one.
-fn problems(
-    zones: &Zones,
-    table: &Table,
-    services: &[&Service],
-    name: &Name,
-    reading: &Reading<'_>,
-) -> BTreeSet<Problem> {
-    let labels = labels_below(zones, name);
-    let (relative_name, absolute_name) = (labels.join("."), name.to_string());
+fn problems(name: &ReadName<'_>) -> BTreeSet<Problem> {
+    let ReadName {
+        table,
+        reading,
+        labels,
+        services,
+        ..
+    } = name;
+    let (relative_name, absolute_name) = (labels.join("."), name.name.to_string());
     let own_names = [relative_name.as_str(), &absolute_name]; // a problem of a zone has the name of that zone
     // A name that is hidden hides the names below it. Below a short name without an owner, no name exists.
     let has_no_owner = matches!(reading, Reading::Missing(_, MissingReason::NoOwner));
@@ -423,7 +394,7 @@ fn problems(
         [.., service, namespace] => [*service, *namespace],
         _ => [""; 2],
     };
-    let keys: Vec<[&str; 2]> = match services {
+    let keys: Vec<[&str; 2]> = match services.as_slice() {
         [] => vec![asked],
         some => some.iter().map(|service| service.key.labels()).collect(),
     };

@@ -4,24 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::{Context, Observer};
 use super::kinds::list;
+use super::names::ReadName;
 use crate::model::{Namespace, ObjectRef, Port, ServiceKey, Watch};
 use crate::table::{Endpoint, MissingHost, NoOwner, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
 /// Returns the notes about what is missing.
 pub(super) fn missing_notes(
+    name: &ReadName<'_>,
     reason: MissingReason,
-    labels: &[&str],
-    service: Option<&Service>,
-    table: &Table,
     context: &Context<'_>,
     is_explained: bool,
 ) -> Vec<String> {
-    let own: Vec<&str> = labels
-        .iter()
-        .copied()
-        .filter(|label| !label.starts_with('_'))
-        .collect();
+    let service = name.services.first().copied();
+    if name.is_in_cluster_set() {
+        match (reason, name.labels.as_slice(), service) {
+            (MissingReason::NoForm, ..) => {
+                return vec![
+                    "valid names here are S.N.svc, H.C.S.N.svc and _P._R.S.N.svc; the specification (KEP-1645) has no name for \
+                     one cluster, and no short names"
+                        .to_owned(),
+                ];
+            }
+            (_, [_, ..], None) if is_explained => return Vec::new(),
+            (_, [.., service, namespace], None) => {
+                return vec![format!(
+                    "there is no ServiceImport and no mirror of {namespace}/{service}: check that a cluster exports it, and that \
+                     ServiceImports are read (--mcs)"
+                )];
+            }
+            _ => {}
+        }
+    }
+    let (own, table) = (name.labels_without_port(), name.table);
     match (reason, service) {
         (MissingReason::NoForm, _) => vec![
             "valid names are S.N, C.S.N and H.C.S.N, their short forms without N, and _P._R before each"
@@ -45,32 +60,6 @@ pub(super) fn missing_notes(
             missing_host(cluster, service, table)
         }
         (MissingReason::NoPort, Some(service)) => vec![named_ports(service)],
-    }
-}
-
-/// Returns the notes about what is missing in a zone with the profile `mcs`.
-pub(super) fn cluster_set_notes(
-    reason: MissingReason,
-    labels: &[&str],
-    service: Option<&Service>,
-    table: &Table,
-    context: &Context<'_>,
-    is_explained: bool,
-) -> Vec<String> {
-    match (reason, labels, service) {
-        (MissingReason::NoForm, ..) => vec![
-            "valid names here are S.N.svc, H.C.S.N.svc and _P._R.S.N.svc; the specification (KEP-1645) has no name for \
-             one cluster, and no short names"
-                .to_owned(),
-        ],
-        (_, [_, ..], None) if is_explained => Vec::new(),
-        (_, [.., service, namespace], None) => vec![format!(
-            "there is no ServiceImport and no mirror of {namespace}/{service}: check that a cluster exports it, and that \
-             ServiceImports are read (--mcs)"
-        )],
-        (reason, labels, service) => {
-            missing_notes(reason, labels, service, table, context, is_explained)
-        }
     }
 }
 

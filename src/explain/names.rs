@@ -1,11 +1,50 @@
-//! The service that a name is about.
+//! The name that is explained, and the service that it is about.
 
 use crate::table::{Profile, Service, Table};
-use crate::zone::{Name, Reading, ZoneKind, Zones, yields};
+use crate::zone::{Name, Reading, ZoneKind, Zones, read, yields};
+
+/// A name, as it was read from the table.
+pub(super) struct ReadName<'t> {
+    pub(super) zones: &'t Zones,
+    pub(super) table: &'t Table,
+    pub(super) name: &'t Name,
+    pub(super) reading: Reading<'t>,
+    /// The labels below the zone, without `svc` in a zone with the profile `mcs`.
+    pub(super) labels: Vec<&'t str>,
+    /// The services that the name is about.
+    pub(super) services: Vec<&'t Service>,
+}
+
+// === impl ReadName ===
+
+impl<'t> ReadName<'t> {
+    pub(super) fn new(zones: &'t Zones, table: &'t Table, name: &'t Name) -> Self {
+        let reading = read(zones, table, name);
+        Self {
+            services: services_of_name(zones, table, name, &reading),
+            labels: labels_below(zones, name),
+            zones,
+            table,
+            name,
+            reading,
+        }
+    }
+
+    /// Returns whether the name is in a zone with the profile `mcs`.
+    pub(super) fn is_in_cluster_set(&self) -> bool {
+        is_in_cluster_set(self.zones, self.name)
+    }
+
+    /// Returns the labels below the zone, without those of a port.
+    pub(super) fn labels_without_port(&self) -> Vec<&'t str> {
+        let labels = self.labels.iter().copied();
+        labels.filter(|label| !label.starts_with('_')).collect()
+    }
+}
 
 /// Returns the service of a name, or of the longest part of the name that exists. For the name of an address: those that have
 /// it.
-pub(super) fn services_of_name<'t>(
+fn services_of_name<'t>(
     zones: &Zones,
     table: &'t Table,
     name: &Name,
@@ -39,7 +78,7 @@ pub(super) fn services_of_name<'t>(
 }
 
 /// Returns whether a name is in a zone with the profile `mcs`.
-pub(super) fn is_in_cluster_set(zones: &Zones, name: &Name) -> bool {
+fn is_in_cluster_set(zones: &Zones, name: &Name) -> bool {
     zones
         .find(name)
         .is_some_and(|zone| zone.kind == ZoneKind::ClusterSet)

@@ -5,7 +5,7 @@ use crate::explain::nearest::MAX_NAMES;
 use crate::explain::{Observer, PlainService};
 use crate::model::{Namespace, ProblemKind};
 use crate::report::{EndpointState, Style};
-use crate::table::{LocalMembers, Rules, ShortNames, Timers};
+use crate::table::{LocalMembers, Rules, ShortNames, Table, Timers};
 use crate::testing::{
     backends, endpoint, exported, federated, flat_mirror, gateway, import, import_slice, listing,
     local, mirror, published, rules, service_mirror, table, table_by, zones,
