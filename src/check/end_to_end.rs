@@ -199,11 +199,11 @@ fn cause_of(way: &EndToEnd, reply: &ResolverReply) -> (Cause, String, &'static s
     let answer = match &reply.answer {
         Ok(answer) => answer,
         Err(why) => {
-            let reason = format!("does not answer {question}: {why}");
+            let hint = "check the cluster's DNS and the network to it";
             return (
                 Cause::Wrong,
-                reason,
-                "check the cluster's DNS and the network to it",
+                format!("does not answer {question}: {why}"),
+                hint,
             );
         }
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::facts::{Facts, ServerProblem};
-use super::finding::{Check, Fact, Finding, list_some};
+use super::finding::{Check, Fact, Finding, Health, list_some};
 use super::objects::Link;
 use crate::model::{Family, Level, Problem, ProblemKind};
 use crate::table::Table;
@@ -45,13 +45,12 @@ impl Check {
     ) -> Finding {
         let row = kind.row();
         let sentence = format!("{}: {}", row.sentence, list_some(problems));
-        let finding = match row.level {
-            Level::Error => self.red(sentence, row.hint),
-            Level::Warning | Level::Note => self.yellow(sentence, row.hint),
-        };
         Finding {
-            problem: Some(kind),
-            ..finding
+            health: match row.level {
+                Level::Error => Health::Red,
+                Level::Warning | Level::Note => Health::Yellow,
+            },
+            ..self.red_problem(kind, sentence)
         }
     }
 

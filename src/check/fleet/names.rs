@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::causes::{Key, join, key_of, verb};
+use super::causes::{Key, group, join, key_of, verb};
 use super::clusters::{ComparedCluster, is_unready_pod};
 use super::member::MemberFacts;
 use crate::check::{Check, Finding};
@@ -34,48 +34,33 @@ pub(super) fn canonical<'m>(
     let mut findings = Vec::new();
     for (index, (context, facts)) in read.iter().copied().enumerate() {
         let own = facts.status.cluster.as_str();
-        let callers = |name: Option<&str>| {
-            let callers = renamed.iter().filter(|(_, called, other)| {
-                *called == index && name.is_none_or(|name| *other == name)
-            });
-            callers.map(|(caller, ..)| *caller).collect::<Vec<_>>()
-        };
-        let others: BTreeSet<&str> = renamed
-            .iter()
-            .filter(|(_, called, _)| *called == index)
-            .map(|(.., name)| *name)
-            .collect();
+        let called = renamed.iter().filter(|(_, called, _)| *called == index);
+        let callers = group(called.map(|(caller, _, name)| (*name, *caller)));
         let is_known = read.iter().enumerate().any(|(caller, (_, facts))| {
-            caller != index && !callers(None).contains(&caller) && names_of(facts).contains(own)
+            let is_other = caller != index && !callers.values().flatten().any(|one| *one == caller);
+            is_other && names_of(facts).contains(own)
         });
-        let only = others.first().filter(|_| others.len() == 1 && !is_known);
-        for name in &others {
-            let callers: Vec<&str> = callers(Some(name))
-                .into_iter()
-                .map(|caller| read[caller].0)
-                .collect();
+        let only = callers.keys().next().copied();
+        let only = only.filter(|_| callers.len() == 1 && !is_known);
+        for (name, callers) in &callers {
+            let contexts = join(callers.iter().map(|caller| read[*caller].0));
             let call = verb(callers.len(), "calls", "call");
-            let sentence = match only {
-                Some(_) => format!(
-                    "{context} calls itself '{own}', and {} {call} it '{name}'",
-                    join(&callers)
+            let (sentence, hint) = match only {
+                Some(_) => (
+                    format!("{context} calls itself '{own}', and {contexts} {call} it '{name}'"),
+                    format!("set --cluster-name={name} in {context}"),
                 ),
-                None => format!(
-                    "{} {call} {context} '{name}', and it calls itself '{own}'",
-                    join(&callers)
-                ),
-            };
-            let hint = match only {
-                Some(_) => format!("set --cluster-name={name} in {context}"),
-                None => format!(
-                    "set --cluster-alias={name}={own} in {}, or link {context} under the name {own}; the hosts of both names \
-                     are equal",
-                    join(&callers)
+                None => (
+                    format!("{contexts} {call} {context} '{name}', and it calls itself '{own}'"),
+                    format!(
+                        "set --cluster-alias={name}={own} in {contexts}, or link {context} under the name {own}; the hosts of \
+                         both names are equal"
+                    ),
                 ),
             };
             findings.push(Check::FleetNames.red(sentence, hint));
         }
-        let name = only.copied().unwrap_or(own).to_owned();
+        let name = only.unwrap_or(own).to_owned();
         let name = match clusters.iter().find(|other| other.name == name) {
             Some(other) => {
                 findings.push(Check::FleetNames.red(
