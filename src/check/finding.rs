@@ -17,8 +17,8 @@ pub struct NotChecked {
     pub reason: String,
     /// What to do so that it can be checked.
     pub hint: String,
-    /// [`Basis::NotChecked`] or [`Basis::Consequence`].
-    pub basis: Basis,
+    /// Whether another finding reports the cause, which is then not repeated.
+    pub is_consequence: bool,
 }
 
 /// The outcome of one check.
@@ -33,17 +33,6 @@ pub enum Health {
     Yellow,
     /// Wrong.
     Red,
-}
-
-/// The basis of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
-    /// Facts.
-    Facts,
-    /// Nothing: a flag, a permission or an object is missing.
-    NotChecked,
-    /// Nothing, because of the cause that another finding reports. The text does not repeat the cause.
-    Consequence,
 }
 
 /// A group of checks.
@@ -216,8 +205,8 @@ pub struct Finding {
     pub sentence: Line,
     /// One sentence: what to do. `None` if the finding is green.
     pub hint: Option<Line>,
-    /// What the finding is based on.
-    pub basis: Basis,
+    /// Whether nothing was checked because of the cause that another finding reports.
+    pub is_consequence: bool,
     /// The kind of the problems that it prints.
     pub problem: Option<ProblemKind>,
 }
@@ -245,7 +234,7 @@ impl Check {
             health: Health::Green,
             sentence: sentence.into(),
             hint: None,
-            basis: Basis::Facts,
+            is_consequence: false,
             problem: None,
         }
     }
@@ -315,7 +304,7 @@ impl Check {
         let sentence = format!("{part}: not checked, {}", not_checked.reason);
         Finding {
             health: Health::Grey,
-            basis: not_checked.basis,
+            is_consequence: not_checked.is_consequence,
             ..self.yellow(sentence, not_checked.hint.clone())
         }
     }
@@ -329,14 +318,14 @@ impl NotChecked {
         Self {
             reason: reason.into(),
             hint: hint.into(),
-            basis: Basis::NotChecked,
+            is_consequence: false,
         }
     }
 
     /// Creates a reason that another finding reports.
     pub fn consequence(reason: impl Into<String>) -> Self {
         Self {
-            basis: Basis::Consequence,
+            is_consequence: true,
             ..Self::new(reason, "fix the cause first, which another line reports")
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::finding::{Basis, Category, Check, Diagnosis, Finding, Health};
+use super::finding::{Category, Check, Diagnosis, Finding, Health};
 use crate::model::ProblemKind;
 use crate::report::{Colors, SchemaVersion, Shade, text};
 
@@ -62,9 +62,7 @@ impl Diagnosis {
             let line = "-".repeat(title.len());
             let gap = if number > 0 { "\n" } else { "" };
             writeln!(text, "{gap}{title}\n{line}")?;
-            let mut own = findings
-                .iter()
-                .filter(|one| one.basis != Basis::Consequence);
+            let mut own = findings.iter().filter(|one| !one.is_consequence);
             own.try_for_each(|finding| finding.write(text, colors))?;
             write_consequences(findings, text, colors)?;
         }
@@ -74,7 +72,7 @@ impl Diagnosis {
     /// Returns one line for each finding that is not green. Consequences of another finding share a line.
     pub fn to_short_text(&self, colors: Colors) -> String {
         let findings = self.0.iter().filter(|one| one.health != Health::Green);
-        let mut own = findings.filter(|one| one.basis != Basis::Consequence);
+        let mut own = findings.filter(|one| !one.is_consequence);
         text(|text| {
             own.try_for_each(|finding| {
                 let (sign, check) = (finding.health.sign(colors), finding.check.name());
@@ -118,9 +116,7 @@ impl Diagnosis {
 
 /// Writes one line with the checks that another finding is the cause of.
 fn write_consequences(findings: &[Finding], text: &mut String, colors: Colors) -> std::fmt::Result {
-    let own = findings
-        .iter()
-        .filter(|one| one.basis == Basis::Consequence);
+    let own = findings.iter().filter(|one| one.is_consequence);
     let mut names: Vec<&str> = own.map(|one| one.check.name()).collect();
     names.dedup();
     if names.is_empty() {

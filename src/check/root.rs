@@ -2,7 +2,7 @@
 //! consequences of that.
 
 use super::facts::Facts;
-use super::finding::{Basis, Category, Check, Finding, Health, NotChecked};
+use super::finding::{Category, Check, Finding, Health, NotChecked};
 use super::permissions::ApiServerStatus;
 
 /// Marks the findings that were not checked because of a red finding about the API server or the server. Adds the red
@@ -19,11 +19,9 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
         *first = Check::ApiServer.red(sentence, reason.hint.clone());
     }
     if findings.iter().any(is_cause) {
-        let missing = findings
-            .iter_mut()
-            .filter(|one| one.basis == Basis::NotChecked);
+        let missing = findings.iter_mut().filter(|one| one.health == Health::Grey);
         for finding in missing.filter(|one| reads_objects(one.check)) {
-            finding.basis = Basis::Consequence;
+            finding.is_consequence = true;
         }
     }
     if findings

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::tests::way;
-use crate::check::{Basis, Health, check as check_all};
+use crate::check::{Health, check as check_all};
 
 fn code(rcode: Rcode) -> QueryResult {
     Ok(ReplySummary {
@@ -99,8 +99,8 @@ fn wrong_answer_of_the_server_is_red_and_the_other_steps_are_its_consequences() 
         let others = check(&Ok(way))
             .into_iter()
             .filter(|one| [Check::ClusterAnswer, Check::Resolver].contains(&one.check));
-        let bases: Vec<Basis> = others.map(|one| one.basis).collect();
-        assert_eq!(bases, [Basis::Consequence; 2]);
+        let consequences: Vec<bool> = others.map(|one| one.is_consequence).collect();
+        assert_eq!(consequences, [true; 2]);
     }
 }
 
