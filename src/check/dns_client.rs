@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
 use super::dns::{QueryResult, ReplySummary, SoaFields};
+use crate::random;
 use crate::wire::Rcode;
 use crate::zone::RecordType;
 
@@ -70,18 +71,15 @@ fn build_query(mode: QueryMode, name: &str, rtype: RecordType) -> Result<Message
     let mut name = Name::from_ascii(name).map_err(|error| format!("'{name}': {error}"))?;
     name.set_fqdn(true);
     let mut message = Message::query();
-    message.metadata.id = random_id().map_err(|error| error.to_string())?;
+    // An identifier that an attacker cannot predict (RFC 5452 section 9.2).
+    let id = random::octets().map_err(|error| error.to_string())?;
+    message.metadata.id = u16::from_ne_bytes(id);
     message.metadata.recursion_desired = mode == QueryMode::Resolver;
     message.add_query(Query::query(name, HickoryType::from(rtype.0)));
     let mut edns = Edns::new();
     edns.set_max_payload(UDP_PAYLOAD_SIZE);
     message.set_edns(edns);
     Ok(message)
-}
-
-/// Returns an identifier that an attacker cannot predict (RFC 5452 section 9.2).
-fn random_id() -> io::Result<u16> {
-    crate::random::octets().map(u16::from_ne_bytes)
 }
 
 async fn over_udp(server: SocketAddr, packet: &[u8], query: &Message) -> Result<Message, String> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Check, Fact, Finding, list_some};
 use super::objects::{Link, LinkFailure, LinkedService};
-use crate::model::{ClusterName, Hostname, Namespace, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, Hostname, Namespace, ProblemKind};
 use crate::table::{Rules, Service, ServiceKind, Table};
 
 /// Maximum length of the name of a Service in Kubernetes (RFC 1123).
@@ -16,20 +16,25 @@ const INVALID_SERVICE: &str = "InvalidService";
 /// Maximum number of characters of a condition's message in a report.
 const MAX_MESSAGE_LENGTH: usize = 120;
 
-/// Namespace and name of a service, and its cluster after aliases.
-type RemoteService = (String, String, ClusterName);
-
 /// Reports the services that Links report as not mirrored.
 pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let mirrored = mirrored(table);
     let failures: BTreeSet<String> = services(links)
         .filter_map(|(link, service)| {
-            let failure = service.failure.as_ref()?;
-            let place = remote_service(link, service, rules)?;
-            let is_mirrored = failure.reason == INVALID_SERVICE && mirrored.contains(&place);
-            let is_excluded = rules.excluded_clusters.contains(&place.2);
-            let is_reported = !is_mirrored && !is_excluded && !is_of_other_check(link, service);
-            is_reported.then(|| describe_failure(&place, failure))
+            let LinkFailure { reason, message } = service.failure.as_ref()?;
+            let cluster = rules.name_of(&link.cluster.parse().ok()?);
+            let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
+            let is_mirrored =
+                reason == INVALID_SERVICE && mirrored.contains(&(namespace, name, &cluster));
+            let is_excluded = rules.excluded_clusters.contains(&cluster);
+            let is_of_other_check =
+                reason == MISSING_NAMESPACE || mirror_name(service, link).len() > MAX_NAME_LENGTH;
+            if is_mirrored || is_excluded || is_of_other_check {
+                return None;
+            }
+            let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
+            let place = format!("{namespace}/{name} of cluster '{cluster}'");
+            Some(format!("{place} ({reason}: {message})"))
         })
         .collect();
     Check::LinkStatus.yellow_list(
@@ -41,42 +46,18 @@ pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     )
 }
 
-/// Identifies a service that a Link names, if its cluster has a valid name.
-fn remote_service(link: &Link, service: &LinkedService, rules: &Rules) -> Option<RemoteService> {
-    let cluster = rules.name_of(&link.cluster.parse().ok()?);
-    Some((service.namespace.clone(), service.name.clone(), cluster))
-}
-
-/// Returns whether another check reports why a service is not mirrored.
-fn is_of_other_check(link: &Link, service: &LinkedService) -> bool {
-    let failure = service.failure.as_ref();
-    failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE)
-        || mirror_name(service, link).len() > MAX_NAME_LENGTH
-}
-
-/// Describes a service that is not mirrored, with the reason of the Link.
-fn describe_failure((namespace, name, cluster): &RemoteService, failure: &LinkFailure) -> String {
-    let message: String = failure.message.chars().take(MAX_MESSAGE_LENGTH).collect();
-    let reason = &failure.reason;
-    format!("{namespace}/{name} of cluster '{cluster}' ({reason}: {message})")
-}
-
-/// Returns the services that are mirrored.
-fn mirrored(table: &Table) -> BTreeSet<RemoteService> {
-    let place = |key: &ServiceKey, cluster: ClusterName| {
-        let (namespace, service) = (&key.namespace, &key.service);
-        (namespace.to_string(), service.to_string(), cluster)
-    };
-    let headless = table.services().flat_map(|service| {
-        let mirrors = service.mirrors.iter();
-        mirrors.map(|(cluster, _)| place(&service.key, cluster.clone()))
+/// Returns the services that are mirrored: namespace, name, and cluster after aliases.
+fn mirrored(table: &Table) -> BTreeSet<(&str, &str, &ClusterName)> {
+    let places = table.services().flat_map(|service| {
+        let headless = service.mirrors.iter().map(|(cluster, _)| cluster);
+        let endpoints = service.endpoints.iter();
+        let clusters = headless.chain(endpoints.filter_map(|one| one.cluster.as_ref()));
+        let (namespace, name) = (&service.key.namespace, &service.key.service);
+        clusters
+            .chain(&service.federated)
+            .map(|cluster| (namespace.as_str(), name.as_str(), cluster))
     });
-    let others = table.services().flat_map(|service| {
-        let clusters = service.endpoints.iter().filter_map(|e| e.cluster.as_ref());
-        let clusters = clusters.chain(&service.federated);
-        clusters.map(|cluster| place(&service.key, cluster.clone()))
-    });
-    headless.chain(others).collect()
+    places.collect()
 }
 
 /// Returns all services that Links name.

@@ -1,7 +1,7 @@
 //! Notes about the failover order and the expected clusters of a service.
 
 use super::{Context, Observer};
-use crate::model::{FailoverMode, Timestamp};
+use crate::model::FailoverMode;
 use crate::table::Service;
 use crate::table::failover::{Failover, OrderOrigin, StepHealth};
 
@@ -34,7 +34,8 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
     );
     for (index, step) in failover.steps.iter().enumerate() {
         let name = order.step_text(index);
-        let since = describe_time(step.since);
+        let since = step.since.map(|time| format!(" since {}", time.to_text()));
+        let since = since.unwrap_or_default();
         note += &match step.health {
             StepHealth::Dead => format!("; {name} has been down{since}"),
             StepHealth::Empty => format!("; {name} has had no endpoint{since}"),
@@ -57,12 +58,6 @@ fn describe_origin(origin: OrderOrigin) -> &'static str {
         OrderOrigin::ServiceFlag => "--failover for this service",
         OrderOrigin::DefaultFlag => "--failover for all services without pods",
     }
-}
-
-/// Returns ` since TIME`, or nothing if the time is unknown.
-fn describe_time(time: Option<Timestamp>) -> String {
-    time.map(|time| format!(" since {}", time.to_text()))
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -57,23 +57,18 @@ pub(super) fn missing_notes(
         }
         (MissingReason::NoHost, Some(service)) => {
             let cluster = own.get(1).copied().unwrap_or_default();
-            missing_host(cluster, service, table)
+            let endpoints = service.in_cluster(cluster).iter();
+            let hosts: Vec<&str> = endpoints.map(|one| one.labels()[0]).collect();
+            let hosts = hosts.join(", ");
+            let mut notes = vec![format!(
+                "endpoints of {} in '{cluster}': {hosts}",
+                service.key
+            )];
+            notes.extend(occupant_notes(service, table));
+            notes
         }
         (MissingReason::NoPort, Some(service)) => vec![named_ports(service)],
     }
-}
-
-/// Explains why a service does not have a host in a cluster.
-fn missing_host(cluster: &str, service: &Service, table: &Table) -> Vec<String> {
-    let endpoints = service.in_cluster(cluster).iter();
-    let hosts: Vec<&str> = endpoints.map(|e| e.labels()[0]).collect();
-    let hosts = hosts.join(", ");
-    let mut notes = vec![format!(
-        "endpoints of {} in '{cluster}': {hosts}",
-        service.key
-    )];
-    notes.extend(occupant_notes(service, table));
-    notes
 }
 
 /// Lists the named ports of a service.
@@ -147,7 +142,11 @@ fn missing_in_namespace(
         ));
     }
     if let Observer::Command(Some(plain)) = context.observer {
-        return Some(not_exported_note(&plain.0));
+        let ServiceKey { namespace, service } = &plain.0;
+        return Some(format!(
+            "Service/{namespace}/{service} of this cluster has a cluster IP, and is not exported: kubectl label service {service} \
+             --namespace {namespace} mirror.linkerd.io/exported=true"
+        ));
     }
     (!is_explained).then(|| {
         format!(
@@ -156,15 +155,6 @@ fn missing_in_namespace(
              on, Linkerd does not mirror a headless Service that is exported as remote-discovery"
         )
     })
-}
-
-/// Returns the note that a Service of this cluster with a cluster IP is not exported, with the command to export it.
-fn not_exported_note(key: &ServiceKey) -> String {
-    let ServiceKey { namespace, service } = key;
-    format!(
-        "Service/{namespace}/{service} of this cluster has a cluster IP, and is not exported: kubectl label service {service} \
-         --namespace {namespace} mirror.linkerd.io/exported=true"
-    )
 }
 
 /// Describes the objects that have the names of missing endpoint mirrors of a service.

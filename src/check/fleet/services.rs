@@ -85,7 +85,10 @@ fn hosts_of<'m>(clusters: &[ComparedCluster<'m>]) -> AllHosts<'m> {
         }
     }
     for seen in hosts.values_mut().flat_map(BTreeMap::values_mut) {
-        seen.leave_best_kind();
+        // A cluster IP beside pods is not answered.
+        if seen.endpoints.keys().any(|host| !host.is_empty()) {
+            seen.endpoints.remove("");
+        }
     }
     hosts
 }
@@ -93,13 +96,6 @@ fn hosts_of<'m>(clusters: &[ComparedCluster<'m>]) -> AllHosts<'m> {
 // === impl SeenHosts ===
 
 impl<'m> SeenHosts<'m> {
-    /// Leaves out a cluster IP beside pods: it is not answered.
-    fn leave_best_kind(&mut self) {
-        if self.endpoints.keys().any(|host| !host.is_empty()) {
-            self.endpoints.remove("");
-        }
-    }
-
     /// Returns how the service is reached: the kind, or `pods`, or `None` if that is not known.
     fn form(&self, is_own: bool) -> Option<&'m str> {
         let (host, endpoint) = self.endpoints.first_key_value()?;
