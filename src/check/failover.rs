@@ -48,7 +48,7 @@ fn failover_orders(facts: &Facts) -> Vec<Finding> {
 fn known_clusters(table: &Table, links: &[Link], rules: &Rules) -> BTreeSet<ClusterName> {
     let linked = links
         .iter()
-        .filter_map(|link| link.cluster.parse().ok())
+        .filter_map(|link| link.cluster().parse().ok())
         .map(|link| rules.name_of(&link));
     let services = table.services();
     let mirrored = services.flat_map(|service| {

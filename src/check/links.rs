@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Check, Fact, Finding, list_some};
-use super::objects::{Link, LinkFailure, LinkedService};
+use super::objects::{Link, LinkCondition, LinkedService, RemoteRef};
 use crate::model::{ClusterName, Hostname, Namespace, ProblemKind};
 use crate::table::{Rules, Service, ServiceKind, Table};
 
@@ -21,11 +21,13 @@ pub(super) fn status(table: &Table, links: &[Link], rules: &Rules) -> Finding {
     let mirrored = mirrored(table);
     let failures: BTreeSet<String> = services(links)
         .filter_map(|(link, service)| {
-            let LinkFailure { reason, message } = service.failure.as_ref()?;
-            let cluster = rules.name_of(&link.cluster.parse().ok()?);
-            let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
-            let is_mirrored =
-                reason == INVALID_SERVICE && mirrored.contains(&(namespace, name, &cluster));
+            let LinkCondition {
+                reason, message, ..
+            } = service.failure()?;
+            let cluster = rules.name_of(&link.cluster().parse().ok()?);
+            let RemoteRef { namespace, name } = &service.remote_ref;
+            let is_mirrored = reason == INVALID_SERVICE
+                && mirrored.contains(&(namespace.as_str(), name.as_str(), &cluster));
             let is_excluded = rules.excluded_clusters.contains(&cluster);
             let is_of_other_check =
                 reason == MISSING_NAMESPACE || mirror_name(service, link).len() > MAX_NAME_LENGTH;
@@ -63,14 +65,14 @@ fn mirrored(table: &Table) -> BTreeSet<(&str, &str, &ClusterName)> {
 /// Returns all services that Links name.
 fn services(links: &[Link]) -> impl Iterator<Item = (&Link, &LinkedService)> {
     links.iter().flat_map(|link| {
-        let services = link.services.iter();
+        let services = link.status.mirror_services.iter();
         services.map(move |service| (link, service))
     })
 }
 
 /// Returns the name that Linkerd gives the mirror of a service.
 fn mirror_name(service: &LinkedService, link: &Link) -> String {
-    format!("{}-{}", service.name, link.cluster)
+    format!("{}-{}", service.remote_ref.name, link.cluster())
 }
 
 /// Reports namespaces that do not exist here: those of exported services, and those that flags name.
@@ -102,11 +104,11 @@ pub(super) fn namespaces(links: &Fact<Vec<Link>>, named: &Fact<Vec<(Namespace, b
 fn missing_namespaces(links: &[Link], named: &[(Namespace, bool)]) -> BTreeMap<String, String> {
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
     for (link, service) in services(links) {
-        let failure = service.failure.as_ref();
+        let failure = service.failure();
         if failure.is_some_and(|failure| failure.reason == MISSING_NAMESPACE) {
-            let (name, cluster) = (&service.name, &link.cluster);
-            let source = format!("of {name} in cluster '{cluster}'");
-            missing.entry(service.namespace.clone()).or_insert(source);
+            let RemoteRef { namespace, name } = &service.remote_ref;
+            let source = format!("of {name} in cluster '{}'", link.cluster());
+            missing.entry(namespace.clone()).or_insert(source);
         }
     }
     for (namespace, _) in named.iter().filter(|(_, exists)| !exists) {
@@ -136,7 +138,7 @@ pub(super) fn long_names(table: &Table, links: &Fact<Vec<Link>>, rules: &Rules) 
 fn long_names_here(links: &[Link]) -> BTreeSet<String> {
     let mirrors = services(links).map(|(link, service)| (service, mirror_name(service, link)));
     let long = mirrors.filter(|(_, name)| name.len() > MAX_NAME_LENGTH);
-    long.map(|(service, name)| format!("Service/{}/{name}", service.namespace))
+    long.map(|(service, name)| format!("Service/{}/{name}", service.remote_ref.namespace))
         .collect()
 }
 

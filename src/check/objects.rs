@@ -53,79 +53,66 @@ pub struct CheckedObjects {
 }
 
 /// A Link of this cluster to another cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "RawLink")]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Link {
-    /// `spec.targetClusterName`: the cluster name in the label of its mirrors.
-    pub cluster: String,
-    /// `spec.selector` differs from the default, `mirror.linkerd.io/exported=true`.
-    pub has_own_selector: bool,
-    /// `status.mirrorServices`.
-    pub services: Vec<LinkedService>,
+    /// `spec`.
+    pub spec: LinkSpec,
+    /// `status`.
+    #[serde(default)]
+    pub status: LinkStatus,
+}
+
+/// `spec` of a Link.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LinkSpec {
+    /// The cluster name in the label of its mirrors.
+    pub target_cluster_name: String,
+    /// Selects the Services that are mirrored.
+    pub selector: Option<LabelSelector>,
+}
+
+/// `status` of a Link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LinkStatus {
+    /// The Services that are to be mirrored.
+    pub mirror_services: Vec<LinkedService>,
 }
 
 /// The status of a Service in a Link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LinkedService {
-    /// The Service's namespace.
+    /// The Service in the other cluster.
+    pub remote_ref: RemoteRef,
+    /// Its conditions, such as `Mirrored`.
+    pub conditions: Vec<LinkCondition>,
+}
+
+/// The name of a Service in another cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RemoteRef {
+    /// Its namespace.
     pub namespace: String,
-    /// Its name in the other cluster.
+    /// Its name.
     pub name: String,
-    /// The reason why it is not mirrored.
-    pub failure: Option<LinkFailure>,
 }
 
-/// A condition of a Link: a Service is not mirrored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkFailure {
-    /// `reason`: one word.
-    pub reason: String,
-    /// `message`.
-    pub message: String,
-}
-
-#[derive(Deserialize)]
-struct RawLink {
-    spec: RawLinkSpec,
-    #[serde(default)]
-    status: RawLinkStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawLinkSpec {
-    target_cluster_name: String,
-    selector: Option<LabelSelector>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawLinkStatus {
-    mirror_services: Vec<RawLinked>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct RawLinked {
-    remote_ref: RawRef,
-    conditions: Vec<RawCondition>,
-}
-
-#[derive(Default, Deserialize)]
+/// A condition of a Service in a Link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-struct RawRef {
-    namespace: String,
-    name: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RawCondition {
+pub struct LinkCondition {
+    /// `type`.
     #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: String,
-    message: String,
+    pub kind: String,
+    /// `True` or `False`.
+    pub status: String,
+    /// One word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
 }
 
 /// Parses objects. Ignores invalid ones.
@@ -245,43 +232,36 @@ pub(super) fn linkerd_version(service: &KubeService) -> Option<&str> {
 
 // === impl Link ===
 
-impl From<RawLink> for Link {
-    fn from(RawLink { spec, status }: RawLink) -> Self {
-        let services = status.mirror_services.into_iter();
-        Self {
-            cluster: spec.target_cluster_name,
-            has_own_selector: spec.selector.is_some_and(|selector| !is_default(&selector)),
-            services: services.map(LinkedService::from).collect(),
-        }
+impl Link {
+    /// Returns the cluster name in the label of its mirrors.
+    pub(super) fn cluster(&self) -> &str {
+        &self.spec.target_cluster_name
+    }
+
+    /// Returns whether it selects Services by other labels than `mirror.linkerd.io/exported=true`, in one of the two forms.
+    pub(super) fn has_own_selector(&self) -> bool {
+        let Some(selector) = &self.spec.selector else {
+            return false;
+        };
+        let labels = selector.match_labels.iter().flatten();
+        let labels = labels.map(|(key, value)| (key, "In", std::slice::from_ref(value)));
+        let expressions = selector.match_expressions.iter().flatten().map(|one| {
+            let values = one.values.as_deref().unwrap_or_default();
+            (&one.key, one.operator.as_str(), values)
+        });
+        let (exported, value) = (key::EXPORTED.to_owned(), ["true".to_owned()]);
+        let default = [(&exported, "In", value.as_slice())];
+        !labels.chain(expressions).eq(default)
     }
 }
 
-/// Returns whether a selector selects exactly `mirror.linkerd.io/exported=true`, in one of the two forms.
-fn is_default(selector: &LabelSelector) -> bool {
-    let labels = selector.match_labels.iter().flatten();
-    let labels = labels.map(|(key, value)| (key, "In", std::slice::from_ref(value)));
-    let expressions = selector.match_expressions.iter().flatten().map(|one| {
-        let values = one.values.as_deref().unwrap_or_default();
-        (&one.key, one.operator.as_str(), values)
-    });
-    let (exported, value) = (key::EXPORTED.to_owned(), ["true".to_owned()]);
-    labels
-        .chain(expressions)
-        .eq([(&exported, "In", value.as_slice())])
-}
+// === impl LinkedService ===
 
-impl From<RawLinked> for LinkedService {
-    fn from(service: RawLinked) -> Self {
-        let is_failure = |one: &RawCondition| one.kind == "Mirrored" && one.status == "False";
-        let failure = service.conditions.into_iter().find(is_failure);
-        Self {
-            namespace: service.remote_ref.namespace,
-            name: service.remote_ref.name,
-            failure: failure.map(|one| LinkFailure {
-                reason: one.reason,
-                message: one.message,
-            }),
-        }
+impl LinkedService {
+    /// Returns the condition that it is not mirrored.
+    pub(super) fn failure(&self) -> Option<&LinkCondition> {
+        let mut conditions = self.conditions.iter();
+        conditions.find(|one| one.kind == "Mirrored" && one.status == "False")
     }
 }
 

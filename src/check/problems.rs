@@ -142,13 +142,13 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 fn conflicts(table: &Fact<Table>, links: &Fact<Vec<Link>>) -> Vec<Finding> {
     let mut links = links.iter().flatten();
     let none = "there are no other conflicts";
-    match links.find(|link| link.has_own_selector) {
+    match links.find(|link| link.has_own_selector()) {
         None => Check::Conflicts.problems(table, none),
         Some(link) => {
             let none = format!(
                 "{none}; not-exported is not checked, because the Link of cluster '{}' selects exported Services by other \
                  labels",
-                link.cluster
+                link.cluster()
             );
             let is_known = |one: &Problem| one.kind != ProblemKind::NotExported;
             Check::Conflicts.selected(table, &none, is_known)

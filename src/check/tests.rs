@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::dns::ReplySummary;
 use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
 use super::finding::CHECKS;
-use super::objects::{CheckedObjects, Link, LinkFailure, LinkedService, parse_all};
+use super::objects::{CheckedObjects, Link, parse_all};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::question::{Question, QuestionOrigin, Target};
 use super::*;
@@ -35,12 +35,8 @@ fn healthy() -> Vec<Value> {
 }
 
 fn links(clusters: &[&str]) -> Vec<Link> {
-    let link = |cluster: &&str| Link {
-        cluster: (*cluster).to_owned(),
-        has_own_selector: false,
-        services: Vec::new(),
-    };
-    clusters.iter().map(link).collect()
+    let link = |cluster: &&str| json!({"spec": {"targetClusterName": cluster}}).to_string();
+    parse_all(clusters.iter().map(link))
 }
 
 fn reviews(
@@ -515,14 +511,14 @@ fn only_gateway_addresses_in_headless_mirrors_are_yellow() {
 /// Links, with a service of `west` that is not mirrored.
 fn failing(namespace: &str, name: &str, reason: &str) -> Vec<Link> {
     let mut links = links(&["east", "west"]);
-    links[1].services.push(LinkedService {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        failure: Some(LinkFailure {
-            reason: reason.to_owned(),
-            message: "Headless mirror services are disabled".to_owned(),
-        }),
+    let condition = json!({
+        "type": "Mirrored", "status": "False", "reason": reason,
+        "message": "Headless mirror services are disabled",
     });
+    let remote = json!({"namespace": namespace, "name": name});
+    let service = json!({"remoteRef": remote, "conditions": [condition]});
+    let services = &mut links[1].status.mirror_services;
+    services.push(serde_json::from_value(service).unwrap());
     links
 }
 
@@ -839,7 +835,7 @@ fn not_exported_is_ignored_if_a_link_has_its_own_selector() {
     let mut objects = healthy();
     objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
     let mut facts = facts(&objects);
-    facts.objects.links.as_mut().unwrap()[1].has_own_selector = true;
+    facts.objects.links.as_mut().unwrap()[1].spec.selector = Some(Default::default());
     let sentence = "there are no other conflicts; not-exported is not checked, because the Link of cluster 'west' selects \
                     exported Services by other labels";
     assert_eq!(findings(&facts, Check::Conflicts), green(sentence));

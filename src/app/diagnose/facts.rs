@@ -29,7 +29,8 @@ pub(super) fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeS
 pub(super) fn retain_watched(links: &mut [Link], source: &SourceArgs) {
     let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
     for link in links.iter_mut().filter(|_| !source.namespace.is_empty()) {
-        link.services.retain(|one| is_watched(&one.namespace));
+        let services = &mut link.status.mirror_services;
+        services.retain(|one| is_watched(&one.remote_ref.namespace));
     }
 }
 

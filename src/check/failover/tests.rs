@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::Health;
+use crate::check::objects::parse_all;
 use crate::testing::{
     endpoint, federated, flat_mirror, gateway, local, mirror, rules, table, table_by,
 };
@@ -72,13 +73,9 @@ fn unknown_cluster_is_yellow_unless_it_has_a_link() {
     let objects = objects("global-dns/failover", "east:mars");
     let sentence = "prod/db: east:mars names the unknown cluster 'mars'";
     assert_eq!(orders(&objects), yellow(sentence));
-    let link = Link {
-        cluster: "mars".to_owned(),
-        has_own_selector: false,
-        services: Vec::new(),
-    };
     let mut rules = rules();
-    let links = [link];
+    let link = json!({"spec": {"targetClusterName": "mars"}}).to_string();
+    let links: Vec<Link> = parse_all([link]);
     assert_eq!(orders_of(table(&objects), &links, &rules).0, Health::Green);
     // An excluded cluster never answers.
     rules.excluded_clusters.insert("mars".parse().unwrap());

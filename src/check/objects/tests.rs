@@ -106,12 +106,9 @@ fn endpoints_of_mirrors_with_an_address_and_their_slices_have_the_name_of_the_mi
 #[test]
 fn link_has_the_name_of_its_cluster() {
     let text = json!({"metadata": {"name": "a-link"}, "spec": {"targetClusterName": "east"}});
-    let east = Link {
-        cluster: "east".to_owned(),
-        has_own_selector: false,
-        services: Vec::new(),
-    };
-    assert_eq!(parse(&text.to_string()), Some(east));
+    let link = parse::<Link>(&text.to_string()).unwrap();
+    assert_eq!(link.cluster(), "east");
+    assert!(!link.has_own_selector());
     assert_eq!(parse::<Link>("{}"), None);
 }
 
@@ -136,7 +133,7 @@ fn only_the_default_selector_is_recognized_as_default() {
     ] {
         let text = json!({"spec": {"targetClusterName": "east", "selector": selector}});
         let link: Link = parse(&text.to_string()).unwrap();
-        assert_eq!(link.has_own_selector, is_own, "{text}");
+        assert_eq!(link.has_own_selector(), is_own, "{text}");
     }
 }
 
@@ -157,14 +154,12 @@ fn link_status_has_the_reasons_of_services_that_are_not_mirrored() {
     ];
     let text =
         json!({"spec": {"targetClusterName": "east"}, "status": {"mirrorServices": services}});
-    let services = parse::<Link>(&text.to_string()).unwrap().services;
+    let link = parse::<Link>(&text.to_string()).unwrap();
+    let services = link.status.mirror_services.iter();
     let failures: Vec<_> = services
-        .iter()
         .map(|one| {
-            (
-                one.name.as_str(),
-                one.failure.as_ref().map(|f| f.reason.as_str()),
-            )
+            let reason = one.failure().map(|failure| failure.reason.as_str());
+            (one.remote_ref.name.as_str(), reason)
         })
         .collect();
     let expected = [
