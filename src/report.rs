@@ -320,15 +320,14 @@ impl ServiceReport {
                 "  failover order {order}: step {step} of {count}, {clusters}"
             )?;
         }
-        if let Some(failure) = self.failure.as_ref().filter(|_| self.awaited.is_empty()) {
-            writeln!(text, "  its name fails: {failure}")?;
-        }
         if !self.awaited.is_empty() {
+            let awaited = self.awaited.join(", ");
             writeln!(
                 text,
-                "  its name fails; it waits for expected clusters: {}",
-                self.awaited.join(", ")
+                "  its name fails; it waits for expected clusters: {awaited}"
             )?;
+        } else if let Some(failure) = &self.failure {
+            writeln!(text, "  its name fails: {failure}")?;
         }
         if self.endpoints.is_empty() {
             return writeln!(text, "  no endpoints");

@@ -41,8 +41,8 @@ pub(super) struct Request<'r> {
     pub(super) connect: bool,
     /// The zones of the flags.
     pub(super) zones: &'r Zones,
-    /// The table of the source.
-    pub(super) table: Fact<&'r Table>,
+    /// The table of the source, if it can be read.
+    pub(super) table: Option<&'r Table>,
 }
 
 // === impl Request ===
@@ -64,11 +64,7 @@ impl Request<'_> {
     fn question(&self) -> Fact<Question> {
         const HINT: &str = "name one with --name";
         if let Some(name) = self.name {
-            return Ok(question_of(
-                name,
-                self.zones,
-                self.table.as_ref().ok().copied(),
-            ));
+            return Ok(question_of(name, self.zones, self.table));
         }
         let table = self.objects()?;
         smallest(self.zones, table)
@@ -77,8 +73,8 @@ impl Request<'_> {
 
     /// Returns the table. Another finding has the reason why there is none.
     fn objects(&self) -> Fact<&Table> {
-        let table = self.table.as_ref().ok().copied();
-        table.ok_or_else(|| NotChecked::consequence("the objects cannot be read"))
+        let unread = || NotChecked::consequence("the objects cannot be read");
+        self.table.ok_or_else(unread)
     }
 
     /// Sends the question to all name servers, once.
