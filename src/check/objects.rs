@@ -3,6 +3,7 @@
 //! They are parsed with the types of Kubernetes, because checks need fields that the server does not read. Invalid objects are
 //! ignored.
 
+use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{EndpointSubset, ServicePort};
 pub use k8s_openapi::api::core::v1::{Endpoints, Service as KubeService};
 pub use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -38,6 +39,11 @@ const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
 const OPAQUE_BY_DEFAULT: [i32; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
 /// Prefixes of port names and application protocols that the proxy knows.
 const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
+
+/// A type of Kubernetes objects.
+pub trait KubeType: DeserializeOwned + Metadata<Ty = ObjectMeta> {}
+
+impl<T: DeserializeOwned + Metadata<Ty = ObjectMeta>> KubeType for T {}
 
 /// The objects that only `check` reads. There may be more than a check is about.
 #[derive(Debug)]
@@ -115,12 +121,26 @@ pub struct LinkCondition {
     pub message: String,
 }
 
-/// Parses objects. Ignores invalid ones.
-pub fn parse_all<T: DeserializeOwned>(objects: impl IntoIterator<Item: AsRef<str>>) -> Vec<T> {
+/// Parses objects of Kubernetes. Ignores invalid ones.
+pub fn parse_all<T: KubeType>(objects: impl IntoIterator<Item: AsRef<str>>) -> Vec<T> {
+    // Managed fields are larger than the rest of most objects, and no check reads them.
+    let strip = |mut object: T| {
+        object.metadata_mut().managed_fields = None;
+        object
+    };
+    parse(objects).map(strip).collect()
+}
+
+/// Parses Links. Ignores invalid ones.
+pub fn parse_links(objects: impl IntoIterator<Item: AsRef<str>>) -> Vec<Link> {
+    parse(objects).collect()
+}
+
+fn parse<T: DeserializeOwned>(
+    objects: impl IntoIterator<Item: AsRef<str>>,
+) -> impl Iterator<Item = T> {
     let objects = objects.into_iter();
-    objects
-        .filter_map(|json| serde_json::from_str(json.as_ref()).ok())
-        .collect()
+    objects.filter_map(|json| serde_json::from_str(json.as_ref()).ok())
 }
 
 // === Labels ===

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::dns::ReplySummary;
 use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
 use super::finding::CHECKS;
-use super::objects::{CheckedObjects, Link, parse_all};
+use super::objects::{CheckedObjects, Link, parse_all, parse_links};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::question::{Question, QuestionOrigin, Target};
 use super::*;
@@ -36,7 +36,7 @@ fn healthy() -> Vec<Value> {
 
 fn links(clusters: &[&str]) -> Vec<Link> {
     let link = |cluster: &&str| json!({"spec": {"targetClusterName": cluster}}).to_string();
-    parse_all(clusters.iter().map(link))
+    parse_links(clusters.iter().map(link))
 }
 
 fn reviews(

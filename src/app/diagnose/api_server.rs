@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
-use serde::de::DeserializeOwned;
 
 use super::facts::{SourceFacts, named_namespaces, table_of};
 use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
 use crate::check::objects::{
-    CheckedObjects, EndpointSlice, Endpoints, Link, MIRRORS, PROBE_SERVICES, SERVICE_MIRRORS,
-    UNWATCHED_OBJECTS, parse_all,
+    CheckedObjects, EndpointSlice, Endpoints, KubeType, Link, MIRRORS, PROBE_SERVICES,
+    SERVICE_MIRRORS, UNWATCHED_OBJECTS, parse_all, parse_links,
 };
 use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
@@ -89,7 +88,7 @@ async fn read_table(source: &SourceArgs, model: &ModelArgs) -> Fact<Table> {
 }
 
 /// Returns the objects of a kind that one of the selectors selects.
-async fn select<T: DeserializeOwned>(
+async fn select<T: KubeType>(
     cluster: &kube::Cluster,
     kind: Kind,
     selectors: &[&str],
@@ -146,7 +145,7 @@ async fn find_namespaces(
 /// Returns the Links, or the reason why they are unknown.
 async fn read_links(cluster: &kube::Cluster) -> Fact<Vec<Link>> {
     match cluster.links().await {
-        Ok(Some(links)) => Ok(parse_all(links)),
+        Ok(Some(links)) => Ok(parse_links(links)),
         Ok(None) => Err(NotChecked::new(
             "this API server does not define Links",
             "install Linkerd's multicluster extension, which defines them",

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde::de::DeserializeOwned;
-
 use super::facts::{SourceFacts, named_namespaces, table_of};
 use crate::app::first_table::first_table;
-use crate::check::objects::{CheckedObjects, parse_all};
+use crate::check::objects::{CheckedObjects, parse_all, parse_links};
 use crate::check::{Fact, NotChecked};
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::model::{KubeObject, Namespace};
@@ -29,13 +27,17 @@ pub(super) async fn read_files(
         )),
         table: table_of(&reader),
         objects: CheckedObjects {
-            services: Ok(objects.of_kind("Service")),
-            slices: Ok(objects.of_kind("EndpointSlice")),
-            endpoints: objects.some_of_kind("Endpoints", "services,endpoints,endpointslices"),
-            links: objects.some_of_kind(
-                "Link",
-                "services,endpointslices,links.multicluster.linkerd.io",
-            ),
+            services: Ok(parse_all(objects.of_kind("Service"))),
+            slices: Ok(parse_all(objects.of_kind("EndpointSlice"))),
+            endpoints: objects
+                .some_of_kind("Endpoints", "services,endpoints,endpointslices")
+                .map(parse_all),
+            links: objects
+                .some_of_kind(
+                    "Link",
+                    "services,endpointslices,links.multicluster.linkerd.io",
+                )
+                .map(parse_links),
         },
         namespaces: Ok(objects.find_namespaces(named_namespaces(source, model))),
     })
@@ -44,15 +46,15 @@ pub(super) async fn read_files(
 // === impl FileObjects ===
 
 impl FileObjects {
-    /// Parses the objects of a kind.
-    fn of_kind<T: DeserializeOwned>(&self, kind: &str) -> Vec<T> {
+    /// Returns the JSON of the objects of a kind.
+    fn of_kind(&self, kind: &str) -> Vec<&String> {
         let own = self.0.iter().filter(|(own, _)| own == kind);
-        parse_all(own.map(|(_, json)| json))
+        own.map(|(_, json)| json).collect()
     }
 
-    /// Parses the objects of a kind. Fails if there are none, because most files do not have that kind. `resources` would have
-    /// them.
-    fn some_of_kind<T: DeserializeOwned>(&self, kind: &str, resources: &str) -> Fact<Vec<T>> {
+    /// Returns the JSON of the objects of a kind. Fails if there are none, because most files do not have that kind. `resources`
+    /// would have them.
+    fn some_of_kind(&self, kind: &str, resources: &str) -> Fact<Vec<&String>> {
         let objects = self.of_kind(kind);
         if objects.is_empty() {
             let plural = kind.trim_end_matches('s');

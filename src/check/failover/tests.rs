@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::Health;
-use crate::check::objects::parse_all;
+use crate::check::objects::parse_links;
 use crate::testing::{
     endpoint, federated, flat_mirror, gateway, local, mirror, rules, table, table_by,
 };
@@ -75,7 +75,7 @@ fn unknown_cluster_is_yellow_unless_it_has_a_link() {
     assert_eq!(orders(&objects), yellow(sentence));
     let mut rules = rules();
     let link = json!({"spec": {"targetClusterName": "mars"}}).to_string();
-    let links: Vec<Link> = parse_all([link]);
+    let links = parse_links([link]);
     assert_eq!(orders_of(table(&objects), &links, &rules).0, Health::Green);
     // An excluded cluster never answers.
     rules.excluded_clusters.insert("mars".parse().unwrap());

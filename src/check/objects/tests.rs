@@ -1,8 +1,8 @@
 use super::*;
 use serde_json::json;
 
-fn parse<T: DeserializeOwned>(json: &str) -> Option<T> {
-    parse_all([json]).pop()
+fn parse_one<T: DeserializeOwned>(json: &str) -> Option<T> {
+    parse([json]).next()
 }
 
 fn slice(labels: serde_json::Value) -> String {
@@ -22,7 +22,7 @@ fn addresses_without_a_hostname_are_listed() {
         "kubernetes.io/service-name": "db-east",
         "mirror.linkerd.io/mirrored-service": "true",
     }));
-    let slice = parse(&text).unwrap();
+    let slice = parse_one(&text).unwrap();
     let (mirror, addresses) = addresses_without_hostname(&slice).unwrap();
     assert_eq!(mirror, ("prod", "db-east"));
     assert_eq!(addresses, ["198.51.100.10"]);
@@ -37,10 +37,10 @@ fn slices_of_endpoint_mirrors_and_local_services_are_ignored() {
     }));
     let of_others = slice(json!({"kubernetes.io/service-name": "db"}));
     for text in [of_endpoint_mirror.as_str(), &of_others, "{}"] {
-        let slice = parse(text).unwrap();
+        let slice = parse_one(text).unwrap();
         assert_eq!(addresses_without_hostname(&slice), None, "{text}");
     }
-    assert_eq!(parse::<EndpointSlice>("no JSON"), None);
+    assert_eq!(parse_one::<EndpointSlice>("no JSON"), None);
 }
 
 #[test]
@@ -106,10 +106,10 @@ fn endpoints_of_mirrors_with_an_address_and_their_slices_have_the_name_of_the_mi
 #[test]
 fn link_has_the_name_of_its_cluster() {
     let text = json!({"metadata": {"name": "a-link"}, "spec": {"targetClusterName": "east"}});
-    let link = parse::<Link>(&text.to_string()).unwrap();
+    let link = parse_one::<Link>(&text.to_string()).unwrap();
     assert_eq!(link.cluster(), "east");
     assert!(!link.has_own_selector());
-    assert_eq!(parse::<Link>("{}"), None);
+    assert_eq!(parse_one::<Link>("{}"), None);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn only_the_default_selector_is_recognized_as_default() {
         (json!({}), true),
     ] {
         let text = json!({"spec": {"targetClusterName": "east", "selector": selector}});
-        let link: Link = parse(&text.to_string()).unwrap();
+        let link: Link = parse_one(&text.to_string()).unwrap();
         assert_eq!(link.has_own_selector(), is_own, "{text}");
     }
 }
@@ -154,7 +154,7 @@ fn link_status_has_the_reasons_of_services_that_are_not_mirrored() {
     ];
     let text =
         json!({"spec": {"targetClusterName": "east"}, "status": {"mirrorServices": services}});
-    let link = parse::<Link>(&text.to_string()).unwrap();
+    let link = parse_one::<Link>(&text.to_string()).unwrap();
     let services = link.status.mirror_services.iter();
     let failures: Vec<_> = services
         .map(|one| {
@@ -190,7 +190,7 @@ fn tcp_ports_of_unknown_protocol_are_unmarked_without_an_annotation() {
                 {"name": "dns", "port": 53, "protocol": "UDP"},
             ]},
         });
-        let service = parse(&service.to_string()).unwrap();
+        let service = parse_one(&service.to_string()).unwrap();
         unmarked_ports(&service).map(|(_, unmarked)| unmarked)
     };
     let both = ["26257 (sql)", "4222"].map(str::to_owned).to_vec();
@@ -221,7 +221,7 @@ fn only_probe_services_have_a_linkerd_version() {
     let version = |labels: serde_json::Value| {
         let annotations = json!({"linkerd.io/created-by": "linkerd/helm edge-26.8.3"});
         let service = json!({"metadata": {"labels": labels, "annotations": annotations}});
-        let service = parse(&service.to_string()).unwrap();
+        let service = parse_one(&service.to_string()).unwrap();
         linkerd_version(&service).map(str::to_owned)
     };
     let probe = json!({"mirror.linkerd.io/mirrored-gateway": "true"});
