@@ -16,34 +16,53 @@ use crate::table::links::{LinkState, UnknownReason};
 use crate::table::{Endpoint, ServiceKind, Table};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
+    let (table, rules) = (&facts.table, &facts.rules);
+    let CheckedObjects {
+        services,
+        slices,
+        links,
+        ..
+    } = &facts.objects;
     [
-        check_mirroring(facts),
-        check_each_mirror(facts),
+        vec![
+            Check::Mirrors.check(table, mirrors),
+            Check::HeadlessMirroring.check(table, headless_mirroring),
+        ],
+        orphaned_mirrors(facts),
+        vec![
+            // It takes longer than this command to see that a Lease is not renewed.
+            Check::MirrorControllers.of_server(
+                ProblemKind::Frozen,
+                &facts.server_problems,
+                "the server has seen no mirror controller stop",
+            ),
+            Check::LinkStatus.check_both(table, links, |table, links| {
+                links::status(table, links, rules)
+            }),
+            links::namespaces(links, &facts.namespaces),
+        ],
+        Check::EndpointMirrors.problems(table, "every headless mirror has endpoint mirrors"),
+        vec![
+            Check::ClobberedMirrors.check_both(table, slices, |table, slices| {
+                overwritten_mirrors(table, slices)
+            }),
+            Check::Identity.of_server(
+                ProblemKind::Identity,
+                &facts.server_problems,
+                "the server has seen no mirror change its service",
+            ),
+            Check::MirrorLabels.check_both(services, slices, |services, slices| {
+                mirror_labels(services, slices)
+            }),
+            Check::LongNames.check(table, |table| links::long_names(table, links, rules)),
+            Check::OpaquePorts.check_both(table, services, |table, services| {
+                opaque_ports(table, services)
+            }),
+            endpoint_slices(facts),
+        ],
         gateways(facts),
     ]
     .concat()
-}
-
-/// Checks mirroring as a whole, and the status of Links.
-fn check_mirroring(facts: &Facts) -> Vec<Finding> {
-    let (table, links) = (&facts.table, &facts.objects.links);
-    let first = vec![
-        Check::Mirrors.check(table, mirrors),
-        Check::HeadlessMirroring.check(table, headless_mirroring),
-    ];
-    let others = vec![
-        // It takes longer than this command to see that a Lease is not renewed.
-        Check::MirrorControllers.of_server(
-            ProblemKind::Frozen,
-            &facts.server_problems,
-            "the server has seen no mirror controller stop",
-        ),
-        Check::LinkStatus.check_both(table, links, |table, links| {
-            links::status(table, links, &facts.rules)
-        }),
-        links::namespaces(links, &facts.namespaces),
-    ];
-    [first, orphaned_mirrors(facts), others].concat()
 }
 
 /// Prints the clusters of mirrors that no Link names. If a Link is deleted, its mirrors stay.
@@ -81,37 +100,6 @@ fn gateways(facts: &Facts) -> Vec<Finding> {
         "there are no gateways"
     };
     Check::Gateways.problems(&facts.table, none)
-}
-
-/// Checks each mirror.
-fn check_each_mirror(facts: &Facts) -> Vec<Finding> {
-    let table = &facts.table;
-    let CheckedObjects {
-        services, slices, ..
-    } = &facts.objects;
-    let none = "every headless mirror has endpoint mirrors";
-    let endpoint_mirrors = Check::EndpointMirrors.problems(table, none);
-    let others = vec![
-        Check::ClobberedMirrors.check_both(table, slices, |table, slices| {
-            overwritten_mirrors(table, slices)
-        }),
-        Check::Identity.of_server(
-            ProblemKind::Identity,
-            &facts.server_problems,
-            "the server has seen no mirror change its service",
-        ),
-        Check::MirrorLabels.check_both(services, slices, |services, slices| {
-            mirror_labels(services, slices)
-        }),
-        Check::LongNames.check(table, |table| {
-            links::long_names(table, &facts.objects.links, &facts.rules)
-        }),
-        Check::OpaquePorts.check_both(table, services, |table, services| {
-            opaque_ports(table, services)
-        }),
-        endpoint_slices(facts),
-    ];
-    [endpoint_mirrors, others].concat()
 }
 
 /// Returns the endpoints that come from mirrors.
