@@ -67,28 +67,24 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 
 /// Prints the clusters of mirrors that no Link names. If a Link is deleted, its mirrors stay.
 fn orphaned_mirrors(facts: &Facts) -> Vec<Finding> {
-    let not_checked = |reason| vec![Check::OrphanedMirrors.not_checked(reason)];
-    let table = match &facts.table {
-        Ok(table) => table,
-        Err(reason) => return not_checked(reason),
-    };
     let none = LinkState::Unknown(UnknownReason::NotGiven);
-    let has_states = table
-        .links()
-        .clusters
-        .values()
-        .any(|link| link.state != none);
-    let is_linked = mirror_endpoints(table).any(|endpoint| endpoint.cluster.is_some());
-    match &facts.objects.links {
-        Err(reason) if !has_states => not_checked(reason),
-        Ok(_) if is_linked && !has_states => not_checked(&NotChecked::new(
+    let has_states = |table: &Table| {
+        let mut links = table.links().clusters.values();
+        links.any(|link| link.state != none)
+    };
+    let is_linked =
+        |table: &Table| mirror_endpoints(table).any(|endpoint| endpoint.cluster.is_some());
+    let reason = match (&facts.table, &facts.objects.links) {
+        (Ok(table), Err(reason)) if !has_states(table) => reason.clone(),
+        (Ok(table), Ok(_)) if is_linked(table) && !has_states(table) => NotChecked::new(
             "Links are not read",
             "set --links=on, and permit list and watch on links in each namespace of --links-namespace",
-        )),
-        Ok(_) | Err(_) => {
-            Check::OrphanedMirrors.problems(&facts.table, "every mirror's cluster has a Link")
+        ),
+        (table, _) => {
+            return Check::OrphanedMirrors.problems(table, "every mirror's cluster has a Link");
         }
-    }
+    };
+    vec![Check::OrphanedMirrors.not_checked(&reason)]
 }
 
 /// Prints the gateways that are down, and Services without a ready endpoint.
