@@ -157,14 +157,14 @@ pub(super) fn way() -> EndToEnd {
     }
 }
 
-fn findings(facts: &Facts, of: Check) -> Vec<(Health, String)> {
+pub(super) fn findings(facts: &Facts, of: Check) -> Vec<(Health, String)> {
     let findings = check(facts).0.into_iter();
     let own = findings.filter(|finding| finding.check == of);
     own.map(|finding| (finding.health, finding.sentence.into()))
         .collect()
 }
 
-fn green(sentence: &str) -> Vec<(Health, String)> {
+pub(super) fn green(sentence: &str) -> Vec<(Health, String)> {
     vec![(Health::Green, sentence.to_owned())]
 }
 
@@ -172,11 +172,11 @@ fn grey(sentence: &str) -> Vec<(Health, String)> {
     vec![(Health::Grey, sentence.to_owned())]
 }
 
-fn yellow(sentence: &str) -> Vec<(Health, String)> {
+pub(super) fn yellow(sentence: &str) -> Vec<(Health, String)> {
     vec![(Health::Yellow, sentence.to_owned())]
 }
 
-fn red(sentence: &str) -> Vec<(Health, String)> {
+pub(super) fn red(sentence: &str) -> Vec<(Health, String)> {
     vec![(Health::Red, sentence.to_owned())]
 }
 
