@@ -62,7 +62,7 @@ pub struct CheckedObjects {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Link {
     /// `spec`.
-    pub spec: LinkSpec,
+    pub spec: CheckedLinkSpec,
     /// `status`.
     #[serde(default)]
     pub status: LinkStatus,
@@ -71,7 +71,7 @@ pub struct Link {
 /// `spec` of a Link.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LinkSpec {
+pub struct CheckedLinkSpec {
     /// The cluster name in the label of its mirrors.
     pub target_cluster_name: String,
     /// Selects the Services that are mirrored.
