@@ -381,7 +381,8 @@ pub(super) struct FailoverContext<'c> {
 // === impl FailoverTimers ===
 
 impl FailoverTimers {
-    /// Begins the timers of an order that takes effect at once: a step that is dead has been left.
+    /// Begins the timers of an order that takes effect at once: a step that is dead has been left. [`Self::next()`] chooses the
+    /// step that answers.
     fn at_once(order: FailoverOrder, health: &[StepHealth], now: Timestamp) -> Self {
         let step = |health: &StepHealth| StepTimer {
             health: *health,
@@ -395,9 +396,7 @@ impl FailoverTimers {
         };
         Self {
             order,
-            answering: first(health, StepHealth::Alive)
-                .or_else(|| first(health, StepHealth::Dead))
-                .unwrap_or(0),
+            answering: 0,
             steps: health.iter().map(step).collect(),
         }
     }
@@ -495,11 +494,6 @@ impl FailoverTimers {
     }
 }
 
-/// Returns the first step with this health.
-fn first(health: &[StepHealth], wanted: StepHealth) -> Option<usize> {
-    health.iter().position(|health| *health == wanted)
-}
-
 // === impl StepTimer ===
 
 impl StepTimer {
@@ -510,9 +504,10 @@ impl StepTimer {
         let is_alive = health == StepHealth::Alive;
         if is_alive != (self.health == StepHealth::Alive) {
             self.since = now;
+            // A step that is skipped or was left is not alive, so that it is alive now.
             self.standing = match self.standing {
-                Standing::Skipped(_) if is_alive => Standing::Preferred,
-                Standing::Left(None) if is_alive => Standing::Left(Some(now)),
+                Standing::Skipped(_) => Standing::Preferred,
+                Standing::Left(None) => Standing::Left(Some(now)),
                 standing => standing,
             };
         }

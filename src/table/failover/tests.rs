@@ -3,7 +3,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::table::Table;
-use crate::testing::{Server, backends, import, import_slice, rules, service_mirror, table_by};
+use crate::testing::{
+    Server, backends, flat_mirror, import, import_slice, rules, service_mirror, table_by,
+};
 
 const DELAYS: Delays = Delays {
     failover: Duration::from_millis(2_000),
@@ -350,6 +352,19 @@ fn flat_step_hides_the_steps_after_it_in_mode_auto() {
             expected,
             "{mode:?} {flat:?}"
         );
+    }
+}
+
+#[test]
+fn only_an_endpoint_in_a_flat_network_makes_a_step_flat() {
+    let flat = flat_mirror("prod", "web", "east", "10.96.0.1");
+    let gateways = gateways(true, true);
+    for (objects, expected) in [
+        ([&[flat][..], &gateways[2..]].concat(), Some(0)),
+        (gateways, None),
+    ] {
+        let table = table_by(&ordered("east:west"), &objects);
+        assert_eq!(failover_of(&table).flat_step(), expected, "{objects:?}");
     }
 }
 
