@@ -254,6 +254,36 @@ mod tests {
         );
     }
 
+    /// The octets of a value: `of_both` if the other map has another version of it.
+    #[test]
+    fn only_the_shards_that_differ_are_unshared() {
+        let (of_both, of_one) = (100, 1000);
+        let unshared = |own: &SharedMap<u32, u32>, other: &SharedMap<u32, u32>| {
+            own.unshared(other, |_, other| if other.is_some() { of_both } else { of_one })
+        };
+        let list = |shards| 2 * ALLOCATION + shards * size_of::<Shard<u32, u32>>();
+        let shard = |entries| 2 * ALLOCATION + entries * size_of::<Entry<u32, u32>>();
+        let empty = SharedMap::default();
+        let mut own = empty.clone();
+        own.insert(1, 1);
+        assert_eq!(unshared(&own, &own.clone()), 0);
+        assert_eq!(unshared(&own, &empty), list(1) + shard(1) + of_one);
+        let mut other = own.clone();
+        other.insert(1, 2);
+        assert_eq!(unshared(&own, &other), list(1) + shard(1) + of_both);
+        // Of many shards, one differs.
+        (0..1000).for_each(|number| _ = own.insert(number, number));
+        let mut other = own.clone();
+        other.insert(77, 0);
+        let mut pairs = own.shards.iter().zip(other.shards.iter());
+        let (changed, _) = pairs
+            .find(|(one, other)| !Arc::ptr_eq(one, other))
+            .unwrap();
+        let expected =
+            list(own.shards.len()) + shard(changed.capacity()) + changed.len() * of_both;
+        assert_eq!(unshared(&own, &other), expected);
+    }
+
     #[test]
     fn maps_with_equal_entries_are_equal() {
         let map = |pairs: &[(u32, &'static str)]| {

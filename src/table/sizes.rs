@@ -91,26 +91,23 @@ impl Table {
         for key in changed {
             let versions = [self, next].map(|table| find(table, key));
             let [own, other] = versions.each_ref().map(Option::as_deref);
-            if !self.addresses.is_empty() || !next.addresses.is_empty() {
+            if !self.addresses.is_empty() {
                 addresses.extend(&index::addresses(own) ^ &index::addresses(other));
             }
             hosts.extend(&index::listed_hosts(own) ^ &index::listed_hosts(other));
             awaiting += usize::from(self.awaiting.contains(key) != next.awaiting.contains(key));
         }
-        unshared_of_index(&self.addresses, &next.addresses, &addresses)
-            + unshared_of_index(&self.listed_hosts, &next.listed_hosts, &hosts)
+        unshared_of_index(&self.addresses, &addresses)
+            + unshared_of_index(&self.listed_hosts, &hosts)
             + unshared_nodes(self.awaiting.size(), awaiting)
     }
 }
 
-/// Estimates the size of what an index does not share with the next one, in which these keys differ.
-fn unshared_of_index<K: Ord>(own: &Index<K>, next: &Index<K>, keys: &BTreeSet<K>) -> usize {
-    let sets = keys.iter().filter_map(|key| {
-        let set = own.get(key)?;
-        let is_shared = next.get(key).is_some_and(|other| Arc::ptr_eq(set, other));
-        (!is_shared).then(|| ALLOCATION + SET_NODE + set.len() * SET_ENTRY)
-    });
-    unshared_nodes(own.size(), keys.len()) + sets.sum::<usize>()
+/// Estimates the size of what an index does not share with the next one, in which the sets of these keys differ.
+fn unshared_of_index<K: Ord>(own: &Index<K>, keys: &BTreeSet<K>) -> usize {
+    let sets = keys.iter().filter_map(|key| own.get(key));
+    let sizes = sets.map(|set| ALLOCATION + SET_NODE + set.len() * SET_ENTRY);
+    unshared_nodes(own.size(), keys.len()) + sizes.sum::<usize>()
 }
 
 /// Estimates the size of the nodes that an index of a size does not share with the next one, in which some keys differ.
@@ -157,3 +154,6 @@ fn size_of_endpoint(endpoint: &Endpoint) -> usize {
 fn size_of_problem(problem: &Problem) -> usize {
     2 * ALLOCATION + size_of::<Problem>() + problem.detail.len()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde_json::Value;
+
+use super::*;
+use crate::model::{Namespace, ObjectKey, Port, ProblemKind, Protocol, Watch};
+use crate::table::Rules;
+use crate::table::content::NameScope;
+use crate::table::failover::OrderOrigin;
+use crate::table::gate::Window;
+use crate::table::left::{LeaveCause, LeftCluster};
+use crate::table::links::{LinkState, LinkStates, UnknownReason};
+use crate::table::local::NonMember;
+use crate::table::missing::MissingHost;
+use crate::table::own_name::SharedPort;
+use crate::table::short_name::NoOwner;
+use crate::testing::{endpoint, listing, local, mirror, rules, service_keys, table, table_by};
+
+fn problem(detail: &str) -> Problem {
+    Problem::new(ProblemKind::BadName, detail)
+}
+
+/// Returns the mirrors of service `prod/db` with endpoints that have these addresses.
+fn db(endpoints: &[&[&str]]) -> Vec<Value> {
+    let mirror = mirror("prod", "db", "east");
+    let endpoints = endpoints.iter().enumerate();
+    let endpoints =
+        endpoints.map(|(host, ips)| endpoint("prod", "db", "east", &format!("db-{host}"), ips));
+    std::iter::once(mirror).chain(endpoints).collect()
+}
+
+fn service(objects: &[Value]) -> Service {
+    table(objects).service("prod", "db").unwrap().clone()
+}
+
+#[test]
+fn problem_is_as_large_as_its_texts_and_two_allocations() {
+    let empty = 2 * ALLOCATION + size_of::<Problem>();
+    assert_eq!(size_of_problem(&problem("")), empty);
+    assert_eq!(size_of_problem(&problem("ten octets")), empty + 10);
+}
+
+#[test]
+fn first_address_and_object_of_an_endpoint_are_part_of_it() {
+    let service = service(&db(&[&["10.0.0.1"]]));
+    let [one] = &service.endpoints[..] else {
+        panic!("{:?}", service.endpoints);
+    };
+    assert_eq!(size_of_endpoint(one), size_of::<Endpoint>());
+    let mut more = one.clone();
+    more.addresses.push(one.addresses[0]);
+    let addresses = 2 * size_of::<Address>();
+    assert_eq!(
+        size_of_endpoint(&more),
+        size_of::<Endpoint>() + ALLOCATION + addresses
+    );
+    let mut more = one.clone();
+    more.objects.push(one.objects[0].clone());
+    let objects = 2 * size_of::<(Kind, ObjectName)>();
+    assert_eq!(
+        size_of_endpoint(&more),
+        size_of::<Endpoint>() + ALLOCATION + objects
+    );
+}
+
+#[test]
+fn each_part_of_a_service_adds_its_size() {
+    let mut own = local("prod", "db", &[]);
+    own[0]["metadata"]["annotations"]["global-dns/failover"] = "east:west".into();
+    let mut with_order = db(&[&["10.0.0.1"]]);
+    with_order.extend(own);
+    let failover = service(&with_order).failover;
+    assert!(failover.is_some());
+    let plain = service(&db(&[&["10.0.0.1"]]));
+    let endpoint = plain.endpoints[0].clone();
+    let reference = || ObjectRef::service(&ObjectKey::of_service(&plain.key));
+    let east: ClusterName = "east".parse().unwrap();
+    let left = || LeftCluster {
+        cluster: east.clone(),
+        since: Timestamp(0),
+        cause: LeaveCause::Unexported,
+        endpoints: "db-0".into(),
+    };
+    let missing = || MissingHost {
+        cluster: east.clone(),
+        hostname: "db-1".parse().unwrap(),
+        address: None,
+        mirror: reference(),
+        expected: reference(),
+    };
+    let port = || SharedPort {
+        endpoint: 0,
+        port: Port {
+            number: 53,
+            name: None,
+            protocol: Protocol::Udp,
+        },
+        is_new_number: true,
+    };
+    let gate = || Gate {
+        expected: "north".parse().unwrap(),
+        missing: Box::default(),
+        window: Window::Undated,
+    };
+    let order = || ("east:west".parse().unwrap(), OrderOrigin::DefaultFlag);
+    let fact = size_of::<(u64, Timestamp)>();
+    let setting = size_of::<Gate>() + 512;
+    type Case<'c> = (&'c str, usize, &'c dyn Fn(&mut Service));
+    let cases: [Case<'_>; 14] = [
+        ("nothing", 0, &|_| ()),
+        ("an endpoint", size_of::<Endpoint>(), &|service| {
+            service.endpoints = [endpoint.clone(), endpoint.clone()].into();
+        }),
+        ("two that are not ready", 2 * size_of::<Endpoint>(), &|s| {
+            s.not_ready = [endpoint.clone(), endpoint.clone()].into();
+        }),
+        ("three IPv4 addresses", 3 * 4, &|service| {
+            service.name_addresses.v4 = [Ipv4Addr::LOCALHOST; 4].into();
+        }),
+        ("three IPv6 addresses", 3 * 16, &|service| {
+            service.name_addresses.v6 = [Ipv6Addr::LOCALHOST; 3].into();
+        }),
+        ("three times", 3 * fact, &|service| {
+            service.times = (0..3).map(|fact| (fact, Timestamp(0))).collect();
+        }),
+        (
+            "a mirror",
+            size_of::<(ClusterName, ObjectRef)>(),
+            &|service| {
+                let mirror = (east.clone(), reference());
+                service.mirrors = [service.mirrors[0].clone(), mirror].into();
+            },
+        ),
+        ("two clusters that left", 2 * 128, &|service| {
+            service.left = [left(), left()].into();
+        }),
+        ("two missing hosts", 2 * 128, &|service| {
+            service.missing = [missing(), missing()].into();
+        }),
+        ("two shared ports", 2 * 128, &|service| {
+            service.shared_ports = [port(), port()].into();
+        }),
+        ("an order", setting, &|service| {
+            service.failover = failover.clone();
+        }),
+        ("an order that does not apply", setting, &|service| {
+            service.unused_order = Some(Box::new(order()));
+        }),
+        ("an order and expected clusters", 2 * setting, &|service| {
+            service.failover = failover.clone();
+            service.gate = Some(Box::new(gate()));
+        }),
+        ("a problem", size_of_problem(&problem("is bad")), &|s| {
+            s.problems = [problem("is bad")].into();
+        }),
+    ];
+    let allocations = 4 * ALLOCATION;
+    let parts = size_of::<Endpoint>() + 4 + size_of::<(ClusterName, ObjectRef)>();
+    assert_eq!(
+        size(&plain),
+        allocations + size_of::<Service>() + parts,
+        "{plain:?}"
+    );
+    for (what, expected, change) in cases {
+        let mut more = plain.clone();
+        change(&mut more);
+        assert_eq!(size(&more) - size(&plain), expected, "{what}");
+    }
+}
+
+#[test]
+fn change_copies_the_nodes_on_its_way_and_never_more_than_there_are() {
+    assert_eq!(unshared_nodes(5000, 0), 0);
+    assert_eq!(unshared_nodes(5000, 3), 3 * NODES * NODE);
+    assert_eq!(unshared_nodes(5, 3), 5 * NODE);
+}
+
+/// Returns the estimate of what a table does not share with the next one.
+fn unshared(own: &Table, next: &Table) -> usize {
+    own.unshared(next, &ServiceKeys::new())
+}
+
+#[test]
+fn table_without_a_change_has_nothing_of_its_own() {
+    let table = table(&db(&[&["10.0.0.1"], &["10.0.0.2"]]));
+    assert_eq!(table.unshared(&table.clone(), &service_keys(&["db"])), 0);
+}
+
+#[test]
+fn each_part_of_a_table_that_differs_is_counted() {
+    let next = Table::default();
+    let own = |change: &dyn Fn(&mut Table)| {
+        let mut own = next.clone();
+        change(&mut own);
+        own
+    };
+    let rounded = |size: usize| size * 3 / 2;
+    let prod: Namespace = "prod".parse().unwrap();
+    let db_name = service_keys(&["db"]).pop_first().unwrap();
+
+    let with_links = own(&|table| {
+        let link = |name: &str| {
+            let cluster: ClusterName = name.parse().unwrap();
+            let state = LinkState::Unknown(UnknownReason::Nothing);
+            (cluster.clone(), ClusterLink { cluster, state })
+        };
+        table.links = Arc::new(LinkStates {
+            clusters: ["east", "west"].map(link).into(),
+            ..LinkStates::default()
+        });
+    });
+    let link = 2 * ALLOCATION + size_of::<ClusterName>() + size_of::<ClusterLink>();
+    assert_eq!(unshared(&with_links, &next), rounded(2 * link));
+
+    let with_problems = own(&|table| {
+        let problems = vec![problem("is bad"), problem("is worse")];
+        table.name_problems = Arc::new(BTreeMap::from([(NameScope::Zone, problems)]));
+    });
+    let both = size_of_problem(&problem("is bad")) + size_of_problem(&problem("is worse"));
+    assert_eq!(
+        unshared(&with_problems, &next),
+        rounded(4 * ALLOCATION + both)
+    );
+
+    let key = (Watch::Services, ObjectKey::of_service(&db_name));
+    let with_skipped = own(&|table| {
+        let skipped = Arc::new(problem("is bad"));
+        table.skipped.insert(key.clone(), skipped);
+    });
+    let map = with_skipped.skipped.unshared(&next.skipped, |_, _| 0);
+    let skipped = size_of_problem(&problem("is bad"));
+    assert_eq!(unshared(&with_skipped, &next), rounded(map + skipped));
+    // The next table shares the problem, but not the list that has it.
+    let mut more = with_skipped.clone();
+    more.skipped.insert(
+        (Watch::Links, key.1.clone()),
+        Arc::new(problem("is another")),
+    );
+    assert_eq!(unshared(&with_skipped, &more), rounded(map));
+
+    let with_short_name = own(&|table| {
+        let short_name = ShortName {
+            owner: Err(NoOwner::Off),
+            claimants: [prod.clone(), prod.clone()].into(),
+            others: [prod.clone(), prod.clone(), prod.clone()].into(),
+            failing: vec![prod.clone(); 5].into(),
+        };
+        let name = db_name.service.clone();
+        table.short_names.insert(name, Arc::new(short_name));
+    });
+    let map = with_short_name
+        .short_names
+        .unshared(&next.short_names, |_, _| 0);
+    let short_name = 4 * ALLOCATION + size_of::<ShortName>() + (2 + 3 + 5) * size_of::<usize>();
+    assert_eq!(unshared(&with_short_name, &next), rounded(map + short_name));
+    let mut more = with_short_name.clone();
+    let other = with_short_name.short_name("db").unwrap().clone();
+    more.short_names
+        .insert("web".parse().unwrap(), Arc::new(other));
+    assert_eq!(unshared(&with_short_name, &more), rounded(map));
+
+    let with_non_member = own(&|table| {
+        table.non_members.insert(db_name.clone(), NonMember::Off);
+    });
+    let map = with_non_member
+        .non_members
+        .unshared(&next.non_members, |_, _| 0);
+    assert_eq!(unshared(&with_non_member, &next), rounded(map));
+}
+
+#[test]
+fn service_that_both_profiles_answer_alike_is_counted_once() {
+    let rules = Rules {
+        has_cluster_sets: true,
+        ..rules()
+    };
+    let next = table_by(&rules, &[]);
+    let table = table_by(&rules, &db(&[&["10.0.0.1"]]));
+    let own = |global: bool, cluster_set: bool| {
+        let mut own = next.clone();
+        if global {
+            own.global = table.global.clone();
+        }
+        if cluster_set {
+            own.cluster_set = table.cluster_set.clone();
+        }
+        unshared(&own, &next)
+    };
+    let maps = table.global.unshared(&next.global, |_| 0) * 3 / 2;
+    let service = size(table.service("prod", "db").unwrap()) * 3 / 2;
+    assert_eq!(own(true, false), maps + service);
+    assert_eq!(own(false, true), maps + service);
+    assert_eq!(own(true, true), 2 * maps + service);
+}
+
+#[test]
+fn service_that_the_next_table_shares_is_not_counted() {
+    let mut next = table(&db(&[&["10.0.0.1"]]));
+    let own = next.clone();
+    let mut other = own.service("prod", "db").unwrap().clone();
+    other.key = service_keys(&["web"]).pop_first().unwrap();
+    next.global
+        .replace(&other.key.clone(), Some(Arc::new(other)));
+    let maps = own.global.unshared(&next.global, |_| 0);
+    assert!(maps > 0);
+    assert_eq!(unshared(&own, &next), maps * 3 / 2);
+}
+
+#[test]
+fn indexes_have_a_set_for_each_key_that_changed_services_gained_or_lost() {
+    let set = |services: usize| ALLOCATION + SET_NODE + services * SET_ENTRY;
+    let of = |addresses: &[&[&str]], hosts: &[(&str, &str)], rules: &Rules| {
+        let mut objects = db(addresses);
+        objects.push(listing("prod", "db-east", hosts));
+        table_by(rules, &objects)
+    };
+    let changed = service_keys(&["db"]);
+    let own = of(&[&["10.0.0.1"], &["10.0.0.2"]], &[], &rules());
+    assert_eq!(own.addresses.size(), 2);
+    // One address goes, another one comes.
+    let next = of(&[&["10.0.0.1"], &["10.0.0.3"]], &[], &rules());
+    assert_eq!(own.unshared_indexes(&next, &changed), 2 * NODE + set(1));
+    assert_eq!(own.unshared_indexes(&next, &ServiceKeys::new()), 0);
+    // Another service has the address, too.
+    let mut shared = own.clone();
+    let address: IpAddr = "10.0.0.2".parse().unwrap();
+    let services = service_keys(&["db", "web", "cache"]);
+    shared.addresses.insert_mut(address, Arc::new(services));
+    assert_eq!(shared.unshared_indexes(&next, &changed), 2 * NODE + set(3));
+    // Without reverse zones, there is no index of addresses.
+    let none = Rules {
+        has_reverse_zones: false,
+        ..rules()
+    };
+    let own = of(&[&["10.0.0.1"]], &[], &none);
+    let next = of(&[&["10.0.0.3"]], &[], &none);
+    assert_eq!(own.unshared_indexes(&next, &changed), 0);
+    // A host without an endpoint mirror goes.
+    let own = of(&[], &[("db-7", "10.0.0.7")], &none);
+    let next = of(&[], &[], &none);
+    assert_eq!(own.unshared_indexes(&next, &changed), NODE + set(1));
+    // A service waits for expected clusters no longer.
+    let mut own = Table::default();
+    own.awaiting.insert_mut(changed.first().unwrap().clone());
+    assert_eq!(
+        own.unshared_indexes(&Table::default(), &changed),
+        unshared_nodes(1, 1)
+    );
+    assert_eq!(own.unshared_indexes(&own, &changed), 0);
+}
