@@ -98,3 +98,92 @@ impl OwnSettings {
         self.gone_since.map(|since| since.after(KEPT))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{local, rules, service_keys, store};
+
+    fn db() -> ServiceKey {
+        service_keys(&["db"]).pop_first().unwrap()
+    }
+
+    fn of(objects: &[Value], last: Option<&OwnSettings>, second: u64) -> Option<OwnSettings> {
+        let store = store(objects);
+        let now = Timestamp::from_seconds(second);
+        OwnSettings::of(&db(), &Items::of(&db(), &store), &store, last, now)
+    }
+
+    #[test]
+    fn headless_service_has_pods_if_it_has_a_selector_or_an_endpoint() {
+        let has_pods = |has_selector: bool, hosts: &[(&str, &str, bool)]| {
+            let [mut service, slice] = local("prod", "db", hosts);
+            service["spec"]["selector"] = if has_selector {
+                json!({"app": "db"})
+            } else {
+                Value::Null
+            };
+            of(&[service, slice], None, 0).unwrap().has_pods
+        };
+        let host = [("db-0", "10.0.0.1", false)];
+        assert!(has_pods(true, &host) && has_pods(true, &[]));
+        assert!(has_pods(false, &host) && !has_pods(false, &[]));
+    }
+
+    #[test]
+    fn settings_apply_for_ten_seconds_after_the_service_is_gone() {
+        let own = of(&local("prod", "db", &[]), None, 90).unwrap();
+        assert_eq!(own.end(), None);
+        let gone = of(&[], Some(&own), 100).unwrap();
+        let end = Timestamp::from_seconds(110);
+        assert_eq!(gone.end(), Some(end));
+        // Other builds of the service do not prolong that.
+        let later = of(&[], Some(&gone), 109).unwrap();
+        assert_eq!(later.end(), Some(end));
+        assert_eq!(of(&[], Some(&later), 110), None);
+        // It is back.
+        let back = of(&local("prod", "db", &[]), Some(&later), 109);
+        assert_eq!(back, Some(own));
+    }
+
+    #[test]
+    fn service_is_remembered_if_it_or_a_flag_sets_something() {
+        let own = |settings: Settings, has_pods| OwnSettings {
+            has_pods,
+            ..OwnSettings::new(settings, None)
+        };
+        let none = Settings::default;
+        let ttl = Settings {
+            ttl: Some(9),
+            ..none()
+        };
+        let for_all = Rules {
+            failover: Some("east:west".parse().unwrap()),
+            ..rules()
+        };
+        let order = |service: ServiceKey| Rules {
+            service_failover: [(service, "east:west".parse().unwrap())].into(),
+            ..rules()
+        };
+        let expected = Rules {
+            expected_clusters: [(db(), "east".parse().unwrap())].into(),
+            ..rules()
+        };
+        let other = service_keys(&["web"]).pop_first().unwrap();
+        for (case, own, rules, is_kept) in [
+            ("nothing", own(none(), true), rules(), false),
+            ("a setting", own(ttl, false), rules(), true),
+            // The order for all services applies only to those without pods.
+            ("pods", own(none(), true), for_all.clone(), true),
+            ("no pods", own(none(), false), for_all, false),
+            ("an order", own(none(), false), order(db()), true),
+            ("another's order", own(none(), true), order(other), false),
+            ("expected clusters", own(none(), false), expected, true),
+        ] {
+            let kept = own.to_keep(&db(), &rules);
+            assert_eq!(kept, is_kept.then_some(own), "{case}");
+        }
+    }
+}
