@@ -212,9 +212,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::omitted;
-    use crate::table::Table;
+    use crate::model::GatewayDown;
+    use crate::table::{Rules, Table};
     use crate::testing::{
-        backends, endpoint, federated, flat_mirror, gateway, local, mirror, service_mirror, table,
+        backends, endpoint, federated, flat_mirror, gateway, import, local, mirror, rules,
+        service_mirror, table, table_by,
     };
 
     fn shop() -> Vec<Value> {
@@ -273,6 +275,52 @@ mod tests {
         };
         // `S.N.Z` and its form for port `http` omit the mirror, whether it is alive or not. `C.S.N.Z` returns it.
         assert_eq!((count(true), count(false)), (2, 2));
+    }
+
+    /// A replica may have a zone with the profile `mcs` that another one does not have.
+    #[test]
+    fn zones_of_the_profile_mcs_count_only_if_they_answer_differently() {
+        let with_cluster_sets = Rules {
+            has_cluster_sets: true,
+            ..rules()
+        };
+        let hashes = |objects: &[Value]| {
+            let tables = [table(objects), table_by(&with_cluster_sets, objects)];
+            tables.map(|table| table.answers_hash())
+        };
+        let [without, with] = hashes(&shop());
+        assert_eq!(with, without);
+        // The import is the last one in other zones, and the first one in these.
+        let mut objects = vec![import("prod", "web", "ClusterSetIP", &["10.96.0.9"])];
+        for (cluster, ip) in [("east", "10.96.0.1"), ("west", "10.96.0.2")] {
+            objects.push(flat_mirror("prod", "web", cluster, ip));
+        }
+        let [without, with] = hashes(&objects);
+        assert_ne!(with, without);
+    }
+
+    /// The name of a cluster with a cluster IP is that of an endpoint, and `exclude` empties no such name.
+    #[test]
+    fn endpoint_that_is_down_is_omitted_at_the_name_of_its_cluster_only_if_it_has_a_hostname() {
+        let exclude = Rules {
+            gateway_down: GatewayDown::Exclude,
+            ..rules()
+        };
+        let mut pod = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
+        pod["spec"]["ports"] = json!([{"port": 26257}]);
+        let pod = [
+            mirror("prod", "db", "east"),
+            pod,
+            gateway("prod", "db-0-east", false),
+        ];
+        let mut service = service_mirror("prod", "db", "east", "10.96.0.1");
+        service["spec"]["ports"] = json!([{"port": 26257}]);
+        let service = [service, backends("prod", "db-east", true, false)];
+        let omitted = |objects: &[Value]| {
+            let table = table_by(&exclude, objects);
+            omitted(table.service("prod", "db").unwrap())
+        };
+        assert_eq!((omitted(&pod), omitted(&service)), (vec![0, 1], vec![0]));
     }
 
     #[test]

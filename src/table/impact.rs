@@ -61,3 +61,51 @@ impl Service {
         self.failure.is_some() || is_unreachable
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::model::{Problem, ProblemKind};
+    use crate::testing::{endpoint, mirror, published, table};
+
+    fn service(objects: &[Value]) -> Service {
+        table(objects).service("prod", "db").unwrap().clone()
+    }
+
+    fn db() -> Vec<Value> {
+        vec![
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+        ]
+    }
+
+    #[test]
+    fn missing_endpoints_unlinked_clusters_and_serious_problems_deserve_attention() {
+        let fine = service(&db());
+        let mut unlinked = fine.clone();
+        let mut endpoint = fine.endpoints[0].clone();
+        endpoint.liveness = EndpointLiveness::Unlinked;
+        unlinked.endpoints = [fine.endpoints[0].clone(), endpoint].into();
+        let with_problem = |kind| Service {
+            problems: [Problem::new(kind, "is so")].into(),
+            ..fine.clone()
+        };
+        let (note, error) = (ProblemKind::Kind, ProblemKind::BadName);
+        assert_eq!(fine.impact(), Impact::Fine);
+        assert_eq!(with_problem(note).impact(), Impact::Fine);
+        assert_eq!(with_problem(error).impact(), Impact::Attention);
+        assert_eq!(unlinked.impact(), Impact::Attention);
+        assert_eq!(service(&db()[..1]).impact(), Impact::Attention);
+    }
+
+    #[test]
+    fn every_service_of_an_expired_table_fails() {
+        let mut published = published(table(&db()));
+        let service = service(&db()[..1]);
+        assert_eq!(published.impact_of(&service), Impact::Attention);
+        published.is_expired = true;
+        assert_eq!(published.impact_of(&service), Impact::Failing);
+    }
+}
