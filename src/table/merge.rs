@@ -129,10 +129,8 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
 /// Reports two sources of one cluster name (rule M6).
 pub(super) fn cluster_conflicts(drafts: &[Draft]) -> impl Iterator<Item = Problem> {
     let mut sources: BTreeMap<&ClusterName, BTreeSet<&Source>> = BTreeMap::new();
-    let is_alike = |one: &Draft, other: &Draft| {
-        one.endpoint.cluster == other.endpoint.cluster && one.source == other.source
-    };
-    for alike in drafts.chunk_by(is_alike) {
+    // A source has one cluster name.
+    for alike in drafts.chunk_by(|one, other| one.source == other.source) {
         let Draft {
             endpoint, source, ..
         } = &alike[0];
