@@ -788,6 +788,70 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     );
 }
 
+/// `explain` reports settings of a Service that no other cluster has. They make no name.
+#[test]
+fn service_that_only_has_settings_is_in_the_table_without_names() {
+    let mut own = exported("prod", "web", "10.96.0.1");
+    own["metadata"]["labels"] = json!({});
+    let find = |own: Value| table(&[own]).service("prod", "web").cloned();
+    assert_eq!(find(own.clone()), None);
+    for (annotation, value) in [
+        ("global-dns/failover-mode", "hold"),
+        ("global-dns/ttl", "9"),
+    ] {
+        let service = find(annotated(own.clone(), annotation, value));
+        let service = service.unwrap_or_else(|| panic!("{annotation}"));
+        let names = (service.is_known, service.is_listed(), service.has_names());
+        assert_eq!(names, (false, false, false), "{annotation}");
+    }
+}
+
+#[test]
+fn only_the_value_true_watches_a_service() {
+    let is_watched = |value: &str| {
+        let own = annotated(
+            exported("prod", "web", "10.96.0.1"),
+            "global-dns/watch",
+            value,
+        );
+        table(&[own]).service("prod", "web").unwrap().is_watched
+    };
+    assert!(is_watched("true"));
+    assert!(!is_watched("false"));
+    assert!(!table(&shop()).service("prod", "db").unwrap().is_watched);
+}
+
+/// Two links may have one cluster name. The endpoint mirror of the first one gives the host its kind.
+#[test]
+fn host_of_two_links_follows_the_service_of_one_of_them() {
+    let rules = Rules {
+        cluster_aliases: [("north".parse().unwrap(), "west".parse().unwrap())].into(),
+        ..rules()
+    };
+    let own = |ip| service_mirror("prod", "db-0", "north", ip);
+    let mut store = store(&[
+        mirror("prod", "db", "west"),
+        endpoint("prod", "db", "west", "db-0", &["10.96.2.1"]),
+        mirror("prod", "db", "north"),
+        listing("prod", "db-north", &[("db-0", "10.96.3.1")]),
+        own("10.96.3.1"),
+    ]);
+    let timers = Timers::default();
+    let addresses = |table: &Table| {
+        let endpoints = &table.service("prod", "db").unwrap().endpoints;
+        let addresses = endpoints.iter().flat_map(|one| &one.addresses);
+        addresses.map(|one| one.ip.to_string()).collect::<Vec<_>>()
+    };
+    let services = store.services();
+    let before = build(&Table::default(), &store, &services, &rules, &timers).table;
+    assert_eq!(addresses(&before), ["10.96.2.1", "10.96.3.1"]);
+    // The list has the address of another Service now.
+    let (key, object) = parsed(Watch::Services, &own("10.96.3.9"));
+    let dirty = store.apply(Watch::Services, key, object);
+    let after = build(&before, &store, &dirty, &rules, &timers).table;
+    assert_eq!(addresses(&after), ["10.96.2.1"]);
+}
+
 /// Rule M1b. The service of the pod's own Service changes, and the headless service must follow.
 #[test]
 fn host_with_a_service_of_its_own_follows_that_service() {
@@ -991,6 +1055,7 @@ fn service_has_the_first_kind_of_its_selected_endpoints() {
     let flat = flat_mirror("prod", "web", "north", "10.96.0.3");
     let shared = federated("prod", "web", "10.96.0.4", "web@east,web@west");
     let imported = import("prod", "web", "ClusterSetIP", &["10.96.0.5"]);
+    let empty_import = import("prod", "web", "Headless", &[]);
     let [mut own, unready] = local("prod", "web", &[("h-1", "192.0.2.1", false)]);
     own["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
     let with = |objects: &[Value]| [objects, std::slice::from_ref(&imported)].concat();
@@ -1014,6 +1079,18 @@ fn service_has_the_first_kind_of_its_selected_endpoints() {
             "headless mirror without endpoints",
             vec![headless[0].clone(), gateway],
             [Gateway; 2],
+        ),
+        // Without an endpoint, the objects have a kind.
+        (
+            "headless mirror alone",
+            vec![headless[0].clone()],
+            [Headless; 2],
+        ),
+        ("import alone", vec![empty_import.clone()], [Import; 2]),
+        (
+            "import and member without a pod",
+            vec![empty_import, own.clone()],
+            [Local; 2],
         ),
         // An endpoint that is not ready has no kind.
         ("pod that is not ready", with(&[own, unready]), [Import; 2]),

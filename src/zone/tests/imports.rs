@@ -290,6 +290,28 @@ fn import_with_a_cluster_set_ip_has_one_address_and_no_name_below() {
     assert_eq!(object.unwrap().to_string(), "ServiceImport/prod/web");
 }
 
+/// Each cluster is answered by its best candidate (rule K1), and an import is the last one.
+#[test]
+fn address_of_an_import_is_omitted_if_all_its_clusters_have_mirrors() {
+    let through_gateway = |cluster: &str, ip: &str| {
+        let slice = backends("prod", &format!("web-{cluster}"), true, true);
+        [service_mirror("prod", "web", cluster, ip), slice]
+    };
+    let mut objects = vec![import("prod", "web", "ClusterSetIP", &["10.96.0.9"])];
+    objects.extend(through_gateway("east", "10.96.0.1"));
+    let mut answers = Vec::new();
+    for west in [None, Some(through_gateway("west", "10.96.0.2"))] {
+        objects.extend(west.into_iter().flatten());
+        let zones = zones(&["global"]);
+        let name = "web.prod.global";
+        answers.push(ask(&zones, &table(&objects), name, RecordType::A));
+    }
+    assert_eq!(
+        answers,
+        ["A 10.96.0.9, A 10.96.0.1", "A 10.96.0.1, A 10.96.0.2"]
+    );
+}
+
 #[test]
 fn submariner_has_the_cluster_ip_of_each_cluster() {
     let objects = [

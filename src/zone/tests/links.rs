@@ -341,6 +341,27 @@ fn confirmed_absence_stays_without_any_link_and_lease() {
     );
 }
 
+/// Its members in this cluster need no Link.
+#[test]
+fn federated_address_with_members_of_this_cluster_is_never_down() {
+    let mut federation = federated("prod", "web", "10.96.1.1", "web@east");
+    federation["metadata"]["annotations"]["multicluster.linkerd.io/local-discovery"] = json!("web");
+    let objects = vec![
+        federation,
+        service_mirror("prod", "web", "north", "10.96.1.2"),
+        backends("prod", "web-north", true, true),
+        link("east", "east"),
+        link("north", "north"),
+    ];
+    let mut world = World::with_links(&rules(), objects);
+    let both = "A 10.96.1.1, A 10.96.1.2";
+    assert_eq!(world.a("web.prod"), both);
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(state(&world, "east"), "unlinked");
+    assert_eq!(world.a("web.prod"), both);
+}
+
 /// An address of several clusters, all without a Link, and one of a ServiceImport have one name.
 #[test]
 fn unlinked_federated_address_is_not_revived_by_an_import() {
