@@ -73,12 +73,6 @@ impl Line {
     }
 }
 
-impl AsRef<str> for Line {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
 impl From<String> for Line {
     fn from(text: String) -> Self {
         match escaped(&text) {
@@ -118,12 +112,6 @@ impl fmt::Display for Line {
 impl<'de> Deserialize<'de> for Line {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)
-    }
-}
-
-impl PartialEq<str> for Line {
-    fn eq(&self, other: &str) -> bool {
-        self.0 == *other
     }
 }
 
