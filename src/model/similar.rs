@@ -13,3 +13,33 @@ pub fn most_similar(given: &str, names: impl IntoIterator<Item = String>) -> Opt
     let (errors, _, name) = names.min()?;
     (2 * errors <= given.chars().count()).then_some(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_that_are_exchanged_are_one_error() {
+        for (other, errors) in [("prod", 0), ("prdo", 1), ("pro", 1), ("brodt", 2)] {
+            assert_eq!(typing_errors("prod", other), errors, "{other}");
+        }
+    }
+
+    #[test]
+    fn name_is_similar_with_one_error_for_each_two_letters() {
+        let names = || ["staging", "test", "prod"].map(str::to_owned);
+        for (given, similar) in [
+            ("prdo", Some("prod")),
+            ("stagin", Some("staging")),
+            ("prod", Some("prod")),
+            ("pxyd", Some("prod")),
+            ("pxyz", None),
+            ("tesxxx", Some("test")),
+            ("", None),
+        ] {
+            assert_eq!(most_similar(given, names()).as_deref(), similar, "{given}");
+        }
+        assert_eq!(most_similar("ab", ["ac".to_owned()]).as_deref(), Some("ac"));
+        assert_eq!(most_similar("prod", []), None);
+    }
+}

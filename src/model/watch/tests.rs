@@ -117,3 +117,9 @@ fn only_a_server_with_mcs_opens_the_watches_of_its_api() {
     let expected = all.into_iter().filter(|watch| !mcs.contains(watch));
     assert_eq!(others, expected.collect::<Vec<_>>());
 }
+
+#[test]
+fn answers_depend_on_every_watch_except_that_of_links() {
+    let others = Watch::ALL.into_iter().filter(|watch| !watch.is_needed());
+    assert_eq!(others.collect::<Vec<_>>(), [Watch::Links]);
+}
