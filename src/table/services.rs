@@ -130,3 +130,51 @@ impl Services {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Profile;
+    use crate::testing::{endpoint, mirror, service_keys, table};
+
+    /// The services `db`, which has a name, and `web`, which has none, in one namespace.
+    fn db_and_web() -> Services {
+        let objects = [
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+            mirror("prod", "web", "east"),
+        ];
+        table(&objects).of(Profile::Global).clone()
+    }
+
+    #[test]
+    fn namespace_has_names_until_its_last_service_with_names_is_gone() {
+        let mut services = db_and_web();
+        assert!(services.has_names_in("prod") && services.has_names());
+        let db = service_keys(&["db"]).pop_first().unwrap();
+        services.replace(&db, None);
+        assert!(services.has_namespace("prod"));
+        assert!(!services.has_names_in("prod") && !services.has_names());
+    }
+
+    #[test]
+    fn only_services_that_differ_are_unshared() {
+        let (own, mut other) = (db_and_web(), db_and_web());
+        let none = Services::default();
+        let maps = |other: &Services| {
+            let namespace = own.namespaces.get("prod").unwrap();
+            let empty = NamespaceServices::default();
+            let others = other.namespaces.get("prod").map_or(&empty, AsRef::as_ref);
+            let services = namespace.services.unshared(&others.services, |_, _| 0);
+            let namespace = ALLOCATION + size_of::<NamespaceServices>() + services;
+            own.namespaces.unshared(&other.namespaces, |_, _| namespace)
+        };
+        assert_eq!(own.unshared(&own.clone(), |_| 1000), 0);
+        assert_eq!(own.unshared(&none, |_| 1000), maps(&none) + 2 * 1000);
+        // They share one service.
+        other.namespaces = own.namespaces.clone();
+        other.replace(&service_keys(&["db"]).pop_first().unwrap(), None);
+        let rest = own.unshared(&other, |_| 1000) - maps(&other);
+        assert_eq!(rest, 1000);
+    }
+}

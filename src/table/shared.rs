@@ -259,7 +259,10 @@ mod tests {
     fn only_the_shards_that_differ_are_unshared() {
         let (of_both, of_one) = (100, 1000);
         let unshared = |own: &SharedMap<u32, u32>, other: &SharedMap<u32, u32>| {
-            own.unshared(other, |_, other| if other.is_some() { of_both } else { of_one })
+            own.unshared(
+                other,
+                |_, other| if other.is_some() { of_both } else { of_one },
+            )
         };
         let list = |shards| 2 * ALLOCATION + shards * size_of::<Shard<u32, u32>>();
         let shard = |entries| 2 * ALLOCATION + entries * size_of::<Entry<u32, u32>>();
@@ -276,11 +279,8 @@ mod tests {
         let mut other = own.clone();
         other.insert(77, 0);
         let mut pairs = own.shards.iter().zip(other.shards.iter());
-        let (changed, _) = pairs
-            .find(|(one, other)| !Arc::ptr_eq(one, other))
-            .unwrap();
-        let expected =
-            list(own.shards.len()) + shard(changed.capacity()) + changed.len() * of_both;
+        let (changed, _) = pairs.find(|(one, other)| !Arc::ptr_eq(one, other)).unwrap();
+        let expected = list(own.shards.len()) + shard(changed.capacity()) + changed.len() * of_both;
         assert_eq!(unshared(&own, &other), expected);
     }
 

@@ -115,6 +115,28 @@ fn cluster_that_leaves_a_federation_is_reported() {
     assert_eq!(server.see(10, &web("db@west")), left("east", why));
 }
 
+fn gone() -> LeftCluster {
+    LeftCluster {
+        cluster: "east".parse().unwrap(),
+        since: Timestamp(0),
+        cause: LeaveCause::Unexported,
+        endpoints: Line::default(),
+    }
+}
+
+/// It may have left before the process started, and no object of the service may change after that.
+#[test]
+fn service_is_built_again_when_a_cluster_left_it_an_hour_ago() {
+    let mut timers = Timers::default();
+    let service = testing::service_keys(&["db"]).pop_first().unwrap();
+    timers.note_left(&service, vec![gone()]);
+    assert_eq!(timers.next_wake(), Some(Timestamp::from_seconds(3600)));
+    timers.now = Timestamp::from_seconds(3600);
+    assert_eq!(timers.due(), [service.clone()].into());
+    timers.note_left(&service, Vec::new());
+    assert_eq!((timers.next_wake(), timers.due()), (None, [].into()));
+}
+
 /// Everybody who can create a Service can add and remove clusters.
 #[test]
 fn number_of_remembered_services_is_bounded() {
@@ -125,12 +147,7 @@ fn number_of_remembered_services_is_bounded() {
     };
     let table = testing::table(&mirrors(1));
     let old = table.service("prod", "db1").unwrap();
-    let gone = LeftCluster {
-        cluster: "east".parse().unwrap(),
-        since: Timestamp(0),
-        cause: LeaveCause::Unexported,
-        endpoints: Line::default(),
-    };
+    let gone = gone();
     for number in 0..MAX_SERVICES {
         assert!(timers.left_before(&service(number), Some(old)).1.is_some());
         timers.note_left(&service(number), vec![gone.clone()]);
