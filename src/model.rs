@@ -7,6 +7,7 @@
 mod addresses;
 mod cluster_term;
 mod expected_clusters;
+mod few;
 mod failover_order;
 mod fields;
 mod interned;
@@ -34,6 +35,7 @@ pub mod watch;
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
 pub use failover_order::{FailoverOrder, InvalidSetting};
+pub use few::Few;
 pub use interned::{Text, intern};
 pub use item::{
     ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost, OwnForm, OwnService, SliceObjects,

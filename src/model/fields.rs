@@ -2,12 +2,10 @@
 
 use std::net::IpAddr;
 
-use smallvec::SmallVec;
-
 use super::kube_object::{JsonText, KubePort, ServiceSpec};
 use super::{
-    ClusterName, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind,
-    Protocol, ServiceKey, ServiceName, key,
+    ClusterName, Few, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Problem,
+    ProblemKind, Protocol, ServiceKey, ServiceName, key,
 };
 
 /// Returns the skip of an object that does not match the schema of its kind.
@@ -96,7 +94,7 @@ pub(super) fn shorten(value: &str) -> String {
 // === Addresses and ports ===
 
 /// Reads the cluster IPs of a Service.
-pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAddr; 1]>, Problem> {
+pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, Problem> {
     let addresses = usable_addresses(spec.addresses())?;
     if addresses.is_empty() {
         return Err(Problem::new(
@@ -108,7 +106,7 @@ pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<SmallVec<[IpAd
 }
 
 /// Parses addresses. Fails if clients cannot use one of them.
-pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<SmallVec<[IpAddr; 1]>, Problem> {
+pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<Few<IpAddr>, Problem> {
     ips.iter().map(|ip| usable_address(ip)).collect()
 }
 

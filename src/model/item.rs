@@ -4,10 +4,8 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
+use super::{ClusterName, Few, Hostname, Ports, ServiceKey, Settings, Text};
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
-
-use super::{ClusterName, Hostname, Ports, ServiceKey, Settings, Text, addresses};
 
 /// A Service or a ServiceImport, reduced to the fields that this server uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +20,7 @@ pub struct Item {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<MirroredHost>,
     /// `spec.clusterIPs` of a Service, `spec.ips` of a ServiceImport. Empty if it is headless.
-    #[serde(with = "addresses")]
-    pub addresses: SmallVec<[IpAddr; 1]>,
+    pub addresses: Few<IpAddr>,
     /// `spec.ports`: the ports of the cluster IP. Empty if a Service is headless, because its slices have the ports.
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use smallvec::SmallVec;
-
 use super::fields::{
     bad_name, cluster, cluster_addresses, mirrored_service, ports, same_namespace, service_key,
     shorten, split, strip_cluster, undecodable, usable_address,
@@ -12,7 +10,7 @@ use super::fields::{
 use super::kube_object::{KubeEndpoint, ServiceSpec, SliceBody};
 use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
-    ClusterName, ClusterSet, Clusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
+    ClusterName, ClusterSet, Clusters, Few, Hostname, Item, ItemKind, KubeObject, ListedHost,
     MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName, Settings, Slice,
     SliceContent, intern, key,
 };
@@ -116,7 +114,7 @@ fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
         service: mirrored_service(service, &cluster)?,
         clusters: Clusters::Linked(cluster),
         host: None,
-        addresses: SmallVec::new(),
+        addresses: Few::default(),
         ports: Ports::interned([]),
         settings: Settings::of_mirror(service).if_any(),
         created: service.created(),

@@ -1,11 +1,9 @@
 //! Reads the objects of this cluster: Services, and slices of Services (rule M5, kind `local`).
 
-use smallvec::SmallVec;
-
 use super::fields::{cluster_addresses, ports, service_key, undecodable};
 use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
-    Clusters, Export, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
+    Clusters, Export, Few, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
     Settings, Slice, SliceContent, key,
 };
 
@@ -33,12 +31,12 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
     let (form, addresses, ports) = if service.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
-        (form, SmallVec::new(), Ports::interned([]))
+        (form, Few::default(), Ports::interned([]))
     } else {
         match cluster_addresses(&spec) {
             Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(&spec)),
             // Its settings count, also without an address.
-            Err(_) if has_settings => (OwnForm::Other, SmallVec::new(), Ports::interned([])),
+            Err(_) if has_settings => (OwnForm::Other, Few::default(), Ports::interned([])),
             Err(problem) => return Err(problem),
         }
     };

@@ -20,13 +20,11 @@
 //! The option `multicluster` of CoreDNS' plugin `kubernetes` reads the same objects (coredns/coredns,
 //! `plugin/kubernetes`): ServiceImports of v1alpha1, and slices by their two labels. GKE's own API group is not read.
 
-use smallvec::SmallVec;
-
 use super::fields::{list_of_ports, service_key, undecodable, usable_addresses};
 use super::slice::endpoints;
 use super::watch::controller;
 use super::{
-    ClusterName, ClusterSet, Clusters, ImportEndpoints, Item, ItemKind, KubeObject, Problem,
+    ClusterName, ClusterSet, Clusters, Few, ImportEndpoints, Item, ItemKind, KubeObject, Problem,
     ProblemKind, Settings, Slice, SliceContent, SliceObjects, key,
 };
 
@@ -43,7 +41,7 @@ pub(super) fn read_import(import: &KubeObject<'_>) -> Result<Item, Problem> {
                 // The specification may get further values.
                 Some(_) | None => SliceObjects::Expected,
             };
-            (ItemKind::HeadlessImport(slices), SmallVec::new())
+            (ItemKind::HeadlessImport(slices), Few::default())
         }
         Some("ClusterSetIP") => (ItemKind::ClusterSetImport, ips),
         other => {

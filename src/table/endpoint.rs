@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::ServiceKind;
 use super::kind::Rank;
 use super::links::Links;
 use crate::model::{
-    ClusterName, Clusters, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
-    Ports, Text,
+    ClusterName, Clusters, Few, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
+    Ports, Text, Weight,
 };
 
 /// An endpoint.
@@ -22,7 +22,7 @@ pub struct Endpoint {
     /// The name of the endpoint within its service and cluster, label `H`. `None` for a cluster IP of a whole Service.
     pub hostname: Option<Hostname>,
     /// Its addresses, sorted, each once.
-    pub addresses: SmallVec<[Address; 1]>,
+    pub addresses: Few<Address>,
     /// Its ports, sorted by number, name and protocol.
     pub ports: Ports,
     /// Whether connections can succeed.
@@ -101,7 +101,7 @@ pub(super) enum Source {
 }
 
 /// Returns the distinct addresses of an endpoint, sorted.
-pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> SmallVec<[Address; 1]> {
+pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
     let ips = ips.into_iter();
     let mut addresses: SmallVec<[Address; 1]> = ips
         .map(|ip| Address {

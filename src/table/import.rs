@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use smallvec::smallvec;
-
 use super::endpoint::{Draft, Source, distinct};
 use super::items::{Items, shared_by};
 use super::kind::Rank;
 use super::rules::Rules;
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
-    ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
+    Few, ImportEndpoints, ItemKind, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
     SliceEndpoint, SliceObjects,
 };
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use smallvec::smallvec;
-
 use super::endpoint::{Draft, Source, distinct};
 use super::items::Items;
 use super::kind::Rank;
@@ -11,7 +9,7 @@ use super::rules::{LocalMembers, Rules};
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, ServiceKind};
 use crate::model::{
-    ClusterName, Export, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ClusterName, Export, Few, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
     ProblemKind, ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
 };
 

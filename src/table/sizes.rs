@@ -12,7 +12,7 @@ use super::service::Service;
 use super::shared::ALLOCATION;
 use super::short_name::ShortName;
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, Kind, ObjectName, ObjectRef, Problem, ServiceKey, Timestamp};
+use crate::model::{ClusterName, Few, ObjectRef, Problem, ServiceKey, Timestamp};
 
 /// Size of a node of an index, and the nodes on the way to it that a change copies.
 const NODE: usize = 128;
@@ -142,12 +142,14 @@ fn size(service: &Service) -> usize {
 
 /// Estimates the size of an endpoint. It has its first address and object in place.
 fn size_of_endpoint(endpoint: &Endpoint) -> usize {
-    let beside = |is_beside: bool, size: usize| if is_beside { ALLOCATION + size } else { 0 };
-    let addresses = endpoint.addresses.capacity() * size_of::<Address>();
-    let objects = endpoint.objects.capacity() * size_of::<(Kind, ObjectName)>();
-    size_of::<Endpoint>()
-        + beside(endpoint.addresses.spilled(), addresses)
-        + beside(endpoint.objects.spilled(), objects)
+    size_of::<Endpoint>() + size_of_few(&endpoint.addresses) + size_of_few(&endpoint.objects)
+}
+
+fn size_of_few<T>(few: &Few<T>) -> usize {
+    match few.len() {
+        0 | 1 => 0,
+        len => ALLOCATION + len * size_of::<T>(),
+    }
 }
 
 /// Estimates the size of a problem with its texts.

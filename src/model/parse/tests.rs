@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
-    ClusterSet, Clusters, Export, GatewayDown, Hostname, Item, ItemKind, ListedHost, MirroredHost,
-    Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints, SliceObjects,
-    intern, key,
+    ClusterSet, Clusters, Export, Few, GatewayDown, Hostname, Item, ItemKind, ListedHost,
+    MirroredHost, Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints,
+    SliceObjects, intern, key,
 };
 use crate::testing;
 
@@ -68,7 +68,7 @@ fn endpoint_mirror_is_parsed_from_labels_annotation_and_spec() {
             hostname: "db-0".parse::<Hostname>().unwrap(),
             parent: "db-east".into(),
         }),
-        addresses: ["10.96.0.7".parse().unwrap()].into(),
+        addresses: Few::one("10.96.0.7".parse().unwrap()),
         ports: Ports::from_iter([Port {
             number: 26257,
             name: Some("sql".parse().unwrap()),

@@ -1,0 +1,146 @@
+//! A list that mostly has one entry, such as the addresses of a Service.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use serde::{Deserialize, Serialize};
+
+/// A list with a fixed number of entries. One entry is in place; several have an allocation. There are some of these lists
+/// for each endpoint, so each octet counts: it is a third smaller than a vector that can grow.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    from = "Vec<T>",
+    into = "Vec<T>",
+    bound(serialize = "T: Clone + Serialize")
+)]
+pub struct Few<T>(Entries<T>);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Entries<T> {
+    One(T),
+    /// Not one.
+    Others(Box<[T]>),
+}
+
+// === impl Few ===
+
+impl<T> Few<T> {
+    /// Makes a list with one entry.
+    pub fn one(entry: T) -> Self {
+        Self(Entries::One(entry))
+    }
+}
+
+impl<T> Default for Few<T> {
+    fn default() -> Self {
+        Self(Entries::Others(Box::default()))
+    }
+}
+
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(entries: I) -> Self {
+        let mut entries = entries.into_iter();
+        let Some(first) = entries.next() else {
+            return Self::default();
+        };
+        match entries.next() {
+            None => Self::one(first),
+            Some(second) => {
+                let all = [first, second].into_iter().chain(entries);
+                Self(Entries::Others(all.collect()))
+            }
+        }
+    }
+}
+
+impl<T> From<Vec<T>> for Few<T> {
+    fn from(entries: Vec<T>) -> Self {
+        entries.into_iter().collect()
+    }
+}
+
+impl<T> From<Few<T>> for Vec<T> {
+    fn from(few: Few<T>) -> Self {
+        match few.0 {
+            Entries::One(entry) => vec![entry],
+            Entries::Others(entries) => entries.into(),
+        }
+    }
+}
+
+impl<T> Deref for Few<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Entries::One(entry) => std::slice::from_ref(entry),
+            Entries::Others(entries) => entries,
+        }
+    }
+}
+
+impl<T> DerefMut for Few<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.0 {
+            Entries::One(entry) => std::slice::from_mut(entry),
+            Entries::Others(entries) => entries,
+        }
+    }
+}
+
+impl<'f, T> IntoIterator for &'f Few<T> {
+    type Item = &'f T;
+    type IntoIter = std::slice::Iter<'f, T>;
+
+    #[inline]
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'f, T> IntoIterator for &'f mut Few<T> {
+    type Item = &'f mut T;
+    type IntoIter = std::slice::IterMut<'f, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Few<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn list_has_its_entries_however_many() {
+        for count in 0..4 {
+            let numbers: Vec<u32> = (0..count).collect();
+            let mut few: Few<u32> = numbers.iter().copied().collect();
+            assert_eq!(*few, *numbers);
+            assert_eq!(few, Few::from(numbers.clone()));
+            assert_eq!(
+                serde_json::to_string(&few).unwrap(),
+                format!("{few:?}").replace(' ', "")
+            );
+            let json = serde_json::to_string(&numbers).unwrap();
+            assert_eq!(serde_json::from_str::<Few<u32>>(&json).unwrap(), few);
+            few.iter_mut().for_each(|number| *number += 1);
+            assert_eq!(Vec::from(few), (1..=count).collect::<Vec<_>>());
+        }
+        assert_ne!(Few::one(1), Few::default());
+    }
+
+    #[test]
+    fn address_takes_24_octets() {
+        assert_eq!(size_of::<Few<IpAddr>>(), 24);
+    }
+}
