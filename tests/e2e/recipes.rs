@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::dig::{a_records, dig_recursively, srv_records};
@@ -125,6 +125,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
         let fact = format!("coredns_answers_with_the_recipe_{}", recipe.file);
         steps.step(&fact, || check_recipe(recipe, cluster, node));
     }
+    for number in 0..3 {
+        let fact = format!("coredns_answers_names_that_applications_use_{number}");
+        steps.step(&fact, || check_existing_names(number, cluster, node));
+    }
     steps.step(
         "openshift_recipe_has_the_same_zone_and_upstream",
         check_openshift,
@@ -221,6 +225,78 @@ pub fn check_resolution(node: &Node, server: SocketAddr) -> Result<()> {
     let addresses = Answer::Data(addresses.map(str::to_owned).collect());
     ensure!(addresses == union.answer, "nslookup: {text}");
     Ok(())
+}
+
+/// Asserts that CoreDNS answers other names from the zone, with the Corefile of a recipe in `existing-names.md`.
+fn check_existing_names(number: usize, cluster: &Cluster, node: &Node) -> Result<()> {
+    let of_service = "nginx.default.svc.cluster.local";
+    let names = match number {
+        0 | 1 => &[of_service][..],
+        _ => &["nginx.default.svc.example.com", "nginx.v1.rpc.example.com"],
+    };
+    let page = page("existing-names.md")?;
+    // The test has another service.
+    let corefile = page.text("corefile", number)?;
+    let corefile = corefile
+        .replace("db.prod.", "nginx.default.")
+        .replace("db\\.prod\\.", "nginx\\.default\\.")
+        .replace("\\.prod\\.", "\\.default\\.")
+        .replace(".prod.global", ".default.global")
+        .replace(".shop.global", ".default.global");
+    let etc = node.create_etc(&format!("existing-names-{number}"))?;
+    write(&etc.join("coredns"), "Corefile", &json!(corefile))?;
+    let mut coredns =
+        node.start_coredns(&format!("coredns-existing-names-{number}"), &etc, cluster)?;
+    let server = dns(CLUSTER_DNS);
+    let answer = |name: &str, kind: &str| -> Result<Vec<String>> {
+        Ok(dig_recursively(server, Transport::Udp, name, kind)?.answer)
+    };
+    let addresses = |name: &str| -> Result<Vec<String>> {
+        let records = answer(name, "A")?;
+        let of_name = records.iter().filter(|record| record.starts_with(name));
+        let addresses = of_name.filter_map(|record| record.rsplit(' ').next());
+        let mut addresses: Vec<String> = addresses.map(str::to_owned).collect();
+        addresses.sort();
+        Ok(addresses)
+    };
+    let Answer::Data(expected) = case_after_recordings().answer else {
+        bail!("no addresses are expected");
+    };
+    let expected: Vec<String> = expected.into_iter().collect(); // sorted
+    let mut answers = || -> Result<()> {
+        for name in names {
+            eventually("CoreDNS to answer", START, || {
+                coredns.check()?;
+                let got = addresses(name)?;
+                ensure!(
+                    got == expected,
+                    "{name}: expected {expected:?}, got {got:?}"
+                );
+                Ok(())
+            })?;
+        }
+        if number > 1 {
+            return Ok(());
+        }
+        // The targets of SRV records resolve.
+        let records = answer(&format!("_sql._tcp.{of_service}"), "SRV")?;
+        ensure!(records.len() == expected.len(), "{records:?}");
+        for record in &records {
+            let target = record.rsplit(' ').next().context("no target")?;
+            let target = target.trim_end_matches('.');
+            ensure!(target.ends_with(of_service), "{record}");
+            ensure!(addresses(target)?.len() == 1, "{target}");
+        }
+        // Names of this cluster are answered as before.
+        let own = addresses("kubernetes.default.svc.cluster.local");
+        ensure!(
+            number == 1 || own? == ["10.96.0.1"],
+            "the Service kubernetes"
+        );
+        Ok(())
+    };
+    let result = answers();
+    result.with_context(|| coredns.log_tail())
 }
 
 /// Asserts the records of the answer, without their TTLs, because caches decrease TTLs.
