@@ -47,9 +47,9 @@ use state::NoMoment;
 pub use state::{AdminState, Identity};
 
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
-use crate::model::{ProblemKind, Timestamp};
+use crate::model::{InvalidSetting, ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
-use crate::table::{Service, Table};
+use crate::table::{Published, Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 // === Routes ===

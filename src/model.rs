@@ -4,7 +4,6 @@
 //! Each type has a file that parses it and checks it once: a [`ServiceName`] is a DNS label, and an address is one that
 //! clients may use. This module depends neither on a Kubernetes client nor on a DNS library.
 
-mod addresses;
 mod cluster_term;
 mod expected_clusters;
 mod few;
@@ -31,6 +30,7 @@ mod similar;
 mod slice;
 mod timestamp;
 pub mod watch;
+mod weight;
 
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
@@ -54,6 +54,7 @@ pub use similar::{most_similar, typing_errors};
 pub use slice::{ImportEndpoints, ListedHost, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use timestamp::Timestamp;
 pub use watch::{Mcs, Watch};
+pub use weight::{InvalidWeight, Weight};
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use tokio::task::JoinSet;
 
 use super::source::SelectedSource;
 use crate::cli::{ModelArgs, SourceArgs};
+use crate::model::{FailoverOrder, ServiceKey};
 use crate::source::{Feeds, ShrinkGuard, UpdateSettings, kube};
-use crate::table::Publisher;
 use crate::table::publish::Reader;
+use crate::table::{Published, Publisher};
 
 /// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,6 +1,7 @@
 //! `table` and `explain`: they use the API of a running server, or the first table of a source.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -13,11 +14,10 @@ use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless};
 use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
-use crate::model::{Namespace, ServiceKey, Timestamp};
+use crate::model::{FailoverOrder, Namespace, ServiceKey, Timestamp};
 use crate::report::{EndpointSelection, Report, Selection, SortKey, Summary};
 use crate::source::file;
 use crate::source::kube::Cluster;
-use crate::table::publish::Reader;
 
 /// The interval at which `table --watch` looks for a change.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);

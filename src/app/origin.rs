@@ -27,7 +27,6 @@ use crate::log::error_chain;
 use crate::model::{Namespace, Timestamp};
 use crate::source::kube::{Cluster, Replica, ReplicaError};
 use crate::table::Published;
-use crate::table::publish::Reader;
 use crate::zone::Zones;
 use crate::zone::print::zone_file;
 
@@ -154,7 +153,7 @@ impl Origin {
                             Some(tried) => anyhow!("{error:#}; {tried}"),
                             None => error,
                         })?;
-                    return Ok(Self::Objects(reader, None));
+                    return Ok(Self::Objects(table, None));
                 }
                 Err(NoServer { error, .. }) => {
                     let sentence = format!(
@@ -232,7 +231,7 @@ impl Origin {
                 server.api.get(&with_query("/api/v1/table", query)).await
             }
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-            Self::Objects(reader, _) => {
+            Self::Objects(table, _) => {
                 let zones = zones(&view.model, &[]);
                 let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
                 Ok(zone_file(&zones, zone, &reader.load()))

@@ -74,7 +74,7 @@ async fn ask(
 ) -> ReplicaExplanation {
     let asked = async {
         let mut api = Api::of_replica(cluster, replica).await?;
-        served_explanation(&mut api, question, at).await
+        served_explanation(&mut api, question, at, None).await
     };
     let explanation = match timeout(REPLICA_TIMEOUT, asked).await {
         Ok(Ok(explanation)) => Ok(explanation),

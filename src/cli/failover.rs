@@ -61,8 +61,17 @@ fn parse_setting<T>(
     text: &str,
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<ServiceSetting<T>, String> {
-    match text.split_once('=') {
-        None => Ok(ServiceSetting::Default(parse(text)?)),
+    // Weights have this sign, too: `east=90+west=10`.
+    let of_service = text
+        .split_once('=')
+        .filter(|(service, _)| service.contains('/'));
+    match of_service {
+        None => {
+            let hint = "; a value for one service begins with NAMESPACE/SERVICE=";
+            let hint = if text.contains('=') { hint } else { "" };
+            let value = parse(text).map_err(|error| error + hint)?;
+            Ok(ServiceSetting::Default(value))
+        }
         Some((service, value)) => {
             let service = parse_service(service)?;
             Ok(ServiceSetting::Service(service, parse(value)?))

@@ -10,7 +10,7 @@ use super::failover::{
 };
 use super::links::LinkArgs;
 use super::values::{
-    ZoneArg, parse_duration, parse_pair, parse_reverse_zone, parse_ttl, parse_zone,
+    ZoneArg, parse_alias, parse_duration, parse_pair, parse_reverse_zone, parse_ttl, parse_zone,
 };
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Mcs, Namespace,

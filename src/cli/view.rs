@@ -8,7 +8,7 @@ use super::groups::{ColorArgs, KubeconfigArgs, LogArgs, SourceArgs};
 use super::history::parse_time;
 use super::model::ModelArgs;
 use super::values::{Output, one_of, outputs, parse_duration, parse_server, parse_subject};
-use crate::model::{ClusterName, Namespace, Timestamp};
+use crate::model::{ClusterName, FailoverOrder, Namespace, Timestamp};
 use crate::report::{EndpointState, SortKey};
 use crate::table::change::ChangeKind;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::failover::failover_notes;
 use super::{Context, Observer};
-use crate::model::ClusterName;
+use crate::model::{ClusterName, list_some};
 pub(super) use crate::table::list_clusters as list;
 use crate::table::{Service, ServiceKind};
 

@@ -210,7 +210,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 53] = {
+pub static ROWS: [ProblemRow; 56] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;

@@ -36,7 +36,8 @@ pub fn build(
     rules: &Rules,
     timers: &Timers,
 ) -> Built {
-    let services = with_services_of_flags(last, with_listing_services(last, dirty), rules);
+    let listing = with_listing_services(last, dirty);
+    let services = with_services_of_flags(last, with_aliases(listing, rules), rules);
     let dirty = &services;
     let mut table = last.clone();
     table.skipped = store.skipped().clone();

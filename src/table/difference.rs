@@ -307,7 +307,6 @@ fn cause_of(left: &LeftCluster) -> ChangeCause {
 /// Returns the object of a service, if it has one and no other.
 fn only_mirror(service: &Service) -> Option<Line> {
     let mirrors = service.mirrors.iter().map(|(_, mirror)| mirror.clone());
-    let namespace = &service.key.namespace;
     let addresses = service
         .endpoints
         .iter()

@@ -111,7 +111,7 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
         .collect();
     addresses.sort_unstable_by_key(|address| address.ip);
     addresses.dedup_by_key(|address| address.ip);
-    addresses
+    addresses.into_iter().collect()
 }
 
 // === impl Endpoint ===

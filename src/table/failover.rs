@@ -5,11 +5,12 @@
 //! that is the first step, until a person changes the order. In mode `auto` it is the first step that has an endpoint that is
 //! alive. Delays keep it from flapping. They are all that a process remembers, so replicas differ for no longer than a delay.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::ServiceKind;
 use super::change::ChangeCause;
-use super::endpoint::Draft;
+use super::endpoint::{Draft, Endpoint};
 use super::items::Items;
 use super::own_settings::OwnSettings;
 use super::rules::Rules;
@@ -17,11 +18,13 @@ use crate::model::{
     ClusterName, Clusters, FailoverMode, FailoverOrder, GatewayDown, ServiceKey, Timestamp,
 };
 
-/// What a step has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a step has, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepHealth {
-    /// An endpoint that is alive.
+    /// An endpoint that is alive and not drained.
     Alive,
+    /// Endpoints that are alive, all of drained clusters. It counts as dead, but is never omitted for it.
+    Drained,
     /// Endpoints, but none that is alive.
     Dead,
     /// No endpoint.
@@ -54,6 +57,8 @@ pub struct Failover {
     pub steps: Box<[Step]>,
     /// The first step with an endpoint in a flat network.
     flat: Option<usize>,
+    /// The clusters of the step that answers that have a weight, but answer with pods (rule K5w).
+    pub weighted_pods: Box<[ClusterName]>,
 }
 
 /// A step of an order in a table.
@@ -145,10 +150,25 @@ pub struct Transition {
 impl StepHealth {
     /// Returns the name of the state in reports.
     pub fn name(self) -> &'static str {
+    /// Returns what a step with this endpoint alone has.
+    fn of(endpoint: &Endpoint) -> Self {
+        match (endpoint.is_alive(), endpoint.is_drained()) {
+            (true, false) => Self::Alive,
+            (true, true) => Self::Drained,
+            (false, _) => Self::Dead,
+        }
+    }
+
+    /// Returns whether the step has endpoints, but counts as dead.
+    fn is_down(self) -> bool {
+        matches!(self, Self::Drained | Self::Dead)
+    }
+
         match self {
             Self::Alive => "alive",
             Self::Dead => "down",
             Self::Empty => "empty",
+            Self::Drained => "drained",
         }
     }
 }
@@ -249,22 +269,23 @@ impl Failover {
             rules,
             now,
         } = context;
-        let step = |draft: &Draft| {
-            let cluster = draft
-                .endpoint
-                .cluster
-                .as_ref()
-                .filter(|_| draft.endpoint.is_selected)?;
-            order.step_of(cluster, &rules.cluster_name)
+        let selected_cluster = |draft: &Draft| {
+            let cluster = draft.endpoint.cluster.clone();
+            cluster.filter(|_| draft.endpoint.is_selected)
         };
         let mut health = vec![StepHealth::Empty; order.count()];
         for draft in drafts.iter().filter(|draft| draft.ready) {
             if let Some(step) = step(draft) {
-                health[step] = match (health[step], draft.endpoint.is_alive()) {
-                    (StepHealth::Alive, _) | (_, true) => StepHealth::Alive,
-                    (StepHealth::Dead | StepHealth::Empty, false) => StepHealth::Dead,
-                };
+                health[step] = health[step].min(StepHealth::of(&draft.endpoint));
             }
+        let step = |draft: &Draft| order.step_of(&selected_cluster(draft)?, &rules.cluster_name);
+        let weight =
+            |draft: &Draft| order.weight_of(&selected_cluster(draft)?, &rules.cluster_name);
+        for draft in drafts.iter_mut() {
+            // A cluster that answers with pods takes no part: each of its members is in each answer.
+            let has_part = draft.endpoint.hostname.is_none();
+            draft.endpoint.weight = weight(draft).filter(|_| has_part);
+        }
         }
         let is_flat = |draft: &&Draft| draft.endpoint.kind == ServiceKind::Flat;
         let flat = drafts.iter().filter(is_flat).filter_map(step).min();
@@ -301,7 +322,16 @@ impl Failover {
             }
         };
         let answering = timers.as_ref().map_or(0, |timers| timers.answering);
-        for draft in drafts {
+        let is_weighted_pod = |draft: &&Draft| {
+            let is_pod = draft.ready && draft.endpoint.hostname.is_some();
+            is_pod && step(draft) == Some(answering) && weight(draft).is_some()
+        };
+        let weighted_pods: BTreeSet<ClusterName> = drafts
+            .iter()
+            .filter(is_weighted_pod)
+            .filter_map(selected_cluster)
+            .collect();
+        for draft in drafts.iter_mut() {
             let is_answering = step(draft) == Some(answering);
             if draft.endpoint.is_selected && !is_answering {
                 draft.endpoint.is_selected = false;
@@ -316,6 +346,7 @@ impl Failover {
         let failover = Self {
             mode: mode.unwrap_or(inferred),
             is_mode_inferred: mode.is_none(),
+        deselect_drained(drafts);
             answering,
             steps: steps.collect(),
             order,
@@ -329,6 +360,7 @@ impl Failover {
         }
     }
 
+            weighted_pods: weighted_pods.into_iter().collect(),
     /// Returns the text of the step that answers, as in the order.
     pub fn answering_text(&self) -> String {
         self.order.step_text(self.answering)
@@ -356,7 +388,7 @@ impl Failover {
         let cause = match health {
             _ if last.order != next.order => ChangeCause::OrderChanged,
             _ if last.mode != next.mode => ChangeCause::ModeChanged,
-            Some(StepHealth::Dead) => ChangeCause::StepDown,
+            Some(StepHealth::Drained | StepHealth::Dead) => ChangeCause::StepDown,
             Some(StepHealth::Empty) => ChangeCause::StepEmpty,
             Some(StepHealth::Alive) | None => ChangeCause::StepAlive,
         };
@@ -390,7 +422,7 @@ impl FailoverTimers {
             dead_since: now,
             standing: match health {
                 StepHealth::Alive => Standing::Preferred,
-                StepHealth::Dead => Standing::Left(None),
+                StepHealth::Drained | StepHealth::Dead => Standing::Left(None),
                 StepHealth::Empty => Standing::Skipped(now),
             },
         };
@@ -434,7 +466,7 @@ impl FailoverTimers {
             answering: self.answering,
         };
         let can_answer = |step: &StepTimer| match step.health {
-            StepHealth::Alive => true,
+            StepHealth::Alive | StepHealth::Drained => true,
             StepHealth::Dead => can_answer_dead,
             StepHealth::Empty => false,
         };
@@ -486,8 +518,10 @@ impl FailoverTimers {
     /// Returns the next time at which a delay ends.
     fn wake(&self, now: Timestamp, delays: Delays) -> Option<Timestamp> {
         let current = &self.steps[self.answering];
-        let is_dying = current.health == StepHealth::Dead;
-        let leave = is_dying.then(|| current.dead_since.after(delays.failover));
+        let leave = current
+            .health
+            .is_down()
+            .then(|| current.dead_since.after(delays.failover));
         let earlier = self.steps[..self.answering].iter();
         let ends = earlier.filter_map(|step| step.delay_end(delays));
         ends.chain(leave).filter(|end| *end > now).min()
@@ -502,6 +536,21 @@ impl StepTimer {
     fn next(mut self, health: StepHealth, now: Timestamp, delays: Delays) -> Self {
         self.end_delay(now, delays);
         let is_alive = health == StepHealth::Alive;
+/// Deselects the drained clusters of the step that answers, unless nothing better is left of it: an endpoint that is alive, or
+/// if none is, one that is not drained (rule K5w).
+fn deselect_drained(drafts: &mut [Draft]) {
+    let selected = drafts
+        .iter()
+        .filter(|one| one.ready && one.endpoint.is_selected);
+    let place = |endpoint: &Endpoint| (endpoint.is_alive(), !endpoint.is_drained());
+    let Some((_, true)) = selected.map(|draft| place(&draft.endpoint)).max() else {
+        return;
+    };
+    for Draft { endpoint, .. } in drafts {
+        endpoint.is_selected &= !endpoint.is_drained();
+    }
+}
+
         if is_alive != (self.health == StepHealth::Alive) {
             self.since = now;
             // A step that is skipped or was left is not alive, so that it is alive now.
@@ -511,7 +560,7 @@ impl StepTimer {
                 standing => standing,
             };
         }
-        if health == StepHealth::Dead && self.health != StepHealth::Dead {
+        if health.is_down() && !self.health.is_down() {
             self.dead_since = now;
         }
         self.health = health;

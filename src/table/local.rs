@@ -37,7 +37,7 @@ pub(super) fn headless_own(
     items: &Items<'_>,
     rules: &Rules,
 ) -> Option<(OwnService, Result<Membership, NonMember>)> {
-    let (_, own) = items.own()?;
+    let (item, own) = items.own()?;
     let OwnForm::Headless { .. } = own.form else {
         return None;
     };

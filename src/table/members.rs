@@ -16,7 +16,7 @@ use super::local::{
     Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
 };
 use super::merge::{cluster_conflicts, merge_drafts};
-use super::missing::missing_hosts;
+use super::missing::{MissingHost, missing_hosts};
 use super::own_settings::OwnSettings;
 use super::rules::Rules;
 use super::settings::resolve;
@@ -27,8 +27,8 @@ use super::{
     Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort,
 };
 use crate::model::{
-    ClusterName, FailoverOrder, GatewayDown, ObjectRef, OwnService, Problem, ProblemKind,
-    ServiceKey, Settings,
+    ClusterName, FailoverOrder, GatewayDown, Namespace, ObjectRef, OwnService, Problem,
+    ProblemKind, ServiceKey, Settings,
 };
 
 /// What a build needs besides the key of the service.
@@ -129,11 +129,11 @@ pub(super) fn build_service(
         |draft: &Draft| draft.rank == Rank::Headless && draft.ready && draft.endpoint.is_selected;
     let kind = match kind_of(&drafts, profile) {
         Some(ServiceKind::Import) => ServiceKind::Import,
-        Some(_) | None if !mirrors.is_empty() && drafts.iter().any(is_pods) => {
+        Some(_) | None if !all_mirrors.is_empty() && drafts.iter().any(is_pods) => {
             ServiceKind::Headless
         }
         Some(kind) => kind,
-        None if !mirrors.is_empty() => ServiceKind::Headless,
+        None if !all_mirrors.is_empty() => ServiceKind::Headless,
         None if has_import && member.is_none() => ServiceKind::Import,
         None => ServiceKind::Local,
     };
@@ -182,8 +182,8 @@ pub(super) fn build_service(
             endpoints: &merged.endpoints,
             not_ready: &merged.not_ready,
             federated: &shared,
-            mirrors: &mirrors,
-            member: member.map(|_| &rules.cluster_name),
+            mirrors: &all_mirrors,
+            member: has_member.then_some(&rules.cluster_name),
         };
         let (known, old) = timers.left_before(key, context.old);
         next.left = LeftCluster::after(old, known, &present, timers.now);
@@ -233,7 +233,7 @@ fn failure(
         return Some(NameFailure::AwaitedClusters);
     }
     let is_empty = match failover?.answering_health() {
-        StepHealth::Alive => false,
+        StepHealth::Alive | StepHealth::Drained => false,
         StepHealth::Dead => gateway_down == GatewayDown::Exclude,
         StepHealth::Empty => true,
     };
@@ -322,3 +322,4 @@ fn identity_conflicts(items: &Items<'_>, store: &Store) -> impl Iterator<Item = 
         Some(Problem::new(ProblemKind::Identity, detail).of_object(ObjectRef::service(object)))
     })
 }
+    of_objects: &Namespace,

@@ -94,9 +94,8 @@ fn merge_into(one: &mut Endpoint, other: &mut Endpoint) {
             one.liveness = one.liveness.min(other.liveness);
         }
     }
-    one.objects.append(&mut other.objects);
-    one.objects.sort();
-    one.objects.dedup();
+    let objects: BTreeSet<_> = one.objects.iter().chain(&other.objects).collect();
+    one.objects = objects.into_iter().cloned().collect();
 }
 
 /// Removes the endpoints that are ready in another slice. `ready` is sorted.
@@ -118,8 +117,10 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
     for endpoint in in_order {
         let cluster = &endpoint.cluster;
         for address in &mut endpoint.addresses {
+        // Of the clusters with a weight, an answer contains one. So none of them hides an address of another one.
+        let is_in_all = endpoint.is_selected && endpoint.weight.is_none();
             address.duplicate = Duplicate {
-                in_service: endpoint.is_selected && !in_service.insert(address.ip),
+                in_service: is_in_all && !in_service.insert(address.ip),
                 in_cluster: !in_cluster.insert((cluster, address.ip)),
             };
         }

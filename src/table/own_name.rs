@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Endpoint, Included};
-use crate::model::{GatewayDown, Port};
+use crate::model::{GatewayDown, Port, Weight};
 
 /// The addresses of a service's own name, `S.N.Z`: each once, in the order of the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,19 +37,20 @@ impl NameAddresses {
     pub(super) fn new(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
         let selected = endpoints.iter().filter(|endpoint| endpoint.is_selected);
         let included = gateway_down.included(false, selected.clone());
-        let endpoints = selected.filter(|endpoint| included.has(endpoint));
-        let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for address in addresses.filter(|address| !address.duplicate.in_service) {
-            match address.ip {
-                IpAddr::V4(ip) => v4.push(ip),
-                IpAddr::V6(ip) => v6.push(ip),
-            }
-        }
+        let endpoints = endpoints.iter().enumerate();
+        let included_ones =
+            endpoints.filter(|(_, endpoint)| endpoint.is_selected && included.has(endpoint));
+        let has_weight = included_ones.clone().any(|(_, one)| one.weight.is_some());
         Self {
             included,
-            v4: v4.into(),
-            v6: v6.into(),
+            v4: addresses(included_ones.clone().map(|(_, endpoint)| endpoint), v4_of),
+            v6: addresses(included_ones.clone().map(|(_, endpoint)| endpoint), v6_of),
+            draw: has_weight.then(|| {
+                Box::new(Draw {
+                    v4: shares(included_ones.clone(), v4_of),
+                    v6: shares(included_ones, v6_of),
+                })
+            }),
         }
     }
 }
@@ -78,5 +79,89 @@ impl SharedPort {
         }
         shared.sort_by_key(|port: &Self| port.endpoint);
         shared.into()
+
+    /// Returns the addresses of one answer of type A. `turn` is random.
+    #[inline]
+    pub fn drawn_v4(&self, turn: u32) -> &[Ipv4Addr] {
+        let draw = self.draw.as_ref();
+        let share = draw.and_then(|draw| drawn(&draw.v4, turn));
+        share.map_or(&self.v4, |share| &share.addresses)
+    }
+
+    /// Returns the addresses of one answer of type AAAA. `turn` is random.
+    #[inline]
+    pub fn drawn_v6(&self, turn: u32) -> &[Ipv6Addr] {
+        let draw = self.draw.as_ref();
+        let share = draw.and_then(|draw| drawn(&draw.v6, turn));
+        share.map_or(&self.v6, |share| &share.addresses)
+    }
+}
+
+/// Draws a share. `turn` is random, and each of its values is equally likely.
+pub fn drawn<A>(shares: &[Share<A>], turn: u32) -> Option<&Share<A>> {
+    let total: u32 = shares.iter().map(|share| share.weight).sum();
+    // The upper bits of the turn. The order of the addresses depends on the lower ones.
+    let mut place = ((u64::from(turn) * u64::from(total)) >> u32::BITS) as u32; // less than `total`
+    shares.iter().find(|share| {
+        let is_drawn = place < share.weight;
+        place = place.saturating_sub(share.weight);
+        is_drawn
+    })
+}
+
+fn v4_of(ip: IpAddr) -> Option<Ipv4Addr> {
+    match ip {
+        IpAddr::V4(ip) => Some(ip),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn v6_of(ip: IpAddr) -> Option<Ipv6Addr> {
+    match ip {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => Some(ip),
+    }
+}
+
+/// Collects the addresses of one family, each once.
+fn addresses<'e, A>(
+    endpoints: impl Iterator<Item = &'e Endpoint>,
+    of_family: impl Fn(IpAddr) -> Option<A>,
+) -> Box<[A]> {
+    let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
+    let distinct = addresses.filter(|address| !address.duplicate.in_service);
+    distinct
+        .filter_map(|address| of_family(address.ip))
+        .collect()
+}
+
+/// Collects the shares of the clusters with a weight that have an address of one family: of those that are alive, if one is.
+fn shares<'e, A>(
+    endpoints: impl Iterator<Item = (usize, &'e Endpoint)> + Clone,
+    of_family: impl Fn(IpAddr) -> Option<A> + Copy,
+) -> Shares<A> {
+    let has_address = |one: &Endpoint| one.addresses.iter().any(|own| of_family(own.ip).is_some());
+    let weighted = endpoints
+        .clone()
+        .filter(|(_, endpoint)| endpoint.weight.is_some() && has_address(endpoint));
+    let any_alive = weighted.clone().any(|(_, endpoint)| endpoint.is_alive());
+    let drawn: Vec<(usize, &Endpoint)> = weighted
+        .filter(|(_, endpoint)| endpoint.is_alive() || !any_alive)
+        .collect();
+    let are_drained = drawn.iter().all(|(_, endpoint)| endpoint.is_drained());
+    let always = endpoints.map(|(_, endpoint)| endpoint);
+    let always = always.filter(|endpoint| endpoint.weight.is_none());
+    let share = |cluster: &[(usize, &'e Endpoint)]| {
+        let (index, first) = cluster[0];
+        let weight = first.weight.map_or(0, Weight::get);
+        let own = cluster.iter().map(|(_, endpoint)| *endpoint);
+        Share {
+            endpoint: index,
+            weight: if are_drained { 1 } else { weight.into() },
+            addresses: addresses(own.chain(always.clone()), of_family),
+        }
+    };
+    let clusters = drawn.chunk_by(|(_, one), (_, other)| one.cluster == other.cluster);
+    clusters.map(share).collect()
     }
 }

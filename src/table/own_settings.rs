@@ -85,6 +85,14 @@ impl OwnSettings {
         })
     }
 
+    /// Returns what remains without its annotations: when its Service was created.
+    pub(super) fn without_settings(&self) -> Self {
+        Self {
+            settings: Settings::default(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the settings to remember, if it has any, or if a flag has one for the service.
     pub(super) fn to_keep(&self, key: &ServiceKey, rules: &Rules) -> Option<Self> {
         let has_flag = rules.failover.is_some() && self.has_pods

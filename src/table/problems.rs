@@ -218,6 +218,7 @@ impl Service {
         let mut problems = Vec::new();
         self.add_mirrors(&mut problems);
         self.add_endpoints(&mut problems);
+        self.add_alias(&mut problems);
         self.add_order(&mut problems);
         self.add_emptied_name(&mut problems);
         if let Some(gate) = self.gate.as_deref() {
@@ -422,14 +423,27 @@ impl Service {
                 StepHealth::Dead => {
                     format!("{step}: its endpoints are down, and exclude omits them")
                 }
-                StepHealth::Alive | StepHealth::Empty => step,
+                StepHealth::Alive | StepHealth::Drained | StepHealth::Empty => step,
             };
             problems.push(self.problem(ProblemKind::StepWithoutEndpoint, detail));
-        } else if failover.answering > 0 {
+            return;
+        }
+        if failover.answering_health() == StepHealth::Drained {
+            problems.push(self.problem(ProblemKind::DrainedAnswers, step.clone()));
+        }
+        if failover.answering > 0 {
             problems.push(self.problem(ProblemKind::StandbyAnswers, step));
         }
     }
 
+        for cluster in &failover.weighted_pods {
+            let detail =
+                format!("{order}: cluster '{cluster}' answers with pods, which are in each answer");
+            problems.push(
+                self.problem(ProblemKind::UnusedWeight, detail)
+                    .of_cluster(cluster),
+            );
+        }
     /// Adds a name that a rule has emptied. A failover order has a problem of its own.
     fn add_emptied_name(&self, problems: &mut Vec<Problem>) {
         let mut selected = self.endpoints.iter().filter(|one| one.is_selected);

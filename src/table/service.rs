@@ -31,7 +31,7 @@ pub struct Service {
     pub ttl: u32,
     /// The treatment of endpoints with a gateway that is down (rule M4).
     pub gateway_down: GatewayDown,
-    /// Endpoints that can be returned, sorted by cluster and hostname. Each pair of both is unique.
+    /// Endpoints that can be returned, sorted by cluster, hostname, and the service that they belong to. Each triple is unique.
     pub endpoints: Box<[Endpoint]>,
     /// The addresses of its own name. They are computed in advance, because that name is queried most.
     pub name_addresses: NameAddresses,
@@ -110,7 +110,7 @@ impl Service {
     /// Returns the endpoint of one host: a slice of length one or zero.
     pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
         let endpoints = self.in_cluster(cluster);
-        match endpoints.binary_search_by(|e| {
+        let host = |e: &Endpoint| {
             e.hostname
                 .as_ref()
                 .map(Hostname::as_str)

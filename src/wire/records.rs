@@ -8,7 +8,6 @@ use hickory_proto::rr::{DNSClass, Name as HickoryName, RData, Record as HickoryR
 
 use super::query::Query;
 use super::respond::Reply;
-use crate::zone::records::SRV_WEIGHT;
 use crate::zone::{Data, Record, RecordName, Section};
 
 /// The records of a reply, section by section.
@@ -42,9 +41,11 @@ fn hickory_record(record: &Record<'_>, class: DNSClass) -> HickoryRecord {
     let data = match record.data {
         Data::A(ip) => RData::A(A(ip)),
         Data::Aaaa(ip) => RData::AAAA(AAAA(ip)),
-        Data::Srv { port, target } => {
-            RData::SRV(SRV::new(0, SRV_WEIGHT, port, hickory_name(target)))
-        }
+        Data::Srv {
+            weight,
+            port,
+            target,
+        } => RData::SRV(SRV::new(0, weight, port, hickory_name(target))),
         Data::Ns(target) => RData::NS(NS(hickory_name(target))),
         Data::Soa(soa) => {
             let ([primary, mailbox], [serial, refresh, retry, expire, minimum]) =

@@ -90,7 +90,7 @@ pub struct Reply<'t> {
     pub limit: u16,
     /// Order of the rows.
     pub order: AnswerOrder,
-    /// Determines the first row. The number has no pattern.
+    /// Determines the first row, and the cluster of several with weights. The number has no pattern.
     pub turn: u32,
 }
 
@@ -350,7 +350,7 @@ impl Reply<'_> {
             question,
             serial: self.serial,
             order: self.order,
-            turn: self.turn,
+            turn: Some(self.turn),
         };
         match &self.body {
             Body::Empty | Body::RetryOverTcp => ControlFlow::Continue(()),

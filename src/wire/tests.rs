@@ -510,7 +510,7 @@ fn first_host<'t>(
         panic!("{:?}", reply.body)
     };
     let mut first = None;
-    let _ = order::visit_rows(view, *rtype, reply.order, reply.turn, |row| {
+    let _ = order::visit_rows(view, *rtype, reply.order, Some(reply.turn), |row| {
         first = Some(row.endpoint.labels()[0]);
         std::ops::ControlFlow::Break(())
     });

@@ -124,14 +124,16 @@ impl Message<'_> {
             return None;
         };
         let (addresses, ttl) = (view.name_addresses()?, view.service.ttl);
-        let turn = match reply.order {
+        let first = match reply.order {
             AnswerOrder::Rotate => reply.turn,
             AnswerOrder::Stable => 0,
             AnswerOrder::Shuffle | AnswerOrder::LocalFirst => return None,
         };
         match *rtype {
-            RecordType::A => Some(self.put_addresses(&addresses.v4, turn, ttl)),
-            RecordType::AAAA => Some(self.put_addresses(&addresses.v6, turn, ttl)),
+            RecordType::A => Some(self.put_addresses(addresses.drawn_v4(reply.turn), first, ttl)),
+            RecordType::AAAA => {
+                Some(self.put_addresses(addresses.drawn_v6(reply.turn), first, ttl))
+            }
             _ => None,
         }
     }

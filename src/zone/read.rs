@@ -127,12 +127,14 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         && !yields(table, service)
     {
         // The name belongs to the service of that namespace, even if it does not exist.
-        return look_up(zone, service, part(scope, 2));
+        let reading = look_up(zone, service, part(scope, 2));
+        return with_own_targets(reading, name, labels.len());
     }
     let [scope @ .., service] = path else {
         return Reading::Missing(zone, MissingReason::NoService);
     };
-    let mut reading = look_up_short(zone, table, service, part(scope, 1));
+    let reading = look_up_short(zone, table, service, part(scope, 1));
+    let mut reading = with_own_targets(reading, name, labels.len());
     if let Reading::View(_, view) = &mut reading
         && hides_cluster(table, service, view.covered)
     {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::{Zone, ZoneName, Zones};
-use crate::model::{Port, ServiceKey};
+use super::records::SRV_WEIGHT;
+use super::{RecordType, Zone, ZoneName, Zones};
+use crate::model::{Port, ServiceKey, Weight};
 use crate::table::{
-    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, Table, has_cluster_ip,
+    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, Table, drawn,
+    has_cluster_ip,
 };
 
 /// The meaning of a name.
@@ -206,6 +208,25 @@ impl<'t> View<'t> {
             (Targets::ClusterSet(_), Scope::Service) => &self.service.shared_ports,
             _ => &[],
         }
+    }
+
+    /// Returns the endpoint of the cluster with a weight whose addresses an answer of this type contains (rule K5w). `turn` is
+    /// random. Returns `None` if the answer contains all endpoints.
+    pub(super) fn drawn(&self, rtype: RecordType, turn: u32) -> Option<&'t Endpoint> {
+        let draw = self.name_addresses()?.draw.as_ref()?;
+        let index = match rtype {
+            RecordType::A => drawn(&draw.v4, turn)?.endpoint,
+            RecordType::AAAA => drawn(&draw.v6, turn)?.endpoint,
+            _ => return None,
+        };
+        self.service.endpoints.get(index)
+    }
+
+    /// Returns the weight of the SRV records of an endpoint. Those of a common target belong to no cluster.
+    pub(super) fn srv_weight(&self, endpoint: &Endpoint) -> u16 {
+        let is_of_cluster = self.scope == Scope::Service && !self.is_shared_target(endpoint);
+        let weight = endpoint.weight.filter(|_| is_of_cluster);
+        weight.map_or(SRV_WEIGHT, Weight::get)
     }
 
     /// Returns the precomputed A and AAAA rows, if the name is the service's own name.

@@ -15,6 +15,7 @@ mod namespaces;
 mod nested;
 mod order;
 mod world;
+mod weights;
 
 fn shop() -> Table {
     table(&[

@@ -149,6 +149,7 @@ fn views_tell_what_replies_contain() {
         ("down", &[true, false]),
         ("not-ready", &[true, false]),
         ("standby", &[true, false]),
+        ("drained", &[false]),
         ("omitted", &[true, false]),
     ] {
         for returned in returned {
@@ -178,6 +179,7 @@ fn views_tell_what_replies_contain() {
         "its pod is not ready",
         "no pod behind its address is ready",
         "another step of the failover order answers",
+        "its cluster has weight 0",
         "a better kind answers for its cluster",
         "it lacks the port",
         "returned because nothing better is left",
@@ -684,6 +686,7 @@ fn note_endpoint(endpoint: &EndpointReport, seen: &mut Seen) {
         "down" => &["its gateway is down", "no Link names its cluster"][..],
         "not-ready" => &["its pod is not ready", "no pod behind its address is ready"],
         "standby" => &["another step of the failover order answers", "the name "],
+        "drained" => &["its cluster has weight 0", "the name "],
         "omitted" => &["a better kind answers for its cluster", "the name "],
         _ => return,
     };

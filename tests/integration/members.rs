@@ -11,6 +11,7 @@ mod links;
 mod local_members;
 mod short_names;
 mod ttls;
+mod weights;
 
 use serde_json::Value;
 use support::differences::assert_none;

@@ -16,6 +16,9 @@ const pane = byId("explanation");
 let name;
 let shownText;
 let request = 0;
+/** The failover order that the reader tries, and what the reader has typed. */
+let order = "";
+let typed = "";
 /** The parts that the reader has opened or closed. */
 const folds = new Map();
 
@@ -24,6 +27,7 @@ export async function show(wanted) {
   if (wanted !== name) {
     name = wanted;
     shownText = undefined;
+    order = typed = "";
     folds.clear();
     byId("answer-title").textContent = wanted;
     pane.replaceChildren(element("p", { class: "soft" }, "Loading"));
@@ -112,7 +116,7 @@ function verdict(explanation, row) {
   const lines = [
     element("p", {}, ...separated([badge(result, row, trouble), remark, element("span", {}, upper(explanation.reading))])),
     element("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
-  ];
+  ].filter(Boolean);
   const last = explanation.history?.[0];
   if (last) lines.push(element("p", {}, "Last change: ", timeElement(last.time, timeOf(last.time)), " ", last.text));
   if (isOutside) lines.push(element("p", {}, "Did you mean ", nameLink(`${bare}.${suffix()}`), "?"));

@@ -1,4 +1,4 @@
-use super::StepHealth::{Alive, Dead, Empty};
+use super::StepHealth::{Alive, Dead, Drained, Empty};
 use serde_json::{Value, json};
 
 use super::*;
@@ -250,12 +250,12 @@ fn every_sequence_keeps_the_promises() {
                 assert!(alive.all(|step| step.standing != Standing::Preferred));
             }
             // For a delay, while it is the last one that was alive.
-            Dead if first_alive.is_some() => {
+            Dead | Drained if first_alive.is_some() => {
                 assert_eq!(answering, last.answering);
                 assert!(now < next.steps[answering].dead_since.0 + 2_000);
                 assert!(first_alive > Some(answering));
             }
-            Dead => {
+            Dead | Drained => {
                 let first = health.iter().position(|one| *one != Empty);
                 let is_waiting = now < next.steps[answering].dead_since.0 + 2_000;
                 assert!(
@@ -285,6 +285,40 @@ fn every_sequence_keeps_the_promises() {
         assert!(!layer.is_empty(), "{depth}");
     }
     assert!(sequences > 50_000, "{sequences}");
+}
+
+/// Which step answers does not depend on whether a step is dead or drained, while steps that are dead can answer.
+#[test]
+fn drained_step_counts_as_dead() {
+    let vectors =
+        [Alive, Dead, Empty].map(|first| [Alive, Dead, Empty].map(|other| [first, other]));
+    let drained =
+        |health: [StepHealth; 2]| health.map(|one| if one == Dead { Drained } else { one });
+    for start in vectors.as_flattened() {
+        for next in vectors.as_flattened() {
+            for pause in [300, 2_000, 30_000] {
+                let play = |of: fn([StepHealth; 2]) -> [StepHealth; 2]| {
+                    let timers = started(&of(*start));
+                    let (next, wake) = timers.next(&of(*next), true, Timestamp(pause), DELAYS);
+                    (timers.answering, next.answering, wake)
+                };
+                assert_eq!(
+                    play(drained),
+                    play(|health| health),
+                    "{start:?} {next:?} {pause}"
+                );
+            }
+        }
+    }
+    // It is not omitted for it.
+    let exclude = |health: &[StepHealth]| {
+        FailoverTimers::at_once(order(), health, Timestamp(0))
+            .next(health, false, Timestamp(0), DELAYS)
+            .0
+            .answering
+    };
+    assert_eq!(exclude(&[Dead, Drained]), 1);
+    assert_eq!(exclude(&[Dead, Dead]), 0);
 }
 
 impl FailoverTimers {
@@ -333,6 +367,7 @@ fn failover(mode: FailoverMode, flat: Option<usize>) -> Failover {
         answering: 0,
         steps: [step; 3].into(),
         flat,
+        weighted_pods: Box::default(),
     }
 }
 

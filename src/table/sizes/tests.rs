@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 
 use super::*;
-use crate::model::{Namespace, ObjectKey, Port, ProblemKind, Protocol, Watch};
-use crate::table::Rules;
+use crate::model::{Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch};
 use crate::table::content::NameScope;
 use crate::table::failover::OrderOrigin;
 use crate::table::gate::Window;
@@ -15,6 +14,7 @@ use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
 use crate::table::own_name::SharedPort;
 use crate::table::short_name::NoOwner;
+use crate::table::{Address, Rules};
 use crate::testing::{endpoint, listing, local, mirror, rules, service_keys, table, table_by};
 
 fn problem(detail: &str) -> Problem {
@@ -49,14 +49,14 @@ fn first_address_and_object_of_an_endpoint_are_part_of_it() {
     };
     assert_eq!(size_of_endpoint(one), size_of::<Endpoint>());
     let mut more = one.clone();
-    more.addresses.push(one.addresses[0]);
+    more.addresses = vec![one.addresses[0]; 2].into();
     let addresses = 2 * size_of::<Address>();
     assert_eq!(
         size_of_endpoint(&more),
         size_of::<Endpoint>() + ALLOCATION + addresses
     );
     let mut more = one.clone();
-    more.objects.push(one.objects[0].clone());
+    more.objects = vec![one.objects[0].clone(); 2].into();
     let objects = 2 * size_of::<(Kind, ObjectName)>();
     assert_eq!(
         size_of_endpoint(&more),

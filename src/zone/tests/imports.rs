@@ -355,7 +355,7 @@ fn shared_srv_target_has_all_its_addresses_in_the_additional_section() {
         let answer = answer(read(&zones, &table, &name), RecordType::SRV);
         let context = AnswerContext {
             order: AnswerOrder::Rotate,
-            turn,
+            turn: Some(turn),
             ..AnswerContext::new(&name, 7)
         };
         let records = answer.records(context).into_iter();

@@ -27,7 +27,7 @@ fn hosts(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
         panic!()
     };
     let mut hosts = Vec::new();
-    let flow = visit_rows(&view, RecordType::A, order, turn, |row| {
+    let flow = visit_rows(&view, RecordType::A, order, Some(turn), |row| {
         let origin = if row.endpoint.is_local {
             "local"
         } else {

@@ -237,6 +237,13 @@ const ORDERS: &[&str] = &[
     "west:",
     " east : west ",
     "we_st:east",
+    "east=90+west=10",
+    "east=0+west=7:*",
+    "east=0:west",
+    "local=1+east=0:west=0+north=0",
+    "east=0+west=0",
+    "east=9x+west=0",
+    "east=90+west:*",
     ":east",
     "",
 ];
