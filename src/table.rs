@@ -82,6 +82,7 @@
 //!
 //! `tests/recordings` replays events of Linkerd's mirror controller against all rules.
 
+mod alias;
 pub mod build;
 mod candidates;
 pub mod change;
@@ -125,6 +126,7 @@ pub mod store;
 pub mod timers;
 mod times;
 
+pub use alias::{AliasSource, Aliases, InvalidAlias};
 pub use build::{Built, build};
 pub use content::Table;
 pub use earlier::Earlier;

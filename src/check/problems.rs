@@ -16,7 +16,10 @@ impl Check {
             Self::ShortNames => kind == K::ShortName,
             Self::Conflicts => {
                 let has_own_check = matches!(kind, K::ShortName | K::Identity);
-                let is_setting = matches!(kind, K::UnreadableSetting | K::EmptiedName);
+                let is_setting = matches!(
+                    kind,
+                    K::UnreadableSetting | K::UnknownAlias | K::EmptiedName
+                );
                 is_setting || kind.row().family == Family::Conflict && !has_own_check
             }
             Self::SkippedObjects => kind.row().family == Family::Skipped,

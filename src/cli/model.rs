@@ -16,7 +16,10 @@ use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Mcs, Namespace,
     ServiceKey, ServiceName,
 };
-use crate::table::{ChildZone, DEFAULT_CLUSTER_NAME, LocalMembers, Profile, Rules, ShortNames};
+use crate::table::{
+    Aliases, ChildZone, DEFAULT_CLUSTER_NAME, InvalidAlias, LocalMembers, Profile, Rules,
+    ShortNames,
+};
 use crate::zone::ZoneName;
 
 /// The default of `--zone`.
@@ -93,7 +96,11 @@ pub struct ModelArgs {
     #[arg(long, value_name = "WHICH", default_value = "matching")]
     pub local_members: LocalMembers,
 
-    /// Failover order, such as local:east+west:*: one step answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
+    /// Name with the members of several services, such as crdb.prod=crdb.crdb-east+crdb.crdb-west (repeatable, each name once)
+    #[arg(long, value_name = "S.N=S1.N1+S2.N2", value_delimiter = ',', value_parser = parse_alias)]
+    pub alias: Vec<(ServiceKey, Vec<ServiceKey>)>,
+
+    /// Failover order, such as local:east+west:*: one step answers; east=90+west=10 gives the clusters of a step weights; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
     #[arg(long, value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
     pub failover: Vec<ServiceSetting<FailoverOrder>>,
 
@@ -165,9 +172,16 @@ impl ModelArgs {
         children.filter_map(child).collect()
     }
 
+    /// Returns the aliases, or why they contradict each other.
+    fn aliases(&self) -> Result<Aliases, InvalidAlias> {
+        Aliases::new(self.alias.iter().cloned())
+    }
+
     /// Returns an error if values contradict each other.
     pub(super) fn check(&self) -> Result<(), String> {
         self.check_zones()?;
+        let aliases = self.aliases();
+        aliases.map_err(|error| format!("--alias: {error}"))?;
         self.check_failover()
     }
 
@@ -238,6 +252,7 @@ impl ModelArgs {
             short_names,
             gateway_down,
             local_members,
+            alias: _, // see `aliases`
             failover,
             failover_mode,
             expected_clusters,

@@ -207,6 +207,25 @@ pub(super) fn parse_service(text: &str) -> Result<ServiceKey, String> {
     })
 }
 
+/// Parses a value of `--alias`: `S.N=S1.N1+S2.N2`.
+pub(super) fn parse_alias(text: &str) -> Result<(ServiceKey, Vec<ServiceKey>), String> {
+    let name = |text: &str| {
+        let (service, namespace) = text
+            .trim()
+            .split_once('.')
+            .ok_or_else(|| format!("'{text}' has no '.'; write SERVICE.NAMESPACE"))?;
+        Ok::<_, String>(ServiceKey {
+            namespace: parse(namespace)?,
+            service: parse(service)?,
+        })
+    };
+    let (alias, services) = text
+        .split_once('=')
+        .ok_or("it has no '='; write SERVICE.NAMESPACE=SERVICE.NAMESPACE+SERVICE.NAMESPACE")?;
+    let services = services.split('+').map(name).collect::<Result<_, _>>()?;
+    Ok((name(alias)?, services))
+}
+
 /// Parses the address of a Service. Pods cannot reach some addresses, and no Service has them.
 pub(super) fn parse_cluster_address(text: &str) -> Result<IpAddr, String> {
     let address: IpAddr = text

@@ -184,7 +184,7 @@ fn describe_occupants(
     let expected: BTreeSet<&ObjectRef> = missing.iter().map(|host| &host.expected).collect();
     for service in table.services_in(namespace.as_str()) {
         for endpoint in &service.endpoints {
-            let objects = endpoint.object_refs(&service.key.namespace);
+            let objects = service.object_refs(endpoint);
             for object in objects.filter(|object| expected.contains(object)) {
                 occupants.insert(object, describe_occupant(service, endpoint));
             }

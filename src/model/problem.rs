@@ -127,6 +127,12 @@ pub enum ProblemKind {
     StandbyAnswers,
     /// The step of a failover order that answers has no endpoint, so that the name fails (rule K5).
     StepWithoutEndpoint,
+    /// An alias names a service that no mirror, ServiceImport or member of this cluster makes.
+    UnknownAlias,
+    /// A cluster with a weight answers with pods (rule K5w).
+    UnusedWeight,
+    /// Only drained clusters of the failover step that answers are alive (rule K5w).
+    DrainedAnswers,
     /// No setting says whether a failover order changes its step by itself (rule K5a).
     InferredMode,
     /// `exclude` leaves the name without an endpoint (rule M4).
@@ -280,6 +286,13 @@ pub static ROWS: [ProblemRow; 56] = {
         row(K::StepWithoutEndpoint, "step-without-endpoint", State, Error, "Failover step has no endpoint",
             "export the service in a cluster of this step; if its cluster is lost, let another step answer: change annotation \
             global-dns/failover of the Service of this cluster, or --failover"),
+        row(K::UnknownAlias, "unknown-alias", State, Warning, "Alias names an unknown service",
+            "export the service in a cluster that is linked, or correct --alias"),
+        row(K::UnusedWeight, "unused-weight", State, Warning, "Weight of a cluster does not apply",
+            "remove the weights of the step, or export the service so that each cluster has one address"),
+        row(K::DrainedAnswers, "drained-answers", State, Warning, "Drained cluster answers",
+            "raise the weight of a cluster in annotation global-dns/failover of the Service of this cluster or in --failover; \
+            weight 0 is for a cluster beside others"),
         row(K::InferredMode, "inferred-mode", State, Warning, "Failover mode is inferred",
             "say who decides, with annotation global-dns/failover-mode on the Service of this cluster, or with --failover-mode: \
             hold (a person; for databases, also behind a cluster IP) or auto (the liveness)"),

@@ -323,8 +323,8 @@ impl EndpointReport {
 
     /// Makes the report on an endpoint of a service that is not returned.
     fn new(service: &Service, endpoint: &Endpoint, state: EndpointState) -> Self {
-        let objects: Vec<String> = endpoint
-            .object_refs(&service.key.namespace)
+        let objects: Vec<String> = service
+            .object_refs(endpoint)
             .map(|object| object.to_string())
             .collect();
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);

@@ -133,14 +133,24 @@ fn with_listing_services(last: &Table, dirty: &ServiceKeys) -> ServiceKeys {
     dirty.iter().cloned().chain(listing).collect()
 }
 
-/// Adds the services that exist without an object, because a flag has an order or expected clusters for them (rules K5, K8).
+/// Adds the aliases of services that changed.
+fn with_aliases(mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
+    let aliases = dirty.iter().flat_map(|key| rules.aliases.of_source(key));
+    let aliases: Vec<ServiceKey> = aliases.cloned().collect();
+    dirty.extend(aliases);
+    dirty
+}
+
+/// Adds the services that exist without an object, because a flag has an order, expected clusters or an alias for them (rules
+/// K5, K8).
 fn with_services_of_flags(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()
     };
     let ordered = rules.service_failover.keys();
-    let of_flags = ordered.chain(rules.expected_clusters.keys());
+    let expected = rules.expected_clusters.keys();
+    let of_flags = ordered.chain(expected).chain(rules.aliases.names());
     dirty.extend(of_flags.filter(is_new).cloned());
     dirty
 }

@@ -311,7 +311,7 @@ fn only_mirror(service: &Service) -> Option<Line> {
         .endpoints
         .iter()
         .filter(|one| one.hostname.is_none());
-    only(mirrors.chain(addresses.flat_map(|one| one.object_refs(namespace))))
+    only(mirrors.chain(addresses.flat_map(|one| service.object_refs(one))))
 }
 
 /// Returns the object, if there is one and no other.
@@ -539,7 +539,7 @@ fn of_endpoint(kind: ChangeKind, service: &Service, endpoint: &Endpoint, text: S
     Change {
         cluster: endpoint.cluster.clone(),
         hostname: endpoint.hostname.clone(),
-        object: only(endpoint.object_refs(&service.key.namespace)),
+        object: only(service.object_refs(endpoint)),
         ..Change::of_service(kind, &service.key, text)
     }
 }

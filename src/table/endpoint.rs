@@ -35,8 +35,13 @@ pub struct Endpoint {
     pub is_selected: bool,
     /// Whether another step of the failover order answers `S.N.Z` (rule K5).
     pub is_standby: bool,
-    /// The source objects of the endpoint. They are in the namespace of its service.
-    pub objects: SmallVec<[(Kind, ObjectName); 1]>,
+    /// The weight of its cluster in its step of the failover order (rule K5w). Only cluster IPs have one.
+    pub weight: Option<Weight>,
+    /// The service that it belongs to, of an alias: zero for the service itself, otherwise the position in
+    /// [`Service::alias_of`](super::Service::alias_of), counted from one.
+    pub owner: u8,
+    /// The source objects of the endpoint. They are in the namespace of the service that it belongs to.
+    pub objects: Few<(Kind, ObjectName)>,
 }
 
 /// Whether connections to an endpoint can succeed, the best state first.
@@ -133,13 +138,16 @@ impl Endpoint {
             is_local: kind == ServiceKind::Local,
             is_selected: true,
             is_standby: false,
-            objects: smallvec![(object_kind, object.name.clone())],
+            weight: None,
+            owner: 0,
+            objects: Few::one((object_kind, object.name.clone())),
         }
     }
 
-    /// Returns its name within its service: its cluster and hostname.
-    pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>) {
-        (&self.cluster, &self.hostname)
+    /// Returns its name within its service: its cluster and hostname. Endpoints of several services of an alias may have the
+    /// same.
+    pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>, u8) {
+        (&self.cluster, &self.hostname, self.owner)
     }
 
     /// Returns whether connections can succeed.
@@ -147,8 +155,13 @@ impl Endpoint {
         self.liveness == EndpointLiveness::Alive
     }
 
-    /// Returns references to the source objects of an endpoint. `namespace` is that of its service.
-    pub fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
+    /// Returns whether its cluster is drained (rule K5w).
+    pub fn is_drained(&self) -> bool {
+        self.weight.is_some_and(Weight::is_drained)
+    }
+
+    /// Returns references to the source objects of an endpoint. `namespace` is that of the service that it belongs to.
+    pub(super) fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
         let namespace = namespace.text();
         self.objects.iter().map(move |(kind, name)| ObjectRef {
             kind: *kind,

@@ -93,10 +93,16 @@ fn hash_service(version: &str, service: &Service) -> u64 {
     form.text(version);
     form.text(service.key.namespace.as_str());
     form.text(service.key.service.as_str());
+    for source in &service.alias_of {
+        form.text(&source.key.to_string());
+    }
     form.number(service.ttl);
     form.count(service.endpoints.len());
     for endpoint in &service.endpoints {
         form.endpoint(endpoint);
+        if endpoint.owner != 0 {
+            form.number(endpoint.owner.into());
+        }
     }
     let omitted = omitted(service);
     form.count(omitted.len());

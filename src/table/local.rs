@@ -16,7 +16,7 @@ use crate::model::{
 /// How a headless Service of this cluster is a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Membership {
-    /// By itself: it is exported, or it has an annotation of this server.
+    /// By itself: it is exported, it has an annotation of this server, or an alias names it.
     Own,
     /// Only while a mirror of its name exists.
     ByMirror,
@@ -46,7 +46,9 @@ pub(super) fn headless_own(
         LocalMembers::Off => Err(NonMember::Off),
         _ if own.export.is_through_gateway() => Ok(Membership::Own),
         LocalMembers::Exported => not_exported,
-        LocalMembers::Matching if own.has_settings => Ok(Membership::Own),
+        LocalMembers::Matching if own.has_settings || rules.aliases.is_source(&item.service) => {
+            Ok(Membership::Own)
+        }
         LocalMembers::Matching if items.has_mirror() => Ok(Membership::ByMirror),
         LocalMembers::Matching => not_exported,
     };
@@ -115,7 +117,9 @@ fn draft_of_pod(
             is_local: true,
             is_selected: true,
             is_standby: false,
-            objects: smallvec![(Kind::EndpointSlice, object.name.clone())],
+            weight: None,
+            owner: 0,
+            objects: Few::one((Kind::EndpointSlice, object.name.clone())),
         },
         source: Source::Local,
         rank: Rank::Headless,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::alias::AliasSource;
 use super::candidates::{choose, kind_of, mixed_kinds};
 use super::cluster_ip;
 use super::endpoint::{Draft, Source};
@@ -52,6 +53,28 @@ impl BuildContext<'_> {
     }
 }
 
+/// What the objects of one service offer.
+struct Offer {
+    drafts: Vec<Draft>,
+    /// The headless mirrors, with their clusters.
+    mirrors: Vec<(ClusterName, ObjectRef)>,
+    /// The headless Service of this cluster, if it is a member.
+    member: Option<(OwnService, Membership)>,
+    missing: Vec<MissingHost>,
+    has_import: bool,
+    /// Whether there is a mirror, a ServiceImport or a member of this cluster, with or without endpoints.
+    is_known: bool,
+}
+
+/// A service of which another one is an alias.
+struct Aliased<'b> {
+    key: &'b ServiceKey,
+    items: Items<'b>,
+    /// What its own Service of this cluster says. Its settings do not count for the alias.
+    own: Option<OwnSettings>,
+    offer: Offer,
+}
+
 /// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
 /// objects only, not on the profile. Records in `next` what the next build remembers.
 pub(super) fn build_service(
@@ -73,41 +96,53 @@ pub(super) fn build_service(
     next.wake_at(next.own.as_ref().and_then(OwnSettings::end));
     let own = own.as_ref();
     let mut problems = Vec::new();
-    let mirrors = headless_mirrors(items, rules, &mut problems);
-    let member = headless_member(items, rules);
-    let mut missing = missing_hosts(key, items, store, rules);
-    let mut drafts = headless::mirror_drafts(items, key, store, rules, &mut problems);
-    drafts.extend(headless::adopt_hosts(&mut missing, store, rules));
-    drafts.extend(cluster_ip::federated_drafts(items, rules));
-    drafts.extend(cluster_ip::mirror_drafts(
-        items,
-        store,
-        rules,
-        &mut problems,
-    ));
-    let own_ip = cluster_ip_member(items, rules);
-    drafts.extend(own_ip.map(|own| cluster_ip::own_draft(own, store, rules)));
-    drafts.extend(import_drafts(key, items, rules, &mut problems));
-    let is_headless = !mirrors.is_empty() || member.is_some();
-    let has_import = items.import().is_some();
+    let offer = Offer::of(profile, key, items, context, &mut problems);
+    let (is_headless, has_import) = (offer.is_headless(), offer.has_import);
+    let mut aliased = Aliased::of(profile, key, context);
+    let Offer {
+        mut drafts,
+        mirrors,
+        member,
+        missing,
+        ..
+    } = offer;
     // With or without endpoints.
-    let is_known = is_headless || has_import || !drafts.is_empty();
-    // A Service that is not exported does not exist for other clusters (rule K9).
-    let joins = |(own, _): &(_, _)| profile == Profile::Global || is_exported(own);
-    if member.as_ref().is_some_and(joins) {
-        drafts.extend(pod_drafts(key, store, rules, &mut problems));
-    }
+    let is_known = offer.is_known || aliased.iter().any(|one| one.offer.is_known);
+    let alias_of = aliased.iter().map(Aliased::source).collect();
+    let mirrors_of_aliased = aliased.iter().flat_map(|one| &one.offer.mirrors);
+    let all_mirrors: Vec<_> = mirrors.iter().chain(mirrors_of_aliased).cloned().collect();
+    let has_member = member.is_some() || aliased.iter().any(|one| one.offer.member.is_some());
     let is_set = own.is_some_and(|own| own.settings != Settings::default())
         || rules.service_failover.contains_key(key)
-        || expected_of(key, own, rules).is_some();
+        || expected_of(key, own, rules).is_some()
+        || !aliased.is_empty();
+    for one in &mut aliased {
+        drafts.append(&mut one.offer.drafts);
+    }
     for draft in &mut drafts {
         if draft.source.is_unlinked(&timers.links) {
             draft.endpoint.liveness = EndpointLiveness::Unlinked;
         }
     }
-    drafts.retain(|draft| has_valid_length(key, &draft.endpoint, rules, &mut problems));
-    let (ttl, gateway_down) = resolve(own, &copied_settings(items, rules), rules, &mut problems);
-    let has_pods = |order: &FailoverOrder| has_pods(order, items, own, rules);
+    let owner = |endpoint: &Endpoint| match endpoint.owner.checked_sub(1) {
+        None => key,
+        Some(index) => aliased[usize::from(index)].key,
+    };
+    drafts.retain(|draft| {
+        let namespace = &owner(&draft.endpoint).namespace;
+        has_valid_length(key, &draft.endpoint, namespace, rules, &mut problems)
+    });
+    let of_aliased = aliased.iter().map(|one| &one.items);
+    let copied = std::iter::once(items).chain(of_aliased);
+    let copied: Vec<&Settings> = copied
+        .flat_map(|items| copied_settings(items, rules))
+        .collect();
+    let (ttl, gateway_down) = resolve(own, &copied, rules, &mut problems);
+    let has_pods = |order: &FailoverOrder| {
+        let mut aliased = aliased.iter();
+        has_pods(order, items, own, rules)
+            || aliased.any(|one| has_pods(order, &one.items, one.own.as_ref(), rules))
+    };
     let order = order_of(key, own, rules, |order| is_known && !has_pods(order));
     let of_cluster = |draft: &Draft| draft.endpoint.cluster.is_some();
     let mut ready = drafts.iter().filter(|draft| draft.ready);
@@ -192,10 +227,15 @@ pub(super) fn build_service(
     if !is_known && problems.is_empty() && !is_set && next.left.is_empty() {
         return None;
     }
-    let gate = Gate::new(key, own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
+    // The bootstrap of an alias without a Service of its own begins with that of the services that it names.
+    let of_aliased = aliased.iter().find_map(|one| one.own.as_ref());
+    let of_aliased = of_aliased.map(OwnSettings::without_settings);
+    let dated = own.or(of_aliased.as_ref());
+    let gate = Gate::new(key, dated, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
     next.wake_at(gate.as_ref().and_then(|gate| gate.wake()));
     Some(Service {
         key: key.clone(),
+        alias_of,
         kind,
         failure: failure(gate.as_deref(), failover.as_deref(), gateway_down),
         failover,
@@ -221,6 +261,91 @@ pub(super) fn build_service(
         problems: problems.into(),
         times: Times::default(),
     })
+}
+
+// === impl Offer ===
+
+impl Offer {
+    /// Collects what the objects of a service offer.
+    fn of(
+        profile: Profile,
+        key: &ServiceKey,
+        items: &Items<'_>,
+        context: BuildContext<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let BuildContext { store, rules, .. } = context;
+        let mirrors = headless_mirrors(items, rules, problems);
+        let member = headless_member(items, rules);
+        let mut missing = missing_hosts(key, items, store, rules);
+        let mut drafts = headless::mirror_drafts(items, key, store, rules, problems);
+        drafts.extend(headless::adopt_hosts(&mut missing, store, rules));
+        drafts.extend(cluster_ip::federated_drafts(items, rules));
+        drafts.extend(cluster_ip::mirror_drafts(items, store, rules, problems));
+        let own_ip = cluster_ip_member(items, rules);
+        drafts.extend(own_ip.map(|own| cluster_ip::own_draft(own, store, rules)));
+        drafts.extend(import_drafts(key, items, rules, problems));
+        let mut offer = Self {
+            has_import: items.import().is_some(),
+            is_known: false,
+            drafts,
+            mirrors,
+            member,
+            missing,
+        };
+        offer.is_known = offer.is_headless() || offer.has_import || !offer.drafts.is_empty();
+        // A Service that is not exported does not exist for other clusters (rule K9).
+        let joins = |(own, _): &(_, _)| profile == Profile::Global || is_exported(own);
+        if member.as_ref().is_some_and(joins) {
+            offer.drafts.extend(pod_drafts(key, store, rules, problems));
+        }
+        offer
+    }
+
+    fn is_headless(&self) -> bool {
+        !self.mirrors.is_empty() || self.member.is_some()
+    }
+}
+
+// === impl Aliased ===
+
+impl<'b> Aliased<'b> {
+    /// Collects the services of which a service is an alias. Zones with the profile `mcs` have no aliases.
+    fn of(profile: Profile, alias: &ServiceKey, context: BuildContext<'b>) -> Vec<Self> {
+        let BuildContext {
+            store,
+            rules,
+            timers,
+            ..
+        } = context;
+        let sources = match profile {
+            Profile::Global => rules.aliases.sources_of(alias),
+            Profile::ClusterSet => &[],
+        };
+        let aliased = (1..).zip(sources).map(|(owner, key)| {
+            let items = Items::of(key, store);
+            // The service itself has its problems.
+            let mut offer = Offer::of(profile, key, &items, context, &mut Vec::new());
+            for draft in &mut offer.drafts {
+                draft.endpoint.owner = owner;
+            }
+            let last = timers.of(key).and_then(|last| last.own.as_ref());
+            Self {
+                own: OwnSettings::of(key, &items, store, last, timers.now),
+                key,
+                items,
+                offer,
+            }
+        });
+        aliased.collect()
+    }
+
+    fn source(&self) -> AliasSource {
+        AliasSource {
+            key: self.key.clone(),
+            is_known: self.offer.is_known,
+        }
+    }
 }
 
 /// Returns why the name of a service fails, if it does (rules K5, K8).
@@ -308,7 +433,7 @@ fn has_valid_length(
     let name = labels.collect::<Vec<_>>().join(".");
     let detail = format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
     let problem = Problem::new(ProblemKind::BadName, detail);
-    let objects = endpoint.object_refs(&key.namespace);
+    let objects = endpoint.object_refs(of_objects);
     problems.extend(objects.map(|object| problem.clone().of_object(object)));
     false
 }

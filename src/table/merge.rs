@@ -42,7 +42,8 @@ fn merge_by_name(
     drafts.dedup_by(|draft, first| {
         let is_same = draft.endpoint.name() == first.endpoint.name();
         if is_same {
-            if !is_one_pod(first, draft) {
+            // A service of which another one is an alias reports its own.
+            if first.endpoint.owner == 0 && !is_one_pod(first, draft) {
                 problems.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
             }
             merge_into(&mut first.endpoint, &mut draft.endpoint);

@@ -15,6 +15,32 @@ pub struct NameAddresses {
     pub v4: Box<[Ipv4Addr]>,
     /// IPv6.
     pub v6: Box<[Ipv6Addr]>,
+    /// The draw of one cluster for each answer, if clusters have weights (rule K5w).
+    pub draw: Option<Box<Draw>>,
+}
+
+/// The draw of one cluster for each answer (rule K5w).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// For type A.
+    pub v4: Shares<Ipv4Addr>,
+    /// For type AAAA.
+    pub v6: Shares<Ipv6Addr>,
+}
+
+/// The clusters of which an answer of one type contains one. There are none if no cluster with a weight has an address of the
+/// type.
+pub type Shares<A> = Box<[Share<A>]>;
+
+/// The share of a cluster in the answers of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share<A> {
+    /// Index of the first endpoint of the cluster. It has one, or of an alias one for each service.
+    pub endpoint: usize,
+    /// Its weight. Clusters that are all drained share the answers equally.
+    pub weight: u32,
+    /// The addresses of an answer with the cluster: its own, and those of endpoints without a weight.
+    addresses: Box<[A]>,
 }
 
 /// A port of the cluster IPs of a service. Their SRV records have one target, so an SRV record exists once for each number,

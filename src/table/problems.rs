@@ -387,6 +387,19 @@ impl Service {
         }
     }
 
+    /// Adds the services that an alias names in vain.
+    fn add_alias(&self, problems: &mut Vec<Problem>) {
+        let unknown = self.alias_of.iter().filter(|source| !source.is_known);
+        let names = unknown.map(|source| {
+            let [service, namespace] = source.key.labels();
+            format!("{service}.{namespace}")
+        });
+        let names = list_some(names, MAX_LISTED);
+        if !names.is_empty() {
+            problems.push(self.problem(ProblemKind::UnknownAlias, names));
+        }
+    }
+
     /// Adds what is wrong with the failover order.
     fn add_order(&self, problems: &mut Vec<Problem>) {
         // An order for all services is not meant for this one.

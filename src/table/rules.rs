@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::alias::Aliases;
 use super::kind::Profile;
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Namespace, Problem,
@@ -34,6 +35,8 @@ pub struct Rules {
     pub default_namespace: Option<Namespace>,
     /// Number of octets of the longest zone name in wire format. It limits the names below it (RFC 1035 section 2.3.4).
     pub longest_zone: usize,
+    /// `--alias`: services that have the members of others, too.
+    pub aliases: Aliases,
     /// `--failover ORDER`: the order of services without pods.
     pub failover: Option<FailoverOrder>,
     /// `--failover NAMESPACE/SERVICE=ORDER`.
@@ -125,6 +128,7 @@ impl Rules {
             longest_zone: b"\x06global\x00".len(),
             failover: None,
             service_failover: BTreeMap::new(),
+            aliases: Aliases::default(),
             failover_mode: None,
             service_failover_mode: BTreeMap::new(),
             failover_delay: Duration::from_secs(2),

@@ -1,5 +1,6 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
+use super::alias::AliasSource;
 use super::endpoint::Endpoint;
 use super::failover::{Failover, Order};
 use super::gate::Gate;
@@ -17,6 +18,8 @@ use crate::model::{
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
+    /// The services whose members it has, too: `--alias`.
+    pub alias_of: Box<[AliasSource]>,
     /// The kind of the endpoints of its own name. If they are of several kinds, the first of these (rule K1).
     pub kind: ServiceKind,
     /// Why its own name fails, if it does.
@@ -107,7 +110,7 @@ impl Service {
         })]
     }
 
-    /// Returns the endpoint of one host: a slice of length one or zero.
+    /// Returns the endpoints of one host: one or none; of an alias, one for each service that has it.
     pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
         let endpoints = self.in_cluster(cluster);
         let host = |e: &Endpoint| {
@@ -115,10 +118,22 @@ impl Service {
                 .as_ref()
                 .map(Hostname::as_str)
                 .cmp(&Some(hostname))
-        }) {
-            Ok(index) => &endpoints[index..=index],
-            Err(_) => &[],
-        }
+        };
+        let start = endpoints.partition_point(|e| host(e).is_lt());
+        let rest = &endpoints[start..];
+        &rest[..rest.partition_point(|e| host(e).is_eq())]
+    }
+
+    /// Returns the service that an endpoint belongs to: of an alias, one of those that it names.
+    pub fn owner_of(&self, endpoint: &Endpoint) -> &ServiceKey {
+        let index = usize::from(endpoint.owner).checked_sub(1);
+        let source = index.and_then(|index| self.alias_of.get(index));
+        source.map_or(&self.key, |source| &source.key)
+    }
+
+    /// Returns references to the source objects of an endpoint.
+    pub fn object_refs(&self, endpoint: &Endpoint) -> impl Iterator<Item = ObjectRef> {
+        endpoint.object_refs(&self.owner_of(endpoint).namespace)
     }
 
     /// Returns the time since which an endpoint of the service is not alive, or not ready, as far as this process knows.

@@ -150,6 +150,16 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     reading
 }
 
+/// Makes the targets of an alias the names of the services that they belong to. The zone has `below` labels before it.
+fn with_own_targets<'t>(mut reading: Reading<'t>, name: &Name, below: usize) -> Reading<'t> {
+    if let Reading::View(_, view) = &mut reading
+        && !view.service.alias_of.is_empty()
+    {
+        view.targets = Targets::Canonical(name.start_of(below));
+    }
+    reading
+}
+
 /// Returns whether the labels are those of a name of the zone itself with records.
 fn is_of_zone(labels: &[&str]) -> bool {
     matches!(labels, ["ns", "dns"] | ["dns-version"])

@@ -57,8 +57,8 @@ pub enum Targets {
     /// The form of the question, canonical or short: `H.C.` and the question's name from label `S` on. That label
     /// starts at this octet.
     SameFamily(usize),
-    /// The canonical form, because some of the short names belong to another service: `H.C.S.N.` and the zone. The zone
-    /// starts at this octet of the question's name.
+    /// The canonical form, because some of the short names belong to another service, or because the service is an alias, whose
+    /// endpoints keep their own names: `H.C.S.N.` and the zone. The zone starts at this octet of the question's name.
     Canonical(usize),
     /// As [`Targets::SameFamily`], in a zone with the profile `mcs`: the target of a cluster IP is the name of the service
     /// (rule K9).

@@ -82,7 +82,10 @@ impl<'a> RecordName<'a> {
     pub(super) fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
         let (labels, at) = match view.targets {
             Targets::SameFamily(at) => (Labels::Host(endpoint), at),
-            Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
+            Targets::Canonical(at) => {
+                let owner = view.service.owner_of(endpoint);
+                (Labels::HostOf(endpoint, owner), at)
+            }
             Targets::ClusterSet(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
             Targets::ClusterSet(at) => (Labels::Host(endpoint), at),
         };

@@ -185,7 +185,9 @@ fn visit_targets<'a>(
     visit_rows(view, rtype, context.order, context.turn, |row| {
         let section = Section::Additional { of: number };
         number += 1;
-        if !row.is_first {
+        // The name of a cluster of another service may have more addresses than this endpoint.
+        let is_of_other = row.endpoint.owner != 0 && row.endpoint.hostname.is_none();
+        if !row.is_first || is_of_other {
             return ControlFlow::Continue(());
         }
         let owner = RecordName::target(view, context.question, row.endpoint);

@@ -5,6 +5,7 @@ use crate::testing::{endpoint, local, mirror, rules, table, table_by, zones};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+mod aliases;
 mod decisions;
 mod edges;
 mod failover;

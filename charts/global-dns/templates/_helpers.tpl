@@ -239,6 +239,9 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range $link, $name := $v.clusterAliases }}
 - --cluster-alias={{ $link }}={{ $name }}
 {{- end }}
+{{- range $name, $services := $v.aliases }}
+- --alias={{ $name }}={{ join "+" $services }}
+{{- end }}
 {{- range $v.excludeClusters }}
 - --exclude-cluster={{ . }}
 {{- end }}

@@ -286,7 +286,11 @@ fn import_with_a_cluster_set_ip_has_one_address_and_no_name_below() {
     );
     let table = table_by(&rules_with_cluster_sets(), &objects);
     let endpoint = &table.service("prod", "web").unwrap().endpoints[0];
-    let object = endpoint.object_refs(&"prod".parse().unwrap()).next();
+    let object = table
+        .service("prod", "web")
+        .unwrap()
+        .object_refs(endpoint)
+        .next();
     assert_eq!(object.unwrap().to_string(), "ServiceImport/prod/web");
 }
 

@@ -138,7 +138,7 @@ fn check_completeness(cluster: &Cluster) {
             let in_mirrors = |service: &Service| service.mirrors.iter().any(|m| m.1 == reference);
             let in_endpoints = |service: &Service| {
                 let all = service.endpoints.iter().chain(&service.not_ready);
-                let mut objects = all.flat_map(|e| e.object_refs(&service.key.namespace));
+                let mut objects = all.flat_map(|e| service.object_refs(e));
                 objects.any(|object| object == reference)
             };
             let is_in_table = match object {
@@ -193,7 +193,7 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
-        let objects: Vec<_> = endpoint.object_refs(&service.key.namespace).collect();
+        let objects: Vec<_> = service.object_refs(endpoint).collect();
         for object in &objects {
             check_member(cluster, service, endpoint, object);
         }
