@@ -6,8 +6,8 @@
 
 mod cluster_term;
 mod expected_clusters;
-mod few;
 mod failover_order;
+mod few;
 mod fields;
 mod interned;
 mod item;

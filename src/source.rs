@@ -19,6 +19,7 @@ mod link_feeds;
 mod problem_log;
 mod snapshot;
 mod steady_clock;
+pub mod trial;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -42,6 +43,7 @@ pub use problem_log::{log_problem, problem_of_failures};
 use snapshot::Saved;
 pub use snapshot::{SnapshotScope, Snapshots};
 use steady_clock::SteadyClock;
+use trial::Trial;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
@@ -70,6 +72,8 @@ pub enum Update {
     Reset(Vec<(Feed, Objects)>),
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
+    /// A person tries an order. No object changes.
+    Try(Trial),
 }
 
 /// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
@@ -119,6 +123,7 @@ pub async fn run(
     let mut memory = LoopMemory::default();
     loop {
         let (updates, inbox) = channel();
+        feeds.trials().set_loop(&updates);
         let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory);
         let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
         // The state they share (feeds, publisher, snapshots, memory) is consistent after a panic. The rest is dropped.
@@ -224,6 +229,7 @@ impl UpdateLoop<'_> {
     fn apply_queued(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
         let mut next = Some(first);
         let mut applied = 0;
+        let mut trials = Vec::new();
         while let Some(update) = next {
             match update {
                 Update::Apply {
@@ -234,6 +240,7 @@ impl UpdateLoop<'_> {
                 } => self.apply(watch, key, object, arrival),
                 Update::Reset(lists) => self.reset(lists),
                 Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
+                Update::Try(trial) => trials.push(trial),
             }
             applied += 1;
             // The limit keeps an endless stream of updates from delaying the table.
@@ -246,6 +253,12 @@ impl UpdateLoop<'_> {
         self.update_links();
         if self.unlisted.is_empty() && self.has_news {
             self.publish();
+        }
+        // Until all feeds are listed, the objects are not those of the table.
+        let complete = self.unlisted.is_empty();
+        for trial in trials.into_iter().filter(|_| complete) {
+            self.timers.now = self.clock.now();
+            trial.answer(&self.reader.load(), &self.store, self.rules, self.timers);
         }
     }
 

@@ -28,8 +28,31 @@ struct TableSource {
     way_out: String,
 }
 
+/// The first table of a source. The source runs until this is dropped.
+pub(super) struct FirstTable {
+    /// The table.
+    pub(super) reader: Reader,
+    feeds: Feeds,
+    _tasks: JoinSet<()>,
+}
+
+impl FirstTable {
+    /// Returns the table as it would be with a failover order for a service.
+    pub(super) async fn with_order(
+        &self,
+        service: ServiceKey,
+        order: FailoverOrder,
+    ) -> anyhow::Result<Published> {
+        let table = self.feeds.trials().table_with(service, order).await;
+        table.context("the source of the objects ended")
+    }
+}
+
 /// Runs a source until its first complete table.
-pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow::Result<Reader> {
+pub(super) async fn first_table(
+    args: &SourceArgs,
+    model: &ModelArgs,
+) -> anyhow::Result<FirstTable> {
     let feeds = Feeds::new(&args.namespace, model.mcs()).with_links(model.links.namespaces());
     let publisher = Publisher::default();
     let reader = publisher.reader();
@@ -52,7 +75,11 @@ pub(super) async fn first_table(args: &SourceArgs, model: &ModelArgs) -> anyhow:
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok(reader)
+    Ok(FirstTable {
+        reader,
+        feeds,
+        _tasks: tasks,
+    })
 }
 
 // === impl TableSource ===

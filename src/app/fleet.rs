@@ -276,8 +276,8 @@ async fn member(api: &mut Api, replicas: Vec<ReplicaFacts>, index: usize) -> Fac
 async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
     let read = async {
         let model = FleetArgs::model_of(name)?;
-        let reader = first_table(&args.files_of(name), &model).await?;
-        let (zones, now) = (zones(&model, &[]), reader.load());
+        let table = first_table(&args.files_of(name), &model).await?;
+        let (zones, now) = (zones(&model, &[]), table.reader.load());
         let report = Report::new(&zones, &now);
         let status = ReplicaStatus {
             schema_version: SchemaVersion,

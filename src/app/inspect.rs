@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::api::{Api, with_query};
-use super::first_table::ONE_SHOT_TIMING;
+use super::first_table::{FirstTable, ONE_SHOT_TIMING};
 use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{print, print_to_stderr, render};
@@ -195,6 +195,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         output,
         color,
         at,
+        what_if,
         all_replicas: _, // asks the replicas, see `replicas.rs`
     } = args;
     log_to_stderr(&view.log)?;
@@ -203,9 +204,11 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     let mut origin = Origin::find(&view).await?;
     origin.reach_back(at).await;
     let mut explanation = match &mut origin {
-        Origin::Server(server) => served_explanation(&mut server.api, &question, at).await?,
+        Origin::Server(server) => {
+            served_explanation(&mut server.api, &question, at, what_if).await?
+        }
         Origin::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-        Origin::Objects(reader, _) => read_explanation(&view, reader, &question).await?,
+        Origin::Objects(table, _) => read_explanation(&view, table, &question, what_if).await?,
     };
     if !explanation.retain_namespaces(namespaces) {
         let name = &explanation.name;
@@ -237,8 +240,11 @@ pub(super) async fn served_explanation(
     api: &mut Api,
     question: &str,
     at: Option<Timestamp>,
+    what_if: Option<FailoverOrder>,
 ) -> anyhow::Result<Explanation> {
-    let query = [("name", Some(question.to_owned())), at_parameter(at)];
+    let order = what_if.map(|order| order.to_string());
+    let name = ("name", Some(question.to_owned()));
+    let query = [name, at_parameter(at), ("whatIf", order)];
     api.read(&with_query("/api/v1/explain", query)).await
 }
 
@@ -246,13 +252,21 @@ pub(super) async fn served_explanation(
 /// that no watch selects.
 async fn read_explanation(
     view: &ViewArgs,
-    reader: &Reader,
+    table: &FirstTable,
     question: &str,
+    what_if: Option<FailoverOrder>,
 ) -> anyhow::Result<Explanation> {
     let zones = zones(&view.model, &[]);
-    let now = reader.load();
+    let mut now = Arc::clone(&table.reader.load());
     let subject = Subject::parse(&zones, now.table.as_ref(), question)
         .with_context(|| format!("'{question}' is not a domain name"))?;
+    let order = what_if.as_ref().map(FailoverOrder::to_string);
+    if let Some(order) = what_if {
+        let service = subject.service(&zones, &now).with_context(|| {
+            format!("'{question}' is not the name of a service, so it has no failover order")
+        })?;
+        now = Arc::new(table.with_order(service, order).await?);
+    }
     let explain_with = |plain: Option<&PlainService>| {
         let context = Context {
             watched: &view.source.namespace,
@@ -261,7 +275,8 @@ async fn read_explanation(
         let explanation = subject.explain(&zones, &now, &context);
         explanation.context("there is no complete table")
     };
-    let explanation = explain_with(None)?;
+    let mut explanation = explain_with(None)?;
+    explanation.what_if = order;
     let unknown = subject.name().filter(|_| !explanation.exists);
     let plain = match unknown.and_then(|name| service_of(&zones, name)) {
         Some(service) => plain_service(&view.source, &service).await,

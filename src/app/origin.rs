@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::api::{Api, with_query};
-use super::first_table::{ONE_SHOT_TIMING, first_table};
+use super::first_table::{FirstTable, ONE_SHOT_TIMING, first_table};
 use super::flags::zones;
 use super::screen::harmless;
 use super::variables::local_api;
@@ -55,7 +55,7 @@ pub(super) enum Origin {
     /// A running server.
     Server(Box<RemoteServer>),
     /// The objects of a source. If the command chose them: why no server answers.
-    Objects(Reader, Option<String>),
+    Objects(FirstTable, Option<String>),
 }
 
 /// A running server.
@@ -147,7 +147,7 @@ impl Origin {
                     error: ReplicaError::NoApiServer { .. },
                     tried,
                 }) => {
-                    let reader = first_table(&view.source, &view.model)
+                    let table = first_table(&view.source, &view.model)
                         .await
                         .map_err(|error| match tried {
                             Some(tried) => anyhow!("{error:#}; {tried}"),
@@ -165,8 +165,8 @@ impl Origin {
                 }
             }
         }
-        let reader = first_table(&view.source, &view.model).await?;
-        Ok(Self::Objects(reader, reason))
+        let table = first_table(&view.source, &view.model).await?;
+        Ok(Self::Objects(table, reason))
     }
 
     /// Finds another replica after the last one has failed. A command that has started with a server stays with servers.
@@ -210,7 +210,7 @@ impl Origin {
         match self {
             Self::Server(server) => server.api.read(&with_query(path, [at_parameter(at)])).await,
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-            Self::Objects(reader, _) => Ok(read(&zones(&view.model, &[]), &reader.load())),
+            Self::Objects(table, _) => Ok(read(&zones(&view.model, &[]), &table.reader.load())),
         }
     }
 
@@ -234,7 +234,7 @@ impl Origin {
             Self::Objects(table, _) => {
                 let zones = zones(&view.model, &[]);
                 let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
-                Ok(zone_file(&zones, zone, &reader.load()))
+                Ok(zone_file(&zones, zone, &table.reader.load()))
             }
         }
     }

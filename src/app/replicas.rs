@@ -31,6 +31,7 @@ pub(super) async fn explain_by_all(args: ExplainArgs) -> anyhow::Result<ExitCode
         output,
         color,
         at,
+        what_if: _,      // it excludes this
         all_replicas: _, // selects this function
     } = args;
     log_to_stderr(&view.log)?;

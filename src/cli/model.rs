@@ -279,6 +279,9 @@ impl ModelArgs {
             longest_zone: zones.iter().map(longest_base).max().unwrap_or_default(),
             failover,
             service_failover,
+            trial: None,
+            // The command line is checked before.
+            aliases: self.aliases().unwrap_or_default(),
             failover_mode,
             service_failover_mode,
             failover_delay: default.failover_delay, // those of `serve`

@@ -36,6 +36,10 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
+    /// Show what would be answered now with this failover order, such as west:east or east=90+west=10; nothing is changed
+    #[arg(long, value_name = "ORDER", conflicts_with_all = ["at", "all_replicas"])]
+    pub what_if: Option<FailoverOrder>,
+
     /// Query every ready replica, and print the differences of their explanations; exit code 1 if there are any
     #[arg(long, conflicts_with_all = ["file", "direct", "server"])]
     pub all_replicas: bool,

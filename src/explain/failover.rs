@@ -96,6 +96,7 @@ fn describe_origin(origin: OrderOrigin) -> &'static str {
         OrderOrigin::Annotation => "annotation global-dns/failover of the Service of this cluster",
         OrderOrigin::ServiceFlag => "--failover for this service",
         OrderOrigin::DefaultFlag => "--failover for all services without pods",
+        OrderOrigin::Trial => "--what-if; nothing is changed",
     }
 }
 

@@ -13,6 +13,7 @@ use super::Events;
 use super::arrival::UpdateTimes;
 use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
+use super::trial::Trials;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
@@ -50,6 +51,8 @@ pub struct Feeds {
     panics: Failures,
     /// The times until changes were published.
     update_times: Arc<UpdateTimes>,
+    /// The way of orders that are tried to the update loop.
+    trials: Trials,
 }
 
 #[derive(Debug)]
@@ -120,6 +123,7 @@ impl Feeds {
             clock: SteadyClock::start(),
             panics: Failures::default(),
             update_times: Arc::default(),
+            trials: Trials::default(),
         }
     }
 
@@ -135,6 +139,11 @@ impl Feeds {
             .map(|feed| (feed, FeedState::default()));
         self.state.lock().feeds.extend(links);
         self
+    }
+
+    /// Returns the way of orders that are tried.
+    pub fn trials(&self) -> &Trials {
+        &self.trials
     }
 
     /// Returns the heartbeat of the update loop.

@@ -79,6 +79,8 @@ pub enum OrderOrigin {
     ServiceFlag,
     /// `--failover ORDER`.
     DefaultFlag,
+    /// `explain --what-if ORDER`: a person tries it, and nothing changes.
+    Trial,
 }
 
 /// An order with the setting that it comes from.
@@ -148,8 +150,6 @@ pub struct Transition {
 // === impl StepHealth ===
 
 impl StepHealth {
-    /// Returns the name of the state in reports.
-    pub fn name(self) -> &'static str {
     /// Returns what a step with this endpoint alone has.
     fn of(endpoint: &Endpoint) -> Self {
         match (endpoint.is_alive(), endpoint.is_drained()) {
@@ -164,11 +164,13 @@ impl StepHealth {
         matches!(self, Self::Drained | Self::Dead)
     }
 
+    /// Returns the name of the state in reports.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Alive => "alive",
+            Self::Drained => "drained",
             Self::Dead => "down",
             Self::Empty => "empty",
-            Self::Drained => "drained",
         }
     }
 }
@@ -182,6 +184,7 @@ impl OrderOrigin {
             Self::Annotation => "annotation",
             Self::ServiceFlag => "service-flag",
             Self::DefaultFlag => "default-flag",
+            Self::Trial => "what-if",
         }
     }
 }
@@ -196,6 +199,11 @@ pub(super) fn order_of(
     rules: &Rules,
     applies_by_default: impl FnOnce(&FailoverOrder) -> bool,
 ) -> Option<Order> {
+    if let Some((service, order)) = &rules.trial
+        && service == key
+    {
+        return Some((order.clone(), OrderOrigin::Trial));
+    }
     let annotation = own.and_then(|own| own.settings.failover.clone());
     if let Some(order) = annotation {
         return Some((order, OrderOrigin::Annotation));
@@ -273,11 +281,6 @@ impl Failover {
             let cluster = draft.endpoint.cluster.clone();
             cluster.filter(|_| draft.endpoint.is_selected)
         };
-        let mut health = vec![StepHealth::Empty; order.count()];
-        for draft in drafts.iter().filter(|draft| draft.ready) {
-            if let Some(step) = step(draft) {
-                health[step] = health[step].min(StepHealth::of(&draft.endpoint));
-            }
         let step = |draft: &Draft| order.step_of(&selected_cluster(draft)?, &rules.cluster_name);
         let weight =
             |draft: &Draft| order.weight_of(&selected_cluster(draft)?, &rules.cluster_name);
@@ -286,6 +289,11 @@ impl Failover {
             let has_part = draft.endpoint.hostname.is_none();
             draft.endpoint.weight = weight(draft).filter(|_| has_part);
         }
+        let mut health = vec![StepHealth::Empty; order.count()];
+        for draft in drafts.iter().filter(|draft| draft.ready) {
+            if let Some(step) = step(draft) {
+                health[step] = health[step].min(StepHealth::of(&draft.endpoint));
+            }
         }
         let is_flat = |draft: &&Draft| draft.endpoint.kind == ServiceKind::Flat;
         let flat = drafts.iter().filter(is_flat).filter_map(step).min();
@@ -338,6 +346,7 @@ impl Failover {
                 draft.endpoint.is_standby = true;
             }
         }
+        deselect_drained(drafts);
         let since = |index: usize| Some(timers.as_ref()?.steps[index].since);
         let steps = health.iter().enumerate().map(|(index, health)| Step {
             health: *health,
@@ -346,12 +355,12 @@ impl Failover {
         let failover = Self {
             mode: mode.unwrap_or(inferred),
             is_mode_inferred: mode.is_none(),
-        deselect_drained(drafts);
             answering,
             steps: steps.collect(),
             order,
             origin,
             flat,
+            weighted_pods: weighted_pods.into_iter().collect(),
         };
         NextFailover {
             failover,
@@ -360,7 +369,6 @@ impl Failover {
         }
     }
 
-            weighted_pods: weighted_pods.into_iter().collect(),
     /// Returns the text of the step that answers, as in the order.
     pub fn answering_text(&self) -> String {
         self.order.step_text(self.answering)
@@ -528,14 +536,6 @@ impl FailoverTimers {
     }
 }
 
-// === impl StepTimer ===
-
-impl StepTimer {
-    /// Returns the next timers: first the end of a delay that has passed, then the new health, then the end of a delay of
-    /// length zero.
-    fn next(mut self, health: StepHealth, now: Timestamp, delays: Delays) -> Self {
-        self.end_delay(now, delays);
-        let is_alive = health == StepHealth::Alive;
 /// Deselects the drained clusters of the step that answers, unless nothing better is left of it: an endpoint that is alive, or
 /// if none is, one that is not drained (rule K5w).
 fn deselect_drained(drafts: &mut [Draft]) {
@@ -551,6 +551,14 @@ fn deselect_drained(drafts: &mut [Draft]) {
     }
 }
 
+// === impl StepTimer ===
+
+impl StepTimer {
+    /// Returns the next timers: first the end of a delay that has passed, then the new health, then the end of a delay of
+    /// length zero.
+    fn next(mut self, health: StepHealth, now: Timestamp, delays: Delays) -> Self {
+        self.end_delay(now, delays);
+        let is_alive = health == StepHealth::Alive;
         if is_alive != (self.health == StepHealth::Alive) {
             self.since = now;
             // A step that is skipped or was left is not alive, so that it is alive now.

@@ -109,12 +109,6 @@ fn hash_service(version: &str, service: &Service) -> u64 {
     for row in omitted {
         form.number(row);
     }
-    form.hash()
-}
-
-/// Returns the endpoints that owner names omit. It covers the names of the service and of its clusters, with and
-/// without each port. Endpoints are numbered across all these names.
-fn omitted(service: &Service) -> Vec<u32> {
     // A service without weights has the same hash as in versions that have none.
     for (index, endpoint) in service.endpoints.iter().enumerate() {
         if let Some(weight) = endpoint.weight.filter(|_| endpoint.is_selected) {
@@ -122,6 +116,12 @@ fn omitted(service: &Service) -> Vec<u32> {
             form.number(weight.get().into());
         }
     }
+    form.hash()
+}
+
+/// Returns the endpoints that owner names omit. It covers the names of the service and of its clusters, with and
+/// without each port. Endpoints are numbered across all these names.
+fn omitted(service: &Service) -> Vec<u32> {
     let mut endpoints = service.endpoints.iter();
     if endpoints.all(|endpoint| endpoint.is_alive() && endpoint.is_selected) {
         return Vec::new();

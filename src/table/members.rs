@@ -418,6 +418,7 @@ fn ignored_annotations(items: &Items<'_>) -> impl Iterator<Item = Problem> {
 fn has_valid_length(
     key: &ServiceKey,
     endpoint: &Endpoint,
+    of_objects: &Namespace,
     rules: &Rules,
     problems: &mut Vec<Problem>,
 ) -> bool {
@@ -447,4 +448,3 @@ fn identity_conflicts(items: &Items<'_>, store: &Store) -> impl Iterator<Item = 
         Some(Problem::new(ProblemKind::Identity, detail).of_object(ObjectRef::service(object)))
     })
 }
-    of_objects: &Namespace,

@@ -79,32 +79,6 @@ impl NameAddresses {
             }),
         }
     }
-}
-
-// === impl SharedPort ===
-
-impl SharedPort {
-    /// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
-    /// number of different lists of ports: mirrors of one Service usually have the same one.
-    pub(super) fn collect(endpoints: &[Endpoint]) -> Box<[Self]> {
-        let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
-        let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
-        in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
-        let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
-        let mut shared = Vec::new();
-        for (index, endpoint) in in_order {
-            if !lists.insert(endpoint.ports.as_ptr()) {
-                continue; // an endpoint before it has the same ports
-            }
-            let new = endpoint.ports.iter().filter(|port| known.insert(*port));
-            shared.extend(new.map(|port| Self {
-                endpoint: index,
-                port: port.clone(),
-                is_new_number: numbers.insert(port.number),
-            }));
-        }
-        shared.sort_by_key(|port: &Self| port.endpoint);
-        shared.into()
 
     /// Returns the addresses of one answer of type A. `turn` is random.
     #[inline]
@@ -189,5 +163,31 @@ fn shares<'e, A>(
     };
     let clusters = drawn.chunk_by(|(_, one), (_, other)| one.cluster == other.cluster);
     clusters.map(share).collect()
+}
+
+// === impl SharedPort ===
+
+impl SharedPort {
+    /// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
+    /// number of different lists of ports: mirrors of one Service usually have the same one.
+    pub(super) fn collect(endpoints: &[Endpoint]) -> Box<[Self]> {
+        let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
+        let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
+        in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
+        let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut shared = Vec::new();
+        for (index, endpoint) in in_order {
+            if !lists.insert(endpoint.ports.as_ptr()) {
+                continue; // an endpoint before it has the same ports
+            }
+            let new = endpoint.ports.iter().filter(|port| known.insert(*port));
+            shared.extend(new.map(|port| Self {
+                endpoint: index,
+                port: port.clone(),
+                is_new_number: numbers.insert(port.number),
+            }));
+        }
+        shared.sort_by_key(|port: &Self| port.endpoint);
+        shared.into()
     }
 }

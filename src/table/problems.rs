@@ -403,8 +403,10 @@ impl Service {
     /// Adds what is wrong with the failover order.
     fn add_order(&self, problems: &mut Vec<Problem>) {
         // An order for all services is not meant for this one.
-        if let Some((order, OrderOrigin::Annotation | OrderOrigin::ServiceFlag)) =
-            self.unused_order.as_deref()
+        if let Some((
+            order,
+            OrderOrigin::Annotation | OrderOrigin::ServiceFlag | OrderOrigin::Trial,
+        )) = self.unused_order.as_deref()
         {
             let detail = format!("{order}: the service has one address for all its clusters");
             problems.push(self.problem(ProblemKind::UnusedOrder, detail));
@@ -429,6 +431,14 @@ impl Service {
             let detail = format!("{order}: {mode}, because {why}");
             problems.push(self.problem(ProblemKind::InferredMode, detail));
         }
+        for cluster in &failover.weighted_pods {
+            let detail =
+                format!("{order}: cluster '{cluster}' answers with pods, which are in each answer");
+            problems.push(
+                self.problem(ProblemKind::UnusedWeight, detail)
+                    .of_cluster(cluster),
+            );
+        }
         let number = failover.answering + 1;
         let step = format!("step {number} of {order}, {}", failover.answering_text());
         if self.failure == Some(NameFailure::StepWithoutEndpoint) {
@@ -449,14 +459,6 @@ impl Service {
         }
     }
 
-        for cluster in &failover.weighted_pods {
-            let detail =
-                format!("{order}: cluster '{cluster}' answers with pods, which are in each answer");
-            problems.push(
-                self.problem(ProblemKind::UnusedWeight, detail)
-                    .of_cluster(cluster),
-            );
-        }
     /// Adds a name that a rule has emptied. A failover order has a problem of its own.
     fn add_emptied_name(&self, problems: &mut Vec<Problem>) {
         let mut selected = self.endpoints.iter().filter(|one| one.is_selected);

@@ -41,6 +41,14 @@ pub fn stale_problem(age: Option<Duration>) -> Problem {
 // === impl Published ===
 
 impl Published {
+    /// Returns the same numbers and times without the table.
+    pub(crate) fn copy_without_table(&self) -> Self {
+        Self {
+            table: None,
+            ..*self
+        }
+    }
+
     /// Returns the problems of the table as a whole. `age` is the time since its source was heard from, if it is known.
     pub fn problems(&self, age: Option<Duration>) -> impl Iterator<Item = Problem> {
         let none = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");

@@ -41,6 +41,8 @@ pub struct Rules {
     pub failover: Option<FailoverOrder>,
     /// `--failover NAMESPACE/SERVICE=ORDER`.
     pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
+    /// An order that a person tries with `explain --what-if`. It comes before all settings of the service.
+    pub trial: Option<(ServiceKey, FailoverOrder)>,
     /// `--failover-mode MODE`: the mode of services with the order of `--failover ORDER`.
     pub failover_mode: Option<FailoverMode>,
     /// `--failover-mode NAMESPACE/SERVICE=MODE`.
@@ -126,9 +128,10 @@ impl Rules {
             pinned_names: BTreeMap::new(),
             default_namespace: None,
             longest_zone: b"\x06global\x00".len(),
+            aliases: Aliases::default(),
             failover: None,
             service_failover: BTreeMap::new(),
-            aliases: Aliases::default(),
+            trial: None,
             failover_mode: None,
             service_failover_mode: BTreeMap::new(),
             failover_delay: Duration::from_secs(2),

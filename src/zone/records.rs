@@ -7,11 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
 use super::answer::addresses_of;
-use super::order::{AnswerOrder, visit_rows};
+use super::order::{AnswerOrder, is_drawn, visit_rows};
 use super::record_name::RecordName;
 use super::{Answer, Name, Pointers, RecordType, RowData, View, Zone, ZoneKind};
 
-/// Weight of every SRV record. All targets have the same weight (RFC 2782).
+/// Weight of SRV records of endpoints without a weight of their own (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
 
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
@@ -32,18 +32,19 @@ pub struct AnswerContext<'q> {
     pub serial: u32,
     /// The order of the rows.
     pub order: AnswerOrder,
-    /// A number that selects the first row.
-    pub turn: u32,
+    /// A random number, by which the reply has the first row, and the cluster of several with weights (rule K5w). `None`: all
+    /// rows, in the order of the table.
+    pub turn: Option<u32>,
 }
 
 impl<'q> AnswerContext<'q> {
-    /// Makes a context that keeps the order of the table.
+    /// Makes a context with all rows, in the order of the table.
     pub fn new(question: &'q Name, serial: u32) -> Self {
         Self {
             question,
             serial,
             order: AnswerOrder::Stable,
-            turn: 0,
+            turn: None,
         }
     }
 }
@@ -82,8 +83,10 @@ pub enum Data<'a> {
     A(Ipv4Addr),
     /// IPv6 address.
     Aaaa(Ipv6Addr),
-    /// Service location: priority 0, weight [`SRV_WEIGHT`].
+    /// Service location: priority 0.
     Srv {
+        /// Its weight among those with the same name.
+        weight: u16,
         /// Port number.
         port: u16,
         /// Name of the host.
@@ -162,6 +165,7 @@ fn visit_view<'a>(
         let data = match row.data {
             RowData::Address(ip) => ip.into(),
             RowData::Srv(port) => Data::Srv {
+                weight: view.srv_weight(row.endpoint),
                 port,
                 target: RecordName::target(view, question, row.endpoint),
             },
@@ -202,9 +206,10 @@ fn visit_targets<'a>(
         let target = view.target_of(row.endpoint);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
+            let is_drawn = is_drawn(&target, rtype, context.turn);
             target.visit_rows(rtype, &mut |row| match row.data {
-                RowData::Address(ip) => visit(ip),
-                RowData::Srv(_) => ControlFlow::Continue(()),
+                RowData::Address(ip) if is_drawn(&row) => visit(ip),
+                RowData::Address(_) | RowData::Srv(_) => ControlFlow::Continue(()),
             })
         })
     })

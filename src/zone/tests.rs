@@ -15,8 +15,8 @@ mod links;
 mod namespaces;
 mod nested;
 mod order;
-mod world;
 mod weights;
+mod world;
 
 fn shop() -> Table {
     table(&[

@@ -36,7 +36,7 @@ export async function show(wanted) {
   const own = ++request;
   let explanation, refusal;
   try {
-    explanation = await load("explain", { name: wanted });
+    explanation = await load("explain", { name: wanted, whatIf: order });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     refusal = error.message;
@@ -46,7 +46,7 @@ export async function show(wanted) {
   if (text === shownText) return;
   const isUpdate = shownText !== undefined;
   shownText = text;
-  replace(pane, ...(refusal ? [element("p", {}, refusal)] : parts(explanation)));
+  replace(pane, ...(refusal ? [element("p", {}, refusal), order && trial()].filter(Boolean) : parts(explanation)));
   announce("answer", refusal ?? `${name}${isUpdate ? " changed" : ""}: ${outcome(explanation).result}`);
 }
 
@@ -72,10 +72,38 @@ function parts(explanation) {
     section("Names that return this address", names.length, list(names.map((one) => nameLink(one.name)))),
     section("Nearest names", 0, list(nearest.map((near) => nameLink(near)))),
     records(explanation),
+    row && !address.parameter("at") ? trial() : undefined,
     ...notReturned(endpoints.filter((endpoint) => !endpoint.returned)),
     historyOf(history, row),
     section("Notes", 0, remarks.length ? element("div", {}, ...remarks) : undefined),
   ].filter(Boolean);
+}
+
+/** A form in which the reader tries a failover order. Nothing is changed. */
+function trial() {
+  const input = element("input", { id: "order", name: "order", "data-focus": "order", autocomplete: "off", spellcheck: "false", placeholder: "east=90+west=10" });
+  input.value = typed || order;
+  input.addEventListener("input", () => (typed = input.value));
+  const form = element(
+    "form",
+    { class: "trial" },
+    element("label", { for: "order" }, "Failover order"),
+    input,
+    element("button", { "data-focus": "try" }, "Try"),
+    order ? button({ "data-focus": "back" }, () => tryOrder(""), "Back to the answers of now") : undefined,
+  );
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    tryOrder(input.value.trim());
+  });
+  const hint = order ? `The answers above are those of the order ${order}. Nothing is changed.` : "Shows what an order would answer now. Nothing is changed.";
+  return section("What if", 0, element("div", {}, form, element("p", { class: "soft" }, hint)));
+}
+
+function tryOrder(text) {
+  order = typed = text;
+  shownText = undefined;
+  show(name);
 }
 
 function section(title, number, content) {
@@ -114,6 +142,7 @@ function verdict(explanation, row) {
   const facts = [row?.kind, ttlText(ttl), commonPorts(explanation.endpoints)];
   if (row?.failover) facts.push(`failover step ${row.failover.step} of ${row.failover.steps}`);
   const lines = [
+    explanation.whatIf ? element("p", { class: "state attention" }, `What if the failover order were ${explanation.whatIf}`) : undefined,
     element("p", {}, ...separated([badge(result, row, trouble), remark, element("span", {}, upper(explanation.reading))])),
     element("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
   ].filter(Boolean);

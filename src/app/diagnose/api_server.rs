@@ -79,7 +79,7 @@ async fn gather(
 /// Returns the first table, or the reason why there is none.
 async fn read_table(source: &SourceArgs, model: &ModelArgs) -> Fact<Table> {
     match first_table(source, model).await {
-        Ok(reader) => table_of(&reader),
+        Ok(table) => table_of(&table.reader),
         Err(error) => Err(NotChecked::new(
             error_chain(error.as_ref()),
             "check needs the same permissions as serve, and an API server that answers lists",

@@ -18,14 +18,14 @@ pub(super) async fn read_files(
     source: &SourceArgs,
     model: &ModelArgs,
 ) -> anyhow::Result<SourceFacts> {
-    let reader = first_table(source, model).await?;
+    let table = first_table(source, model).await?;
     let objects = FileObjects(file::read_objects(&source.file)?);
     Ok(SourceFacts {
         api: Err(NotChecked::new(
             "the API server is not used with --file",
             "omit --file to check the cluster",
         )),
-        table: table_of(&reader),
+        table: table_of(&table.reader),
         objects: CheckedObjects {
             services: Ok(parse_all(objects.of_kind("Service"))),
             slices: Ok(parse_all(objects.of_kind("EndpointSlice"))),

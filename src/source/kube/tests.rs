@@ -137,7 +137,7 @@ impl Replica {
                             .collect();
                     }
                 }
-                Update::Apply { .. } | Update::Leases(_) => {}
+                Update::Apply { .. } | Update::Leases(_) | Update::Try(_) => {}
             }
         }
     }

@@ -1,0 +1,172 @@
+//! Orders that a person tries before they take effect (`explain --what-if`, rule K5). The update loop builds the table that an
+//! order would make, with the same function as every table, because it alone has the objects.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::Update;
+use crate::model::{FailoverOrder, ServiceKey};
+use crate::table::{Built, Published, Rules, Store, Table, Timers, build};
+
+/// An order to try.
+#[derive(Debug)]
+pub struct Trial {
+    service: ServiceKey,
+    order: FailoverOrder,
+    reply: oneshot::Sender<Published>,
+}
+
+/// Sends orders to the update loop. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    /// The queue of the update loop that runs. It ends with its source, although this handle exists.
+    updates: Arc<Mutex<Option<mpsc::WeakSender<Update>>>>,
+    /// One order at a time.
+    turn: Arc<Semaphore>,
+}
+
+/// The pause after an order. Readers of the API must not keep the update loop from publishing changes.
+const PAUSE: Duration = Duration::from_millis(100);
+
+// === impl Trials ===
+
+impl Default for Trials {
+    fn default() -> Self {
+        Self {
+            updates: Arc::default(),
+            turn: Arc::new(Semaphore::new(1)),
+        }
+    }
+}
+
+impl Trials {
+    /// Directs orders to an update loop.
+    pub(super) fn set_loop(&self, updates: &mpsc::Sender<Update>) {
+        *self.updates.lock() = Some(updates.downgrade());
+    }
+
+    /// Returns the table of this moment as it would be with an order for a service. Nothing is published. Returns `None` if no
+    /// update loop runs, or if it is too busy.
+    pub async fn table_with(&self, service: ServiceKey, order: FailoverOrder) -> Option<Published> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
+        let updates = self.updates.lock().as_ref()?.upgrade()?;
+        let (reply, table) = oneshot::channel();
+        let trial = Trial {
+            service,
+            order,
+            reply,
+        };
+        updates.try_send(Update::Try(trial)).ok()?;
+        drop(updates);
+        let table = table.await.ok();
+        tokio::spawn(async move {
+            sleep(PAUSE).await;
+            drop(turn);
+        });
+        table
+    }
+}
+
+// === impl Trial ===
+
+impl Trial {
+    /// Builds the table with the order, and sends it. `now` is the current one.
+    pub(super) fn answer(self, now: &Published, store: &Store, rules: &Rules, timers: &Timers) {
+        let Some(last) = &now.table else {
+            return;
+        };
+        let table = table_with(last, self.service, self.order, store, rules, timers);
+        // The client may be gone.
+        _ = self.reply.send(Published {
+            table: Some(table),
+            ..now.copy_without_table()
+        });
+    }
+}
+
+/// Builds the table that follows `last` with an order for a service.
+pub fn table_with(
+    last: &Table,
+    service: ServiceKey,
+    order: FailoverOrder,
+    store: &Store,
+    rules: &Rules,
+    timers: &Timers,
+) -> Table {
+    let dirty = [service.clone()].into();
+    let rules = Rules {
+        trial: Some((service, order)),
+        ..rules.clone()
+    };
+    let Built { table, .. } = build(last, store, &dirty, &rules, timers);
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::failover::OrderOrigin;
+    use crate::testing::{Server, backends, rules, service_mirror};
+
+    fn web() -> ServiceKey {
+        ServiceKey {
+            namespace: "prod".parse().unwrap(),
+            service: "web".parse().unwrap(),
+        }
+    }
+
+    /// The order takes effect at once, whatever the delays of the order that is set, and the next table does not know it.
+    #[test]
+    fn order_is_tried_on_the_objects_of_this_moment() {
+        let mut ordered = rules();
+        ordered.service_failover = [(web(), "east:west".parse().unwrap())].into();
+        let objects: Vec<_> = ["east", "west"]
+            .into_iter()
+            .zip(["10.96.0.1", "10.96.0.2"])
+            .flat_map(|(cluster, ip)| {
+                let slice = backends("prod", &format!("web-{cluster}"), true, true);
+                [service_mirror("prod", "web", cluster, ip), slice]
+            })
+            .collect();
+        let mut server = Server::new(ordered.clone());
+        server.see(1, &objects);
+        let store = crate::testing::store(&objects);
+        let try_order = |order: &str| {
+            let order = order.parse().unwrap();
+            let (last, timers) = (&server.table, &server.timers);
+            let table = table_with(last, web(), order, &store, &ordered, timers);
+            let web = table.service("prod", "web").unwrap();
+            let failover = web.failover.clone().unwrap();
+            assert_eq!(failover.origin, OrderOrigin::Trial);
+            (failover.answering_text(), web.name_addresses.v4.to_vec())
+        };
+        let address = |text: &str| text.parse().unwrap();
+        assert_eq!(
+            try_order("west:east"),
+            ("west".to_owned(), vec![address("10.96.0.2")])
+        );
+        assert_eq!(
+            try_order("east=0:west"),
+            ("west".to_owned(), vec![address("10.96.0.2")])
+        );
+        let unchanged = server.table.service("prod", "web").unwrap();
+        assert_eq!(*unchanged.name_addresses.v4, [address("10.96.0.1")]);
+    }
+
+    #[tokio::test]
+    async fn order_without_an_update_loop_has_no_table() {
+        let trials = Trials::default();
+        let order: FailoverOrder = "east".parse().unwrap();
+        assert!(trials.table_with(web(), order.clone()).await.is_none());
+        let (updates, inbox) = mpsc::channel(1);
+        trials.set_loop(&updates);
+        drop(inbox);
+        assert!(trials.table_with(web(), order.clone()).await.is_none());
+        drop(updates);
+        assert!(trials.table_with(web(), order).await.is_none());
+    }
+}
