@@ -54,6 +54,28 @@ impl Listener {
     }
 }
 
+/// Commands find the API by the name of its port. A port-forward reaches loopback only.
+#[test]
+#[ignore = "needs Helm"]
+fn port_of_the_api_on_loopback_has_a_name() {
+    let port = |addresses: Value| {
+        let rendered = template(&with(json!({"apiListen": addresses}))).unwrap();
+        let ports = ports(&container(&rendered));
+        let port = ports.iter().find(|port| port["name"] == "api").cloned();
+        port.map(|port| port["containerPort"].as_u64().unwrap())
+    };
+    for (addresses, expected) in [
+        (json!(["127.0.0.1:9154"]), Some(9154)),
+        (json!(["192.0.2.1:80", "[::1]:81"]), Some(81)),
+        (json!([":82"]), Some(82)),
+        (json!(["0.0.0.0:83"]), Some(83)),
+        (json!(["[::]:84", "127.0.0.1:85"]), Some(84)),
+        (json!(["192.0.2.1:86"]), None),
+    ] {
+        assert_eq!(port(addresses.clone()), expected, "{addresses}");
+    }
+}
+
 #[test]
 #[ignore = "needs Helm"]
 fn each_encrypted_listener_adds_only_its_ports_and_flags() {

@@ -160,6 +160,7 @@ pub fn replica(namespace: &str, name: &str, api_port: u16) -> Value {
     let container = json!({
         "name": "global-dns", "image": "global-dns",
         "args": ["serve", "--cluster-name=hub", format!("--api-listen=127.0.0.1:{api_port}")],
+        "ports": [{"name": "api", "containerPort": api_port}],
     });
     json!({
         "apiVersion": "v1", "kind": "Pod",

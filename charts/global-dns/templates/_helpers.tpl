@@ -150,6 +150,17 @@ linkerd.io/inject: disabled
 {{ include "global-dns.port" (dict "addresses" .Values.adminListen "default" 9153) }}
 {{- end }}
 
+{{/* Port of the API on loopback, which a port-forward reaches. Empty: the API does not listen there. */}}
+{{- define "global-dns.apiPort" -}}
+{{- $ports := list -}}
+{{- range .Values.apiListen -}}
+{{- if regexMatch "^(127\\.[0-9.]+|localhost|\\[::1\\]|0\\.0\\.0\\.0|\\[::\\]|):[0-9]+$" . -}}
+{{- $ports = append $ports (regexFind "[0-9]+$" .) -}}
+{{- end -}}
+{{- end -}}
+{{- with $ports }}{{ first . }}{{ end -}}
+{{- end }}
+
 {{/* Enabled encrypted listeners, as a YAML list: name and number of the Service port, protocol, addresses. */}}
 {{- define "global-dns.encryptedListeners" -}}
 {{- $tls := dict "name" "dns-tls" "port" 853 "protocol" "TCP" "addresses" .Values.encrypted.tlsListen -}}

@@ -8,7 +8,6 @@ mod error;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -43,10 +42,9 @@ const RELEASE_LABEL: &str = "app.kubernetes.io/instance";
 /// The name of the chart.
 const NAME: &str = "global-dns";
 
-/// The flag of `serve` with the address of the API, and its variable.
-const API_FLAG: &str = "--api-listen";
-const API_VARIABLE: &str = "GLOBAL_DNS_API_LISTEN";
-/// The default port of the API.
+/// The name of the container port of the API. The chart gives it to the port on loopback, which alone a port-forward reaches.
+const API_PORT_NAME: &str = "api";
+/// The port of the API, if no container port has the name: the default of `--api-listen`.
 const API_PORT: u16 = 9154;
 
 /// Maximum time for a request. Reading the objects directly is the alternative, so this is short.
@@ -104,18 +102,16 @@ struct Condition {
 #[derive(Clone, Debug, Deserialize)]
 struct Container {
     #[serde(default)]
-    command: Vec<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(default)]
-    env: Vec<Variable>,
+    ports: Vec<ContainerPort>,
 }
 
-/// An environment variable of a container.
+/// A port of a container.
 #[derive(Clone, Debug, Deserialize)]
-struct Variable {
+#[serde(rename_all = "camelCase")]
+struct ContainerPort {
+    #[serde(default)]
     name: String,
-    value: Option<String>,
+    container_port: u16,
 }
 
 /// A stream to the API of a replica.
@@ -323,25 +319,21 @@ impl fmt::Display for Replica {
 }
 
 impl Replica {
-    /// Returns the replica that a pod is, if it is ready and its API listens on loopback.
+    /// Returns the replica that a pod is, if it is ready.
     fn of(pod: &ListedPod) -> Option<Self> {
         let labels = pod.metadata.labels.as_ref();
         if !is_of_chart(labels) || !is_ready(pod) {
             return None;
         }
         let release = labels.and_then(|labels| labels.get(RELEASE_LABEL));
-        let containers = &pod.spec.containers;
-        let serves = |container: &&Container| {
-            let mut words = container.command.iter().chain(&container.args);
-            words.any(|word| word == "serve")
-        };
-        let server = containers.iter().find(serves).or(containers.first())?;
+        let mut ports = pod.spec.containers.iter().flat_map(|one| &one.ports);
+        let port = ports.find(|port| port.name == API_PORT_NAME);
         Some(Self {
             namespace: pod.metadata.namespace.clone()?,
             pod: pod.metadata.name.clone()?,
             uid: pod.metadata.uid.clone().unwrap_or_default(),
             release: release.cloned().unwrap_or_default(),
-            port: api_port(server)?,
+            port: port.map_or(API_PORT, |port| port.container_port),
         })
     }
 }
@@ -365,50 +357,6 @@ fn is_ready(pod: &ListedPod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     let mut ready = conditions.filter(|one| one.kind == "Ready" && one.status == "True");
     pod.metadata.deletion_timestamp.is_none() && ready.next().is_some()
-}
-
-/// Returns the port of the API on loopback, from the flag, the variable or the default. A port-forward reaches only
-/// loopback. Returns `None` if the API does not listen there.
-fn api_port(container: &Container) -> Option<u16> {
-    let words: Vec<&str> = container
-        .command
-        .iter()
-        .chain(&container.args)
-        .map(String::as_str)
-        .collect();
-    let separate = words
-        .windows(2)
-        .filter(|two| two[0] == API_FLAG)
-        .map(|two| two[1]);
-    let joined = words
-        .iter()
-        .filter_map(|word| word.strip_prefix(API_FLAG)?.strip_prefix('='));
-    let mut given: Vec<&str> = joined.chain(separate).collect();
-    if given.is_empty() {
-        let set = container.env.iter().filter(|one| one.name == API_VARIABLE);
-        given.extend(set.filter_map(|one| one.value.as_deref()));
-    }
-    if given.is_empty() {
-        return Some(API_PORT);
-    }
-    given
-        .iter()
-        .flat_map(|list| list.split(','))
-        .find_map(loopback_port)
-}
-
-/// Returns the port of an address, if connections to loopback reach it.
-fn loopback_port(address: &str) -> Option<u16> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_matches(['[', ']']);
-    let is_reachable = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
-    match host {
-        "" | "localhost" => port.parse().ok(),
-        ip => ip
-            .parse()
-            .is_ok_and(is_reachable)
-            .then(|| port.parse().ok())?,
-    }
 }
 
 #[cfg(test)]
