@@ -85,14 +85,15 @@
 //! `source/kube/overlap.rs` (the watch), `source/kube/list.rs` and `source/kube/limiter.rs` (a list),
 //! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
 //! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `source/arrival.rs` (the time until it is answered), `model/kube_object.rs`,
-//! `model/fields.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
+//! `model/fields.rs`, `model/few.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
 //! `source/problem_log.rs` (the log of problems), `failures.rs` and `table/times.rs` (since when they hold), `source/steady_clock.rs` and `table/timers.rs` (failovers),
 //! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
 //! `model/lease.rs` and `table/links.rs` (the states of links), `table/left.rs` (clusters that left), `table/items.rs`, `table/headless.rs`,
 //! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
-//! `table/earlier.rs` (what the process before knew), `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
+//! `table/earlier.rs` (what the process before knew), `table/alias.rs`, `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
 //! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
-//! `table/short_name.rs` and `table/content.rs` (the table), `table/history.rs` (earlier tables), `source/snapshot.rs` (only with `--snapshot`).
+//! `table/short_name.rs` and `table/content.rs` (the table), `table/history.rs` (earlier tables), `source/snapshot.rs` (only with `--snapshot`),
+//! `source/trial.rs` (only for an order that a person tries).
 //!
 //! **A ServiceImport**
 //!
@@ -102,7 +103,7 @@
 //! **An annotation of a failover order**
 //!
 //! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, `model/failover_order.rs` the
-//! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
+//! order, `model/weight.rs` the weights of its clusters, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
 //! moment at which a delay ends; `source.rs` sleeps until then.
 //!
 //! **A line of the status page**

@@ -123,7 +123,11 @@ pub async fn run(
     let mut memory = LoopMemory::default();
     loop {
         let (updates, inbox) = channel();
-        feeds.trials().set_loop(&updates);
+        let weak = updates.downgrade();
+        feeds.trials().set_loop(move |trial| {
+            let updates = weak.upgrade();
+            updates.is_some_and(|updates| updates.try_send(Update::Try(trial)).is_ok())
+        });
         let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory);
         let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
         // The state they share (feeds, publisher, snapshots, memory) is consistent after a panic. The rest is dropped.

@@ -7,7 +7,7 @@ use strum::VariantArray as _;
 use super::groups::{ColorArgs, KubeconfigArgs, LogArgs, SourceArgs};
 use super::history::parse_time;
 use super::model::ModelArgs;
-use super::values::{Output, one_of, outputs, parse_duration, parse_server, parse_subject};
+use super::values::{Output, one_of, outputs, parse, parse_duration, parse_server, parse_subject};
 use crate::model::{ClusterName, FailoverOrder, Namespace, Timestamp};
 use crate::report::{EndpointState, SortKey};
 use crate::table::change::ChangeKind;
@@ -37,7 +37,7 @@ pub struct ExplainArgs {
     pub at: Option<Timestamp>,
 
     /// Show what would be answered now with this failover order, such as west:east or east=90+west=10; nothing is changed
-    #[arg(long, value_name = "ORDER", conflicts_with_all = ["at", "all_replicas"])]
+    #[arg(long, value_name = "ORDER", value_parser = parse::<FailoverOrder>, conflicts_with_all = ["at", "all_replicas"])]
     pub what_if: Option<FailoverOrder>,
 
     /// Query every ready replica, and print the differences of their explanations; exit code 1 if there are any

@@ -1,14 +1,14 @@
 //! Orders that a person tries before they take effect (`explain --what-if`, rule K5). The update loop builds the table that an
 //! order would make, with the same function as every table, because it alone has the objects.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
-use super::Update;
 use crate::model::{FailoverOrder, ServiceKey};
 use crate::table::{Built, Published, Rules, Store, Table, Timers, build};
 
@@ -21,47 +21,56 @@ pub struct Trial {
 }
 
 /// Sends orders to the update loop. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Trials {
-    /// The queue of the update loop that runs. It ends with its source, although this handle exists.
-    updates: Arc<Mutex<Option<mpsc::WeakSender<Update>>>>,
+    /// Sends an order to the update loop that runs, or returns `false`.
+    send: Arc<Mutex<Option<SendTrial>>>,
     /// One order at a time.
     turn: Arc<Semaphore>,
 }
+
+/// Sends an order to an update loop, or returns `false`: it has ended, or its queue is full.
+pub(super) type SendTrial = Box<dyn Fn(Trial) -> bool + Send>;
 
 /// The pause after an order. Readers of the API must not keep the update loop from publishing changes.
 const PAUSE: Duration = Duration::from_millis(100);
 
 // === impl Trials ===
 
+impl fmt::Debug for Trials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trials").finish_non_exhaustive()
+    }
+}
+
 impl Default for Trials {
     fn default() -> Self {
         Self {
-            updates: Arc::default(),
+            send: Arc::default(),
             turn: Arc::new(Semaphore::new(1)),
         }
     }
 }
 
 impl Trials {
-    /// Directs orders to an update loop.
-    pub(super) fn set_loop(&self, updates: &mpsc::Sender<Update>) {
-        *self.updates.lock() = Some(updates.downgrade());
+    /// Directs orders to an update loop. `send` must not keep its queue open.
+    pub(super) fn set_loop(&self, send: impl Fn(Trial) -> bool + Send + 'static) {
+        *self.send.lock() = Some(Box::new(send));
     }
 
     /// Returns the table of this moment as it would be with an order for a service. Nothing is published. Returns `None` if no
     /// update loop runs, or if it is too busy.
     pub async fn table_with(&self, service: ServiceKey, order: FailoverOrder) -> Option<Published> {
         let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
-        let updates = self.updates.lock().as_ref()?.upgrade()?;
         let (reply, table) = oneshot::channel();
         let trial = Trial {
             service,
             order,
             reply,
         };
-        updates.try_send(Update::Try(trial)).ok()?;
-        drop(updates);
+        if !self.send.lock().as_ref()?(trial) {
+            return None;
+        }
         let table = table.await.ok();
         tokio::spawn(async move {
             sleep(PAUSE).await;
@@ -162,11 +171,10 @@ mod tests {
         let trials = Trials::default();
         let order: FailoverOrder = "east".parse().unwrap();
         assert!(trials.table_with(web(), order.clone()).await.is_none());
-        let (updates, inbox) = mpsc::channel(1);
-        trials.set_loop(&updates);
-        drop(inbox);
+        trials.set_loop(|_| false);
         assert!(trials.table_with(web(), order.clone()).await.is_none());
-        drop(updates);
+        // The loop ends before it answers.
+        trials.set_loop(|_| true);
         assert!(trials.table_with(web(), order).await.is_none());
     }
 }

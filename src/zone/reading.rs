@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::records::SRV_WEIGHT;
 use super::{RecordType, Zone, ZoneName, Zones};
-use crate::model::{Port, ServiceKey, Weight};
+use crate::model::{Port, ServiceKey};
 use crate::table::{
     Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, Table, drawn,
     has_cluster_ip,
@@ -220,13 +219,6 @@ impl<'t> View<'t> {
             _ => return None,
         };
         self.service.endpoints.get(index)
-    }
-
-    /// Returns the weight of the SRV records of an endpoint. Those of a common target belong to no cluster.
-    pub(super) fn srv_weight(&self, endpoint: &Endpoint) -> u16 {
-        let is_of_cluster = self.scope == Scope::Service && !self.is_shared_target(endpoint);
-        let weight = endpoint.weight.filter(|_| is_of_cluster);
-        weight.map_or(SRV_WEIGHT, Weight::get)
     }
 
     /// Returns the precomputed A and AAAA rows, if the name is the service's own name.

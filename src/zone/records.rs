@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use super::answer::addresses_of;
 use super::order::{AnswerOrder, is_drawn, visit_rows};
 use super::record_name::RecordName;
-use super::{Answer, Name, Pointers, RecordType, RowData, View, Zone, ZoneKind};
+use super::{Answer, Name, Pointers, RecordType, RowData, Scope, View, Zone, ZoneKind};
+use crate::model::Weight;
+use crate::table::Endpoint;
 
 /// Weight of SRV records of endpoints without a weight of their own (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
@@ -165,7 +167,7 @@ fn visit_view<'a>(
         let data = match row.data {
             RowData::Address(ip) => ip.into(),
             RowData::Srv(port) => Data::Srv {
-                weight: view.srv_weight(row.endpoint),
+                weight: srv_weight(view, row.endpoint),
                 port,
                 target: RecordName::target(view, question, row.endpoint),
             },
@@ -176,6 +178,13 @@ fn visit_view<'a>(
         RecordType::SRV => visit_targets(view, context, visit),
         _ => ControlFlow::Continue(()),
     }
+}
+
+/// Returns the weight of the SRV records of an endpoint (rule K5w). Those of a common target belong to no cluster.
+fn srv_weight(view: &View<'_>, endpoint: &Endpoint) -> u16 {
+    let is_of_cluster = view.scope == Scope::Service && !view.is_shared_target(endpoint);
+    let weight = endpoint.weight.filter(|_| is_of_cluster);
+    weight.map_or(SRV_WEIGHT, Weight::get)
 }
 
 /// Visits the addresses of each SRV target, once for its first row.

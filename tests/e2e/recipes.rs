@@ -284,7 +284,8 @@ fn check_existing_names(number: usize, cluster: &Cluster, node: &Node) -> Result
         for record in &records {
             let target = record.rsplit(' ').next().context("no target")?;
             let target = target.trim_end_matches('.');
-            ensure!(target.ends_with(of_service), "{record}");
+            let is_known = target.ends_with(of_service) || target.ends_with(NGINX);
+            ensure!(is_known, "{record}");
             ensure!(addresses(target)?.len() == 1, "{target}");
         }
         // Names of this cluster are answered as before.

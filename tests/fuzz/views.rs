@@ -149,7 +149,6 @@ fn views_tell_what_replies_contain() {
         ("down", &[true, false]),
         ("not-ready", &[true, false]),
         ("standby", &[true, false]),
-        ("drained", &[false]),
         ("omitted", &[true, false]),
     ] {
         for returned in returned {
@@ -179,7 +178,6 @@ fn views_tell_what_replies_contain() {
         "its pod is not ready",
         "no pod behind its address is ready",
         "another step of the failover order answers",
-        "its cluster has weight 0",
         "a better kind answers for its cluster",
         "it lacks the port",
         "returned because nothing better is left",
