@@ -336,10 +336,10 @@ fn indexes_have_a_set_for_each_key_that_changed_services_gained_or_lost() {
     let own = of(&[&["10.0.0.1"]], &[], &none);
     let next = of(&[&["10.0.0.3"]], &[], &none);
     assert_eq!(own.unshared_indexes(&next, &changed), 0);
-    // A host without an endpoint mirror goes.
-    let own = of(&[], &[("db-7", "10.0.0.7")], &none);
-    let next = of(&[], &[], &none);
-    assert_eq!(own.unshared_indexes(&next, &changed), NODE + set(1));
+    // One of two hosts without an endpoint mirror goes.
+    let own = of(&[], &[("db-7", "10.0.0.7"), ("db-8", "10.0.0.8")], &none);
+    let next = of(&[], &[("db-8", "10.0.0.8")], &none);
+    assert_eq!(own.unshared_indexes(&next, &changed), 2 * NODE + set(1));
     // A service waits for expected clusters no longer.
     let mut own = Table::default();
     own.awaiting.insert_mut(changed.first().unwrap().clone());
