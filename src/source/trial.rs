@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::sleep;
 
 use crate::model::{FailoverOrder, ServiceKey};
@@ -18,6 +18,8 @@ pub struct Trial {
     service: ServiceKey,
     order: FailoverOrder,
     reply: oneshot::Sender<Published>,
+    /// It stays with the order when the client leaves. Otherwise, clients that leave at once could fill the queue.
+    turn: OwnedSemaphorePermit,
 }
 
 /// Sends orders to the update loop. Clones share it.
@@ -67,32 +69,39 @@ impl Trials {
             service,
             order,
             reply,
+            turn,
         };
         if !self.send.lock().as_ref()?(trial) {
             return None;
         }
-        let table = table.await.ok();
-        tokio::spawn(async move {
-            sleep(PAUSE).await;
-            drop(turn);
-        });
-        table
+        table.await.ok()
     }
 }
 
 // === impl Trial ===
 
 impl Trial {
-    /// Builds the table with the order, and sends it. `now` is the current one.
+    /// Builds the table with the order, and sends it, unless the client has left. `now` is the current one. The next order waits
+    /// for a pause.
     pub(super) fn answer(self, now: &Published, store: &Store, rules: &Rules, timers: &Timers) {
-        let Some(last) = &now.table else {
-            return;
-        };
-        let table = table_with(last, self.service, self.order, store, rules, timers);
-        // The client may be gone.
-        _ = self.reply.send(Published {
-            table: Some(table),
-            ..now.copy_without_table()
+        let Self {
+            service,
+            order,
+            reply,
+            turn,
+        } = self;
+        if let Some(last) = &now.table
+            && !reply.is_closed()
+        {
+            let table = table_with(last, service, order, store, rules, timers);
+            _ = reply.send(Published {
+                table: Some(table),
+                ..now.copy_without_table()
+            });
+        }
+        tokio::spawn(async move {
+            sleep(PAUSE).await;
+            drop(turn);
         });
     }
 }
@@ -117,6 +126,9 @@ pub fn table_with(
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
     use super::*;
     use crate::table::failover::OrderOrigin;
     use crate::testing::{Server, backends, rules, service_mirror};
@@ -176,5 +188,32 @@ mod tests {
         // The loop ends before it answers.
         trials.set_loop(|_| true);
         assert!(trials.table_with(web(), order).await.is_none());
+    }
+
+    /// A client that asks and leaves, again and again, keeps neither the update loop nor its queue busy.
+    #[tokio::test(start_paused = true)]
+    async fn client_that_leaves_does_not_make_room_for_the_next_order() {
+        let (queue, mut inbox) = mpsc::channel(8);
+        let trials = Trials::default();
+        trials.set_loop(move |trial| queue.try_send(trial).is_ok());
+        let order: FailoverOrder = "east".parse().unwrap();
+        let ask_and_leave = async |wait: Duration| {
+            let table = timeout(wait, trials.table_with(web(), order.clone())).await;
+            assert!(table.is_err());
+        };
+        ask_and_leave(Duration::ZERO).await;
+        let first = inbox.try_recv().unwrap();
+        ask_and_leave(Duration::from_secs(9)).await;
+        assert!(inbox.try_recv().is_err());
+        let (store, timers) = (Store::default(), Timers::default());
+        let now = Published {
+            table: Some(Table::default()),
+            ..Published::default()
+        };
+        first.answer(&now, &store, &rules(), &timers);
+        ask_and_leave(PAUSE / 2).await;
+        assert!(inbox.try_recv().is_err());
+        ask_and_leave(PAUSE).await;
+        assert!(inbox.try_recv().is_ok());
     }
 }
