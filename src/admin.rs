@@ -46,7 +46,7 @@ pub use metrics::Metrics;
 use state::NoMoment;
 pub use state::{AdminState, Identity};
 
-use crate::explain::{Context, Explanation, Observer, Subject, service_of};
+use crate::explain::{Context, Explanation, Observer, Subject, service_of, without_service};
 use crate::model::{InvalidSetting, ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
 use crate::table::{Published, Service, Table};
@@ -246,7 +246,7 @@ enum NoTrial {
     OfPast,
     #[error("whatIf: {0}")]
     Order(#[from] InvalidSetting),
-    #[error("'{0}' is not the name of a service, so it has no failover order")]
+    #[error("{0}")]
     NoService(String),
     #[error("the server is starting or busy; try again")]
     NoTable,
@@ -266,7 +266,7 @@ async fn table_with_order(
     let subject = Subject::parse(&state.zones, now.table.as_ref(), &query.name);
     let service = subject.and_then(|subject| subject.service(&state.zones, &now));
     let shown = || state::shown(&query.name).escape_default().to_string();
-    let service = service.ok_or_else(|| NoTrial::NoService(shown()))?;
+    let service = service.ok_or_else(|| NoTrial::NoService(without_service(&shown())))?;
     let table = state.feeds.trials().table_with(service, order).await;
     table.map(Arc::new).ok_or(NoTrial::NoTable)
 }

@@ -17,4 +17,4 @@ mod wide;
 pub use context::{Context, Observer, PlainService};
 pub use explanation::{AnswerReport, AnsweringName, Explanation, explain, service_of};
 pub use replicas::{NoExplanation, ReplicaExplanation, ReplicaExplanations};
-pub use subject::Subject;
+pub use subject::{Subject, without_service};

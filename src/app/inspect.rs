@@ -13,7 +13,9 @@ use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_paramet
 use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless};
 use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
-use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
+use crate::explain::{
+    Context, Explanation, Observer, PlainService, Subject, service_of, without_service,
+};
 use crate::model::{FailoverOrder, Namespace, ServiceKey, Timestamp};
 use crate::report::{EndpointSelection, Report, Selection, SortKey, Summary};
 use crate::source::file;
@@ -262,9 +264,8 @@ async fn read_explanation(
         .with_context(|| format!("'{question}' is not a domain name"))?;
     let order = what_if.as_ref().map(FailoverOrder::to_string);
     if let Some(order) = what_if {
-        let service = subject.service(&zones, &now).with_context(|| {
-            format!("'{question}' is not the name of a service, so it has no failover order")
-        })?;
+        let service = subject.service(&zones, &now);
+        let service = service.with_context(|| without_service(question))?;
         now = Arc::new(table.with_order(service, order).await?);
     }
     let explain_with = |plain: Option<&PlainService>| {

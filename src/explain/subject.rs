@@ -20,6 +20,11 @@ pub enum Subject {
     Address(IpAddr),
 }
 
+/// Says why no failover order can be tried for a name.
+pub fn without_service(name: &str) -> String {
+    format!("'{name}' is not the name of a service, so it has no failover order")
+}
+
 // === impl Subject ===
 
 impl Subject {

@@ -258,3 +258,34 @@ fn time_before_the_history_says_so() {
     chromium.click("back");
     chromium.wait_for_text("#sentence", "All names are answered");
 }
+
+/// An order is tried on the objects of now. The page forgets neither the reader's text nor that the past has its own answers.
+#[test]
+#[ignore = "needs Chromium"]
+fn order_is_tried_now_and_not_in_the_past() {
+    let (server, times) = server_with_past();
+    let now = "#/?name=db.prod.global";
+    let mut chromium = Chromium::open(&url(&server, now), WIDE);
+    chromium.wait_for_text("#explanation", "Shows what an order would answer now");
+    let try_order = |chromium: &mut Chromium, order: &str| {
+        chromium.evaluate("document.getElementById('order').focus()");
+        chromium.evaluate("document.getElementById('order').select()");
+        chromium.type_text(order);
+        chromium.evaluate("document.querySelector('.trial').requestSubmit()");
+    };
+    try_order(&mut chromium, "north:east");
+    let question = "What if the failover order were north:east";
+    chromium.wait_for_text("#explanation", question);
+    assert_eq!(
+        chromium.evaluate("document.getElementById('order').value"),
+        "north:east"
+    );
+    try_order(&mut chromium, "ea_st");
+    chromium.wait_for_text("#explanation", "'ea_st' is not the name of a cluster");
+    chromium.evaluate(&format!("location.hash = '{now}&at={}'", times[0]));
+    assert_past(&mut chromium, 1);
+    assert!(!chromium.text("#explanation").contains("What if"));
+    // Nothing was changed by it.
+    let explained = server.api("/api/v1/explain?name=db.prod.global");
+    assert!(explained["whatIf"].is_null() && !explained.to_string().contains("north"));
+}

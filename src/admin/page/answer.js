@@ -36,7 +36,7 @@ export async function show(wanted) {
   const own = ++request;
   let explanation, refusal;
   try {
-    explanation = await load("explain", { name: wanted, whatIf: order });
+    explanation = await load("explain", { name: wanted, whatIf: isPast() ? "" : order });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     refusal = error.message;
@@ -46,7 +46,7 @@ export async function show(wanted) {
   if (text === shownText) return;
   const isUpdate = shownText !== undefined;
   shownText = text;
-  replace(pane, ...(refusal ? [element("p", {}, refusal), order && trial()].filter(Boolean) : parts(explanation)));
+  replace(pane, ...(refusal ? [element("p", {}, refusal), order && !isPast() && trial()].filter(Boolean) : parts(explanation)));
   announce("answer", refusal ?? `${name}${isUpdate ? " changed" : ""}: ${outcome(explanation).result}`);
 }
 
@@ -72,12 +72,15 @@ function parts(explanation) {
     section("Names that return this address", names.length, list(names.map((one) => nameLink(one.name)))),
     section("Nearest names", 0, list(nearest.map((near) => nameLink(near)))),
     records(explanation),
-    row && !address.parameter("at") ? trial() : undefined,
+    row && !isPast() ? trial() : undefined,
     ...notReturned(endpoints.filter((endpoint) => !endpoint.returned)),
     historyOf(history, row),
     section("Notes", 0, remarks.length ? element("div", {}, ...remarks) : undefined),
   ].filter(Boolean);
 }
+
+/** An order is tried on the objects of now only. */
+const isPast = () => Boolean(address.parameter("at"));
 
 /** A form in which the reader tries a failover order. Nothing is changed. */
 function trial() {
