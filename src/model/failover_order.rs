@@ -89,15 +89,9 @@ impl FailoverOrder {
         let OrderStep::Clusters(clusters) = step else {
             return None;
         };
-        let readable = |one: &StepCluster| match one.weight {
-            Some(StepWeight::Readable(weight)) => Some(weight),
-            Some(StepWeight::Unreadable(_)) | None => None,
-        };
-        let weights: Option<Vec<Weight>> = clusters.iter().map(readable).collect();
-        let index = clusters
-            .iter()
-            .position(|one| one.term.is(cluster, local))?;
-        weights?.get(index).copied()
+        let own = clusters.iter().find(|one| one.term.is(cluster, local))?;
+        let all_have_weights = || clusters.iter().all(|one| one.readable_weight().is_some());
+        own.readable_weight().filter(|_| all_have_weights())
     }
 
     /// Returns the number of steps, which is at least one.
@@ -181,6 +175,17 @@ fn read_cluster(text: &str, place: &str, reader: &mut TermReader) -> StepCluster
         }
     });
     StepCluster { term, weight }
+}
+
+// === impl StepCluster ===
+
+impl StepCluster {
+    fn readable_weight(&self) -> Option<Weight> {
+        match self.weight {
+            Some(StepWeight::Readable(weight)) => Some(weight),
+            Some(StepWeight::Unreadable(_)) | None => None,
+        }
+    }
 }
 
 /// A cluster without a weight.

@@ -277,17 +277,12 @@ impl Failover {
             rules,
             now,
         } = context;
-        let selected_cluster = |draft: &Draft| {
-            let cluster = draft.endpoint.cluster.clone();
-            cluster.filter(|_| draft.endpoint.is_selected)
-        };
-        let step = |draft: &Draft| order.step_of(&selected_cluster(draft)?, &rules.cluster_name);
-        let weight =
-            |draft: &Draft| order.weight_of(&selected_cluster(draft)?, &rules.cluster_name);
-        for draft in drafts.iter_mut() {
-            // A cluster that answers with pods takes no part: each of its members is in each answer.
-            let has_part = draft.endpoint.hostname.is_none();
-            draft.endpoint.weight = weight(draft).filter(|_| has_part);
+        let step = |draft: &Draft| order.step_of(selected_cluster(draft)?, &rules.cluster_name);
+        let weight = |draft: &Draft| order.weight_of(selected_cluster(draft)?, &rules.cluster_name);
+        // A cluster that answers with pods takes no part: each of its members is in each answer.
+        let is_pod = |draft: &Draft| draft.endpoint.hostname.is_some();
+        for draft in drafts.iter_mut().filter(|draft| !is_pod(draft)) {
+            draft.endpoint.weight = weight(draft);
         }
         let mut health = vec![StepHealth::Empty; order.count()];
         for draft in drafts.iter().filter(|draft| draft.ready) {
@@ -331,13 +326,14 @@ impl Failover {
         };
         let answering = timers.as_ref().map_or(0, |timers| timers.answering);
         let is_weighted_pod = |draft: &&Draft| {
-            let is_pod = draft.ready && draft.endpoint.hostname.is_some();
-            is_pod && step(draft) == Some(answering) && weight(draft).is_some()
+            let is_ready = draft.ready && is_pod(draft);
+            is_ready && step(draft) == Some(answering) && weight(draft).is_some()
         };
         let weighted_pods: BTreeSet<ClusterName> = drafts
             .iter()
             .filter(is_weighted_pod)
             .filter_map(selected_cluster)
+            .cloned()
             .collect();
         for draft in drafts.iter_mut() {
             let is_answering = step(draft) == Some(answering);
@@ -534,6 +530,12 @@ impl FailoverTimers {
         let ends = earlier.filter_map(|step| step.delay_end(delays));
         ends.chain(leave).filter(|end| *end > now).min()
     }
+}
+
+/// Returns the cluster of an endpoint that is selected.
+fn selected_cluster(draft: &Draft) -> Option<&ClusterName> {
+    let cluster = draft.endpoint.cluster.as_ref();
+    cluster.filter(|_| draft.endpoint.is_selected)
 }
 
 /// Deselects the drained clusters of the step that answers, unless nothing better is left of it: an endpoint that is alive, or
