@@ -138,6 +138,7 @@
 //! | gateway | the proxy of a linked cluster that receives the traffic to a mirror |
 //! | alive | state of an endpoint with a ready gateway (rule M3) |
 //! | failover order | the clusters that answer for a service, in steps: `local:east+west:*` (rule K5) |
+//! | weight | the share of a cluster in the answers of its step: `east=90+west=10`; with weight 0, the cluster is drained (rule K5w) |
 //! | failover mode | who decides that another step of a failover order answers: `hold` (a person) or `auto` (the liveness) (rule K5a) |
 //! | standby | state of an endpoint of another step than the one that answers |
 //! | gate | the expected clusters of a service; during its bootstrap, its name fails while one is missing (rule K8) |
@@ -149,6 +150,7 @@
 //! | problem | one fact that a person may have to know; `model/problem.rs` has a row for each kind |
 //! | skipped object | an object that cannot be used: a problem of this object |
 //! | conflict | a contradiction between objects: a problem of a service or a name |
+//! | alias | a service with the members of others, its sources: `--alias` |
 //! | canonical name, short name | the name of a service with its namespace, `db.prod.global`, and without it, `db.global` |
 //!
 //! # Guarantees

@@ -7,7 +7,7 @@
 //! The sum is an estimate that only grows: nobody tells when a client receives octets. Only when it exceeds the budget,
 //! the kernel is asked for each connection. Well-behaved clients read at once, so that happens rarely.
 //!
-//! Pending requests over HTTPS count, too, as far as they were received: a connection may have a hundred. Other octets that
+//! Pending requests over HTTPS count, too, as far as they have arrived: a connection may have a hundred. Other octets that
 //! the server has not answered do not count. The buffers for them are small, and a client that waits because the server is
 //! busy is not a slow reader.
 

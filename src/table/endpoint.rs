@@ -39,7 +39,7 @@ pub struct Endpoint {
     pub weight: Option<Weight>,
     /// The service that it belongs to, of an alias: zero for the service itself, otherwise the position in
     /// [`Service::alias_of`](super::Service::alias_of), counted from one.
-    pub owner: u8,
+    pub alias_source: u8,
     /// The source objects of the endpoint. They are in the namespace of the service that it belongs to.
     pub objects: Few<(Kind, ObjectName)>,
 }
@@ -139,7 +139,7 @@ impl Endpoint {
             is_selected: true,
             is_standby: false,
             weight: None,
-            owner: 0,
+            alias_source: 0,
             objects: Few::one((object_kind, object.name.clone())),
         }
     }
@@ -147,7 +147,7 @@ impl Endpoint {
     /// Returns its name within its service: its cluster and hostname. Endpoints of several services of an alias may have the
     /// same.
     pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>, u8) {
-        (&self.cluster, &self.hostname, self.owner)
+        (&self.cluster, &self.hostname, self.alias_source)
     }
 
     /// Returns whether connections can succeed.

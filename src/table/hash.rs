@@ -100,8 +100,8 @@ fn hash_service(version: &str, service: &Service) -> u64 {
     form.count(service.endpoints.len());
     for endpoint in &service.endpoints {
         form.endpoint(endpoint);
-        if endpoint.owner != 0 {
-            form.number(endpoint.owner.into());
+        if endpoint.alias_source != 0 {
+            form.number(endpoint.alias_source.into());
         }
     }
     let omitted = omitted(service);

@@ -103,7 +103,7 @@ fn slice_drafts(
                 is_selected: true,
                 is_standby: false,
                 weight: None,
-                owner: 0,
+                alias_source: 0,
                 objects: Few::one((Kind::EndpointSlice, object.name.clone())),
             },
             source: Source::Import(label.clone()),

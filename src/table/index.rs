@@ -61,7 +61,7 @@ fn add<K: Ord + Clone>(index: &mut Index<K>, key: &K, service: &ServiceKey) {
 pub(super) fn addresses(service: Option<&Service>) -> BTreeSet<IpAddr> {
     let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
     endpoints
-        .filter(|endpoint| endpoint.owner == 0)
+        .filter(|endpoint| endpoint.alias_source == 0)
         .flat_map(|endpoint| &endpoint.addresses)
         .map(|address| address.ip)
         .collect()
@@ -77,7 +77,7 @@ pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let endpoints = service.endpoints.iter();
     // An endpoint of several objects has the kind of the first one.
     let adopted = endpoints
-        .filter(|endpoint| endpoint.owner == 0)
+        .filter(|endpoint| endpoint.alias_source == 0)
         .filter(|endpoint| {
             let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
             is_mirror || endpoint.objects.len() > 1

@@ -48,8 +48,8 @@ pub(super) struct Present<'s> {
     pub(super) not_ready: &'s [Endpoint],
     /// The clusters of federated services.
     pub(super) federated: &'s BTreeSet<ClusterName>,
-    /// The headless mirrors, with their clusters.
-    pub(super) mirrors: &'s [(ClusterName, ObjectRef)],
+    /// The headless mirrors, with their clusters: of the service, and of each that it is an alias of.
+    pub(super) mirrors: &'s [&'s [(ClusterName, ObjectRef)]],
     /// The cluster of the headless member of this cluster, if there is one.
     pub(super) member: Option<&'s ClusterName>,
 }
@@ -143,7 +143,12 @@ impl Present<'_> {
     fn cause(&self, cluster: &ClusterName) -> LeaveCause {
         let is_of = |one: &Endpoint| one.cluster.as_ref() == Some(cluster);
         let is_known = self.member == Some(cluster)
-            || self.mirrors.iter().any(|(mirror, _)| mirror == cluster);
+            || self
+                .mirrors
+                .iter()
+                .copied()
+                .flatten()
+                .any(|(mirror, _)| mirror == cluster);
         if self.endpoints.iter().any(is_of) {
             LeaveCause::Unlinked
         } else if self.not_ready.iter().any(is_of) {

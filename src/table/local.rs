@@ -118,7 +118,7 @@ fn draft_of_pod(
             is_selected: true,
             is_standby: false,
             weight: None,
-            owner: 0,
+            alias_source: 0,
             objects: Few::one((Kind::EndpointSlice, object.name.clone())),
         },
         source: Source::Local,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use smallvec::SmallVec;
+
 use super::alias::AliasSource;
 use super::candidates::{choose, kind_of, mixed_kinds};
 use super::cluster_ip;
@@ -109,8 +111,6 @@ pub(super) fn build_service(
     // With or without endpoints.
     let is_known = offer.is_known || aliased.iter().any(|one| one.offer.is_known);
     let alias_of = aliased.iter().map(Aliased::source).collect();
-    let mirrors_of_aliased = aliased.iter().flat_map(|one| &one.offer.mirrors);
-    let all_mirrors: Vec<_> = mirrors.iter().chain(mirrors_of_aliased).cloned().collect();
     let has_member = member.is_some() || aliased.iter().any(|one| one.offer.member.is_some());
     let is_set = own.is_some_and(|own| own.settings != Settings::default())
         || rules.service_failover.contains_key(key)
@@ -124,20 +124,22 @@ pub(super) fn build_service(
             draft.endpoint.liveness = EndpointLiveness::Unlinked;
         }
     }
-    let owner = |endpoint: &Endpoint| match endpoint.owner.checked_sub(1) {
+    let key_of = |endpoint: &Endpoint| match endpoint.alias_source.checked_sub(1) {
         None => key,
         Some(index) => aliased[usize::from(index)].key,
     };
     drafts.retain(|draft| {
-        let namespace = &owner(&draft.endpoint).namespace;
+        let namespace = &key_of(&draft.endpoint).namespace;
         has_valid_length(key, &draft.endpoint, namespace, rules, &mut problems)
     });
-    let of_aliased = aliased.iter().map(|one| &one.items);
-    let copied = std::iter::once(items).chain(of_aliased);
-    let copied: Vec<&Settings> = copied
-        .flat_map(|items| copied_settings(items, rules))
-        .collect();
+    let items_of_aliased = aliased.iter().map(|one| &one.items);
+    let copied = std::iter::once(items).chain(items_of_aliased);
+    let copied = copied.flat_map(|items| copied_settings(items, rules));
+    let copied: Vec<&Settings> = copied.collect();
     let (ttl, gateway_down) = resolve(own, &copied, rules, &mut problems);
+    let mirrors_of_aliased = aliased.iter().map(|one| &*one.offer.mirrors);
+    let mut all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased.clone());
+    let has_mirrors = all_mirrors.any(|mirrors| !mirrors.is_empty());
     let has_pods = |order: &FailoverOrder| {
         let mut aliased = aliased.iter();
         has_pods(order, items, own, rules)
@@ -164,11 +166,9 @@ pub(super) fn build_service(
         |draft: &Draft| draft.rank == Rank::Headless && draft.ready && draft.endpoint.is_selected;
     let kind = match kind_of(&drafts, profile) {
         Some(ServiceKind::Import) => ServiceKind::Import,
-        Some(_) | None if !all_mirrors.is_empty() && drafts.iter().any(is_pods) => {
-            ServiceKind::Headless
-        }
+        Some(_) | None if has_mirrors && drafts.iter().any(is_pods) => ServiceKind::Headless,
         Some(kind) => kind,
-        None if !all_mirrors.is_empty() => ServiceKind::Headless,
+        None if has_mirrors => ServiceKind::Headless,
         None if has_import && member.is_none() => ServiceKind::Import,
         None => ServiceKind::Local,
     };
@@ -213,6 +213,8 @@ pub(super) fn build_service(
     problems.sort();
     problems.dedup();
     if profile == Profile::Global {
+        let all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased);
+        let all_mirrors: SmallVec<[_; 1]> = all_mirrors.collect();
         let present = Present {
             endpoints: &merged.endpoints,
             not_ready: &merged.not_ready,
@@ -322,12 +324,12 @@ impl<'b> Aliased<'b> {
             Profile::Global => rules.aliases.sources_of(alias),
             Profile::ClusterSet => &[],
         };
-        let aliased = (1..).zip(sources).map(|(owner, key)| {
+        let aliased = (1..).zip(sources).map(|(number, key)| {
             let items = Items::of(key, store);
             // The service itself has its problems.
             let mut offer = Offer::of(profile, key, &items, context, &mut Vec::new());
             for draft in &mut offer.drafts {
-                draft.endpoint.owner = owner;
+                draft.endpoint.alias_source = number;
             }
             let last = timers.of(key).and_then(|last| last.own.as_ref());
             Self {
@@ -391,13 +393,12 @@ fn headless_mirrors(
 // === Annotations ===
 
 /// Returns the annotations of mirrors and ServiceImports, without those of excluded clusters.
-fn copied_settings<'i>(items: &Items<'i>, rules: &Rules) -> Vec<&'i Settings> {
+fn copied_settings<'i>(items: &Items<'i>, rules: &Rules) -> impl Iterator<Item = &'i Settings> {
     let is_excluded = |link| rules.excluded_clusters.contains(&rules.name_of(link));
-    let copies = items.copies().filter_map(|(_, item)| {
+    items.copies().filter_map(move |(_, item)| {
         let settings = item.settings.as_deref()?;
         (!item.link().is_some_and(is_excluded)).then_some(settings)
-    });
-    copies.collect()
+    })
 }
 
 /// Lists the annotations of mirrors that are ignored, with the mirrors.

@@ -43,7 +43,7 @@ fn merge_by_name(
         let is_same = draft.endpoint.name() == first.endpoint.name();
         if is_same {
             // A service of which another one is an alias reports its own.
-            if first.endpoint.owner == 0 && !is_one_pod(first, draft) {
+            if first.endpoint.alias_source == 0 && !is_one_pod(first, draft) {
                 problems.push(endpoint_conflict(key, &first.endpoint, &draft.endpoint));
             }
             merge_into(&mut first.endpoint, &mut draft.endpoint);

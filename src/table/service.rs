@@ -125,15 +125,15 @@ impl Service {
     }
 
     /// Returns the service that an endpoint belongs to: of an alias, one of those that it names.
-    pub fn owner_of(&self, endpoint: &Endpoint) -> &ServiceKey {
-        let index = usize::from(endpoint.owner).checked_sub(1);
+    pub fn key_of(&self, endpoint: &Endpoint) -> &ServiceKey {
+        let index = usize::from(endpoint.alias_source).checked_sub(1);
         let source = index.and_then(|index| self.alias_of.get(index));
         source.map_or(&self.key, |source| &source.key)
     }
 
     /// Returns references to the source objects of an endpoint.
     pub fn object_refs(&self, endpoint: &Endpoint) -> impl Iterator<Item = ObjectRef> {
-        endpoint.object_refs(&self.owner_of(endpoint).namespace)
+        endpoint.object_refs(&self.key_of(endpoint).namespace)
     }
 
     /// Returns the time since which an endpoint of the service is not alive, or not ready, as far as this process knows.

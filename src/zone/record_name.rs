@@ -83,8 +83,8 @@ impl<'a> RecordName<'a> {
         let (labels, at) = match view.targets {
             Targets::SameFamily(at) => (Labels::Host(endpoint), at),
             Targets::Canonical(at) => {
-                let owner = view.service.owner_of(endpoint);
-                (Labels::HostOf(endpoint, owner), at)
+                let key = view.service.key_of(endpoint);
+                (Labels::HostOf(endpoint, key), at)
             }
             Targets::ClusterSet(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
             Targets::ClusterSet(at) => (Labels::Host(endpoint), at),

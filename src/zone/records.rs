@@ -199,7 +199,7 @@ fn visit_targets<'a>(
         let section = Section::Additional { of: number };
         number += 1;
         // The name of a cluster of another service may have more addresses than this endpoint.
-        let is_of_other = row.endpoint.owner != 0 && row.endpoint.hostname.is_none();
+        let is_of_other = row.endpoint.alias_source != 0 && row.endpoint.hostname.is_none();
         if !row.is_first || is_of_other {
             return ControlFlow::Continue(());
         }
