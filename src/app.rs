@@ -21,17 +21,27 @@ mod variables;
 
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use output::print;
 use serve::serve;
+use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};
 
-/// Runs the command of the command line.
+/// Runs the command of the command line, on a runtime with a thread for each CPU.
+///
+/// It is not `async`: the compiler would translate the whole program a second time for the binary, which takes a fifth of
+/// the build.
 ///
 /// # Errors
 ///
 /// If the command fails. The exit code is 1 then.
-pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let runtime = Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(run_command(cli))
+}
+
+async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve(*args, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,

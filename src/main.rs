@@ -9,11 +9,10 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     // Invalid usage exits here, with exit code 2.
     let cli = global_dns::cli::read();
-    match global_dns::app::run(cli).await {
+    match global_dns::app::run(cli) {
         Ok(code) => code,
         Err(error) => {
             print_error(&error);
