@@ -44,7 +44,7 @@ const WRITE_OVERHEAD: usize = 2 * 1024;
 /// Number of octets that are read from a client before the task yields to other connections: about a hundred queries,
 /// or a quarter of a millisecond. With a thousand clients that never pause, a query waits for a thousand of these. The
 /// runtime's own budget counts calls, which would allow half a million octets at once.
-const READ_QUOTA: usize = 4 * 1024;
+pub(super) const READ_QUOTA: usize = 4 * 1024;
 /// Maximum number of ended connections that wait until their clients have received the last replies.
 const MAX_LINGERING: usize = 64;
 /// Maximum number of octets that are read and discarded of a client whose connection has ended.
@@ -256,6 +256,11 @@ impl Socket {
     /// Removes octets of a pending request.
     pub(super) fn release(&self, octets: usize) {
         self.0.change(|account| account.requests -= octets);
+    }
+
+    /// Notes that the task has yielded to other connections.
+    pub(super) fn note_yield(&self) {
+        self.0.read.store(0, Relaxed);
     }
 
     /// Returns since when writes are blocked. They are until everything is flushed.

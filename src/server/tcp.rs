@@ -14,7 +14,7 @@ use futures::FutureExt as _;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::task::JoinError;
+use tokio::task::{JoinError, yield_now};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -23,7 +23,7 @@ use super::accept::accept;
 use super::answerer::Answerer;
 use super::connections::{Connections, Slot};
 use super::framing::{Framing, Pause};
-use super::socket::{Budget, Socket};
+use super::socket::{Budget, READ_QUOTA, Socket};
 use super::time_limits::{
     FIRST_QUERY_TIMEOUT, MAX_LIFETIME, MESSAGE_TIMEOUT, STOP_IDLE, STOP_TIMEOUT, TCP_IDLE,
     TimeLimit,
@@ -88,6 +88,9 @@ pub(super) struct Connection<S> {
     /// Time when the server began to stop.
     stopped: Option<Instant>,
     framing: Framing,
+    /// Octets of messages read since the task last yielded. TLS decrypts up to 16 KiB at once, of which the socket knows
+    /// nothing.
+    octets_read: usize,
 }
 
 // === impl Connection ===
@@ -110,6 +113,7 @@ impl<S: Stream> Connection<S> {
             stop,
             stopped: None,
             framing: Framing::default(),
+            octets_read: 0,
         }
     }
 
@@ -137,6 +141,11 @@ impl<S: Stream> Connection<S> {
         let old = (started + MAX_LIFETIME, EndReason::Old);
         let mut next = (started + FIRST_QUERY_TIMEOUT, EndReason::Idle);
         loop {
+            if self.octets_read >= READ_QUOTA {
+                self.octets_read = 0;
+                self.stream.socket().note_yield();
+                yield_now().await;
+            }
             self.receive(if next.0 < old.0 { next } else { old })
                 .await?;
             let has_answered = self.answer_all().await?;
@@ -162,7 +171,7 @@ impl<S: Stream> Connection<S> {
             tokio::select! {
                 biased; // received octets come first
                 read = timeout_at(until, reading) => return match read {
-                    Ok(read) => self.check_read(read),
+                    Ok(read) => self.note_read(read),
                     Err(_) if self.stopped.is_some() => Err(EndReason::Stopped),
                     Err(_) => Err(reason),
                 },
@@ -186,11 +195,14 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Checks the result of a read. 0 octets mean that the client has closed the connection.
-    fn check_read(&self, read: io::Result<usize>) -> Result<(), EndReason> {
+    /// Adds to the number of octets read. 0 means that the client has closed the connection.
+    fn note_read(&mut self, read: io::Result<usize>) -> Result<(), EndReason> {
         match read {
             Ok(0) => Err(EndReason::Done),
-            Ok(_) => Ok(()),
+            Ok(length) => {
+                self.octets_read += length;
+                Ok(())
+            }
             // Many clients close TLS without close_notify. The length prefixes reveal a truncated message.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(EndReason::Done),
             Err(error) => Err(self.broken(&error)),

@@ -283,6 +283,85 @@ impl AsyncWrite for Panicking {
     }
 }
 
+/// A connection with octets that are at hand without a read of the socket, like those that TLS has decrypted.
+struct Decrypted {
+    stream: socket::Socket,
+    /// A query, with its length.
+    message: Vec<u8>,
+    /// The number of queries that are left.
+    left: usize,
+}
+
+impl tcp::Stream for Decrypted {
+    fn socket(&self) -> &socket::Socket {
+        &self.stream
+    }
+}
+
+impl AsyncRead for Decrypted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.left > 0 && to.remaining() >= self.message.len() {
+            self.left -= 1;
+            to.put_slice(&self.message);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Decrypted {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(octets.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn busy_client_yields_although_its_octets_are_decrypted() {
+    let running = Running::start(1);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, client) = listener.accept().await.unwrap();
+    let packet = query(1);
+    let message = [&[0, packet.len() as u8][..], &packet].concat();
+    let octets = message.len();
+    let stream = running.server.budget.add(stream);
+    let stream = Decrypted {
+        stream,
+        message,
+        left: 10_000,
+    };
+    let slot = running.server.connections.register(client.ip());
+    let answerer = Arc::new(running.answerers.create());
+    let counters = answerer.counters.clone();
+    let stop = running.server.stop.clone();
+    let connection = tcp::Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
+    let mut serving = Box::pin(connection.serve());
+    let requests = &counters.requests[Transport::Tls as usize];
+    let answered = || requests.iter().map(|count| count.load(SeqCst)).sum::<u64>();
+    for turn in 1..=3 {
+        assert!(futures::poll!(serving.as_mut()).is_pending());
+        // A read ends with a part of a message.
+        let most = turn * (2 * socket::READ_QUOTA / octets) as u64;
+        assert!((1..=most).contains(&answered()), "{turn}: {}", answered());
+    }
+    running.server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn panic_ends_only_its_own_connection() {
     let mut running = Running::start(1);

@@ -21,7 +21,7 @@ impl AsyncRead for Socket {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.0.read.load(Relaxed) >= READ_QUOTA {
-            self.0.read.store(0, Relaxed);
+            self.note_yield();
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
