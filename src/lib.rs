@@ -123,35 +123,9 @@
 //! `admin/page/main.js` (the stream), `admin/page/address.js`, `admin/page/problem.js` and
 //! `admin/page/model.js` (the link to the service), `admin/page/dom.js` and `admin/page/words.js`.
 //!
-//! # Glossary
+//! # Terms
 //!
-//! | term | meaning |
-//! |---|---|
-//! | link | a Linkerd Link: the connection from this cluster to another cluster |
-//! | frozen, unlinked | states of a cluster of mirrors: its mirror controller has stopped; no Link names it any more (rule L2) |
-//! | mirror | a Service that Linkerd creates in this cluster for a Service of a linked cluster |
-//! | headless mirror | the mirror of a headless Service: `db-east` for `db` in cluster `east` |
-//! | endpoint mirror | the mirror of one pod of a headless Service, with a cluster IP of its own: `db-0-east` |
-//! | service mirror | the mirror of a whole Service, with a cluster IP: `web-east`; through a gateway, or flat |
-//! | federated service | one Service for the members of several clusters: `web-federated` |
-//! | kind | the way in which a service reaches this cluster: `headless`, `gateway`, `flat`, `federated`, `local`, `import` |
-//! | gateway | the proxy of a linked cluster that receives the traffic to a mirror |
-//! | alive | state of an endpoint with a ready gateway (rule M3) |
-//! | failover order | the clusters that answer for a service, in steps: `local:east+west:*` (rule K5) |
-//! | weight | the share of a cluster in the answers of its step: `east=90+west=10`; with weight 0, the cluster is drained (rule K5w) |
-//! | failover mode | who decides that another step of a failover order answers: `hold` (a person) or `auto` (the liveness) (rule K5a) |
-//! | standby | state of an endpoint of another step than the one that answers |
-//! | gate | the expected clusters of a service; during its bootstrap, its name fails while one is missing (rule K8) |
-//! | member | a mirror, ServiceImport or Service of this cluster that contributes endpoints to a service |
-//! | item | a Service or a ServiceImport that matters, reduced to the fields in use |
-//! | candidate | the endpoints that one kind offers for a service |
-//! | feed | one watch, of one namespace or of all; the unit that is listed, relisted and held |
-//! | generation | number of the table; it increases, with the SOA serial, when the table changes |
-//! | problem | one fact that a person may have to know; `model/problem.rs` has a row for each kind |
-//! | skipped object | an object that cannot be used: a problem of this object |
-//! | conflict | a contradiction between objects: a problem of a service or a name |
-//! | alias | a service with the members of others, its sources: `--alias` |
-//! | canonical name, short name | the name of a service with its namespace, `db.prod.global`, and without it, `db.global` |
+//! The glossary is a page of the manual: `charts/global-dns/docs/src/glossary.md`.
 //!
 //! # Guarantees
 //!

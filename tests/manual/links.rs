@@ -115,11 +115,28 @@ fn read(path: &str) -> String {
         let included = line
             .strip_prefix("{{#include ")
             .and_then(|rest| rest.strip_suffix("}}"))
-            .map(|file| file.split_once(':').map_or(file, |(file, _)| file));
+            .map(|file| file.split_once(':').unwrap_or((file, "")));
         included.map_or_else(
             || format!("{line}\n"),
-            |file| read(&joined(folder, file).expect("an included file of this repository")),
+            |(file, part)| {
+                let file = joined(folder, file).expect("an included file of this repository");
+                let text = read(&file);
+                // Numbers of lines, or a name.
+                let is_named = part.starts_with(|letter: char| letter.is_ascii_alphabetic());
+                if is_named {
+                    named_part(&text, part).unwrap_or_else(|| panic!("{file} has no part {part}"))
+                } else {
+                    text
+                }
+            },
         )
     };
     text.lines().map(line).collect()
+}
+
+/// Returns the lines between the comments `ANCHOR` and `ANCHOR_END` with this name, as mdBook includes them.
+fn named_part(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<!-- ANCHOR: {name} -->\n"))?;
+    let (part, _) = rest.split_once(&format!("<!-- ANCHOR_END: {name} -->\n"))?;
+    Some(part.to_owned())
 }
