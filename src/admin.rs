@@ -108,8 +108,8 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
         .into_iter()
         .chain(state.metrics.problems(&now, Some(state.feeds.age())));
     let lines = ready.into_iter().chain(problems.map(|one| one.with_time()));
-    let awaited = now.table.iter().flat_map(awaited_clusters);
-    let lines: Vec<String> = lines.chain(awaited).collect();
+    let waits = now.table.iter().flat_map(missing_clusters);
+    let lines: Vec<String> = lines.chain(waits).collect();
     (status, lines.join("\n") + "\n")
 }
 
@@ -117,14 +117,14 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
 const MAX_LINES: usize = 50;
 
 /// Returns a line for each service whose name waits for expected clusters (rule K8).
-fn awaited_clusters(table: &Table) -> Vec<String> {
-    let awaiting = table.awaiting_services().take(MAX_LINES);
-    let problems = awaiting.flat_map(Service::problems);
-    let awaited = problems.filter(|problem| problem.kind == ProblemKind::AwaitedClusters);
-    let mut lines: Vec<String> = awaited.map(|problem| problem.with_time()).collect();
-    let more = table.awaiting_count().saturating_sub(MAX_LINES);
+fn missing_clusters(table: &Table) -> Vec<String> {
+    let waiting = table.waiting_services().take(MAX_LINES);
+    let problems = waiting.flat_map(Service::problems);
+    let waits = problems.filter(|problem| problem.kind == ProblemKind::ExpectedClustersMissing);
+    let mut lines: Vec<String> = waits.map(|problem| problem.with_time()).collect();
+    let more = table.waiting_count().saturating_sub(MAX_LINES);
     if more > 0 {
-        let sentence = ProblemKind::AwaitedClusters.row().sentence;
+        let sentence = ProblemKind::ExpectedClustersMissing.row().sentence;
         lines.push(format!("{sentence}: {more} more services"));
     }
     lines

@@ -106,7 +106,7 @@ pub struct ServiceReport {
     pub expected: String,
     /// The expected clusters that its name waits for. If there are any, the name fails with SERVFAIL.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub awaited: Vec<String>,
+    pub missing_clusters: Vec<String>,
     /// Why its name fails, if it does. Queries for it are answered with SERVFAIL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -288,7 +288,7 @@ impl ServiceReport {
                 .gate
                 .as_ref()
                 .map_or_else(String::new, |gate| gate.expected.to_string()),
-            awaited: service.awaited().iter().map(ToString::to_string).collect(),
+            missing_clusters: service.missing_clusters().iter().map(ToString::to_string).collect(),
             failure: service.failure.map(|failure| failure.reason().to_owned()),
             endpoints: reply.reports(service).collect(),
         }
@@ -320,11 +320,11 @@ impl ServiceReport {
                 "  failover order {order}: step {step} of {count}, {clusters}"
             )?;
         }
-        if !self.awaited.is_empty() {
-            let awaited = self.awaited.join(", ");
+        if !self.missing_clusters.is_empty() {
+            let missing = self.missing_clusters.join(", ");
             writeln!(
                 text,
-                "  its name fails; it waits for expected clusters: {awaited}"
+                "  its name fails; it waits for expected clusters: {missing}"
             )?;
         } else if let Some(failure) = &self.failure {
             writeln!(text, "  its name fails: {failure}")?;

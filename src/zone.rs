@@ -18,7 +18,7 @@
 //! | `C.S.N.Z` | the endpoints of one cluster | one for each of these endpoints and ports | `tests/support/names.txt` |
 //! | `H.C.S.N.Z` | one endpoint | one for each of its ports | `tests/support/names.txt` |
 //! | `_P._R.` before any of these | none | one for each endpoint with the port | `tests/support/names.txt` |
-//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that owns `S` | the same, with short names as targets | `tests/support/names.txt`, `src/zone/tests/edges.rs` |
+//! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that `S` stands for | the same, with short names as targets | `tests/support/names.txt`, `src/zone/tests/edges.rs` |
 //! | `Z` | SOA, NS; DS belongs to the zone above | | `tests/support/names.txt`, `src/zone/tests/nested.rs` |
 //! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/integration/answers/name_server.rs` |
 //! | `dns-version.Z` | TXT | | `tests/support/names.txt` |

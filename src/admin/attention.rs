@@ -30,7 +30,7 @@ pub(super) struct ProblemCause {
     since: Option<Timestamp>,
     /// The number of services that it affects.
     services: u32,
-    /// The number of endpoints that are not alive because of it.
+    /// The number of endpoints that are down or not ready because of it.
     endpoints: u32,
     /// The number of services that cannot be reached by their names, and have one of these problems.
     failing: u32,
@@ -147,7 +147,7 @@ impl Causes {
         cause.or_insert_with(|| ProblemCause::new(problem.clone()))
     }
 
-    /// Counts the endpoints of a service that are not alive, for the causes of that.
+    /// Counts the endpoints of a service that are down or not ready, for the causes of that.
     fn count_endpoints(&mut self, service: &Service) {
         for endpoint in &service.endpoints {
             let kind = match endpoint.liveness {

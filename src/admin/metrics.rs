@@ -101,12 +101,12 @@ impl Metrics {
         let panics = self.by_proto(|counters| &counters.panics);
         let help = "Panics of workers, which are restarted, and of connections, which are closed";
         page.counters("worker_panics", help, panics)?;
-        let limited = ["slipped", "dropped"].into_iter().enumerate();
+        let limited = ["truncated", "dropped"].into_iter().enumerate();
         let limited = limited.map(|(index, action)| {
             let count = self.counters.sum(|c| &c.limited[index]);
             ([("action", action)], count)
         });
-        let help = "UDP queries above --rate-limit: a reply with TC (slipped) or none (dropped)";
+        let help = "UDP queries above --rate-limit: a reply with TC (truncated) or none (dropped)";
         page.counters("limited_requests", help, limited)?;
         let truncated = self.by_proto(|counters| &counters.truncated);
         let help = "Replies with the TC bit set";

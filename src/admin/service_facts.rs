@@ -110,17 +110,17 @@ impl ServiceFacts {
 
 /// Returns the reasons for which a name fails.
 fn reasons() -> [&'static str; 4] {
-    use ProblemKind::{AwaitedClusters, EmptiedName, StepWithoutEndpoint};
+    use ProblemKind::{ExpectedClustersMissing, EmptiedName, StepWithoutEndpoint};
     let [gate, step, rule] =
-        [AwaitedClusters, StepWithoutEndpoint, EmptiedName].map(ProblemKind::name);
+        [ExpectedClustersMissing, StepWithoutEndpoint, EmptiedName].map(ProblemKind::name);
     [gate, step, rule, NOT_READY]
 }
 
 /// Returns why the name of a service fails or is emptied by a rule, if it does.
 fn failure(service: &Service) -> Option<&'static str> {
     let kind = match service.failure {
-        Some(NameFailure::AwaitedClusters) => {
-            return Some(ProblemKind::AwaitedClusters.name());
+        Some(NameFailure::ExpectedClustersMissing) => {
+            return Some(ProblemKind::ExpectedClustersMissing.name());
         }
         Some(NameFailure::StepWithoutEndpoint) => ProblemKind::StepWithoutEndpoint,
         None => ProblemKind::EmptiedName,

@@ -166,7 +166,7 @@ fn headless_mirroring(table: &Table) -> Finding {
 fn has_local_headless(table: &Table) -> bool {
     let mut services = table.services();
     services.any(|service| {
-        service.is_headless && service.mirrors.is_empty() && service.awaited().is_empty()
+        service.is_headless && service.mirrors.is_empty() && service.missing_clusters().is_empty()
     })
 }
 

@@ -33,7 +33,7 @@ impl Check {
                     || is_of_weights
                     || matches!(kind, K::StepWithoutEndpoint | K::InferredMode)
             }
-            Self::ExpectedClusters => matches!(kind, K::AwaitedClusters | K::BootstrapOver),
+            Self::ExpectedClusters => matches!(kind, K::ExpectedClustersMissing | K::BootstrapOver),
             _ => false,
         }
     }

@@ -807,7 +807,7 @@ fn gateway_that_is_down_differs_from_a_service_without_ready_endpoints() {
 // === Names ===
 
 #[test]
-fn contested_short_name_is_red_unless_it_is_pinned() {
+fn ambiguous_short_name_is_red_unless_it_is_pinned() {
     let mut objects = healthy();
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));

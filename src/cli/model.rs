@@ -76,11 +76,11 @@ pub struct ModelArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = parse_ttl)]
     pub negative_ttl: u32,
 
-    /// Namespace that owns the short names of its services
+    /// Namespace whose services have the short names
     #[arg(long, value_name = "NAMESPACE")]
     pub default_namespace: Option<Namespace>,
 
-    /// Short name of a service, with the namespace that owns it (repeatable)
+    /// Short name of a service, and the namespace that it stands for (repeatable)
     #[arg(long, value_name = "SERVICE=NAMESPACE", value_delimiter = ',', value_parser = parse_pair::<ServiceName, Namespace>)]
     pub short_name: Vec<(ServiceName, Namespace)>,
 

@@ -327,8 +327,8 @@ fn describe_unknown(name: &ReadName<'_>) -> String {
     let own = name.labels_without_port();
     let short = own.last().and_then(|label| name.table.short_name(label));
     match (own.as_slice(), short) {
-        ([.., name], Some(short)) if short.owner == Err(NoOwner::Contested) => {
-            let namespaces: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
+        ([.., name], Some(short)) if short.owner == Err(NoOwner::Ambiguous) => {
+            let namespaces: Vec<&str> = short.headless.iter().map(Namespace::as_str).collect();
             let namespaces = namespaces.join(", ");
             format!("ambiguous: '{name}' exists in the namespaces {namespaces}")
         }

@@ -41,7 +41,7 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
         let since = step.since.map(|time| format!(" since {}", time.to_text()));
         let since = since.unwrap_or_default();
         note += &match step.health {
-            StepHealth::Dead => format!("; {name} has been down{since}"),
+            StepHealth::Down => format!("; {name} has been down{since}"),
             StepHealth::Drained => {
                 format!("; all clusters of {name} that are alive have been drained{since}")
             }

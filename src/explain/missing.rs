@@ -21,7 +21,7 @@ pub(super) fn missing_notes(
         match (reason, name.labels.as_slice(), service) {
             (MissingReason::NoForm, ..) => {
                 return vec![
-                    "valid names here are S.N.svc, H.C.S.N.svc and _P._R.S.N.svc; the specification (KEP-1645) has no name for \
+                    "valid names here are such as db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification (KEP-1645) has no name for \
                      one cluster, and no short names"
                         .to_owned(),
                 ];
@@ -39,7 +39,7 @@ pub(super) fn missing_notes(
     let (own, table) = (name.labels_without_port(), name.table);
     match (reason, service) {
         (MissingReason::NoForm, _) => vec![
-            "valid names are S.N, C.S.N and H.C.S.N, their short forms without N, and _P._R before each"
+            "valid names are such as db.prod, west.db.prod and db-0.west.db.prod, the same without the namespace, and _sql._tcp before each"
                 .to_owned(),
         ],
         (MissingReason::NoAddress, _) => {
@@ -108,15 +108,15 @@ fn short_name_note(name: &str, table: &Table) -> Option<String> {
         let names: Vec<&str> = namespaces.into_iter().map(Namespace::as_str).collect();
         names.join(", ")
     };
-    let claimants = names(short.claimants.iter().collect());
-    let having = names(short.claimants.iter().chain(&short.others).collect());
+    let headless = names(short.headless.iter().collect());
+    let having = names(short.headless.iter().chain(&short.others).collect());
     Some(match short.owner.as_ref().err()? {
-        NoOwner::Contested => return None, // a problem says so
+        NoOwner::Ambiguous => return None, // a problem says so
         NoOwner::Pinned(namespace) => format!(
             "the short name '{name}' is pinned to namespace '{namespace}', which has no such service; namespaces that have it: \
              {having}"
         ),
-        NoOwner::Unpinned if claimants.is_empty() => format!(
+        NoOwner::Unpinned if headless.is_empty() => format!(
             "only a headless service has a short name without a flag: query the name with its namespace, or pin it with \
              --short-name {name}=NAMESPACE; namespaces that have it: {having}"
         ),

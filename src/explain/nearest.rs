@@ -317,7 +317,7 @@ fn suffix_of(zone: &Zone) -> Option<String> {
 /// Returns the namespaces that have a service of this name.
 fn namespaces_with<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = &'t str> {
     let short = table.short_name(name).into_iter();
-    let namespaces = short.flat_map(|short| short.claimants.iter().chain(&short.others));
+    let namespaces = short.flat_map(|short| short.headless.iter().chain(&short.others));
     namespaces.map(|namespace| namespace.as_str())
 }
 

@@ -255,7 +255,7 @@ fn name_of(endpoint: &EndpointReport) -> String {
     format!("endpoint {}", labels.join("."))
 }
 
-/// Returns since when an endpoint is not alive, as an addition to its value.
+/// Returns since when an endpoint is down or not ready, as an addition to its value.
 fn since_of(explanation: &Explanation, fact: &str, style: Style) -> String {
     let mut endpoints = explanation.endpoints.iter();
     let endpoint = endpoints.find(|endpoint| name_of(endpoint) == fact);

@@ -99,7 +99,7 @@ pub enum ProblemKind {
     /// An implementation of the Multi-Cluster Services API made the object, for its own use or as a part of a service of
     /// that API.
     Internal,
-    /// Several namespaces have a service of the same name, and no flag assigns the short name. No namespace owns it.
+    /// Several namespaces have a service of the same name, and no flag assigns the short name. It is ambiguous.
     ShortName,
     /// A canonical name hides a short one.
     Shadowed,
@@ -138,7 +138,7 @@ pub enum ProblemKind {
     /// `exclude` leaves the name without an endpoint (rule M4).
     EmptiedName,
     /// The name waits for expected clusters (rule K8).
-    AwaitedClusters,
+    ExpectedClustersMissing,
     /// Expected clusters are missing, but the name no longer waits for them (rule K8).
     BootstrapOver,
     /// Expected clusters are set without an effect (rule K8).
@@ -299,7 +299,7 @@ pub static ROWS: [ProblemRow; 56] = {
         row(K::EmptiedName, "emptied-name", State, Error, "Name has no endpoint because of a rule",
             "restore the gateways, or change annotation global-dns/gateway-down of the Service of this cluster, or \
             --gateway-down"),
-        row(K::AwaitedClusters, "awaited-clusters", State, Error, "Name waits for expected clusters",
+        row(K::ExpectedClustersMissing, "expected-clusters-missing", State, Error, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it from annotation \
             global-dns/expected-clusters of the Service of this cluster, or from --expected-clusters"),
         row(K::BootstrapOver, "bootstrap-over", State, Warning, "Name does not wait for expected clusters",

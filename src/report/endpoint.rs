@@ -40,7 +40,7 @@ pub struct EndpointReport {
     /// Why it has this state, and why it is returned or not. `None` if it is alive and returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Since when it is not alive. `None` if it is, or if the time is not known.
+    /// Since when it is down or not ready. `None` if it is, or if the time is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Source object. A merged endpoint has several.

@@ -90,7 +90,7 @@ pub struct Cell {
     pub endpoints: u32,
     /// The number of endpoints that the name of the service returns.
     pub returned: u32,
-    /// Since when an endpoint is not alive, or since when the cluster has left: the earliest time, if it is known (RFC 3339).
+    /// Since when an endpoint is down or not ready, or since when the cluster has left: the earliest time, if it is known (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
 }
@@ -183,7 +183,7 @@ impl ServiceRow {
                 .or_insert_with_key(|cluster| Cell::new(cluster, CellState::Left));
             cell.note_since(Some(left.since));
         }
-        for cluster in service.awaited() {
+        for cluster in service.missing_clusters() {
             let cell = cells.entry(cluster);
             cell.or_insert_with_key(|cluster| Cell::new(cluster, CellState::Expected));
         }

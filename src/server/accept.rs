@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::{Connections, Slot};
 
-/// Maximum number of displaced connections that are still closing. No more connections are accepted until some of them
+/// Maximum number of replaced connections that are still closing. No more connections are accepted until some of them
 /// have ended, so that a flood of connections cannot use more descriptors.
 const MAX_CLOSING: usize = 16;
 /// Pause after a failed accept if descriptors or memory are exhausted.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_exhaustion_displaces_connections() {
+    fn only_exhaustion_replaces_connections() {
         let is_exhaustion = |errno: Errno| is_exhaustion(&io::Error::from(errno));
         for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM] {
             assert!(is_exhaustion(errno), "{errno}");

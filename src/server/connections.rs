@@ -1,6 +1,6 @@
 //! The open TCP connections, and the choice of the one to close if there are too many.
 //!
-//! A new connection displaces the one that has been idle longest. Idle time is the time since the last complete query.
+//! A new connection replaces the one that has been idle longest. Idle time is the time since the last complete query.
 //! It includes silence, partial messages and unread replies. So a client that hoards connections loses them first, and
 //! active clients get answers.
 //!
@@ -57,7 +57,7 @@ struct OpenConnection {
     /// Time of the last query, or the start of the connection if it had no query.
     last_query: Mutex<Instant>,
     /// Cancelled when the connection must close.
-    displaced: CancellationToken,
+    replaced: CancellationToken,
 }
 
 /// The registration of an open connection. Dropping it removes the connection.
@@ -90,21 +90,21 @@ impl Connections {
         }))
     }
 
-    /// Registers a connection from `address`. If there are too many, another one is displaced.
+    /// Registers a connection from `address`. If there are too many, another one is replaced.
     pub(super) fn register(&self, address: IpAddr) -> Slot {
         let limits = self.0.limits;
         let entry = Arc::new(OpenConnection {
             address,
             last_query: Mutex::new(Instant::now()),
-            displaced: CancellationToken::new(),
+            replaced: CancellationToken::new(),
         });
         let mut open = self.0.open.lock();
         let counts = open.counts(address.into());
         if counts.values().sum::<usize>() >= limits.per_address {
             let most = counts.values().max();
-            Self::displace(open.take_longest_idle(|entry| counts.get(&entry.address) == most));
+            Self::replace(open.take_longest_idle(|entry| counts.get(&entry.address) == most));
         } else if open.all.len() >= limits.total {
-            Self::displace(open.take_longest_idle(|_| true));
+            Self::replace(open.take_longest_idle(|_| true));
         }
         let number = open.next;
         open.next += 1;
@@ -136,12 +136,12 @@ impl Connections {
             return fallback.free_descriptor();
         }
         let longest = self.0.open.lock().take_longest_idle(|_| true);
-        Self::displace(longest);
+        Self::replace(longest);
     }
 
-    fn displace(entry: Option<Arc<OpenConnection>>) {
+    fn replace(entry: Option<Arc<OpenConnection>>) {
         if let Some(entry) = entry {
-            entry.displaced.cancel();
+            entry.replaced.cancel();
         }
     }
 }
@@ -179,9 +179,9 @@ impl Slot {
         *self.entry.last_query.lock() = Instant::now();
     }
 
-    /// Waits until another connection displaces this one.
-    pub(super) async fn displaced(&self) {
-        self.entry.displaced.cancelled().await;
+    /// Waits until another connection replaces this one.
+    pub(super) async fn replaced(&self) {
+        self.entry.replaced.cancelled().await;
     }
 }
 
@@ -203,8 +203,8 @@ mod tests {
         Connections::new(ConnectionLimits { total, per_address }, Arc::default())
     }
 
-    fn is_displaced(slot: &Slot) -> bool {
-        slot.displaced().now_or_never().is_some()
+    fn is_replaced(slot: &Slot) -> bool {
+        slot.replaced().now_or_never().is_some()
     }
 
     async fn tick() {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn new_connection_displaces_the_longest_idle() {
+    async fn new_connection_replaces_the_longest_idle() {
         let connections = connections(3, 3);
         let mut places = Vec::new();
         for host in 1..=3 {
@@ -222,13 +222,13 @@ mod tests {
         places[0].note_query();
         tick().await;
         let fourth = connections.register([192, 0, 2, 4].into());
-        let displaced: Vec<bool> = places.iter().map(is_displaced).collect();
-        assert_eq!(displaced, [false, true, false]);
-        assert!(!is_displaced(&fourth));
+        let replaced: Vec<bool> = places.iter().map(is_replaced).collect();
+        assert_eq!(replaced, [false, true, false]);
+        assert!(!is_replaced(&fourth));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn address_over_its_limit_displaces_its_own_connection() {
+    async fn address_over_its_limit_replaces_its_own_connection() {
         let connections = connections(10, 3);
         let stranger = connections.register([198, 51, 100, 1].into());
         let neighbor = connections.register([192, 0, 2, 1].into());
@@ -238,12 +238,12 @@ mod tests {
         tick().await;
         second.note_query();
         let third = connections.register([192, 0, 2, 2].into());
-        let displaced = [&stranger, &neighbor, &first, &second, &third].map(is_displaced);
-        assert_eq!(displaced, [false, false, true, false, false]);
+        let replaced = [&stranger, &neighbor, &first, &second, &third].map(is_replaced);
+        assert_eq!(replaced, [false, false, true, false, false]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn client_with_many_addresses_of_a_prefix_displaces_its_own_connections() {
+    async fn client_with_many_addresses_of_a_prefix_replaces_its_own_connections() {
         let connections = connections(10, 4);
         let others = ["2001:db8:1::1", "192.0.2.1"]
             .map(|other| other.parse().unwrap())
@@ -254,10 +254,10 @@ mod tests {
             let address = [0x2001, 0xdb8, 0, host, 0, 0, 0, host];
             hoard.push(connections.register(address.into()));
         }
-        assert!(!others.iter().any(is_displaced));
-        let displaced = hoard.iter().map(is_displaced);
+        assert!(!others.iter().any(is_replaced));
+        let replaced = hoard.iter().map(is_replaced);
         assert_eq!(
-            displaced.collect::<Vec<_>>(),
+            replaced.collect::<Vec<_>>(),
             [[true; 16].as_slice(), &[false; 4]].concat()
         );
     }
@@ -272,9 +272,9 @@ mod tests {
             fallback.register([192, 0, 2, 2].into()),
         );
         important.free_descriptor();
-        assert_eq!([&own, &lent].map(is_displaced), [false, true]);
+        assert_eq!([&own, &lent].map(is_replaced), [false, true]);
         important.free_descriptor();
-        assert!(!is_displaced(&own));
+        assert!(!is_replaced(&own));
     }
 
     #[tokio::test(start_paused = true)]
@@ -282,11 +282,11 @@ mod tests {
         let connections = connections(1, 1);
         drop(connections.register([192, 0, 2, 1].into()));
         let first = connections.register([192, 0, 2, 1].into());
-        assert!(!is_displaced(&first));
+        assert!(!is_replaced(&first));
         let second = connections.register([192, 0, 2, 1].into());
-        assert!(is_displaced(&first));
+        assert!(is_replaced(&first));
         drop(first);
-        assert!(!is_displaced(&second));
+        assert!(!is_replaced(&second));
         assert_eq!(connections.0.open.lock().all.len(), 1);
     }
 }

@@ -56,12 +56,12 @@ pub enum EndReason {
     Slow,
     /// It reached the maximum lifetime.
     Old,
-    /// Another connection displaced it.
-    Displaced,
+    /// Another connection replaced it.
+    Replaced,
     /// Its client read slowest when the budget of unsent octets was exceeded.
     Memory,
     /// The data was not from a DNS client.
-    Misuse,
+    Malformed,
     /// It failed.
     Broken,
     /// The server stopped, or no longer trusts the authority of the client's certificate.
@@ -188,9 +188,9 @@ impl EndReason {
         Self::Idle,
         Self::Slow,
         Self::Old,
-        Self::Displaced,
+        Self::Replaced,
         Self::Memory,
-        Self::Misuse,
+        Self::Malformed,
         Self::Broken,
         Self::Stopped,
     ];
@@ -203,9 +203,9 @@ impl EndReason {
             Self::Idle => "idle",
             Self::Slow => "slow",
             Self::Old => "old",
-            Self::Displaced => "displaced",
+            Self::Replaced => "replaced",
             Self::Memory => "memory",
-            Self::Misuse => "misuse",
+            Self::Malformed => "malformed",
             Self::Broken => "broken",
             Self::Stopped => "stopped",
         }

@@ -33,7 +33,7 @@ pub enum Pause {
     /// The next message is not complete.
     Incomplete,
     /// The data is not from a DNS client.
-    Misuse,
+    Malformed,
 }
 
 /// The announced length exceeds [`MAX_QUERY`].
@@ -76,10 +76,10 @@ impl Framing {
                 let packet = match next_message(&self.inbox, &mut self.answered) {
                     Ok(Some(packet)) => packet,
                     Ok(None) => return Pause::Incomplete,
-                    Err(TooLong) => return Pause::Misuse,
+                    Err(TooLong) => return Pause::Malformed,
                 };
                 let Some(length) = answer(packet, &mut room[LENGTH_PREFIX..]) else {
-                    return Pause::Misuse;
+                    return Pause::Malformed;
                 };
                 // The length fits 16 bits. It is sent together with the message (RFC 7766 section 8).
                 room[..LENGTH_PREFIX].copy_from_slice(&(length as u16).to_be_bytes());
@@ -173,7 +173,7 @@ mod tests {
         };
         assert_eq!(framing.answer(length), (Pause::Incomplete, 1));
         framing.room().extend(4097_u16.to_be_bytes());
-        assert_eq!(framing.answer(|_, _| Some(0)), (Pause::Misuse, 0));
+        assert_eq!(framing.answer(|_, _| Some(0)), (Pause::Malformed, 0));
     }
 
     #[test]

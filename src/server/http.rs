@@ -105,7 +105,7 @@ async fn serve_connection(stream: TcpStream, slot: Slot, routes: Router) {
             }
         }
         () = lifetime.end() => debug!("An HTTP connection took too long"),
-        () = slot.displaced() => {}
+        () = slot.replaced() => {}
     }
 }
 

@@ -69,7 +69,7 @@ impl RateLimiter {
             }
             RateLimit::Within
         } else if self.draw_slip() {
-            RateLimit::Slip
+            RateLimit::Truncate
         } else {
             RateLimit::Drop
         }
@@ -160,9 +160,9 @@ mod tests {
         let count = |wanted| limits.iter().filter(|limit| **limit == wanted).count();
         assert_eq!(count(RateLimit::Within), 200);
         assert!(
-            (4_500..5_300).contains(&count(RateLimit::Slip)),
+            (4_500..5_300).contains(&count(RateLimit::Truncate)),
             "{}",
-            count(RateLimit::Slip)
+            count(RateLimit::Truncate)
         );
         // Another prefix has its own rate, unless it shares both cells with the first.
         let strangers = (0..=255).filter(|number| *number != 1);

@@ -72,7 +72,7 @@ impl Stream for Socket {
 /// Waits until the server must end a connection in favor of others.
 pub(super) async fn must_end(slot: &Slot, socket: &Socket) -> EndReason {
     tokio::select! {
-        () = slot.displaced() => EndReason::Displaced,
+        () = slot.replaced() => EndReason::Replaced,
         () = socket.cut() => EndReason::Memory,
     }
 }
@@ -227,7 +227,7 @@ impl<S: Stream> Connection<S> {
             match pause {
                 Pause::OutboxFull => {}
                 Pause::Incomplete => return Ok(has_answered),
-                Pause::Misuse => return Err(EndReason::Misuse),
+                Pause::Malformed => return Err(EndReason::Malformed),
             }
         }
     }

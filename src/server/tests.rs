@@ -603,7 +603,7 @@ async fn slow_readers_do_not_exceed_the_budget() {
         let in_use = running.server.budget.in_use();
         assert!(in_use <= LIMIT + ADDED, "{in_use}");
     }
-    assert_eq!(ended(EndReason::Displaced), 0);
+    assert_eq!(ended(EndReason::Replaced), 0);
     drop(slow);
     while running.server.budget.in_use() > 64 << 10 {
         assert!(started.elapsed() < 6 * LONG, "the octets are still in use");

@@ -8,7 +8,7 @@
 //!
 //! Linking a cluster causes thousands of watch events. Each table has few changes
 //! ([`Difference`](crate::table::difference::Difference)), and a full ring forgets the oldest event of the kind that it has
-//! most of. So new endpoints do not displace the failover before them.
+//! most of. So new endpoints do not push out the failover before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};

@@ -347,8 +347,8 @@ impl Feeds {
         let state = self.state.lock();
         let links = state.links();
         let mut problems = links.map(|(_, state)| &state.list_problem).peekable();
-        let is_awaited = problems.peek().is_some() && problems.all(Option::is_none);
-        state.has_published && (state.has_published_links || !is_awaited)
+        let are_readable = problems.peek().is_some() && problems.all(Option::is_none);
+        state.has_published && (state.has_published_links || !are_readable)
     }
 
     /// Returns the number of failovers.

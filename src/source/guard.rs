@@ -11,11 +11,11 @@
 //! missing.
 //!
 //! Endpoints with a [slice](has_slice) are compared by themselves, too. Without its slices, a mirror of a whole Service or an
-//! exported Service with a cluster IP is not alive. A wrong list of slices would therefore take these endpoints out of names,
+//! exported Service with a cluster IP is down or not ready. A wrong list of slices would therefore take these endpoints out of names,
 //! or let another step of a failover order answer. Without the slices of endpoint mirrors, all of them are alive (rule M3),
 //! and such a list is applied.
 //!
-//! Nothing of a held list is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
+//! Nothing of a list that is held is applied. [`Feeds`] requests another list of the feed after a pause. That list is applied,
 //! whether or not it confirms the held one. One decision covers all first lists after a start: they are compared with the
 //! table of a snapshot, or with the table from before a panic. Without such a table, nothing is held.
 
@@ -90,7 +90,7 @@ pub(super) enum Decision {
 pub(super) struct Guard {
     rule: ShrinkGuard,
     feeds: Feeds,
-    /// Feeds with a held list, and the time from which another list confirms it.
+    /// Feeds whose list is held, and the time from which another list confirms it.
     held: BTreeMap<Feed, Instant>,
 }
 
@@ -181,8 +181,8 @@ fn count(service: &Service) -> BTreeMap<CountedEndpoints, usize> {
     counts
 }
 
-/// Returns whether a slice says that the endpoint is alive, or that its gateway is down. Only endpoints that are not alive
-/// without a slice count. One that is not alive for another reason may lack its slice.
+/// Returns whether a slice says that the endpoint is alive, or that its gateway is down. Only endpoints that are down or not ready
+/// without a slice count. One that is down or not ready for another reason may lack its slice.
 fn has_slice(endpoint: &Endpoint) -> bool {
     let origin = EndpointOrigin::of(endpoint);
     let needs_slice =
@@ -230,14 +230,14 @@ impl Guard {
         let mut shrinkages = shrinkages.into_iter();
         let Some(shrinkage) = shrinkages.find(|one| one.is_too_much(self.rule)) else {
             let outcome = "was not confirmed; a later list is applied";
-            self.release(feeds, "Held list was not confirmed; dropped it", outcome);
+            self.release(feeds, "List was not confirmed; dropped it", outcome);
             return Decision::Apply;
         };
         let now = Instant::now();
         let is_confirmed = |feed| self.held.get(feed).is_some_and(|due| now >= *due);
         if feeds.iter().all(is_confirmed) {
             let outcome = "was confirmed and is applied";
-            self.release(feeds, "Held list was confirmed; applied it", outcome);
+            self.release(feeds, "List was confirmed; applied it", outcome);
             return Decision::Apply;
         }
         self.hold(feeds, shrinkage, now + jittered(self.rule.pause));
@@ -268,7 +268,7 @@ impl Guard {
         for feed in feeds {
             if self.held.remove(feed).is_some() {
                 info!(%feed, "{line}");
-                let text = format!("{feed}: the held list {outcome}.");
+                let text = format!("{feed}: the list {outcome}.");
                 let event = Change::new(ChangeKind::ListAccepted, text);
                 let release = || self.feeds.release(feed);
                 self.feeds.events().record_with([event], release);

@@ -83,8 +83,8 @@ pub fn build(
         is_changed = true;
         let new = new.as_deref();
         match new {
-            Some(new) if !new.awaited().is_empty() => table.awaiting.insert_mut(key.clone()),
-            _ => _ = table.awaiting.remove_mut(key),
+            Some(new) if !new.missing_clusters().is_empty() => table.waiting.insert_mut(key.clone()),
+            _ => _ = table.waiting.remove_mut(key),
         }
         if rules.has_reverse_zones {
             let (old, new) = (index::addresses(old), index::addresses(new));

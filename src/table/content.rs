@@ -35,7 +35,7 @@ pub struct Table {
     /// Empty unless there is a reverse zone.
     pub(super) addresses: Index<IpAddr>,
     /// The services whose names wait for expected clusters (rule K8).
-    pub(super) awaiting: RedBlackTreeSetSync<ServiceKey>,
+    pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
     pub(super) listed_hosts: Index<HostKey>,
     /// Problems of names, which concern several services.
@@ -80,7 +80,7 @@ impl Table {
         self.service(owner.as_str(), service)
     }
 
-    /// Returns the owner and the claimants of a short name, if a namespace has the service.
+    /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service).map(AsRef::as_ref)
     }

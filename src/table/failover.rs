@@ -23,10 +23,10 @@ use crate::model::{
 pub enum StepHealth {
     /// An endpoint that is alive and not drained.
     Alive,
-    /// Endpoints that are alive, all of drained clusters. It counts as dead, but is never omitted for it.
+    /// Endpoints that are alive, all of drained clusters. It counts as down, but is never omitted for it.
     Drained,
     /// Endpoints, but none that is alive.
-    Dead,
+    Down,
     /// No endpoint.
     Empty,
 }
@@ -34,7 +34,7 @@ pub enum StepHealth {
 /// `--failover-delay` and `--failback-delay`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
-    /// How long the step that answers must be dead until another one answers. Shorter interruptions do not count.
+    /// How long the step that answers must be down until another one answers. Shorter interruptions do not count.
     pub failover: Duration,
     /// How long an earlier step that was left must be alive until it answers again.
     pub failback: Duration,
@@ -66,7 +66,7 @@ pub struct Failover {
 pub struct Step {
     /// What it has.
     pub health: StepHealth,
-    /// The time since which it has been alive, or not alive. Unknown in mode `hold`.
+    /// The time since which it has been alive, or since which it has not. Unknown in mode `hold`.
     pub since: Option<Timestamp>,
 }
 
@@ -100,10 +100,10 @@ pub struct FailoverTimers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StepTimer {
     health: StepHealth,
-    /// The time since which it has been alive, or not alive.
+    /// The time since which it has been alive, or since which it has not.
     since: Timestamp,
-    /// The time since which it has been dead, if it is. Time without endpoints does not count.
-    dead_since: Timestamp,
+    /// The time since which it has been down, if it is. Time without endpoints does not count.
+    down_since: Timestamp,
     standing: Standing,
 }
 
@@ -155,13 +155,13 @@ impl StepHealth {
         match (endpoint.is_alive(), endpoint.is_drained()) {
             (true, false) => Self::Alive,
             (true, true) => Self::Drained,
-            (false, _) => Self::Dead,
+            (false, _) => Self::Down,
         }
     }
 
-    /// Returns whether the step has endpoints, but counts as dead.
+    /// Returns whether the step has endpoints, but counts as down.
     fn is_down(self) -> bool {
-        matches!(self, Self::Drained | Self::Dead)
+        matches!(self, Self::Drained | Self::Down)
     }
 
     /// Returns the name of the state in reports.
@@ -169,7 +169,7 @@ impl StepHealth {
         match self {
             Self::Alive => "alive",
             Self::Drained => "drained",
-            Self::Dead => "down",
+            Self::Down => "down",
             Self::Empty => "empty",
         }
     }
@@ -307,16 +307,16 @@ impl Failover {
                     failback: rules.failback_delay,
                 };
                 // Without addresses of gateways that are down, the name has no address. Such a step is like an empty one.
-                let can_answer_dead = gateway_down != GatewayDown::Exclude;
+                let can_answer_down = gateway_down != GatewayDown::Exclude;
                 let (next, wake) = match last {
-                    Some(last) => last.next(&health, can_answer_dead, now, delays),
+                    Some(last) => last.next(&health, can_answer_down, now, delays),
                     None if start == Start::AtOnce => {
                         let new = FailoverTimers::at_once(order.clone(), &health, now);
-                        new.next(&health, can_answer_dead, now, delays)
+                        new.next(&health, can_answer_down, now, delays)
                     }
                     None => FailoverTimers::of_new_service(order.clone(), now).next(
                         &health,
-                        can_answer_dead,
+                        can_answer_down,
                         now,
                         delays,
                     ),
@@ -392,7 +392,7 @@ impl Failover {
         let cause = match health {
             _ if last.order != next.order => ChangeCause::OrderChanged,
             _ if last.mode != next.mode => ChangeCause::ModeChanged,
-            Some(StepHealth::Drained | StepHealth::Dead) => ChangeCause::StepDown,
+            Some(StepHealth::Drained | StepHealth::Down) => ChangeCause::StepDown,
             Some(StepHealth::Empty) => ChangeCause::StepEmpty,
             Some(StepHealth::Alive) | None => ChangeCause::StepAlive,
         };
@@ -417,16 +417,16 @@ pub(super) struct FailoverContext<'c> {
 // === impl FailoverTimers ===
 
 impl FailoverTimers {
-    /// Begins the timers of an order that takes effect at once: a step that is dead has been left. [`Self::next()`] chooses the
+    /// Begins the timers of an order that takes effect at once: a step that is down has been left. [`Self::next()`] chooses the
     /// step that answers.
     fn at_once(order: FailoverOrder, health: &[StepHealth], now: Timestamp) -> Self {
         let step = |health: &StepHealth| StepTimer {
             health: *health,
             since: now,
-            dead_since: now,
+            down_since: now,
             standing: match health {
                 StepHealth::Alive => Standing::Preferred,
-                StepHealth::Drained | StepHealth::Dead => Standing::Left(None),
+                StepHealth::Drained | StepHealth::Down => Standing::Left(None),
                 StepHealth::Empty => Standing::Skipped(now),
             },
         };
@@ -442,7 +442,7 @@ impl FailoverTimers {
         let step = StepTimer {
             health: StepHealth::Empty,
             since: now,
-            dead_since: now,
+            down_since: now,
             standing: Standing::Preferred,
         };
         Self {
@@ -452,12 +452,12 @@ impl FailoverTimers {
         }
     }
 
-    /// Returns the next timers, and the time at which they can change although nothing else happens. `can_answer_dead` says
-    /// whether the name returns the endpoints of a step that is dead.
+    /// Returns the next timers, and the time at which they can change although nothing else happens. `can_answer_down` says
+    /// whether the name returns the endpoints of a step that is down.
     fn next(
         &self,
         health: &[StepHealth],
-        can_answer_dead: bool,
+        can_answer_down: bool,
         now: Timestamp,
         delays: Delays,
     ) -> (Self, Option<Timestamp>) {
@@ -471,7 +471,7 @@ impl FailoverTimers {
         };
         let can_answer = |step: &StepTimer| match step.health {
             StepHealth::Alive | StepHealth::Drained => true,
-            StepHealth::Dead => can_answer_dead,
+            StepHealth::Down => can_answer_down,
             StepHealth::Empty => false,
         };
         next.answering = next.choose(can_answer, now, delays);
@@ -479,7 +479,7 @@ impl FailoverTimers {
             if index >= next.answering {
                 step.standing = Standing::Preferred;
             } else if step.health != StepHealth::Alive && step.standing == Standing::Preferred {
-                // Another step answers from now on. The one that answered until now was dead for the whole delay.
+                // Another step answers from now on. The one that answered until now was down for the whole delay.
                 step.standing = if index == self.answering && can_answer(step) {
                     Standing::Left(None)
                 } else {
@@ -510,7 +510,7 @@ impl FailoverTimers {
         }
         if can_answer(current)
             && current.standing == Standing::Preferred
-            && now < current.dead_since.after(delays.failover)
+            && now < current.down_since.after(delays.failover)
         {
             return self.answering;
         }
@@ -525,7 +525,7 @@ impl FailoverTimers {
         let leave = current
             .health
             .is_down()
-            .then(|| current.dead_since.after(delays.failover));
+            .then(|| current.down_since.after(delays.failover));
         let earlier = self.steps[..self.answering].iter();
         let ends = earlier.filter_map(|step| step.delay_end(delays));
         ends.chain(leave).filter(|end| *end > now).min()
@@ -571,7 +571,7 @@ impl StepTimer {
             };
         }
         if health.is_down() && !self.health.is_down() {
-            self.dead_since = now;
+            self.down_since = now;
         }
         self.health = health;
         self.end_delay(now, delays);

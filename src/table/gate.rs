@@ -67,7 +67,7 @@ impl Gate {
     }
 
     /// Returns the clusters that the name waits for. If there are any, it fails.
-    pub fn awaited(&self) -> &[Line] {
+    pub fn missing_clusters(&self) -> &[Line] {
         match self.window {
             Window::Open(_) => &self.missing,
             Window::Future(_) | Window::Over(_) | Window::Undated | Window::WithoutService => &[],

@@ -249,7 +249,7 @@ mod tests {
         let mut down = endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]);
         down["spec"]["ports"] = json!([{"name": "sql", "port": 26257}]);
         objects.extend([down, gateway("prod", "db-0-west", false)]);
-        // With a second claimant, no namespace owns the short name.
+        // With a second namespace, the short name is ambiguous.
         objects.push(mirror("shop", "db", "east"));
         assert_eq!(table(&objects).answers_hash(), 6_439_144_540_262_087);
     }

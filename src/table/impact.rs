@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// Returns whether clients that query its name get no answer, or only endpoints that are not alive. No rule omits a selected
+    /// Returns whether clients that query its name get no answer, or only endpoints that are down or not ready. No rule omits a selected
     /// endpoint that is alive. A service without endpoints does not count: it may be scaled to zero on purpose.
     fn is_failing(&self) -> bool {
         let is_reachable = |one: &Endpoint| one.is_selected && one.is_alive();

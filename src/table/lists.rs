@@ -29,13 +29,13 @@ impl Table {
 
     /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other
     /// services.
-    pub fn awaiting_services(&self) -> impl Iterator<Item = &Service> {
+    pub fn waiting_services(&self) -> impl Iterator<Item = &Service> {
         let service = |key: &ServiceKey| self.service(key.namespace.as_str(), key.service.as_str());
-        self.awaiting.iter().filter_map(service)
+        self.waiting.iter().filter_map(service)
     }
 
     /// Returns the number of services whose names wait for expected clusters.
-    pub fn awaiting_count(&self) -> usize {
-        self.awaiting.size()
+    pub fn waiting_count(&self) -> usize {
+        self.waiting.size()
     }
 }

@@ -356,12 +356,12 @@ fn failure(
     failover: Option<&Failover>,
     gateway_down: GatewayDown,
 ) -> Option<NameFailure> {
-    if gate.is_some_and(|gate| !gate.awaited().is_empty()) {
-        return Some(NameFailure::AwaitedClusters);
+    if gate.is_some_and(|gate| !gate.missing_clusters().is_empty()) {
+        return Some(NameFailure::ExpectedClustersMissing);
     }
     let is_empty = match failover?.answering_health() {
         StepHealth::Alive | StepHealth::Drained => false,
-        StepHealth::Dead => gateway_down == GatewayDown::Exclude,
+        StepHealth::Down => gateway_down == GatewayDown::Exclude,
         StepHealth::Empty => true,
     };
     is_empty.then_some(NameFailure::StepWithoutEndpoint)

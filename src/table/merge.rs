@@ -68,10 +68,10 @@ fn is_one_pod(one: &Draft, other: &Draft) -> bool {
     }
 }
 
-/// Reports two endpoints that claim one name.
+/// Reports two endpoints with one name.
 fn endpoint_conflict(key: &ServiceKey, first: &Endpoint, other: &Endpoint) -> Problem {
-    let claimants = [first, other].into_iter();
-    let objects: Vec<String> = claimants
+    let sources = [first, other].into_iter();
+    let objects: Vec<String> = sources
         .flat_map(|endpoint| endpoint.object_refs(&key.namespace))
         .map(|object| object.to_string())
         .collect();

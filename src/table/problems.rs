@@ -239,7 +239,7 @@ impl Service {
         problems
     }
 
-    /// Adds the times since which its problems hold, and since which endpoints are not alive: those of the version before it, or of
+    /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it, or of
     /// the process before if there is none, or else `now`.
     pub(super) fn with_times(
         mut self,
@@ -292,11 +292,11 @@ impl Service {
         let (kind, detail) = match window {
             Window::Open(_) if missing.is_empty() => return None,
             Window::Open(Some(end)) => (
-                ProblemKind::AwaitedClusters,
+                ProblemKind::ExpectedClustersMissing,
                 format!("not answered; waits for {names} until {}", end.to_text()),
             ),
             Window::Open(None) => (
-                ProblemKind::AwaitedClusters,
+                ProblemKind::ExpectedClustersMissing,
                 format!("not answered; waits for {names} until the setting is removed"),
             ),
             Window::Over(end) if missing.is_empty() => (
@@ -352,7 +352,7 @@ impl Service {
         }
     }
 
-    /// Adds endpoints that are not alive, by cluster and cause, and pods of this cluster that are not ready.
+    /// Adds endpoints that are down or not ready, by cluster and cause, and pods of this cluster that are not ready.
     fn add_endpoints(&self, problems: &mut Vec<Problem>) {
         let mut down: BTreeMap<(ProblemKind, Option<&ClusterName>), Vec<&Endpoint>> =
             BTreeMap::new();
@@ -443,7 +443,7 @@ impl Service {
         let step = format!("step {number} of {order}, {}", failover.answering_text());
         if self.failure == Some(NameFailure::StepWithoutEndpoint) {
             let detail = match failover.answering_health() {
-                StepHealth::Dead => {
+                StepHealth::Down => {
                     format!("{step}: its endpoints are down, and exclude omits them")
                 }
                 StepHealth::Alive | StepHealth::Drained | StepHealth::Empty => step,

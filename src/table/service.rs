@@ -70,7 +70,7 @@ pub struct Service {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFailure {
     /// Expected clusters are missing.
-    AwaitedClusters,
+    ExpectedClustersMissing,
     /// The step of the failover order that answers has no endpoint, or its endpoints are down and `exclude` omits them.
     StepWithoutEndpoint,
 }
@@ -81,7 +81,7 @@ impl NameFailure {
     /// Returns the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
     pub fn reason(self) -> &'static str {
         match self {
-            Self::AwaitedClusters => "expected clusters are missing",
+            Self::ExpectedClustersMissing => "expected clusters are missing",
             Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
         }
     }
@@ -136,14 +136,14 @@ impl Service {
         endpoint.object_refs(&self.key_of(endpoint).namespace)
     }
 
-    /// Returns the time since which an endpoint of the service is not alive, or not ready, as far as this process knows.
+    /// Returns the time since which an endpoint of the service is down or not ready, as far as this process knows.
     pub fn since(&self, endpoint: &Endpoint) -> Option<Timestamp> {
         self.times.get(times::hash_endpoint(endpoint))
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
-    pub fn awaited(&self) -> &[Line] {
-        self.gate.as_ref().map_or(&[], |gate| gate.awaited())
+    pub fn missing_clusters(&self) -> &[Line] {
+        self.gate.as_ref().map_or(&[], |gate| gate.missing_clusters())
     }
 
     /// Returns whether reports list the service: it is known, or its name fails.

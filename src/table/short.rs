@@ -8,7 +8,7 @@
 //!
 //! A namespace has a service if a mirror, a ServiceImport or a member of this cluster exists. One that only has settings of
 //! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a flag assigns it to
-//! that namespace, it fails, unless another namespace owns it.
+//! that namespace, it fails, unless it is that of another namespace.
 //!
 //! Short names never merge namespaces. Otherwise, the databases of two tenants would become one service. The owner
 //! depends only on the flags and on the namespaces that have the service, not on earlier states. Replicas therefore
@@ -41,7 +41,7 @@ struct Namespaces {
 impl Namespaces {
     fn of(short: &Arc<ShortName>) -> Self {
         Self {
-            headless: short.claimants.iter().cloned().collect(),
+            headless: short.headless.iter().cloned().collect(),
             others: short.others.iter().cloned().collect(),
             failing: short.failing.iter().cloned().collect(),
         }
@@ -62,7 +62,7 @@ impl Namespaces {
     }
 }
 
-/// Assigns the owners of the short names of services that changed. Returns whether an owner or a claimant changed.
+/// Assigns the owners of the short names of services that changed. Returns whether an owner or a list of namespaces changed.
 pub(super) fn assign_owners(
     last: &Table,
     table: &mut Table,
@@ -121,7 +121,7 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
         (ShortNames::Pinned, None, None) => failing_default.cloned().ok_or(NoOwner::Unpinned),
-        (ShortNames::On, None, None) if headless.len() > 1 => Err(NoOwner::Contested),
+        (ShortNames::On, None, None) if headless.len() > 1 => Err(NoOwner::Ambiguous),
         (ShortNames::On, None, None) => {
             let only = headless.first().or(failing_default);
             only.cloned().ok_or(NoOwner::Unpinned)
@@ -130,7 +130,7 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
     let is_empty = headless.is_empty() && others.is_empty() && failing.is_empty();
     (!is_empty).then(|| ShortName {
         owner,
-        claimants: namespaces.headless.into_iter().collect(),
+        headless: namespaces.headless.into_iter().collect(),
         others: namespaces.others.into_iter().collect(),
         failing: namespaces.failing.into_iter().collect(),
     })
@@ -150,7 +150,7 @@ pub(super) fn update_problems(
         let short = NameScope::ShortName(service.clone());
         updates
             .entry(short)
-            .or_insert_with(|| contested_name(table, service));
+            .or_insert_with(|| ambiguous_name(table, service));
         // A namespace with the name of a service can hide short names of that service.
         for namespace in [namespace.clone(), service.as_namespace()] {
             let hidden = shadowed(table, &namespace);
@@ -193,15 +193,15 @@ fn replace_problems(
     }
 }
 
-/// Returns the problem of a short name that several namespaces claim and no flag assigns.
-fn contested_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
+/// Returns the problem of a short name that several namespaces have and no flag assigns.
+fn ambiguous_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
     let short = table.short_name(name.as_str());
-    let short = short.filter(|short| short.owner == Err(NoOwner::Contested));
+    let short = short.filter(|short| short.owner == Err(NoOwner::Ambiguous));
     let problem = |short: &ShortName| {
-        let claimants: Vec<&str> = short.claimants.iter().map(Namespace::as_str).collect();
-        let claimants = claimants.join(", ");
+        let namespaces: Vec<&str> = short.headless.iter().map(Namespace::as_str).collect();
+        let namespaces = namespaces.join(", ");
         let detail =
-            format!("exists in namespaces {claimants}; no flag assigns it, so it is NXDOMAIN");
+            format!("exists in namespaces {namespaces}; no flag assigns it, so it is NXDOMAIN");
         Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())
     };
     short.map(problem).into_iter().collect()

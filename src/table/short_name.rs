@@ -2,17 +2,17 @@
 
 use crate::model::Namespace;
 
-/// The owner and the claimants of the short name `S.Z`.
+/// The owner of the short name `S.Z`, and the namespaces that have such a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
     /// The owner, or the reason for which there is none.
     pub owner: Result<Namespace, NoOwner>,
-    /// The namespaces with a headless service of this name, sorted. They claim the name without a flag.
-    pub claimants: Box<[Namespace]>,
+    /// The namespaces with a headless service of this name, sorted. If there is one, the name is its own without a flag.
+    pub headless: Box<[Namespace]>,
     /// The namespaces with a service of another kind, sorted. Only a flag assigns the name to one of them.
     pub others: Box<[Namespace]>,
     /// The namespaces where the name of the service fails before anything of it exists, sorted. A flag assigns the name to
-    /// one of them if no other namespace owns it.
+    /// one of them if it is not that of another namespace.
     pub failing: Box<[Namespace]>,
 }
 
@@ -27,5 +27,5 @@ pub enum NoOwner {
     /// the service is not headless.
     Unpinned,
     /// Several namespaces have the service, and no flag assigns the name.
-    Contested,
+    Ambiguous,
 }

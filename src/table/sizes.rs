@@ -46,7 +46,7 @@ impl Table {
         };
         let short_names = self.short_names.unshared(&next.short_names, |own, other| {
             let is_shared = other.is_some_and(|other| Arc::ptr_eq(own, other));
-            let namespaces = own.claimants.len() + own.others.len() + own.failing.len();
+            let namespaces = own.headless.len() + own.others.len() + own.failing.len();
             let size = 4 * ALLOCATION + size_of::<ShortName>() + namespaces * size_of::<usize>();
             if is_shared { 0 } else { size }
         });
@@ -89,7 +89,7 @@ impl Table {
             let [name, namespace] = key.labels();
             table.global.shared(namespace, name).cloned()
         };
-        let (mut addresses, mut hosts, mut awaiting) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (mut addresses, mut hosts, mut waiting) = (BTreeSet::new(), BTreeSet::new(), 0);
         for key in changed {
             let versions = [self, next].map(|table| find(table, key));
             let [own, other] = versions.each_ref().map(Option::as_deref);
@@ -97,11 +97,11 @@ impl Table {
                 addresses.extend(&index::addresses(own) ^ &index::addresses(other));
             }
             hosts.extend(&index::listed_hosts(own) ^ &index::listed_hosts(other));
-            awaiting += usize::from(self.awaiting.contains(key) != next.awaiting.contains(key));
+            waiting += usize::from(self.waiting.contains(key) != next.waiting.contains(key));
         }
         unshared_of_index(&self.addresses, &addresses)
             + unshared_of_index(&self.listed_hosts, &hosts)
-            + unshared_nodes(self.awaiting.size(), awaiting)
+            + unshared_nodes(self.waiting.size(), waiting)
     }
 }
 

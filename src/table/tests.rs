@@ -413,10 +413,10 @@ fn names_hidden_by_names_of_the_zone_are_reported() {
 
 #[test]
 fn conflict_is_new_once() {
-    let contested = |objects: &[Value]| table(objects);
+    let ambiguous = |objects: &[Value]| table(objects);
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
-    let one = contested(std::slice::from_ref(&prod));
-    let two = contested(&[prod.clone(), shop.clone()]);
+    let one = ambiguous(std::slice::from_ref(&prod));
+    let two = ambiguous(&[prod.clone(), shop.clone()]);
     let new = |table: &Table, last: &Table| {
         let (none, own) = (BTreeSet::new(), rules().cluster_name);
         let difference = difference::Difference::between(Some(last), table, &none, &own);
@@ -424,7 +424,7 @@ fn conflict_is_new_once() {
     };
     assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
     assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
-    let three = contested(&[
+    let three = ambiguous(&[
         prod,
         shop,
         mirror("prod", "web", "east"),
@@ -566,10 +566,10 @@ fn change_of_a_non_member_is_a_change_of_the_table() {
 
 #[test]
 fn table_lists_its_namespaces_services_and_short_names() {
-    let [awaiting, _] = local("shop", "cart", &[]);
-    let mut awaiting = annotated(awaiting, "global-dns/expected-clusters", "north");
-    awaiting["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
-    let mut objects = vec![awaiting, mirror("shop", "idle", "east")];
+    let [waiting, _] = local("shop", "cart", &[]);
+    let mut waiting = annotated(waiting, "global-dns/expected-clusters", "north");
+    waiting["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
+    let mut objects = vec![waiting, mirror("shop", "idle", "east")];
     for (namespace, service) in [("prod", "db"), ("shop", "cart")] {
         objects.push(mirror(namespace, service, "east"));
         objects.push(endpoint(namespace, service, "east", "h-0", &["10.96.0.1"]));
@@ -600,11 +600,11 @@ fn table_lists_its_namespaces_services_and_short_names() {
         sorted(table.short_names().collect()),
         names(&["cart", "db", "idle"])
     );
-    let awaiting: Vec<_> = table.awaiting_services().map(|one| &one.key).collect();
-    assert_eq!(awaiting, [&key_of("shop", "cart")]);
-    assert_eq!(table.awaiting_count(), 1);
+    let waiting: Vec<_> = table.waiting_services().map(|one| &one.key).collect();
+    assert_eq!(waiting, [&key_of("shop", "cart")]);
+    assert_eq!(table.waiting_count(), 1);
     let open = table_by(&rules(), &objects[1..]);
-    assert_eq!(open.awaiting_count(), 0);
+    assert_eq!(open.waiting_count(), 0);
 }
 
 #[test]
@@ -659,7 +659,7 @@ fn expected_clusters_are_reported_while_and_after_they_count() {
     let pod = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
     let complete = [&missing[..], &[pod]].concat();
     for (objects, second, expected) in [
-        (&missing[..], 2, Some(ProblemKind::AwaitedClusters)),
+        (&missing[..], 2, Some(ProblemKind::ExpectedClustersMissing)),
         (&complete[..], 2, None),
         (&missing, 4_000, Some(ProblemKind::BootstrapOver)),
         (&complete, 4_000, Some(ProblemKind::ExpectedClustersUnused)),
@@ -667,7 +667,7 @@ fn expected_clusters_are_reported_while_and_after_they_count() {
         let mut server = Server::new(rules());
         server.see(second, objects);
         let kinds = [
-            ProblemKind::AwaitedClusters,
+            ProblemKind::ExpectedClustersMissing,
             ProblemKind::BootstrapOver,
             ProblemKind::ExpectedClustersUnused,
         ];
@@ -692,7 +692,7 @@ fn expected_clusters_of_a_flag_count_from_the_creation_of_a_service_without_sett
         ..rules()
     };
     for (second, expected) in [
-        (2, ProblemKind::AwaitedClusters),
+        (2, ProblemKind::ExpectedClustersMissing),
         (4_000, ProblemKind::BootstrapOver),
     ] {
         let mut server = Server::new(rules.clone());

@@ -1,4 +1,4 @@
-//! Since when the problems of a service hold, and since when its endpoints are not alive.
+//! Since when the problems of a service hold, and since when its endpoints are down or not ready.
 //!
 //! A build compares each service with its version in the last table: a fact that holds in both keeps its time. So a later
 //! reader of an older table finds the times that were known then.
@@ -68,7 +68,7 @@ pub(super) fn hash(fact: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Returns the hash of the fact that an endpoint is not alive, or not ready.
+/// Returns the hash of the fact that an endpoint is down or not ready.
 pub(super) fn hash_endpoint(endpoint: &Endpoint) -> u64 {
     // A pod that is not ready counts as alive. A ready pod may have its name, but not its addresses.
     let addresses = endpoint.addresses.iter().map(|address| address.ip);
@@ -83,7 +83,7 @@ pub(super) fn hash_problem(problem: &Problem) -> u64 {
     hash((kind.name(), service, object, cluster, name))
 }
 
-/// Returns the hash of the fact that an endpoint of a service is not alive, or not ready.
+/// Returns the hash of the fact that an endpoint of a service is down or not ready.
 pub(super) fn hash_endpoint_of(service: &ServiceKey, endpoint: &Endpoint) -> u64 {
     hash((service, hash_endpoint(endpoint)))
 }

@@ -68,7 +68,7 @@ pub enum RateLimit {
     /// The client is within its rate, or not limited.
     Within,
     /// The client exceeds its rate and gets an empty reply with TC.
-    Slip,
+    Truncate,
     /// The client exceeds its rate and gets no reply.
     Drop,
 }
@@ -172,12 +172,12 @@ pub fn respond<'t>(
         _ if !settings.access.is_allowed(context.client) => {
             Some(minimal(Rcode::REFUSED, Some(ExtendedError::Prohibited)))
         }
-        (RateLimit::Slip, Ok(_)) => Some(Reply {
+        (RateLimit::Truncate, Ok(_)) => Some(Reply {
             body: Body::RetryOverTcp,
             ..minimal(Rcode::NOERROR, None)
         }),
         // Over TCP, this message would be rejected, too.
-        (RateLimit::Slip, Err(_)) | (_, Err(Reject::Drop)) => None,
+        (RateLimit::Truncate, Err(_)) | (_, Err(Reject::Drop)) => None,
         (RateLimit::Within, Err(Reject::With { rcode, .. })) => {
             Some(empty_reply(settings, *rcode, edns, context))
         }

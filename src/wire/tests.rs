@@ -303,7 +303,7 @@ fn missing_or_expired_table_gets_servfail() {
     let codes = [ExtendedError::Prohibited, ExtendedError::NotSupported].map(ExtendedError::code);
     assert_eq!(codes, [18, 21]);
     assert_eq!(ExtendedError::NotReady.data(), [0, 14]);
-    let failure = ExtendedError::Failed(NameFailure::AwaitedClusters);
+    let failure = ExtendedError::Failed(NameFailure::ExpectedClustersMissing);
     let data = [&[0, 14][..], b"expected clusters are missing"].concat();
     assert_eq!(failure.data(), data);
 }
@@ -316,9 +316,9 @@ fn denied_or_rate_limited_client_gets_minimal_reply_or_none() {
         client: [198, 51, 100, 1].into(),
         ..CONTEXT
     };
-    let (slipped, dropped) = (
+    let (truncated, dropped) = (
         QueryContext {
-            rate_limit: RateLimit::Slip,
+            rate_limit: RateLimit::Truncate,
             ..CONTEXT
         },
         QueryContext {
@@ -329,9 +329,9 @@ fn denied_or_rate_limited_client_gets_minimal_reply_or_none() {
     let refused = Some("5, error 18".to_owned());
     assert_eq!(summary(&now, QUERY, stranger), refused);
     assert_eq!(summary(&now, malformed, stranger), refused);
-    assert_eq!(summary(&now, QUERY, slipped), Some("0, TC".to_owned()));
+    assert_eq!(summary(&now, QUERY, truncated), Some("0, TC".to_owned()));
     // Over TCP, this message would be rejected, too.
-    assert_eq!(summary(&now, malformed, slipped), None);
+    assert_eq!(summary(&now, malformed, truncated), None);
     assert_eq!(summary(&now, QUERY, dropped), None);
     assert_eq!(
         summary(

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `S.N.Z`, `C.S.N.Z`, `H.C.S.N.Z` | all endpoints of a service, its endpoints in one cluster, one endpoint |
 //! | `_P._R.` before any of these | the endpoints that have the port |
-//! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | short names: the same, for the namespace that owns `S` |
+//! | `S.Z`, `C.S.Z`, `H.C.S.Z` and their `_P._R.` forms | short names: the same, for the namespace that `S` stands for |
 //! | `Z`, `ns.dns.Z`, `dns-version.Z` | names of the zone itself |
 //!
 //! A name exists if it owns a record, or if an existing name is below it (RFC 8020). The existing name may be the apex
@@ -198,7 +198,7 @@ fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool
     false
 }
 
-/// Looks up a short name in the namespace that owns it.
+/// Looks up a short name in the namespace that it stands for.
 fn look_up_short<'t>(
     zone: &'t Zone,
     table: &'t Table,

@@ -84,7 +84,7 @@ pub enum MissingReason {
     NoAddress,
     /// The service does not exist.
     NoService,
-    /// No namespace owns the short name.
+    /// The short name stands for no namespace.
     NoOwner,
     /// The service has no endpoint.
     NoEndpoint,

@@ -457,10 +457,10 @@ proptest! {
             let has_conflict = |kind: &str, matches: &dyn Fn(&str) -> bool| {
                 table.conflicts().any(|c| c.kind.name() == kind && matches(&c.subject()))
             };
-            let is_contested = has_conflict("short-name", &|name| name == "db");
-            prop_assert!(!is_contested || !is_pinned);
+            let is_ambiguous = has_conflict("short-name", &|name| name == "db");
+            prop_assert!(!is_ambiguous || !is_pinned);
             let answer = ask(&zones, &table, "db.global", RecordType::A);
-            if is_contested {
+            if is_ambiguous {
                 // Namespace `db` may have names.
                 prop_assert!(["NXDOMAIN global.", "NODATA global."].contains(&answer.as_str()));
             } else {
@@ -469,7 +469,7 @@ proptest! {
             for name in ["east.db", "db-0.east.db"] {
                 let answer = ask(&zones, &table, &format!("{name}.global"), RecordType::A);
                 let is_hidden = has_conflict("shadowed", &|hidden| name.ends_with(hidden));
-                let is_own = !is_hidden && !is_contested;
+                let is_own = !is_hidden && !is_ambiguous;
                 prop_assert_eq!(answer == "A 192.0.2.1", is_own, "{} {}", name, answer);
             }
         }

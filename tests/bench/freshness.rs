@@ -159,7 +159,7 @@ fn measure_many(
     let write = |writer: u32| -> Result<(u32, Vec<f64>)> {
         let mut times = vec![];
         let mut done = 0;
-        // Each thread has separate endpoints, so that no other thread changes the awaited answer.
+        // Each thread has separate endpoints, so that no other thread changes the expected answer.
         let own: Vec<_> = endpoints
             .iter()
             .skip(writer as usize)

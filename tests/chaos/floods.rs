@@ -110,7 +110,7 @@ fn send(stream: &mut TcpStream, octets: &[u8]) {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn excess_connections_are_displaced() {
+fn excess_connections_are_replaced() {
     flood("connections", &[], |server, until| {
         let mut open = Vec::new();
         let mut count = 0;
@@ -126,9 +126,9 @@ fn excess_connections_are_displaced() {
                 thread::sleep(Duration::from_millis(2));
             }
         }
-        let displaced = count_ended(server, "displaced");
-        assert!(u64::from(count) > 2 * CONNECTIONS && displaced > CONNECTIONS);
-        format!("{count} idle connections, {displaced} displaced")
+        let replaced = count_ended(server, "replaced");
+        assert!(u64::from(count) > 2 * CONNECTIONS && replaced > CONNECTIONS);
+        format!("{count} idle connections, {replaced} replaced")
     });
 }
 
@@ -145,13 +145,13 @@ fn slow_queries_do_not_block_honest_clients() {
             octet += 1;
             thread::sleep(Duration::from_millis(300));
         }
-        let (slow, displaced) = (
+        let (slow, replaced) = (
             count_ended(server, "slow"),
-            count_ended(server, "displaced"),
+            count_ended(server, "replaced"),
         );
-        assert!(slow > 500 && slow + displaced >= 1500 - CONNECTIONS);
+        assert!(slow > 500 && slow + replaced >= 1500 - CONNECTIONS);
         format!(
-            "1500 connections, one octet per 300 ms; {slow} closed as slow, {displaced} displaced"
+            "1500 connections, one octet per 300 ms; {slow} closed as slow, {replaced} replaced"
         )
     });
 }
@@ -182,10 +182,10 @@ fn incomplete_frames_do_not_exhaust_memory() {
             });
             kept.extend(open);
         }
-        let displaced = count_ended(server, "displaced");
+        let replaced = count_ended(server, "replaced");
         assert!(refused > opened / 4, "{refused} of {opened}");
         format!(
-            "{opened} incomplete frames; {refused} too long and closed at once, {displaced} displaced"
+            "{opened} incomplete frames; {refused} too long and closed at once, {replaced} replaced"
         )
     });
 }

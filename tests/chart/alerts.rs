@@ -114,11 +114,11 @@ const CASES: [Case; 29] = [
     case(
         "GlobalDnsNameWaits",
         &[(
-            "failing_services{service=\"prod/db\",reason=\"awaited-clusters\"}",
+            "failing_services{service=\"prod/db\",reason=\"expected-clusters-missing\"}",
             "1x200",
         )],
         &[(
-            "failing_services{service=\"other\",reason=\"awaited-clusters\"}",
+            "failing_services{service=\"other\",reason=\"expected-clusters-missing\"}",
             "0x200",
         )],
     ),
@@ -258,7 +258,7 @@ const CASES: [Case; 29] = [
         ],
     ),
     case(
-        "GlobalDnsShortNameContested",
+        "GlobalDnsShortNameAmbiguous",
         &[("conflicts{kind=\"short-name\"}", "1x200")],
         &[("conflicts{kind=\"endpoint\"}", "1x200")],
     ),
@@ -283,9 +283,9 @@ const CASES: [Case; 29] = [
         &[("limited_requests_total{action=\"dropped\"}", "7x200")],
     ),
     case(
-        "GlobalDnsConnectionsDisplaced",
+        "GlobalDnsConnectionsReplaced",
         &[(
-            "tcp_connections_ended_total{reason=\"displaced\"}",
+            "tcp_connections_ended_total{reason=\"replaced\"}",
             "0+61x200",
         )],
         &[("tcp_connections_ended_total{reason=\"done\"}", "0+61x200")],

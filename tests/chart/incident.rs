@@ -28,7 +28,7 @@ const DAY: i64 = 24 * 60 * 60;
 const WITHIN: Duration = Duration::from_secs(60);
 /// `--tcp-connections`.
 const LIMIT: usize = 8;
-/// Number of TCP connections. The alert needs more than one displaced connection per second in 5 minutes.
+/// Number of TCP connections. The alert needs more than one replaced connection per second in 5 minutes.
 const CONNECTIONS: usize = 500;
 /// Number of queries above the rate limit.
 const FLOOD: usize = 3_000;
@@ -166,8 +166,8 @@ impl Incident {
         // They stay open, so that only the server closes connections.
         let connections = (0..CONNECTIONS).map(|_| self.linked.connect());
         self.connections.extend(connections);
-        let displaced = "global_dns_tcp_connections_ended_total{reason=\"displaced\"}";
-        self.wait_for(displaced, CONNECTIONS - LIMIT)
+        let replaced = "global_dns_tcp_connections_ended_total{reason=\"replaced\"}";
+        self.wait_for(replaced, CONNECTIONS - LIMIT)
     }
 
     /// Deletes the only mirror of a watched service.
@@ -256,14 +256,14 @@ fn settings(name: &str, annotations: &Value) -> Value {
 /// one that waits for an expected cluster, one that is scaled to zero, and one with an order that cannot be read, so that no
 /// step has an endpoint.
 fn objects() -> Manifest {
-    // Namespace `prod` has the service, too: nobody owns the short name.
-    let contested = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.71.1"]);
+    // Namespace `prod` has the service, too: the short name is ambiguous.
+    let ambiguous = mirror("shop", "cache", "east").endpoint("cache-0", &["10.96.71.1"]);
     let orphan = mirror("prod", "lost", "east").endpoint_mirror("lost-0", &["10.96.72.1"]);
     let order = json!({"global-dns/failover": "east:west:*", "global-dns/failover-mode": "auto"});
     let bank = exported_with("bank", "10.96.70.3", order);
     let mail = exported_with("mail", "10.96.73.3", json!({"global-dns/watch": "true"}));
     names::sample()
-        .with(contested)
+        .with(ambiguous)
         .with(slow("192.0.2.90"))
         .with(orphan)
         .with(bank)

@@ -175,8 +175,8 @@ fn alerts_ignore_the_problems_that_are_notes() -> Result<()> {
 
 #[test]
 #[ignore = "needs Helm"]
-fn contested_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
-    const OWN: &str = "GlobalDnsShortNameContested";
+fn ambiguous_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
+    const OWN: &str = "GlobalDnsShortNameAmbiguous";
     let others = |expressions: &BTreeMap<String, String>| {
         let expression = &expressions["GlobalDnsConflicts"];
         let kinds = expression

@@ -164,7 +164,7 @@ fn r7830_s6_cleartext_replies_are_not_padded() {
     }
 }
 
-/// Padding never exceeds the maximum message size, and never displaces a record that fits with the option.
+/// Padding never exceeds the maximum message size, and never takes the place of a record that fits with the option.
 #[test]
 fn r7830_s4_padding_is_limited_to_the_maximum_message_size() {
     const LONGEST: usize = 65_535;

@@ -337,7 +337,7 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         (
             Value::Null,
             Observation::other("SERVFAIL"),
-            "awaited-clusters",
+            "expected-clusters-missing",
         ),
     ] {
         cluster.patch(&own_service(), &annotate("expected-since", since))?;

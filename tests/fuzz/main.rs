@@ -83,7 +83,7 @@ fn generated_worlds_pass() {
         seen.has_mixed_kinds |= world.has_mixed_kinds;
         seen.has_changed_kind |= world.has_changed_kind;
         seen.has_standby |= world.has_standby;
-        seen.has_awaited_cluster |= world.has_awaited_cluster;
+        seen.has_missing_cluster |= world.has_missing_cluster;
         seen.has_failing_order |= world.has_failing_order;
         seen.has_delay |= world.has_delay;
         seen.has_kept_setting |= world.has_kept_setting;
@@ -96,7 +96,7 @@ fn generated_worlds_pass() {
         seen.has_mixed_kinds,
         seen.has_changed_kind,
         seen.has_standby,
-        seen.has_awaited_cluster,
+        seen.has_missing_cluster,
         seen.has_failing_order,
         seen.has_delay,
         seen.has_kept_setting,

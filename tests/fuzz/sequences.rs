@@ -38,14 +38,14 @@ fn service() -> ServiceKey {
     }
 }
 
-/// Returns the mirror with a cluster IP: none (0), one that is dead (1), or one that is alive (2).
+/// Returns the mirror with a cluster IP: none (0), one that is down (1), or one that is alive (2).
 fn gateway(cluster: &str, state: usize, number: u8) -> Vec<Value> {
     let mirror = gateway_mirror("prod", "db", cluster, &format!("10.0.{number}.1"));
     let objects = [mirror.service(), mirror.slice(state == 2)];
     objects.into_iter().filter(|_| state > 0).collect()
 }
 
-/// Returns the headless mirror: none (0), one without pods (1), one with a pod behind a dead gateway (2), or with a pod that is
+/// Returns the headless mirror: none (0), one without pods (1), one with a pod behind a down gateway (2), or with a pod that is
 /// alive (3).
 fn headless(cluster: &str, state: usize, number: u8) -> Vec<Value> {
     // A mirror with a cluster IP may exist beside it, under another name (a Link of the same cluster).
@@ -276,10 +276,10 @@ fn settle(mut table: Table, last: &Configuration, rules: &Rules, timers: &mut Ti
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Health {
     Empty,
-    Dead,
+    Down,
     Alive,
 }
-use Health::{Alive, Dead, Empty};
+use Health::{Alive, Down, Empty};
 
 /// Why an earlier step does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -287,15 +287,15 @@ enum Mark {
     None,
     /// It had no endpoint, or did not answer, when a later step took over at this time.
     Skipped(u64),
-    /// It has been dead for the failover delay, or skipped for longer.
+    /// It has been down for the failover delay, or skipped for longer.
     Left,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct StepModel {
     health: Health,
-    /// The time since which it has been dead, with endpoints.
-    dead_since: u64,
+    /// The time since which it has been down, with endpoints.
+    down_since: u64,
     /// The time since which it has been alive, with interruptions that are shorter than the failover delay.
     alive_since: Option<u64>,
     /// The time at which it stopped being alive.
@@ -311,11 +311,11 @@ struct Model {
 }
 
 impl Model {
-    /// The first table: no dead step answers for the failover delay.
+    /// The first table: no down step answers for the failover delay.
     fn new(health: [Health; 3], now: u64) -> Self {
         let step = |health| StepModel {
             health,
-            dead_since: now,
+            down_since: now,
             alive_since: (health == Alive).then_some(now),
             lost_at: now,
             mark: Mark::None,
@@ -328,7 +328,7 @@ impl Model {
         for step in &mut model.steps[..model.answering] {
             step.mark = match step.health {
                 Empty => Mark::Skipped(now),
-                Dead | Alive => Mark::Left,
+                Down | Alive => Mark::Left,
             };
         }
         model
@@ -337,7 +337,7 @@ impl Model {
     /// The first step that is alive, or else the first with endpoints.
     fn first_choice(&self) -> Option<usize> {
         let first = |health| self.steps.iter().position(|step| step.health >= health);
-        first(Alive).or_else(|| first(Dead))
+        first(Alive).or_else(|| first(Down))
     }
 
     fn is_failing(&self) -> bool {
@@ -357,8 +357,8 @@ impl Model {
         if step.health == Alive && health != Alive {
             step.lost_at = now;
         }
-        if health == Dead && step.health != Dead {
-            step.dead_since = now;
+        if health == Down && step.health != Down {
+            step.down_since = now;
         }
         step.health = health;
         self.decide(now);
@@ -374,7 +374,7 @@ impl Model {
                     _ => None,
                 };
                 let alive = step.alive_since.map(|since| since + FAILBACK);
-                [skipped, alive, Some(step.dead_since + FAILOVER)]
+                [skipped, alive, Some(step.down_since + FAILOVER)]
             });
             let Some(end) = ends
                 .flatten()
@@ -406,13 +406,13 @@ impl Model {
         if let Some(earlier) = self.steps[..self.answering].iter().position(may_return) {
             self.answering = earlier;
         } else if current.health == Alive
-            || current.health == Dead && now < current.dead_since + FAILOVER
+            || current.health == Down && now < current.down_since + FAILOVER
         {
             return;
         } else if let Some(next) = self.first_choice() {
             for (index, step) in self.steps[..next].iter_mut().enumerate() {
                 if step.mark == Mark::None {
-                    let is_left = index == self.answering && step.health == Dead;
+                    let is_left = index == self.answering && step.health == Down;
                     step.mark = if is_left {
                         Mark::Left
                     } else {
@@ -433,7 +433,7 @@ impl Model {
     fn relative(mut self, now: u64) -> Self {
         let shift = |time: u64| (time + 2 * FAILBACK).saturating_sub(now).max(FAILBACK - 1);
         for step in &mut self.steps {
-            step.dead_since = shift(step.dead_since);
+            step.down_since = shift(step.down_since);
             step.alive_since = step.alive_since.map(shift);
             step.lost_at = shift(step.lost_at);
             if let Mark::Skipped(since) = step.mark {
@@ -478,7 +478,7 @@ fn three_clusters(parts: [usize; 3]) -> Configuration {
 }
 
 fn health(parts: [usize; 3]) -> [Health; 3] {
-    parts.map(|part| [Empty, Dead, Alive][part])
+    parts.map(|part| [Empty, Down, Alive][part])
 }
 
 /// Replaces the times in a text by those relative to now.

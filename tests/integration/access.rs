@@ -26,7 +26,7 @@ fn sample() -> Manifest {
 #[derive(Debug, Default)]
 struct Counted {
     whole: usize,
-    slipped: usize,
+    truncated: usize,
     nothing: usize,
     took: Duration,
 }
@@ -47,7 +47,7 @@ fn ask_many(server: &Server, packet: &[u8], count: usize) -> Counted {
         for _ in 0..WINDOW {
             socket.send(packet).unwrap();
         }
-        while counted.whole + counted.slipped + counted.nothing < sent {
+        while counted.whole + counted.truncated + counted.nothing < sent {
             let Ok(length) = socket.recv(&mut reply) else {
                 counted.nothing = limited(server, "dropped");
                 assert!(started.elapsed() < TIMEOUT, "{sent}: {counted:?}");
@@ -57,7 +57,7 @@ fn ask_many(server: &Server, packet: &[u8], count: usize) -> Counted {
             if message.is_truncated() {
                 assert!(message.answers.is_empty() && message.opt.is_some());
                 assert!(length <= packet.len(), "{length} octets");
-                counted.slipped += 1;
+                counted.truncated += 1;
             } else {
                 assert_eq!(message.answers.len(), 20);
                 counted.whole += 1;
@@ -115,8 +115,8 @@ fn allowed_client_is_answered() {
 fn trusted_client_is_never_limited() {
     let server = Server::with_objects(sample(), &["--rate-limit=10"]);
     let counted = ask_many(&server, &packet(), 3000);
-    assert_eq!((counted.whole, counted.slipped), (3000, 0), "{counted:?}");
-    for action in ["slipped", "dropped"] {
+    assert_eq!((counted.whole, counted.truncated), (3000, 0), "{counted:?}");
+    for action in ["truncated", "dropped"] {
         assert_eq!(limited(&server, action), 0);
     }
 }
@@ -130,11 +130,11 @@ fn untrusted_client_is_limited_over_udp_but_not_over_tcp() {
     let most = RATE as f64 * (counted.took.as_secs_f64() + 1.0) + 3.0;
     assert!(counted.whole >= RATE, "{counted:?}");
     assert!(counted.whole as f64 <= most, "{counted:?}, {most}");
-    let above = counted.slipped + counted.nothing;
+    let above = counted.truncated + counted.nothing;
     assert_eq!(counted.whole + above, 3000, "{counted:?}");
-    let share = counted.slipped as f64 / above as f64;
+    let share = counted.truncated as f64 / above as f64;
     assert!((0.4..0.6).contains(&share), "{counted:?}");
-    assert_eq!(limited(&server, "slipped"), counted.slipped);
+    assert_eq!(limited(&server, "truncated"), counted.truncated);
     assert_eq!(limited(&server, "dropped"), counted.nothing);
     for _ in 0..200 {
         assert_eq!(server.ask(NAME, Transport::Tcp).answers.len(), 20);
@@ -161,7 +161,7 @@ fn queries_over_connections_are_not_limited() {
             assert_eq!(message.answers.len(), 20, "{over}");
         }
     }
-    assert_eq!(limited(&server, "slipped") + limited(&server, "dropped"), 0);
+    assert_eq!(limited(&server, "truncated") + limited(&server, "dropped"), 0);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn client_with_valid_cookie_is_not_limited_by_others_of_its_network() {
             asked
         });
         wait_for("the limit", || {
-            (limited(&server, "slipped") > 20).then_some(())
+            (limited(&server, "truncated") > 20).then_some(())
         });
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(dns).unwrap();
@@ -205,7 +205,7 @@ fn client_with_valid_cookie_is_not_limited_by_others_of_its_network() {
         done.store(true, SeqCst);
         flood.join().unwrap()
     });
-    assert!(limited(&server, "slipped") + limited(&server, "dropped") > asked / 2);
+    assert!(limited(&server, "truncated") + limited(&server, "dropped") > asked / 2);
 }
 
 #[test]

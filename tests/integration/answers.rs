@@ -9,7 +9,7 @@ mod sizes;
 
 use support::objects::{Gateway, Manifest, local, mirror, objects};
 
-/// Returns `prod/db` in two remote clusters and the local one, `shop/cache` behind a dead gateway, and `shop/idle`
+/// Returns `prod/db` in two remote clusters and the local one, `shop/cache` behind a gateway that is down, and `shop/idle`
 /// without endpoints.
 fn sample() -> Manifest {
     objects()

@@ -42,7 +42,7 @@ pub fn wait_for_end(stream: &mut TcpStream) {
 }
 
 #[test]
-fn connection_above_the_limit_displaces_the_longest_idle_one() {
+fn connection_above_the_limit_replaces_the_longest_idle_one() {
     let server = Server::with_objects(sample(), &["--tcp-connections=2"]);
     let (mut first, mut second) = (connect(&server), connect(&server));
     assert!(ask(&mut second).is_some());
@@ -51,7 +51,7 @@ fn connection_above_the_limit_displaces_the_longest_idle_one() {
     wait_for_end(&mut second);
     assert!(ask(&mut third).is_some());
     assert!(ask(&mut first).is_some());
-    assert_eq!(server.ended_connections("displaced"), 1.0);
+    assert_eq!(server.ended_connections("replaced"), 1.0);
     assert_eq!(server.metric("global_dns_tcp_connections"), 2.0);
 }
 
@@ -91,14 +91,14 @@ fn addresses_of_one_prefix_have_a_common_limit() {
     };
     let mut other = from(1, 1);
     let mut hoard: Vec<TcpStream> = (1..=40).map(|host| from(2, host)).collect();
-    for displaced in &mut hoard[..36] {
-        wait_for_end(displaced);
+    for replaced in &mut hoard[..36] {
+        wait_for_end(replaced);
     }
     assert!(
         ask(&mut other).is_some(),
         "the other client lost its connection"
     );
-    assert_eq!(server.ended_connections("displaced"), 36.0);
+    assert_eq!(server.ended_connections("replaced"), 36.0);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn server_without_free_descriptors_continues_to_answer() {
     limit_open_files(&server, "60:60");
     let mut hoard: Vec<TcpStream> = (0..120).map(|_| connect(&server)).collect();
     assert_eq!(server.outcome("db.prod.global A"), "192.0.2.1");
-    // The last connection is accepted and displaces the first one.
+    // The last connection is accepted and replaces the first one.
     assert!(hoard.last_mut().is_some_and(|last| ask(last).is_some()));
     assert!(server.metric("global_dns_tcp_accept_failures_total") > 1.0);
     // Each of the two listeners logs the failure only once.

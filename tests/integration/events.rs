@@ -273,7 +273,7 @@ fn held_list_and_the_list_after_it_are_events() {
     assert!(!texts.is_empty());
     for text in texts {
         assert!(
-            text.ends_with(": the held list was not confirmed; a later list is applied."),
+            text.ends_with(": the list was not confirmed; a later list is applied."),
             "{text}"
         );
     }

@@ -40,7 +40,7 @@ fn validate(document: &str, text: &str) -> Value {
     value
 }
 
-/// Objects with every problem: conflicts, skipped objects, contested short names, endpoints in every state.
+/// Objects with every problem: conflicts, skipped objects, ambiguous short names, endpoints in every state.
 fn broken() -> Manifest {
     objects()
         .with(

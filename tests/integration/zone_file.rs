@@ -18,7 +18,7 @@ use support::wire::resolve;
 use crate::zone_file::knot::Knot;
 
 /// Returns some hundred services with one to four clusters and one to three endpoints in each. They have both address
-/// families, ports of all protocols and without names, dashes, dead gateways, local members, and names in several
+/// families, ports of all protocols and without names, dashes, gateways that are down, local members, and names in several
 /// namespaces.
 fn generated() -> Manifest {
     let clusters = ["east", "west", "north-1", "south"];

@@ -125,7 +125,7 @@ const ttlText = (ttl, before = "") => (Number.isInteger(ttl) ? `${before}TTL ${t
 function troubleOf(endpoints) {
   const states = endpoints.filter(({ returned }) => returned).map(({ state }) => state);
   if (!states.length || !states.every(isTrouble)) return undefined;
-  return `only endpoints that are ${states.every((state) => state === "down") ? "down" : "not alive"}`;
+  return `only endpoints that are ${states.every((state) => state === "down") ? "down" : "down or not ready"}`;
 }
 
 /** The result, in a color that is never better than the state of the service. A name with endpoints is answered, even if none is alive. */

@@ -120,7 +120,7 @@ fn order_that_cannot_apply_is_reported() {
 }
 
 #[test]
-fn awaited_clusters_are_red() {
+fn missing_clusters_are_red() {
     let check = |clusters: &str| {
         let mut facts = facts(&[]);
         facts.table = Ok(table(&objects("global-dns/expected-clusters", clusters)));

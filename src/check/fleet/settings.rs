@@ -65,8 +65,8 @@ pub(super) fn compare(
         let resolved_expected =
             groups(&|service, cluster| expected_of(service, Some(&cluster.name)));
         let failures = groups(&|service, _| match &service.failure {
-            Some(_) if !service.awaited.is_empty() => {
-                format!("waits for {}", join(&service.awaited))
+            Some(_) if !service.missing_clusters.is_empty() => {
+                format!("waits for {}", join(&service.missing_clusters))
             }
             Some(reason) => reason.clone(),
             None => String::new(),

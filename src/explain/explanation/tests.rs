@@ -443,7 +443,7 @@ fn missing_name_has_notes_about_what_is_missing() {
         (
             "a.b.c.d.e.f.g.global",
             &[
-                "valid names are S.N, C.S.N and H.C.S.N, their short forms without N, and _P._R before each",
+                "valid names are such as db.prod, west.db.prod and db-0.west.db.prod, the same without the namespace, and _sql._tcp before each",
             ],
         ),
         ("example.com", &["zones served here: global."]),
@@ -825,7 +825,7 @@ fn name_of_the_multi_cluster_services_api_is_explained() {
         ),
         (
             "west.db.prod.svc.set",
-            "valid names here are S.N.svc, H.C.S.N.svc and _P._R.S.N.svc; the specification (KEP-1645) has no name for one \
+            "valid names here are such as db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification (KEP-1645) has no name for one \
              cluster, and no short names",
         ),
         (

@@ -101,7 +101,7 @@ fn order_that_does_not_apply_is_explained() {
 }
 
 #[test]
-fn awaited_clusters_and_ignored_annotations_are_problems() {
+fn missing_clusters_and_ignored_annotations_are_problems() {
     let mut objects = headless();
     objects[0]["metadata"]["annotations"]["global-dns/failover"] = json!("east");
     objects.push(own("global-dns/expected-clusters", "east+north+south"));

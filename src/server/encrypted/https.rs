@@ -111,14 +111,14 @@ fn end_reason(error: &(dyn Error + Send + Sync + 'static)) -> EndReason {
                 return EndReason::Idle;
             }
             if error.is_parse() {
-                return EndReason::Misuse;
+                return EndReason::Malformed;
             }
         }
         // This side reported the error: invalid frames, or too many of them.
         if let Some(error) = error.downcast_ref::<h2::Error>()
             && error.is_library()
         {
-            return EndReason::Misuse;
+            return EndReason::Malformed;
         }
         cause = error.source();
     }

@@ -69,7 +69,7 @@ fn ids_differ_between_processes_and_are_exact_in_javascript() {
 
 /// Ten thousand tables with one new endpoint each, as after a watch has caught up with another cluster.
 #[test]
-fn storm_of_changes_does_not_displace_other_events() {
+fn storm_of_changes_does_not_push_out_other_events() {
     let events = Events::default();
     let start = events.subscribe().borrow().id;
     events.record([joined("east")]);

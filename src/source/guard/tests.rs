@@ -426,7 +426,7 @@ async fn assert_emptied_list_is_held(emptied: Watch, rules: Rules, settings: &[(
     assert_ne!(running.reader.load().generation, generation);
 }
 
-/// A mirror of a whole Service is not alive without its slice. An endpoint of this cluster does not hide that.
+/// A mirror of a whole Service is down or not ready without its slice. An endpoint of this cluster does not hide that.
 #[tokio::test(start_paused = true)]
 async fn list_without_the_slices_of_service_mirrors_is_held() {
     let excluding = Rules {
@@ -530,15 +530,15 @@ async fn list_without_the_slices_of_endpoint_mirrors_is_applied() {
     for (watch, objects) in &everything(20) {
         running.list(*watch, objects).await;
     }
-    let dead = |f: &TestLoop| {
+    let down = |f: &TestLoop| {
         let now = f.reader.load();
         let services = now.table.iter().flat_map(Table::services);
         let endpoints = services.flat_map(|service| service.endpoints.iter());
         endpoints.filter(|endpoint| !endpoint.is_alive()).count()
     };
-    running.wait("the table", |f| dead(f) == 20).await;
+    running.wait("the table", |f| down(f) == 20).await;
     running.list(Watch::MirrorSlices, &[]).await;
-    running.wait("the list", |f| dead(f) == 0).await;
+    running.wait("the list", |f| down(f) == 0).await;
     assert_eq!((running.feeds.held_count(), running.answered()), (0, 20));
 }
 

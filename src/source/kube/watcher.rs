@@ -1,12 +1,12 @@
 //! The watcher of one feed: it lists, watches, and detects connections that have gone silent.
 //!
 //! kube's own `watcher` yields no event for bookmarks and for watches that end or start. Its user cannot distinguish a
-//! quiet connection from a dead one. It also drops events that it cannot decode. If an expired version is refused at
+//! quiet connection from a broken one. It also drops events that it cannot decode. If an expired version is refused at
 //! the start of a watch, it retries forever. This server must know how old its table is, so it implements the loop with
 //! the client's requests:
 //!
 //! - A list is sent when it is complete ([`Requests`]).
-//! - Each watch requests that the server end it after `watch_timeout`. A watch that is silent for longer is dead. It is
+//! - Each watch requests that the server end it after `watch_timeout`. A watch that is silent for longer is broken. It is
 //!   dropped and reopened, and the last table stays in use.
 //! - A watch that fails is retried from the last version seen, with growing pauses and jitter. The feed is relisted
 //!   only if the version has expired, is in the future, or an event cannot be decoded.
@@ -38,7 +38,7 @@ use super::timing::WatchTiming;
 use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
 
-/// The time after `watch_timeout` when a watch that did not end counts as dead. A busy API server may need it.
+/// The time after `watch_timeout` when a watch that did not end counts as broken. A busy API server may need it.
 const WATCH_GRACE: Duration = Duration::from_secs(5);
 /// The shortest time between the starts of two watches. It prevents a busy loop if a proxy ends watches at once.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);

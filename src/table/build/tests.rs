@@ -119,7 +119,7 @@ fn short_name_of_two_namespaces_is_a_conflict() {
 }
 
 #[test]
-fn short_name_belongs_to_pin_or_default_namespace_or_only_claimant() {
+fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
     let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
     let owner = |rules: &Rules, objects: &[Value]| {
         let table = table_by(rules, objects);
@@ -139,12 +139,12 @@ fn short_name_belongs_to_pin_or_default_namespace_or_only_claimant() {
         ..rules
     };
     for (case, rules, expected) in [
-        ("several claimants", rules(), Err(NoOwner::Contested)),
+        ("several namespaces", rules(), Err(NoOwner::Ambiguous)),
         ("the default namespace", default("c"), Ok(namespace("c"))),
         (
             "a default namespace without the service",
             default("z"),
-            Err(NoOwner::Contested),
+            Err(NoOwner::Ambiguous),
         ),
         (
             "a pin and a default namespace",

@@ -309,7 +309,7 @@ fn first_table_has_no_changes_but_its_problems() {
             twin["metadata"]["name"] = json!("twin-east");
             twin
         },
-        // The short name has two claimants.
+        // The short name is that of two namespaces.
         mirror("test", "shop", "east"),
         endpoint("test", "shop", "east", "shop-0", &["10.0.0.5"]),
     ];
@@ -497,9 +497,9 @@ fn failover_has_the_reason_why_another_step_answers() {
         (change.cause.unwrap(), reason.to_owned())
     };
     let both = state("auto", &[&east, &west]);
-    let dead = state("auto", &[&down, &west]);
+    let first_down = state("auto", &[&down, &west]);
     assert_eq!(
-        failover(&both, &dead),
+        failover(&both, &first_down),
         (
             ChangeCause::StepDown,
             "no endpoint of the last step is alive.".to_owned()
@@ -513,7 +513,7 @@ fn failover_has_the_reason_why_another_step_answers() {
         )
     );
     assert_eq!(
-        failover(&state("hold", &[&down, &west]), &dead),
+        failover(&state("hold", &[&down, &west]), &first_down),
         (ChangeCause::ModeChanged, "the mode has changed.".to_owned())
     );
 }

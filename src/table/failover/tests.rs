@@ -1,4 +1,4 @@
-use super::StepHealth::{Alive, Dead, Drained, Empty};
+use super::StepHealth::{Alive, Down, Drained, Empty};
 use serde_json::{Value, json};
 
 use super::*;
@@ -51,10 +51,10 @@ fn play(start: &[StepHealth], events: &[(u64, &[StepHealth])]) -> Vec<usize> {
 fn first_step_that_is_alive_answers_at_the_start() {
     for (health, step) in [
         (&[Alive, Alive][..], 0),
-        (&[Dead, Alive], 1),
+        (&[Down, Alive], 1),
         (&[Empty, Alive], 1),
-        (&[Dead, Dead], 0),
-        (&[Empty, Dead], 1),
+        (&[Down, Down], 0),
+        (&[Empty, Down], 1),
         (&[Empty, Empty], 0),
     ] {
         assert_eq!(started(health).answering, step, "{health:?}");
@@ -63,7 +63,7 @@ fn first_step_that_is_alive_answers_at_the_start() {
 
 #[test]
 fn step_is_left_after_the_failover_delay_and_preferred_after_the_failback_delay() {
-    let (up, down) = (&[Alive, Alive][..], &[Dead, Alive][..]);
+    let (up, down) = (&[Alive, Alive][..], &[Down, Alive][..]);
     let events = [
         (1_000, down),
         (2_999, down),
@@ -80,7 +80,7 @@ fn step_is_left_after_the_failover_delay_and_preferred_after_the_failback_delay(
 /// An interruption that is shorter than the failover delay does not count, a longer one does.
 #[test]
 fn only_long_interruptions_begin_the_failback_delay_again() {
-    let (up, down) = (&[Alive, Alive][..], &[Dead, Alive][..]);
+    let (up, down) = (&[Alive, Alive][..], &[Down, Alive][..]);
     let short = [
         (0, down),
         (2_000, down),
@@ -108,12 +108,12 @@ fn only_long_interruptions_begin_the_failback_delay_again() {
 #[test]
 fn step_without_endpoints_is_skipped_at_once_and_back_at_once() {
     assert_eq!(play(&[Alive, Alive], &[(1, &[Empty, Alive])]), [0, 1]);
-    assert_eq!(play(&[Alive, Dead], &[(1, &[Empty, Dead])]), [0, 1]);
+    assert_eq!(play(&[Alive, Down], &[(1, &[Empty, Down])]), [0, 1]);
     assert_eq!(play(&[Alive, Empty], &[(1, &[Empty, Empty])]), [0, 0]);
     // Within the failover delay, it is back at once, also if its slice follows its mirror.
     let gap = [
         (1_000, &[Empty, Alive][..]),
-        (1_070, &[Dead, Alive]),
+        (1_070, &[Down, Alive]),
         (1_100, &[Alive, Alive]),
     ];
     assert_eq!(play(&[Alive, Alive], &gap), [0, 1, 1, 0]);
@@ -130,28 +130,28 @@ fn step_without_endpoints_is_skipped_at_once_and_back_at_once() {
 #[test]
 fn earlier_step_that_recovers_answers_at_once_if_what_answers_is_not_alive() {
     let events = [
-        (0, &[Dead, Alive][..]),
-        (2_000, &[Dead, Alive]),
+        (0, &[Down, Alive][..]),
+        (2_000, &[Down, Alive]),
         (5_000, &[Alive, Alive]),
-        (6_000, &[Alive, Dead]),
+        (6_000, &[Alive, Down]),
     ];
     assert_eq!(play(&[Alive, Alive], &events), [0, 0, 1, 1, 0]);
 }
 
 #[test]
 fn first_step_with_endpoints_answers_if_no_step_is_alive() {
-    let dead = &[Dead, Dead, Dead][..];
-    let second = &[Dead, Alive, Dead][..];
+    let all_down = &[Down, Down, Down][..];
+    let second = &[Down, Alive, Down][..];
     // So replicas with different pasts agree after the failover delay.
-    let events = [(0, dead), (1_999, dead), (2_000, dead), (99_000, dead)];
+    let events = [(0, all_down), (1_999, all_down), (2_000, all_down), (99_000, all_down)];
     assert_eq!(play(second, &events), [1, 1, 1, 0, 0]);
-    assert_eq!(play(dead, &[(99_000, dead)]), [0, 0]);
+    assert_eq!(play(all_down, &[(99_000, all_down)]), [0, 0]);
     assert_eq!(
-        play(second, &[(0, dead), (9_000, &[Dead, Dead, Alive])]),
+        play(second, &[(0, all_down), (9_000, &[Down, Down, Alive])]),
         [1, 1, 2]
     );
     assert_eq!(
-        play(second, &[(0, dead), (9_000, &[Alive, Dead, Dead])]),
+        play(second, &[(0, all_down), (9_000, &[Alive, Down, Down])]),
         [1, 1, 0]
     );
 }
@@ -162,46 +162,46 @@ fn first_step_of_a_new_service_may_arrive_last() {
     let new = || FailoverTimers::of_new_service(order(), Timestamp(0));
     let late = [
         (0, &[Empty, Alive][..]),
-        (50, &[Dead, Alive]),
+        (50, &[Down, Alive]),
         (80, &[Alive, Alive]),
     ];
     assert_eq!(play_from(new(), &late), [0, 1, 1, 0]);
-    let dead = [(0, &[Dead, Alive][..]), (30, &[Alive, Alive])];
-    assert_eq!(play_from(new(), &dead), [0; 3]);
-    let stays_dead = [(0, &[Dead, Alive][..]), (2_000, &[Dead, Alive])];
-    assert_eq!(play_from(new(), &stays_dead), [0, 0, 1]);
+    let interrupted_down = [(0, &[Down, Alive][..]), (30, &[Alive, Alive])];
+    assert_eq!(play_from(new(), &interrupted_down), [0; 3]);
+    let stays_down = [(0, &[Down, Alive][..]), (2_000, &[Down, Alive])];
+    assert_eq!(play_from(new(), &stays_down), [0, 0, 1]);
 }
 
 /// A mirror may exist for some milliseconds before its slice, also after a long time without endpoints.
 #[test]
-fn time_without_endpoints_does_not_count_as_time_dead() {
+fn time_without_endpoints_does_not_count_as_time_down() {
     let empty = &[Empty, Empty, Empty][..];
     let events = [
-        (30_000, &[Empty, Empty, Dead][..]),
-        (30_700, &[Dead, Empty, Dead]),
-        (31_999, &[Dead, Empty, Dead]),
-        (32_000, &[Dead, Empty, Dead]),
+        (30_000, &[Empty, Empty, Down][..]),
+        (30_700, &[Down, Empty, Down]),
+        (31_999, &[Down, Empty, Down]),
+        (32_000, &[Down, Empty, Down]),
     ];
     assert_eq!(play(empty, &events), [0, 2, 2, 2, 0]);
     let arriving = [
-        (30_000, &[Dead, Empty, Empty][..]),
-        (30_020, &[Dead, Alive, Empty]),
+        (30_000, &[Down, Empty, Empty][..]),
+        (30_020, &[Down, Alive, Empty]),
         (30_035, &[Alive, Alive, Empty]),
     ];
     assert_eq!(play(empty, &arriving), [0; 4]);
 }
 
-/// With `exclude`, the name returns no endpoint of a step that is dead.
+/// With `exclude`, the name returns no endpoint of a step that is down.
 #[test]
-fn dead_step_is_skipped_at_once_if_its_endpoints_are_omitted() {
+fn step_that_is_down_is_skipped_at_once_if_its_endpoints_are_omitted() {
     let next = |timers: &FailoverTimers, time, health: &[StepHealth]| {
         timers.next(health, false, Timestamp(time), DELAYS).0
     };
-    let timers = next(&started(&[Alive, Alive]), 1_000, &[Dead, Alive]);
+    let timers = next(&started(&[Alive, Alive]), 1_000, &[Down, Alive]);
     assert_eq!(timers.answering, 1);
     let timers = next(&timers, 1_300, &[Alive, Alive]);
     assert_eq!(timers.answering, 0);
-    assert_eq!(next(&timers, 9_000, &[Dead, Dead]).answering, 0);
+    assert_eq!(next(&timers, 9_000, &[Down, Down]).answering, 0);
 }
 
 #[test]
@@ -211,16 +211,16 @@ fn time_of_the_next_change_is_the_end_of_a_delay() {
         (timers, wake.map(|wake| wake.0))
     };
     let timers = started(&[Alive, Alive]);
-    let (timers, wake) = next(&timers, &[Dead, Alive], 1_000);
+    let (timers, wake) = next(&timers, &[Down, Alive], 1_000);
     assert_eq!(wake, Some(3_000));
-    let (timers, wake) = next(&timers, &[Dead, Alive], 3_000);
+    let (timers, wake) = next(&timers, &[Down, Alive], 3_000);
     assert_eq!((timers.answering, wake), (1, None));
     let (timers, wake) = next(&timers, &[Alive, Alive], 5_000);
     assert_eq!(wake, Some(35_000));
     // The end of an interruption that counts.
-    let (interrupted, wake) = next(&timers, &[Dead, Alive], 6_000);
+    let (interrupted, wake) = next(&timers, &[Down, Alive], 6_000);
     assert_eq!(wake, Some(8_000));
-    assert_eq!(next(&interrupted, &[Dead, Alive], 8_000).1, None);
+    assert_eq!(next(&interrupted, &[Down, Alive], 8_000).1, None);
     let (timers, wake) = next(&timers, &[Alive, Alive], 35_000);
     assert_eq!((timers.answering, wake), (0, None));
 }
@@ -228,7 +228,7 @@ fn time_of_the_next_change_is_the_end_of_a_delay() {
 /// Every sequence of health values of three steps keeps the promises, whatever the time between its events.
 #[test]
 fn every_sequence_keeps_the_promises() {
-    const HEALTH: [StepHealth; 3] = [Alive, Dead, Empty];
+    const HEALTH: [StepHealth; 3] = [Alive, Down, Empty];
     const PAUSES: [u64; 3] = [300, 2_000, 30_000];
     let vectors: Vec<[StepHealth; 3]> = (0..27)
         .map(|code| [HEALTH[code % 3], HEALTH[code / 3 % 3], HEALTH[code / 9]])
@@ -250,14 +250,14 @@ fn every_sequence_keeps_the_promises() {
                 assert!(alive.all(|step| step.standing != Standing::Preferred));
             }
             // For a delay, while it is the last one that was alive.
-            Dead | Drained if first_alive.is_some() => {
+            Down | Drained if first_alive.is_some() => {
                 assert_eq!(answering, last.answering);
-                assert!(now < next.steps[answering].dead_since.0 + 2_000);
+                assert!(now < next.steps[answering].down_since.0 + 2_000);
                 assert!(first_alive > Some(answering));
             }
-            Dead | Drained => {
+            Down | Drained => {
                 let first = health.iter().position(|one| *one != Empty);
-                let is_waiting = now < next.steps[answering].dead_since.0 + 2_000;
+                let is_waiting = now < next.steps[answering].down_since.0 + 2_000;
                 assert!(
                     first == Some(answering) || is_waiting,
                     "{last:?} {health:?}"
@@ -287,13 +287,13 @@ fn every_sequence_keeps_the_promises() {
     assert!(sequences > 50_000, "{sequences}");
 }
 
-/// Which step answers does not depend on whether a step is dead or drained, while steps that are dead can answer.
+/// Which step answers does not depend on whether a step is down or drained, while steps that are down can answer.
 #[test]
-fn drained_step_counts_as_dead() {
+fn drained_step_counts_as_down() {
     let vectors =
-        [Alive, Dead, Empty].map(|first| [Alive, Dead, Empty].map(|other| [first, other]));
+        [Alive, Down, Empty].map(|first| [Alive, Down, Empty].map(|other| [first, other]));
     let drained =
-        |health: [StepHealth; 2]| health.map(|one| if one == Dead { Drained } else { one });
+        |health: [StepHealth; 2]| health.map(|one| if one == Down { Drained } else { one });
     for start in vectors.as_flattened() {
         for next in vectors.as_flattened() {
             for pause in [300, 2_000, 30_000] {
@@ -317,8 +317,8 @@ fn drained_step_counts_as_dead() {
             .0
             .answering
     };
-    assert_eq!(exclude(&[Dead, Drained]), 1);
-    assert_eq!(exclude(&[Dead, Dead]), 0);
+    assert_eq!(exclude(&[Down, Drained]), 1);
+    assert_eq!(exclude(&[Down, Down]), 0);
 }
 
 impl FailoverTimers {
@@ -328,7 +328,7 @@ impl FailoverTimers {
         let ago = |time: Timestamp| (now - time.0).min(DELAYS.failback.as_millis() as u64);
         let step = |step: &StepTimer| match step.standing {
             Standing::Preferred => {
-                let times = (ago(step.since), ago(step.dead_since));
+                let times = (ago(step.since), ago(step.down_since));
                 format!("{:?} {times:?}", step.health)
             }
             Standing::Skipped(since) => {
@@ -415,7 +415,7 @@ fn transition_has_the_cause_for_which_another_step_answers() {
     let because = |cause| Some(("east".to_owned(), "west".to_owned(), cause));
     assert_eq!(cause_of(&|_, _| ()), because(ChangeCause::StepAlive));
     assert_eq!(
-        cause_of(&|_, next| next.steps[0].health = Dead),
+        cause_of(&|_, next| next.steps[0].health = Down),
         because(ChangeCause::StepDown)
     );
     assert_eq!(
@@ -436,7 +436,7 @@ fn transition_has_the_cause_for_which_another_step_answers() {
 #[test]
 fn states_of_steps_and_origins_of_orders_have_their_public_names() {
     assert_eq!(
-        [Alive, Dead, Empty].map(StepHealth::name),
+        [Alive, Down, Empty].map(StepHealth::name),
         ["alive", "down", "empty"]
     );
     let origins = [
@@ -521,14 +521,14 @@ fn service_has_pods_if_the_status_or_a_slice_of_its_import_names_a_step() {
 }
 
 #[test]
-fn first_table_of_a_process_leaves_a_dead_step_at_once() {
+fn first_table_of_a_process_leaves_a_step_that_is_down_at_once() {
     let mut server = Server::new(ordered("east:west"));
     server.see(1, &gateways(false, true));
     assert_eq!(failover_of(&server.table).answering, 1);
 }
 
 #[test]
-fn order_of_a_known_service_leaves_a_dead_step_at_once() {
+fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
     let mut rules = ordered("east:west");
     let order = std::mem::take(&mut rules.service_failover);
     let mut server = Server::new(rules.clone());

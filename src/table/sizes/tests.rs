@@ -242,7 +242,7 @@ fn each_part_of_a_table_that_differs_is_counted() {
     let with_short_name = own(&|table| {
         let short_name = ShortName {
             owner: Err(NoOwner::Off),
-            claimants: [prod.clone(), prod.clone()].into(),
+            headless: [prod.clone(), prod.clone()].into(),
             others: [prod.clone(), prod.clone(), prod.clone()].into(),
             failing: vec![prod.clone(); 5].into(),
         };
@@ -342,7 +342,7 @@ fn indexes_have_a_set_for_each_key_that_changed_services_gained_or_lost() {
     assert_eq!(own.unshared_indexes(&next, &changed), 2 * NODE + set(1));
     // A service waits for expected clusters no longer.
     let mut own = Table::default();
-    own.awaiting.insert_mut(changed.first().unwrap().clone());
+    own.waiting.insert_mut(changed.first().unwrap().clone());
     assert_eq!(
         own.unshared_indexes(&Table::default(), &changed),
         unshared_nodes(1, 1)

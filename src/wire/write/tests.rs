@@ -382,7 +382,7 @@ fn reserved_length_of_opt_is_exact() {
     let parsed = parse(&packet);
     let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
     let plain = reply.edns.unwrap();
-    let failure = ExtendedError::Failed(NameFailure::AwaitedClusters);
+    let failure = ExtendedError::Failed(NameFailure::ExpectedClustersMissing);
     for bits in 0..16 {
         let has = |bit: u8| bits >> bit & 1 == 1;
         let edns = ReplyEdns {

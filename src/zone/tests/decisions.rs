@@ -284,13 +284,13 @@ fn order_never_empties_a_name_silently() {
         ProblemKind::StepWithoutEndpoint,
         ProblemKind::EmptiedName,
         ProblemKind::UnreadableSetting,
-        ProblemKind::AwaitedClusters,
+        ProblemKind::ExpectedClustersMissing,
     ];
     let is_error = |kind: ProblemKind| kind.row().level == crate::model::Level::Error;
     assert!(errors.into_iter().all(is_error));
 }
 
-/// 9: a gate closed on a running database, a list with a comma had no gate, `local` was awaited without an end, and old mirrors
+/// 9: a gate closed on a running database, a list with a comma had no gate, `local` was waited for without an end, and old mirrors
 /// opened the gate of a new bootstrap.
 #[test]
 fn gate_guards_the_bootstrap_only() {

@@ -518,9 +518,9 @@ fn answer_says_why_it_fails() {
         let name = Name::from_text(name).unwrap();
         answer_question(&zones, now, &name, RecordType::A).failure()
     };
-    let [mut awaiting, _] = local("prod", "db", &[]);
-    awaiting["metadata"]["annotations"]["global-dns/failover"] = json!("north");
-    let failing = published(table(&[awaiting, mirror("prod", "db", "east")]));
+    let [mut waiting, _] = local("prod", "db", &[]);
+    waiting["metadata"]["annotations"]["global-dns/failover"] = json!("north");
+    let failing = published(table(&[waiting, mirror("prod", "db", "east")]));
     let expired = Published {
         is_expired: true,
         ..published(shop())

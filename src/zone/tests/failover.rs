@@ -98,7 +98,7 @@ fn name_that_waits_for_clusters_fails_and_the_others_are_answered() {
             ("db", "SERVFAIL"),
             ("_sql._tcp.db.prod", "SERVFAIL"),
             ("_sql._tcp.db", "SERVFAIL"),
-            // The port may come with the cluster that is awaited.
+            // The port may come with the cluster that is missing.
             ("_other._tcp.db.prod", "SERVFAIL"),
             ("_tcp.db.prod", "NODATA global."),
             ("prod", "NODATA global."),
@@ -204,7 +204,7 @@ fn flag_waits_only_with_a_service_of_this_cluster() {
 
 /// The hash compares replicas. One that waits and one that answers differ.
 #[test]
-fn awaited_cluster_changes_the_hash() {
+fn missing_cluster_changes_the_hash() {
     let [waits, answers] = ["east+north", "east"]
         .map(|clusters| table(&objects("global-dns/expected-clusters", clusters)).answers_hash());
     assert_ne!(waits, answers);

@@ -144,8 +144,8 @@ fn share_of_a_dead_cluster_goes_to_the_others() {
     let counts = draws(&partly, "pay.shop.global", RecordType::A, 4_000);
     assert_shares(&counts, &[("A 10.96.0.2", 75.0), ("A 10.96.0.3", 25.0)]);
     // If all are down, all answer, by weight.
-    let dead = table(&objects("east=60+west=30+north=10", [false; 3]));
-    let counts = draws(&dead, "pay.shop.global", RecordType::A, 4_000);
+    let all_down = table(&objects("east=60+west=30+north=10", [false; 3]));
+    let counts = draws(&all_down, "pay.shop.global", RecordType::A, 4_000);
     assert_shares(
         &counts,
         &[
@@ -175,11 +175,11 @@ fn drained_cluster_answers_only_if_nothing_else_does() {
         ("east=0+west=1", [true, true, true], &[west]),
         // The other one is down: the drained one is better than one that is down.
         ("east=0+west=100", [true, false, true], &[east]),
-        // A step whose clusters are drained counts as dead.
+        // A step whose clusters are drained counts as down.
         ("east=0+west=0:north", [true, true, true], &["A 10.96.0.3"]),
         ("east=0:west", [true, true, true], &[west]),
         ("west:east=0", [true, true, true], &[west]),
-        // All steps count as dead: the first one answers.
+        // All steps count as down: the first one answers.
         ("east=0+west=0:north", [true, true, false], &[east, west]),
         ("east=0", [true, true, true], &[east]),
         // All are down.

@@ -15,7 +15,7 @@ const EXCESS: u32 = 3000;
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn excess_encrypted_connections_are_displaced() {
+fn excess_encrypted_connections_are_replaced() {
     flood_encrypted("TLS, HTTPS: connections", |server, until| {
         let hello = tls::hello(&tls::config("dot", &TLS13));
         let listeners = ["tls", "https"].map(|name| server.address(name));
@@ -38,12 +38,12 @@ fn excess_encrypted_connections_are_displaced() {
             most = most.max(server.count("global_dns_tcp_connections"));
             thread::sleep(Duration::from_millis(100));
         }
-        let displaced = count_ended(server, "displaced");
+        let replaced = count_ended(server, "replaced");
         // The honest client also has a few TCP connections.
         assert!(most <= CONNECTIONS + 16, "{most}");
-        assert!(displaced > u64::from(EXCESS), "{displaced}");
+        assert!(replaced > u64::from(EXCESS), "{replaced}");
         format!(
-            "{EXCESS} connections from one address and {EXCESS} from others; {most} open maximum, {displaced} displaced"
+            "{EXCESS} connections from one address and {EXCESS} from others; {most} open maximum, {replaced} replaced"
         )
     });
 }

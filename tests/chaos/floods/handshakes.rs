@@ -15,7 +15,7 @@ use super::{attacker, connect_to, count_ended, in_threads, open, send, tls};
 const THREADS: u32 = 8;
 /// Number of attacker addresses of each thread.
 const EACH: u32 = 100_000;
-/// Number of open connections that displaces none.
+/// Number of open connections that replaces none.
 const WITHIN: u32 = 800;
 /// Time limit of an attacker for replies of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,10 +54,10 @@ fn complete_handshakes_do_not_block_honest_clients() {
             }
             [done, failed]
         });
-        let displaced = count_ended(server, "displaced");
+        let replaced = count_ended(server, "replaced");
         assert!(done > CONNECTIONS, "{done}");
         format!(
-            "{} handshakes per second without a query; {failed} failed, {displaced} displaced",
+            "{} handshakes per second without a query; {failed} failed, {replaced} replaced",
             done / 8
         )
     });

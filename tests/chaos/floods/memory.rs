@@ -242,10 +242,10 @@ fn floods_of_slow_readers_do_not_exceed_the_memory_limit() {
         });
         let mebibytes =
             |usage: &[u64]| -> Vec<u64> { usage.iter().map(|octets| octets >> 20).collect() };
-        let ended = ["memory", "slow", "displaced"].map(|reason| count_ended(&server, reason));
+        let ended = ["memory", "slow", "replaced"].map(|reason| count_ended(&server, reason));
         print_line(&format!(
             "memory limit of 256 MiB      {opened} connections of slow readers, {ended:?} closed as memory, slow and \
-             displaced; MiB in use {:?} before, {:?} maximum",
+             replaced; MiB in use {:?} before, {:?} maximum",
             mebibytes(&before),
             mebibytes(&peak)
         ));

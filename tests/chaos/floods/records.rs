@@ -182,7 +182,7 @@ fn queries_in_tiny_records_are_answered() {
 
 #[test]
 #[ignore = "needs minutes and root: tests/chaos/run"]
-fn too_long_messages_are_closed_as_misuse() {
+fn too_long_messages_are_closed_as_malformed() {
     flood_encrypted("TLS: incomplete messages", |server, until| {
         let config = tls::config("dot", &TLS13);
         // A message of 65,535 octets; and an incomplete one of 4096 octets after three queries.
@@ -218,17 +218,17 @@ fn too_long_messages_are_closed_as_misuse() {
             }
             [refused, waiting]
         });
-        let (misused, displaced) = (
-            count_ended(server, "misuse"),
-            count_ended(server, "displaced"),
+        let (malformed, replaced) = (
+            count_ended(server, "malformed"),
+            count_ended(server, "replaced"),
         );
         assert!(
-            refused > 100 && misused >= refused,
-            "{misused} of {refused}"
+            refused > 100 && malformed >= refused,
+            "{malformed} of {refused}"
         );
         format!(
-            "{refused} of 65,535 octets, {misused} closed as misuse; {waiting} of 4096 without the last octet, \
-             {displaced} displaced"
+            "{refused} of 65,535 octets, {malformed} closed as malformed; {waiting} of 4096 without the last octet, \
+             {replaced} replaced"
         )
     });
 }

@@ -65,10 +65,10 @@ fn rapid_resets_do_not_block_honest_clients() {
             }
             [requests, connections]
         });
-        let misused = count_ended(server, "misuse");
+        let malformed = count_ended(server, "malformed");
         assert!(requests > 1000, "{requests}");
         format!(
-            "{} requests per second, each reset at once, over {connections} connections, {misused} closed as misuse",
+            "{} requests per second, each reset at once, over {connections} connections, {malformed} closed as malformed",
             requests / 8
         )
     });

@@ -168,7 +168,7 @@ fn simulate(stream: &[u8], cut: &[usize], over: Transport) -> Outcome {
             match pause {
                 Pause::OutboxFull => outcome.times_full += 1,
                 Pause::Incomplete => break,
-                Pause::Misuse => {
+                Pause::Malformed => {
                     outcome.is_closed = true;
                     break;
                 }

@@ -196,13 +196,13 @@ fn check_amplification(packet: &[u8]) {
         let over = reply_to(&now, packet, Transport::Udp, client, RateLimit::Drop);
         assert_eq!(over, None);
     }
-    let slipped = reply_to(&now, packet, Transport::Udp, CLIENT, RateLimit::Slip);
-    assert_eq!(slipped.is_some(), parse(packet).is_ok());
-    if let Some(slipped) = slipped {
-        size(&slipped, "a rate-limited client");
-        assert_eq!(slipped[2] & 0x02, 0x02, "TC must be set");
+    let truncated = reply_to(&now, packet, Transport::Udp, CLIENT, RateLimit::Truncate);
+    assert_eq!(truncated.is_some(), parse(packet).is_ok());
+    if let Some(truncated) = truncated {
+        size(&truncated, "a rate-limited client");
+        assert_eq!(truncated[2] & 0x02, 0x02, "TC must be set");
         assert_eq!(
-            slipped[3] & 0x0f,
+            truncated[3] & 0x0f,
             0,
             "the response code must not be cacheable"
         );

@@ -368,7 +368,7 @@ fn answers_of_steps(
         let find = |is_wanted: fn(bool, bool) -> bool| {
             members.iter().position(|step| has(step, is_wanted))
         };
-        // Steps that are drained or down count as dead. With `exclude`, one that is down has no answer.
+        // Steps that are drained count as down. With `exclude`, one that is down has no answer.
         let any = || match gateway_down {
             "exclude" => find(|is_alive, _| is_alive),
             _ => find(|_, _| true),

@@ -211,14 +211,14 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         coverage.local += usize::from(endpoint.kind == ServiceKind::Local);
     }
     check_kind(service);
-    let dead = service
+    let down = service
         .endpoints
         .iter()
         .filter(|endpoint| !endpoint.is_alive())
         .count();
-    let is_last = dead > 0 && dead == service.endpoints.len();
+    let is_last = down > 0 && down == service.endpoints.len();
     coverage.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
-    coverage.omitted += usize::from(dead > 0 && service.name_addresses.included == Included::Alive);
+    coverage.omitted += usize::from(down > 0 && service.name_addresses.included == Included::Alive);
 }
 
 /// Asserts that the name of a service has an endpoint for each cluster with endpoints, and that a headless one of another

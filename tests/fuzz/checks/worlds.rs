@@ -70,7 +70,7 @@ pub struct Seen {
     /// Whether an endpoint belonged to a step that does not answer.
     pub has_standby: bool,
     /// Whether a name waited for a cluster.
-    pub has_awaited_cluster: bool,
+    pub has_missing_cluster: bool,
     /// Whether a name failed because of its failover order.
     pub has_failing_order: bool,
     /// Whether a delay made a name return another step than the objects alone.
@@ -189,7 +189,7 @@ impl World {
                     && matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat)
             });
             self.seen.has_standby |= service.endpoints.iter().any(|endpoint| endpoint.is_standby);
-            self.seen.has_awaited_cluster |= !service.awaited().is_empty();
+            self.seen.has_missing_cluster |= !service.missing_clusters().is_empty();
             let (namespace, name) = (service.key.namespace.as_str(), service.key.service.as_str());
             let before = last.service(namespace, name);
             let before = before.filter(|before| !before.endpoints.is_empty());

@@ -160,7 +160,7 @@ fn each_problem_is_found_in_files() {
     let down = mirror("prod", "mq", "west")
         .endpoint_behind(Gateway::Down, "mq-0", &["10.96.2.2"])
         .endpoint_behind(Gateway::Up, "mq-1", &["10.96.2.3"]);
-    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let orphaned = mirror("prod", "db", "north").endpoint("db-0", &["10.96.3.1"]);
     let skipped = mirror("prod", "db", "east").endpoint("db-7", &["0.0.0.0"]);
     let skipped = Manifest::from(skipped).0.remove(1);
@@ -184,7 +184,7 @@ fn each_problem_is_found_in_files() {
             0,
         ),
         (
-            contested.into(),
+            ambiguous.into(),
             "short-names",
             "red: Short name is ambiguous: db: exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
             1,
@@ -365,8 +365,8 @@ fn links_with_other_selectors_do_not_cause_the_conflict_not_exported() {
 
 #[test]
 fn model_flags_have_the_same_effect_as_for_the_server() {
-    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
-    let manifest = healthy().with(contested);
+    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let manifest = healthy().with(ambiguous);
     for flags in [
         &["--short-name=db=prod"][..],
         &["--default-namespace=shop"],
@@ -477,8 +477,8 @@ fn endpoints_of_mirrors_without_slices_are_found_in_files() {
 
 #[test]
 fn json_has_one_object_for_each_line_of_the_text() {
-    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
-    let (_folder, file) = file_of(&healthy().with(contested).text());
+    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let (_folder, file) = file_of(&healthy().with(ambiguous).text());
     let (checkup, _) = checkup(&[&file]);
     let checks = checkup["checks"].as_array().unwrap();
     let count = |health: &str| checks.iter().filter(|one| one["health"] == health).count();
@@ -623,8 +623,8 @@ fn the_two_causes_of_dead_endpoints_are_distinguished() {
 
 #[test]
 fn short_output_has_one_line_for_each_finding_that_is_not_green() {
-    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
-    let (_folder, file) = file_of(&healthy().with(contested).text());
+    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let (_folder, file) = file_of(&healthy().with(ambiguous).text());
     let (checkup, _) = checkup(&[&file]);
     let checks = checkup["checks"].as_array().unwrap().iter();
     let text = |one: &Value| {
@@ -647,8 +647,8 @@ fn short_output_has_one_line_for_each_finding_that_is_not_green() {
 
 #[test]
 fn check_waits_until_no_line_is_red() {
-    let contested = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
-    let (folder, file) = file_of(&healthy().with(contested).text());
+    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
+    let (folder, file) = file_of(&healthy().with(ambiguous).text());
     // The time is over before the problem is.
     let ended = run_global_dns(&["check", "-o", "short", "--wait=1s", &file]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(1), ""));

@@ -66,7 +66,7 @@ fn each_printed_command_works() {
         assert!(!output.contains("ANSWER: 0,"), "{line}: {output}");
         assert!(!output.contains("WARNING: Message"), "{line}: {output}");
     }
-    // The sample has a service in three clusters, ports, names of clusters and hosts, dashes, a dead gateway, and
+    // The sample has a service in three clusters, ports, names of clusters and hosts, dashes, a gateway that is down, and
     // an import.
     let expected = [
         "db.prod.global",

@@ -49,7 +49,7 @@ fn without_times(mut document: Value) -> Value {
     document
 }
 
-/// Removes the time since which an endpoint is not alive.
+/// Removes the time since which an endpoint is down or not ready.
 fn remove_time(endpoint: &mut Value) {
     let is_alive = ["alive", "standby", "omitted"]
         .iter()

@@ -58,7 +58,7 @@ fn allow_applies_to_the_address_of_the_client() {
 }
 
 #[test]
-fn connection_above_the_limit_displaces_the_longest_idle_one() {
+fn connection_above_the_limit_replaces_the_longest_idle_one() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &["--tcp-connections=2"]);
     let (tls, https) = (server.address("tls"), server.address("https"));
@@ -69,10 +69,10 @@ fn connection_above_the_limit_displaces_the_longest_idle_one() {
     let mut third = issued.tls(tls);
     read_end(second.0.get_mut());
     assert!(is_answered(&mut third) && is_answered(&mut first));
-    server.wait_for_ended_connections("displaced", 1);
+    server.wait_for_ended_connections("replaced", 1);
     assert_eq!(server.metric(OPEN), 2.0);
 
-    // Encrypted connections do not displace connections without TLS.
+    // Encrypted connections do not replace connections without TLS.
     for _ in 0..2 {
         assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
         let mut plain = TcpStream::connect(server.dns).unwrap();
@@ -99,25 +99,25 @@ fn http_requests_count_as_queries() {
     assert!(is_answered_by_http(&mut fourth));
     assert!(is_answered_by_http(&mut first));
     second.send(&post(PATH), &packet()).unwrap().message();
-    server.wait_for_ended_connections("displaced", 1);
+    server.wait_for_ended_connections("replaced", 1);
 }
 
 #[test]
-fn connections_without_a_query_are_displaced_first() {
+fn connections_without_a_query_are_replaced_first() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &["--tcp-connections=4"]);
     let (tls, https) = (server.address("tls"), server.address("https"));
     let (mut first, mut second) = (issued.tls(tls), issued.http1(https));
     let mut silent: Vec<TcpStream> = Vec::new();
     for round in 0..10 {
-        let displaced = std::mem::take(&mut silent);
+        let replaced = std::mem::take(&mut silent);
         for listener in [tls, https] {
             let stream = TcpStream::connect(listener).unwrap();
             stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             silent.push(stream);
         }
         // The end of the earlier connections shows that the server has accepted these.
-        displaced.into_iter().for_each(|mut stream| {
+        replaced.into_iter().for_each(|mut stream| {
             crate::connections::wait_for_end(&mut stream);
         });
         wait_for("four connections", || {
@@ -126,7 +126,7 @@ fn connections_without_a_query_are_displaced_first() {
         assert!(is_answered(&mut first), "round {round}");
         assert!(is_answered_by_http(&mut second), "round {round}");
     }
-    server.wait_for_ended_connections("displaced", 18);
+    server.wait_for_ended_connections("replaced", 18);
 }
 
 #[test]
@@ -180,9 +180,9 @@ fn limit_of_open_files_reduces_the_connection_limit() {
         .map(|round| TcpStream::connect(if round % 2 == 0 { tls } else { https }).unwrap())
         .collect();
     // The remaining descriptors suffice for everything else. Connections in the queue of another listener would
-    // displace new ones.
+    // replace new ones.
     assert_eq!(server.admin("/livez").status, 200);
-    server.wait_for_ended_connections("displaced", hoard.len() - expected[2] as usize);
+    server.wait_for_ended_connections("replaced", hoard.len() - expected[2] as usize);
     assert!(is_answered(&mut issued.tls(tls)));
     assert!(is_answered_by_http(&mut issued.http1(https)));
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");

@@ -79,7 +79,7 @@ fn slow_handshake_is_aborted() {
     assert!(started.elapsed() >= LIMIT, "too soon");
     slow.join().unwrap();
     server.wait_for_ended_connections("handshake", ended + 1);
-    for reason in ["idle", "slow", "broken", "misuse"] {
+    for reason in ["idle", "slow", "broken", "malformed"] {
         assert_eq!(server.ended_connections(reason), 0.0, "{reason}");
     }
 }

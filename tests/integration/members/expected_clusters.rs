@@ -62,7 +62,7 @@ fn name_waits_for_expected_clusters_while_the_bootstrap_lasts() {
     );
     let page = server.admin("/readyz");
     assert_eq!(page.status, 200);
-    let [[level, subject, detail]] = &problems(&server, "awaited-clusters")[..] else {
+    let [[level, subject, detail]] = &problems(&server, "expected-clusters-missing")[..] else {
         panic!("{}", server.api("/api/v1/table"));
     };
     assert_eq!([level, subject], ["error", "prod/db"]);
@@ -72,12 +72,12 @@ fn name_waits_for_expected_clusters_while_the_bootstrap_lasts() {
     );
     let line = format!("Name waits for expected clusters: prod/db: {detail}");
     assert!(page.body.contains(&line), "{}", page.body);
-    let gauge = "global_dns_problems{kind=\"awaited-clusters\"}";
+    let gauge = "global_dns_problems{kind=\"expected-clusters-missing\"}";
     assert_eq!(server.metric(gauge), 1.0);
     // The cluster comes, and leaves again: no process remembers that the name was answered.
     server.rewrite(&manifest(&["east", "west", "north"]));
     server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.2.1 10.96.3.1");
-    assert_eq!(problems(&server, "awaited-clusters").len(), 0);
+    assert_eq!(problems(&server, "expected-clusters-missing").len(), 0);
     server.rewrite(&manifest(&["east", "west"]));
     server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
 }
@@ -121,7 +121,7 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
             vec![expected("east+north")],
             &["--bootstrap-window=3h"],
             "SERVFAIL",
-            Some(("awaited-clusters", "error", "not answered; waits for north")),
+            Some(("expected-clusters-missing", "error", "not answered; waits for north")),
         ),
         (
             "another bootstrap",
@@ -129,7 +129,7 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
             vec![expected("east+north"), ("expected-since", now.as_str())],
             &[],
             "SERVFAIL",
-            Some(("awaited-clusters", "error", "not answered; waits for north")),
+            Some(("expected-clusters-missing", "error", "not answered; waits for north")),
         ),
         (
             "a bootstrap that began before the Service",
@@ -153,7 +153,7 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
             &["--bootstrap-window=0s"],
             "SERVFAIL",
             Some((
-                "awaited-clusters",
+                "expected-clusters-missing",
                 "error",
                 "not answered; waits for north until the setting is removed",
             )),
@@ -183,7 +183,7 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
         let server = Server::with_objects(manifest, flags);
         assert_eq!(server.outcome("db.prod.global. A"), answer, "{what}");
         let kinds = [
-            "awaited-clusters",
+            "expected-clusters-missing",
             "bootstrap-over",
             "expected-clusters-unused",
         ];
@@ -257,8 +257,8 @@ fn part_that_cannot_be_read_is_a_missing_cluster() {
             "SERVFAIL"
         };
         assert_eq!(server.outcome("db.prod.global. A"), answer, "{short}");
-        let awaited = problems(&server, "awaited-clusters").len();
-        assert_eq!(awaited, usize::from(!is_answered), "{short}");
+        let missing = problems(&server, "expected-clusters-missing").len();
+        assert_eq!(missing, usize::from(!is_answered), "{short}");
         let unreadable = problems(&server, "unreadable-setting");
         let expected = sentence.map(|sentence| {
             let detail = format!("annotation global-dns/expected-clusters={short}: {sentence}");
@@ -271,10 +271,10 @@ fn part_that_cannot_be_read_is_a_missing_cluster() {
 /// Clients log the text of an extended error (RFC 8914), so people see it first.
 #[test]
 fn name_that_fails_says_why() {
-    let awaiting = own(Some(minutes_ago(1)), &[("expected-clusters", "east+north")]);
+    let waiting = own(Some(minutes_ago(1)), &[("expected-clusters", "east+north")]);
     let empty_step = own(None, &[("failover", "north:east")]);
     for (service, text) in [
-        (awaiting, "expected clusters are missing"),
+        (waiting, "expected clusters are missing"),
         (empty_step, "the failover step that answers has no endpoint"),
     ] {
         let server = Server::with_objects(mirrors(&["east"]).with(service), &[]);

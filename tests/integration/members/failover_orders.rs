@@ -97,7 +97,7 @@ fn default_order_does_not_split_headless_services() {
     );
 }
 
-/// The first table has no predecessor, so no delay applies. In mode `hold`, the first step answers although it is dead.
+/// The first table has no predecessor, so no delay applies. In mode `hold`, the first step answers although it is down.
 #[test]
 fn first_table_has_the_step_that_the_mode_says() {
     let order = "--failover=prod/db=east:west";

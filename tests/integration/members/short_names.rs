@@ -26,7 +26,7 @@ fn two() -> Manifest {
     in_prod().with(in_shop())
 }
 
-const CONTESTED: [(&str, &str); 1] = [("short-name", "db")];
+const AMBIGUOUS: [(&str, &str); 1] = [("short-name", "db")];
 
 #[test]
 fn pin_precedes_default_namespace() {
@@ -137,7 +137,7 @@ fn short_name_without_owner_does_not_exist() {
                 ("db.shop.global. A", SHOP),
             ],
         );
-        let reported = if *is_conflict { &CONTESTED[..] } else { &[] };
+        let reported = if *is_conflict { &AMBIGUOUS[..] } else { &[] };
         assert_eq!(conflicts(&server), expected(reported), "{what}");
         let metric = server.metric("global_dns_conflicts{kind=\"short-name\"}");
         assert_eq!(metric, f64::from(u8::from(*is_conflict)), "{what}");
@@ -178,7 +178,7 @@ fn second_namespace_removes_a_short_name_but_never_takes_it_over() {
     server.rewrite(&two().text());
     server.wait_for_outcome("db.prod.global. A", PROD);
     assert_eq!(server.outcome("db.global. A"), "NXDOMAIN");
-    assert_eq!(conflicts(&server), expected(&CONTESTED));
+    assert_eq!(conflicts(&server), expected(&AMBIGUOUS));
     // A service without endpoints counts, too, so no client is directed to another namespace.
     let empty = in_prod().with(mirror("shop", "db", "west"));
     server.rewrite(&empty.text());

@@ -121,7 +121,7 @@ impl Exchange {
     /// the rest of a request, and must see the response.
     pub(super) fn end(&self, how: EndReason) {
         self.answerer.counters.count_ended(how);
-        let awaits_client = matches!(how, EndReason::Done | EndReason::Misuse);
+        let awaits_client = matches!(how, EndReason::Done | EndReason::Malformed);
         self.socket.clone().close(how, awaits_client);
     }
 
