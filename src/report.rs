@@ -288,7 +288,11 @@ impl ServiceReport {
                 .gate
                 .as_ref()
                 .map_or_else(String::new, |gate| gate.expected.to_string()),
-            missing_clusters: service.missing_clusters().iter().map(ToString::to_string).collect(),
+            missing_clusters: service
+                .missing_clusters()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             failure: service.failure.map(|failure| failure.reason().to_owned()),
             endpoints: reply.reports(service).collect(),
         }

@@ -110,7 +110,7 @@ impl ServiceFacts {
 
 /// Returns the reasons for which a name fails.
 fn reasons() -> [&'static str; 4] {
-    use ProblemKind::{ExpectedClustersMissing, EmptiedName, StepWithoutEndpoint};
+    use ProblemKind::{EmptiedName, ExpectedClustersMissing, StepWithoutEndpoint};
     let [gate, step, rule] =
         [ExpectedClustersMissing, StepWithoutEndpoint, EmptiedName].map(ProblemKind::name);
     [gate, step, rule, NOT_READY]

@@ -83,7 +83,9 @@ pub fn build(
         is_changed = true;
         let new = new.as_deref();
         match new {
-            Some(new) if !new.missing_clusters().is_empty() => table.waiting.insert_mut(key.clone()),
+            Some(new) if !new.missing_clusters().is_empty() => {
+                table.waiting.insert_mut(key.clone())
+            }
             _ => _ = table.waiting.remove_mut(key),
         }
         if rules.has_reverse_zones {

@@ -143,7 +143,9 @@ impl Service {
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
     pub fn missing_clusters(&self) -> &[Line] {
-        self.gate.as_ref().map_or(&[], |gate| gate.missing_clusters())
+        self.gate
+            .as_ref()
+            .map_or(&[], |gate| gate.missing_clusters())
     }
 
     /// Returns whether reports list the service: it is known, or its name fails.

@@ -145,10 +145,7 @@ fn slow_queries_do_not_block_honest_clients() {
             octet += 1;
             thread::sleep(Duration::from_millis(300));
         }
-        let (slow, replaced) = (
-            count_ended(server, "slow"),
-            count_ended(server, "replaced"),
-        );
+        let (slow, replaced) = (count_ended(server, "slow"), count_ended(server, "replaced"));
         assert!(slow > 500 && slow + replaced >= 1500 - CONNECTIONS);
         format!(
             "1500 connections, one octet per 300 ms; {slow} closed as slow, {replaced} replaced"

@@ -161,7 +161,10 @@ fn queries_over_connections_are_not_limited() {
             assert_eq!(message.answers.len(), 20, "{over}");
         }
     }
-    assert_eq!(limited(&server, "truncated") + limited(&server, "dropped"), 0);
+    assert_eq!(
+        limited(&server, "truncated") + limited(&server, "dropped"),
+        0
+    );
 }
 
 #[test]

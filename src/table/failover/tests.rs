@@ -143,7 +143,12 @@ fn first_step_with_endpoints_answers_if_no_step_is_alive() {
     let all_down = &[Down, Down, Down][..];
     let second = &[Down, Alive, Down][..];
     // So replicas with different pasts agree after the failover delay.
-    let events = [(0, all_down), (1_999, all_down), (2_000, all_down), (99_000, all_down)];
+    let events = [
+        (0, all_down),
+        (1_999, all_down),
+        (2_000, all_down),
+        (99_000, all_down),
+    ];
     assert_eq!(play(second, &events), [1, 1, 1, 0, 0]);
     assert_eq!(play(all_down, &[(99_000, all_down)]), [0, 0]);
     assert_eq!(

@@ -121,7 +121,11 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
             vec![expected("east+north")],
             &["--bootstrap-window=3h"],
             "SERVFAIL",
-            Some(("expected-clusters-missing", "error", "not answered; waits for north")),
+            Some((
+                "expected-clusters-missing",
+                "error",
+                "not answered; waits for north",
+            )),
         ),
         (
             "another bootstrap",
@@ -129,7 +133,11 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
             vec![expected("east+north"), ("expected-since", now.as_str())],
             &[],
             "SERVFAIL",
-            Some(("expected-clusters-missing", "error", "not answered; waits for north")),
+            Some((
+                "expected-clusters-missing",
+                "error",
+                "not answered; waits for north",
+            )),
         ),
         (
             "a bootstrap that began before the Service",
