@@ -14,8 +14,8 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             long_answers(table, &facts.zones),
             "every answer fits a message of 65,535 octets",
             "longer than a message of 65,535 octets",
-            "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, such as west.db.prod.global, or \
-             split the service",
+            "clients get only the records that fit, with TC, also over TCP: query the names of single clusters, such as \
+             west.db.prod.global, or split the service",
         )
     })]
 }

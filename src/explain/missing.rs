@@ -21,8 +21,8 @@ pub(super) fn missing_notes(
         match (reason, name.labels.as_slice(), service) {
             (MissingReason::NoForm, ..) => {
                 return vec![
-                    "valid names here are such as db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification (KEP-1645) has no name for \
-                     one cluster, and no short names"
+                    "valid names here look like db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification \
+                     (KEP-1645) has no name for one cluster, and no short names"
                         .to_owned(),
                 ];
             }
@@ -39,7 +39,8 @@ pub(super) fn missing_notes(
     let (own, table) = (name.labels_without_port(), name.table);
     match (reason, service) {
         (MissingReason::NoForm, _) => vec![
-            "valid names are such as db.prod, west.db.prod and db-0.west.db.prod, the same without the namespace, and _sql._tcp before each"
+            "valid names look like db.prod, west.db.prod and db-0.west.db.prod, also without the namespace, and with \
+             _sql._tcp before them"
                 .to_owned(),
         ],
         (MissingReason::NoAddress, _) => {

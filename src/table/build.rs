@@ -84,7 +84,7 @@ pub fn build(
         let new = new.as_deref();
         match new {
             Some(new) if !new.missing_clusters().is_empty() => {
-                table.waiting.insert_mut(key.clone())
+                table.waiting.insert_mut(key.clone());
             }
             _ => _ = table.waiting.remove_mut(key),
         }

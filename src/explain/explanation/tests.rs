@@ -443,7 +443,8 @@ fn missing_name_has_notes_about_what_is_missing() {
         (
             "a.b.c.d.e.f.g.global",
             &[
-                "valid names are such as db.prod, west.db.prod and db-0.west.db.prod, the same without the namespace, and _sql._tcp before each",
+                "valid names look like db.prod, west.db.prod and db-0.west.db.prod, also without the namespace, and with \
+                 _sql._tcp before them",
             ],
         ),
         ("example.com", &["zones served here: global."]),
@@ -825,8 +826,8 @@ fn name_of_the_multi_cluster_services_api_is_explained() {
         ),
         (
             "west.db.prod.svc.set",
-            "valid names here are such as db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification (KEP-1645) has no name for one \
-             cluster, and no short names",
+            "valid names here look like db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification (KEP-1645) \
+             has no name for one cluster, and no short names",
         ),
         (
             "db.test.svc.set",
