@@ -46,15 +46,18 @@ export async function show(wanted) {
   if (text === shownText) return;
   const isUpdate = shownText !== undefined;
   shownText = text;
-  replace(pane, ...(refusal ? [element("p", {}, refusal), order && !isPast() && trial()].filter(Boolean) : parts(explanation)));
+  replace(pane, ...(refusal ? refusalParts(refusal) : parts(explanation)));
   announce("answer", refusal ?? `${name}${isUpdate ? " changed" : ""}: ${outcome(explanation).result}`);
 }
 
 /** Forgets the name that is shown. */
 export function hide() {
   name = undefined;
-  request += 1;
+  ignoreResponse();
 }
+
+/** Does not show the response to the last request. */
+export const ignoreResponse = () => (request += 1);
 
 /** Returns the answer that stands for the name: the first with data. */
 const outcome = ({ answers }) => answers.find(({ result }) => result === "NOERROR") ?? answers[0] ?? { result: "" };
@@ -79,11 +82,20 @@ function parts(explanation) {
   ].filter(Boolean);
 }
 
+/** What the server says instead of an answer. An order that cannot be tried stays in its form, to be mended. */
+function refusalParts(refusal) {
+  const isTrial = order && !isPast();
+  const text = isTrial ? refusal.replace(/^whatIf: /, "Failover order: ") : refusal;
+  return [element("p", {}, text), isTrial ? trial("This order cannot be tried. Nothing is changed.") : undefined].filter(Boolean);
+}
+
 /** An order is tried on the objects of now only. */
 const isPast = () => Boolean(address.parameter("at"));
 
+const hintOfTrial = () => (order ? `The answers above are those of the order ${order}. Nothing is changed.` : "Shows what an order would answer now. Nothing is changed.");
+
 /** A form in which the reader tries a failover order. Nothing is changed. */
-function trial() {
+function trial(hint = hintOfTrial()) {
   const input = element("input", { id: "order", name: "order", "data-focus": "order", autocomplete: "off", spellcheck: "false", placeholder: "east=90+west=10" });
   input.value = typed || order;
   input.addEventListener("input", () => (typed = input.value));
@@ -99,7 +111,6 @@ function trial() {
     event.preventDefault();
     tryOrder(input.value.trim());
   });
-  const hint = order ? `The answers above are those of the order ${order}. Nothing is changed.` : "Shows what an order would answer now. Nothing is changed.";
   return section("What if", 0, element("div", {}, form, element("p", { class: "soft" }, hint)));
 }
 

@@ -27,7 +27,10 @@ const isNarrow = matchMedia("(max-width: 960px)");
 
 // === Details: what is loaded only while it is open ===
 
-/** Returns a function that runs `action` now, or after the spacing if it has just run. A request that fails is repeated. */
+/**
+ * Returns a function that runs `action` now, or after the spacing if it has just run. A request that fails is repeated. Its
+ * `cancel` ends the wait.
+ */
 function spaced(action) {
   let timer;
   let last = -SPACING;
@@ -39,11 +42,12 @@ function spaced(action) {
       timer = setTimeout(run, 2 * SPACING);
     });
   };
-  return (isUrgent) => {
+  const request = (isUrgent) => {
     if (isUrgent) last = -SPACING;
     clearTimeout(timer);
     timer = setTimeout(run, Math.max(0, last + SPACING - performance.now()));
   };
+  return Object.assign(request, { cancel: () => clearTimeout(timer) });
 }
 
 const refreshAnswer = spaced(async () => {
@@ -114,12 +118,19 @@ let shownTime = address.parameter("at");
 let shownView;
 let shownMarks;
 
+/** Between now and the past, details follow their summary: what was requested before is of another time. */
+function forgetRequests() {
+  for (const refresh of [refreshAnswer, refreshView]) refresh.cancel();
+  for (const details of [answer, problems]) details.ignoreResponse();
+}
+
 function navigate() {
   const name = address.parameter("name");
   const at = address.parameter("at");
   const marks = name + address.parameter("span");
   const place = address.here({ name: "", open: "", at: "", span: "" });
   if (at !== shownTime) {
+    if (Boolean(at) !== Boolean(shownTime)) forgetRequests();
     shownTime = at;
     restart();
   }

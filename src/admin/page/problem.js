@@ -79,6 +79,9 @@ export function known() {
   return { kinds: both.map(({ kind }) => kind), services: both.map(({ service }) => service).filter(Boolean) };
 }
 
+/** Does not show the response to the last request. */
+export const ignoreResponse = () => (request += 1);
+
 /** Loads and shows the page of problems that the address names. */
 export async function show() {
   const own = ++request;
