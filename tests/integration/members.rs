@@ -1,5 +1,6 @@
 //! The endpoints of a name, the owner of a short name, and the zone of a name.
 
+mod attacks;
 mod bad_clusters;
 mod bad_kinds;
 mod clusters;

@@ -1,0 +1,274 @@
+//! What a tenant can do with weights, long orders and aliases, and what not.
+
+use serde_json::json;
+use support::http::get;
+use support::objects::{
+    ClusterIp, Gateway, Manifest, federated, gateway_mirror, local, mirror, objects,
+};
+use support::process::run_global_dns;
+use support::server::Server;
+
+use super::{check_outcomes, problems_of_kind};
+
+const EAST: &str = "10.96.1.1";
+const WEST: &str = "10.96.2.1";
+const PAY: &str = "pay.shop.global. A";
+
+/// Returns `shop/pay` behind a cluster IP in east and west.
+fn pay() -> [ClusterIp; 2] {
+    [
+        gateway_mirror("shop", "pay", "east", EAST),
+        gateway_mirror("shop", "pay", "west", WEST),
+    ]
+}
+
+/// Serves `shop/pay` with an order in an annotation of the Service of this cluster.
+fn with_order(order: &str) -> Server {
+    let own = local("shop", "pay").without_selector();
+    let own = own.annotation("global-dns/failover", order);
+    let own = own.annotation("global-dns/failover-mode", "auto");
+    let [east, west] = pay();
+    Server::with_objects(objects().with(east).with(west).with(own), &[])
+}
+
+fn answers(server: &Server) -> Vec<String> {
+    let mut answers: Vec<String> = (0..100).map(|_| server.outcome(PAY)).collect();
+    answers.sort();
+    answers.dedup();
+    answers
+}
+
+/// A weight that is too large is none: no cluster gets all the load by it, and no computation overflows.
+#[test]
+fn weights_at_their_limits() {
+    let both = format!("{EAST} {WEST}");
+    for (order, expected, problem) in [
+        (
+            "east=4294967295+west=1",
+            &[&*both][..],
+            Some("'4294967295' is not a weight"),
+        ),
+        (
+            "east=4294967295+west=4294967295",
+            &[&both],
+            Some("'4294967295' is not a weight"),
+        ),
+        (
+            "east=18446744073709551616+west=0",
+            &[&both],
+            Some("'18446744073709551616' is not a weight"),
+        ),
+        ("east=-1+west=1", &[&both], Some("'-1' is not a weight")),
+        ("east=1000+west=1000", &[EAST, WEST], None),
+        // Each cluster is drained, so that the step counts as down. Nothing else answers: each has the same share.
+        ("east=0+west=0", &[EAST, WEST], None),
+        ("east=0+west=0:*", &[EAST, WEST], None),
+        ("east=0:west=0", &[EAST], None),
+        ("east=0:west=1", &[WEST], None),
+    ] {
+        let server = with_order(order);
+        assert_eq!(answers(&server), expected, "{order}");
+        let problems = problems_of_kind(&server, "unreadable-setting");
+        let details: Vec<&str> = problems
+            .iter()
+            .map(|one| one["detail"].as_str().unwrap())
+            .collect();
+        match problem {
+            Some(text) => assert!(
+                details.iter().any(|detail| detail.contains(text)),
+                "{order}: {details:?}"
+            ),
+            None => assert_eq!(details, [""; 0], "{order}"),
+        }
+        // The names of the clusters are never drawn.
+        check_outcomes(&server, order, &[("west.pay.shop.global. A", WEST)]);
+    }
+}
+
+/// An order of 64 KiB is one problem with a short sentence, in an annotation. As an argument, it is repeated in the error.
+#[test]
+fn order_of_64_kib_is_refused_in_one_sentence() {
+    let long = "east=1+west=1:".repeat(4700);
+    assert!(long.len() > 64 * 1024);
+    let sentence = "at most 4096 are allowed";
+    let server = with_order(&long);
+    assert_eq!(server.outcome(PAY), "SERVFAIL");
+    let [problem] = &problems_of_kind(&server, "unreadable-setting")[..] else {
+        panic!("it is not one problem");
+    };
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(sentence) && detail.len() < 200, "{detail}");
+    for path in [
+        "/api/v1/table",
+        "/api/v1/summary",
+        "/api/v1/explain?name=pay.shop",
+    ] {
+        let length = server.api(path).to_string().len();
+        assert!(length < 16 * 1024, "{path}: {length}");
+    }
+    // Orders that are tried have the same limit.
+    for (order, status, text) in [(&*long, 431, ""), (&long[..5000], 400, sentence)] {
+        let path = format!("/api/v1/explain?name=pay.shop&whatIf={order}");
+        let tried = get(server.api, &path).unwrap();
+        assert_eq!(tried.status, status);
+        assert!(
+            tried.body.contains(text) && tried.body.len() < 200,
+            "{}",
+            tried.body
+        );
+    }
+    let [east, west] = pay();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("objects.yaml");
+    std::fs::write(&file, objects().with(east).with(west).text()).unwrap();
+    let file = format!("--file={}", file.display());
+    let refused = run_global_dns(&["explain", "pay.shop", &file, "--what-if", &long]);
+    assert!(
+        !refused.is_success() && refused.stderr.contains(sentence),
+        "{}",
+        refused.stderr
+    );
+    // The flag of `serve` ends the start.
+    let refused = run_global_dns(&["serve", &file, &format!("--failover=shop/pay={long}")]);
+    assert!(
+        !refused.is_success() && refused.stderr.contains(sentence),
+        "{}",
+        refused.stderr
+    );
+}
+
+/// Linkerd copies the annotations of an exported Service. The tenant of another cluster decides nothing here.
+#[test]
+fn annotation_of_an_exporter_moves_no_load() {
+    let [east, west] = pay();
+    let mut manifest = objects().with(east).with(west);
+    for (name, value) in [
+        ("failover", "east=0+west=1000"),
+        ("failover-mode", "auto"),
+        ("expected-clusters", "nowhere"),
+        ("gateway-down", "exclude"),
+        ("alias", "pay.shop"),
+    ] {
+        manifest.0[0]["metadata"]["annotations"][format!("global-dns/{name}")] = json!(value);
+    }
+    let server = Server::with_objects(manifest, &[]);
+    assert_eq!(answers(&server), [format!("{EAST} {WEST}")]);
+    let ignored = problems_of_kind(&server, "ignored-annotation");
+    let text = json!(ignored).to_string();
+    assert!(
+        text.contains("global-dns/failover=east=0+west=1000"),
+        "{text}"
+    );
+}
+
+// === Aliases ===
+
+const ALIAS: [&str; 2] = ["--cluster-name=hub", "--alias=db.prod=db.team-a+db.team-b"];
+const DB: &str = "db.prod.global. A";
+
+/// Returns `db` of team-a, in east with pods, and of team-b, in west behind a cluster IP.
+fn teams() -> Manifest {
+    objects()
+        .with(mirror("team-a", "db", "east").endpoint("db-0", &["10.96.11.1"]))
+        .with(gateway_mirror("team-b", "db", "west", "10.96.12.1"))
+}
+
+/// Only a flag makes an alias. A Service of another namespace is no member, whatever its name and its annotations say.
+#[test]
+fn tenants_of_other_namespaces_add_nothing_to_an_alias() {
+    let mut foreign = mirror("team-c", "db", "north").endpoint("db-0", &["10.96.66.1"]);
+    for (name, value) in [("alias", "db.prod"), ("failover", "north")] {
+        foreign = foreign.annotation(&format!("global-dns/{name}"), value);
+    }
+    let mut forged = mirror("team-c", "db", "east").endpoint("db-1", &["10.96.66.2"]);
+    forged = forged.annotation(
+        "mirror.linkerd.io/remote-svc-fq-name",
+        "db.team-a.svc.cluster.local",
+    );
+    let server = Server::with_objects(teams().with(foreign).with(forged), &ALIAS);
+    check_outcomes(
+        &server,
+        "another namespace",
+        &[
+            (DB, "10.96.11.1 10.96.12.1"),
+            ("north.db.prod.global. A", "NXDOMAIN"),
+            ("db-1.east.db.prod.global. A", "NXDOMAIN"),
+            ("db.team-a.global. A", "10.96.11.1"),
+        ],
+    );
+}
+
+/// Everybody who may export a Service of a source namespace, or write one there, has this power over the alias, and no more.
+#[test]
+fn tenants_of_a_source_add_members_and_decide_nothing() {
+    let other = mirror("team-a", "db", "north")
+        .annotation("global-dns/failover", "north")
+        .annotation("global-dns/gateway-down", "exclude")
+        .annotation("global-dns/expected-clusters", "nowhere")
+        .annotation("global-dns/ttl", "1")
+        .endpoint("db-0", &["10.96.66.1"]);
+    let own = local("team-a", "db").without_selector();
+    let own = own.annotation("global-dns/failover", "north");
+    let server = Server::with_objects(teams().with(other).with(own), &ALIAS);
+    check_outcomes(
+        &server,
+        "a source",
+        &[
+            // Their member answers together with those of the others, and has a name that tells whose it is.
+            (DB, "10.96.11.1 10.96.12.1 10.96.66.1"),
+            (
+                "_sql._tcp.north.db.prod.global. SRV",
+                "0 10 26257 db-0.north.db.team-a.global.",
+            ),
+            // The name of the other team has nothing of it.
+            ("db.team-b.global. A", "10.96.12.1"),
+            // Their own name follows their own order.
+            ("db.team-a.global. A", "10.96.66.1"),
+        ],
+    );
+    // The shortest TTL of all exporters counts, as without an alias.
+    let reply = server.ask(DB, support::wire::Transport::Udp);
+    assert!(
+        reply
+            .answers
+            .iter()
+            .all(|record| record.to_string().contains(" 1 IN A ")),
+        "{reply:?}"
+    );
+}
+
+/// For each cluster, the best kind of all sources answers. So a tenant of one source can take the place of another one's address
+/// in the same cluster. An order of the alias does not change that; it leaves out federated addresses, and other clusters.
+#[test]
+fn pods_of_one_source_take_the_place_of_a_cluster_ip_of_another() {
+    let displacing = mirror("team-a", "db", "west").endpoint("db-0", &["10.96.66.1"]);
+    let server = Server::with_objects(teams().with(displacing.clone()), &ALIAS);
+    check_outcomes(
+        &server,
+        "pods in the same cluster",
+        &[
+            (DB, "10.96.11.1 10.96.66.1"),
+            ("west.db.prod.global. A", "10.96.12.1 10.96.66.1"),
+            ("db.team-b.global. A", "10.96.12.1"),
+        ],
+    );
+    // The gateway of these pods is down: the address of the other source does not come back by itself.
+    let down =
+        mirror("team-a", "db", "west").endpoint_behind(Gateway::Down, "db-0", &["10.96.66.1"]);
+    let server = Server::with_objects(teams().with(down), &ALIAS);
+    check_outcomes(&server, "pods that are down", &[(DB, "10.96.11.1")]);
+    // A federated address that covers west.
+    let shared = federated("team-a", "db", "10.96.66.2", "db@west");
+    let server = Server::with_objects(teams().with(shared.clone()), &ALIAS);
+    check_outcomes(&server, "federated", &[(DB, "10.96.11.1 10.96.66.2")]);
+    let flags = [
+        &ALIAS[..],
+        &[
+            "--failover=prod/db=west:east",
+            "--failover-mode=prod/db=hold",
+        ],
+    ]
+    .concat();
+    let server = Server::with_objects(teams().with(shared), &flags);
+    check_outcomes(&server, "federated, with an order", &[(DB, "10.96.12.1")]);
+}
