@@ -25,6 +25,11 @@
 //!   NS record
 //! - `failover`: two replicas behind one cluster IP
 //!
+//! Scenarios in another one, with another API server:
+//!
+//! - `manual`: a shell that runs commands of the manual, and compares their output with the manual's
+//! - `manual_recipes`: recipes, the failover of a primary, and a load that moves in steps
+//!
 //! Scenarios with one API server each:
 //!
 //! - `kinds`: the recordings of services of all kinds
@@ -62,6 +67,8 @@ mod kinds;
 mod linked_clusters;
 mod links;
 mod local_members;
+mod manual;
+mod manual_recipes;
 mod mcs;
 mod misbehaving_api_server;
 mod node;
@@ -133,6 +140,26 @@ fn separate_network_namespace() {
         if let Some((cluster, node)) = &parts {
             recipes::run(&mut steps, cluster, node);
             failover::run(&mut steps, cluster, node);
+        }
+        steps.finish();
+    });
+}
+
+#[test]
+#[ignore = "needs a real API server, kubectl, root and dig"]
+fn commands_of_the_manual() {
+    let _lock = lock_suite();
+    in_new_network(|| {
+        let mut steps = Steps::new("commands of the manual");
+        let mut parts = None;
+        steps.prerequisite("api_server_for_the_manual_starts", || {
+            let cluster = Cluster::start()?;
+            let node = Node::new(&cluster)?;
+            parts = Some((cluster, node));
+            Ok(())
+        });
+        if let Some((cluster, node)) = &parts {
+            manual_recipes::run(&mut steps, cluster, node);
         }
         steps.finish();
     });

@@ -153,17 +153,26 @@ impl Node {
 
     /// Runs `nslookup` for a name, as in a pod that uses this name server.
     pub fn nslookup(&self, server: SocketAddr, name: &str) -> Result<String> {
-        let file = self.directory.join("resolv.conf");
+        let mut nslookup = self.pod_command("nslookup", &server.ip().to_string())?;
+        run_checked(nslookup.arg(name))
+    }
+
+    /// Builds a shell of a pod that uses the CoreDNS of the cluster.
+    pub fn shell(&self) -> Result<Command> {
+        self.pod_command("sh", CLUSTER_DNS)
+    }
+
+    /// Builds a command with the `resolv.conf` of a pod.
+    fn pod_command(&self, program: &str, server: &str) -> Result<Command> {
+        let file = self.directory.join(format!("resolv.conf-{server}"));
         fs::write(
             &file,
             format!(
-                "search default.svc.cluster.local svc.cluster.local cluster.local\nnameserver {}\noptions ndots:5\n",
-                server.ip()
+                "search default.svc.cluster.local svc.cluster.local cluster.local\nnameserver {server}\noptions ndots:5\n"
             ),
         )?;
         let bound = vec![(file, PathBuf::from("/etc/resolv.conf"))];
-        let mut nslookup = self.network.command(&tool("nslookup")?, &Files { bound })?;
-        run_checked(nslookup.arg(name))
+        self.network.command(&tool(program)?, &Files { bound })
     }
 
     pub fn directory(&self) -> &Path {

@@ -8,7 +8,7 @@
 //! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`], [`sockets`] |
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
-//! | environment | [`repository`](mod@repository), [`ports`], [`networks`] |
+//! | environment | [`repository`](mod@repository), [`manual`], [`ports`], [`networks`] |
 //! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
@@ -40,6 +40,7 @@ pub mod https;
 pub mod kubelet;
 pub mod latency;
 pub mod log;
+pub mod manual;
 pub mod multicluster;
 pub mod names;
 pub mod networks;

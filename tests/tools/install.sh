@@ -16,7 +16,7 @@ declare -A package_of=(
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
     [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [musl-gcc]=musl-tools
-    [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2
+    [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2 [kubectl]=kubernetes-client
 )
 
 # Installs the Debian packages of those commands that are missing.
