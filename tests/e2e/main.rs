@@ -29,6 +29,7 @@
 //!
 //! - `manual`: a shell that runs commands of the manual, and compares their output with the manual's
 //! - `manual_recipes`: recipes, the failover of a primary, and a load that moves in steps
+//! - `operators`: the names that operators of databases ask for
 //!
 //! Scenarios with one API server each:
 //!
@@ -72,6 +73,7 @@ mod manual_recipes;
 mod mcs;
 mod misbehaving_api_server;
 mod node;
+mod operators;
 mod outage;
 mod owner_names;
 mod past;
@@ -160,6 +162,7 @@ fn commands_of_the_manual() {
         });
         if let Some((cluster, node)) = &parts {
             manual_recipes::run(&mut steps, cluster, node);
+            operators::run(&mut steps, cluster, node);
         }
         steps.finish();
     });
