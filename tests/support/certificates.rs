@@ -92,6 +92,15 @@ impl Authority {
         self.issue(names, ExtendedKeyUsagePurpose::ServerAuth, MONTH)
     }
 
+    /// Issues a certificate of a peer, which is a server and a client, for names.
+    pub fn issue_peer_for(&self, names: &[&str]) -> Identity {
+        let usages = [
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        self.issue_with(names, &usages, MONTH)
+    }
+
     /// Issues a client certificate.
     pub fn issue_client(&self) -> Identity {
         self.issue_client_until(MONTH)
@@ -108,11 +117,20 @@ impl Authority {
     }
 
     fn issue(&self, names: &[&str], usage: ExtendedKeyUsagePurpose, ends: i64) -> Identity {
+        self.issue_with(names, &[usage], ends)
+    }
+
+    fn issue_with(
+        &self,
+        names: &[&str],
+        usages: &[ExtendedKeyUsagePurpose],
+        ends: i64,
+    ) -> Identity {
         let (mut params, key) = (params(names, -HOUR, ends), key());
         // Strict clients require the key identifier of the authority.
         params.use_authority_key_identifier_extension = true;
         params.key_usages.push(KeyUsagePurpose::DigitalSignature);
-        params.extended_key_usages.push(usage);
+        params.extended_key_usages.extend_from_slice(usages);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Identity::new(&certificate, &key, self.der.clone())
     }
