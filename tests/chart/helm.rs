@@ -17,6 +17,7 @@ pub const RELEASE: &str = "global-dns";
 pub const NAMESPACE: &str = "dns";
 
 /// Rendered objects of an installation.
+#[derive(Debug)]
 pub struct Rendered {
     pub objects: Vec<Value>,
 }
@@ -60,8 +61,13 @@ pub fn template(values: &Value) -> Result<Rendered> {
 
 fn rendered(ended: ProcessOutput) -> Result<Rendered> {
     ensure!(ended.is_success(), "helm template: {}", ended.stderr);
+    rendered_objects(&ended.stdout)
+}
+
+/// Parses rendered objects.
+pub fn rendered_objects(text: &str) -> Result<Rendered> {
     let options = serde_saphyr::options! { budget: None };
-    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(&ended.stdout, options)
+    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|error| anyhow!("helm template printed invalid YAML: {error}"))?;
     ensure!(!objects.is_empty(), "helm template printed no objects");
     Ok(Rendered { objects })

@@ -275,7 +275,7 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         ),
         (
             with(json!({"prometheusRule": {"enabled": true}})),
-            "additional properties 'prometheusRule' not allowed",
+            "prometheusRule is now alerts: rename it in your values",
         ),
         (
             with(json!({"alerts": {"clusterLeft": "all"}})),

@@ -6,6 +6,7 @@
 //! - `values`: the matrix of values
 //! - `lint`: `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents
 //! - `flags`: every flag of `serve` has a value; defaults are those of `serve`
+//! - `generated`: random values, and texts at the limits of each pattern: what Helm renders starts
 //! - `objects`: checks that no API server does: the mesh, security, selectors, permissions
 //! - `listeners`: ports of the Service, the pod and the NetworkPolicy; Secrets of the encrypted listeners
 //! - `monitoring`: rules and dashboard use only metrics that the server exports
@@ -32,6 +33,7 @@ mod admission;
 mod alerts;
 mod dashboard;
 mod flags;
+mod generated;
 mod helm;
 mod incident;
 mod installation;

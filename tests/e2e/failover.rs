@@ -2,8 +2,7 @@
 //! one loses its connection to the API server.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +12,6 @@ use support::dig::dig_recursively;
 use support::http::Page;
 use support::observer::{AnswerRun, Observer};
 use support::output::print_line;
-use support::process::Process;
 use support::reply::sorted_texts;
 use support::repository::repository;
 use support::server::Server;
@@ -25,6 +23,7 @@ use crate::linked_clusters::{
     ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint,
     extra_endpoint_mirror, state_after_recordings,
 };
+use crate::load::Load;
 use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -120,8 +119,8 @@ impl Replicas<'_> {
             Ok(())
         })?;
         let loads = [
-            Load::start(self.node, "udp")?,
-            Load::start(self.node, "tcp")?,
+            Load::start(self.node, "udp", &QUESTIONS)?,
+            Load::start(self.node, "tcp", &QUESTIONS)?,
         ];
         let started = Instant::now();
         for pod in [0, 1] {
@@ -274,57 +273,4 @@ fn questions(services: &Value) -> Result<BTreeSet<String>> {
     }
     ensure!(questions.len() > 20, "{questions:?}");
     Ok(questions)
-}
-
-// === dnsperf ===
-
-/// A dnsperf process that sends queries to CoreDNS.
-struct Load {
-    transport: &'static str,
-    dnsperf: Process,
-    report: PathBuf,
-}
-
-// === impl Load ===
-
-impl Load {
-    fn start(node: &Node, transport: &'static str) -> Result<Self> {
-        let questions = node.directory().join("questions");
-        let lines = QUESTIONS.map(|(name, kind)| format!("{name} {kind}\n"));
-        fs::write(&questions, lines.concat())?;
-        let mut dnsperf = node.command("dnsperf")?;
-        // dnsperf ends after an hour at the latest. The rate leaves CPU time for the other processes.
-        let server = format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q 1000 -l 3600 -m {transport} -d");
-        dnsperf.args(server.split(' ')).arg(&questions);
-        let report = node.directory().join(format!("dnsperf-{transport}"));
-        dnsperf.stdout(File::create(&report)?);
-        Ok(Self {
-            transport,
-            dnsperf: Process::start_with_stderr_log("dnsperf", dnsperf)?,
-            report,
-        })
-    }
-
-    /// Ends dnsperf, and returns the number of answers. Fails unless every query was answered with NOERROR.
-    fn finish(mut self) -> Result<u64> {
-        self.dnsperf.signal("INT")?;
-        self.dnsperf.end()?;
-        let (report, errors) = (fs::read_to_string(&self.report)?, self.dnsperf.log().text());
-        let line = |key: &str| {
-            let value = report
-                .lines()
-                .find_map(|line| line.trim().strip_prefix(key));
-            value
-                .map(str::trim)
-                .with_context(|| format!("dnsperf printed no {key} {report}{errors}"))
-        };
-        let lost = line("Queries lost:")?;
-        let codes = line("Response codes:")?;
-        let is_complete =
-            lost.starts_with("0 ") && codes.starts_with("NOERROR ") && !codes.contains(',');
-        ensure!(is_complete && errors.trim().is_empty(), "{report}{errors}");
-        let answered = line("Queries completed:")?;
-        let answered = answered.split(' ').next().unwrap_or_default();
-        Ok(answered.parse()?)
-    }
 }

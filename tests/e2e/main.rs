@@ -23,7 +23,7 @@
 //! - `recipes`: CoreDNS with the configuration from `coredns/`
 //! - `resolvers`: unbound and dnsmasq with the configuration from `coredns/`; unbound and BIND that follow the zone's
 //!   NS record
-//! - `failover`: two replicas behind one cluster IP
+//! - `failover`: two replicas behind one cluster IP, with the queries of `load`
 //!
 //! Scenarios in another one, with another API server:
 //!
@@ -67,6 +67,7 @@ mod gateways_down;
 mod kinds;
 mod linked_clusters;
 mod links;
+mod load;
 mod local_members;
 mod manual;
 mod manual_recipes;

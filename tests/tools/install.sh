@@ -69,12 +69,12 @@ install_packages() { # PACKAGE…
 # Collects programs, by default the servers of a cluster, in a directory of links. Exports the directory to the tests
 # and prints the version of each program.
 e2e_tools() { # [PROGRAM…]
-    local name path paths=() version stamp=k8s.io/component-base/version
+    local name path paths=() version of
     (($#)) || set -- etcd kube-apiserver kube-controller-manager coredns
-    version=$(cd tests/tools/kubernetes && go list -m -f '{{.Version}}' k8s.io/kubernetes) || return
-    # As the build of Kubernetes does; without these flags the programs report version v0.0.0.
-    stamp="-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
     for name; do
+        # The version in a name, such as kube-apiserver_1_27. Each has a module of its own.
+        of=
+        [[ $name != *_[0-9]* ]] || of=_${name#*_}
         if has_asset "$name"; then
             path=$(realpath -s -- "$KUBEBUILDER_ASSETS/$name")
         else
@@ -82,9 +82,13 @@ e2e_tools() { # [PROGRAM…]
             case $name in
                 etcd_3_6) go_tool etcd_3_6 etcd_3_6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd_3_6 ;;
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
-                kube-*) go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$stamp" && path=$cached/$name ;;
-                coredns) go_tool "$name" coredns . "" && path=$cached/$name ;;
-                helm) go_tool "$name" helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/$name ;;
+                kube-*)
+                    go_tool "$name" "kubernetes$of" "k8s.io/kubernetes/cmd/${name%"$of"}" "$(kubernetes_stamp "kubernetes$of")" &&
+                        path=$cached/$name
+                    ;;
+                coredns*) go_tool "$name" "$name" . "" && path=$cached/$name ;;
+                helm_4) go_tool "$name" helm_4 helm.sh/helm/v4/cmd/helm "$(helm_4_stamp)" && path=$cached/$name ;;
+                helm*) go_tool "$name" "$name" helm.sh/helm/v3/cmd/helm "$(helm_stamp "$name")" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
@@ -97,7 +101,7 @@ e2e_tools() { # [PROGRAM…]
     echo "GLOBAL_DNS_TEST_TOOLS=$GLOBAL_DNS_TEST_TOOLS"
     ! has dig || paths+=("$(command -v dig)")
     for path in "${paths[@]}"; do
-        case $path in */coredns) name=-version ;; */dig) name=-v ;; */helm) name=version ;; *) name=--version ;; esac
+        case $path in */coredns*) name=-version ;; */dig) name=-v ;; */helm*) name=version ;; *) name=--version ;; esac
         version=$("$path" "$name" 2>&1) || fail "$path does not run: $version" || return
         echo "using $path: ${version%%$'\n'*}"
     done
@@ -115,10 +119,29 @@ crds() {
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
 
+# Prints the linker flags of the build of Kubernetes. Without them the programs report version v0.0.0.
+kubernetes_stamp() { # MODULE
+    local version stamp=k8s.io/component-base/version
+    version=$(module_version "$1" k8s.io/kubernetes) || return
+    echo "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
+}
+
+# Prints the linker flag of Helm's own build.
+helm_4_stamp() {
+    echo "-X helm.sh/helm/v4/internal/version.version=$(module_version helm_4 helm.sh/helm/v4)"
+}
+
+# Prints the version of a Go module that a folder of tests/tools pins.
+module_version() { # FOLDER MODULE
+    local version
+    version=$(sed -n "s|^\(require\)\?[[:space:]]*$2 \(v[^ ]*\).*|\2|p" "tests/tools/$1/go.mod")
+    [[ $version ]] && echo "$version"
+}
+
 # Prints the linker flags of Helm's own build. Without them Helm assumes that clusters run Kubernetes 1.20.
-helm_stamp() {
+helm_stamp() { # MODULE
     local minor package
-    minor=$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\)\..*|\1|p' tests/tools/helm/go.mod)
+    minor=$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\)\..*|\1|p' "tests/tools/$1/go.mod")
     for package in chartutil lint/rules; do
         package=helm.sh/helm/v3/pkg/$package
         printf '%s' "-X $package.k8sVersionMajor=1 -X $package.k8sVersionMinor=$minor "

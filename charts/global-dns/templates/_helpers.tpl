@@ -17,6 +17,10 @@
 {{- end -}}
 {{- end }}
 
+{{- define "global-dns.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end }}
+
 {{- define "global-dns.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "global-dns.fullname" .) .Values.serviceAccount.name -}}
@@ -50,11 +54,11 @@ the chart's own labels, because selectors need them; the labels of the object; t
 
 {{/*
 Metadata of an object. Takes the same dict, with further keys: `name` (default: the full name), `namespace` (default:
-the namespace of the release; empty for a cluster-scoped object) and `annotations`.
+the namespace of the objects; empty for a cluster-scoped object) and `annotations`.
 */}}
 {{- define "global-dns.metadata" -}}
 name: {{ .name | default (include "global-dns.fullname" .root) }}
-{{- with ternary .namespace .root.Release.Namespace (hasKey . "namespace") }}
+{{- with ternary .namespace (include "global-dns.namespace" .root) (hasKey . "namespace") }}
 namespace: {{ . }}
 {{- end }}
 labels: {{- include "global-dns.labels" . | nindent 2 }}
@@ -179,7 +183,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 */}}
 {{- define "global-dns.needsForce" -}}
 {{- $name := include "global-dns.fullname" . -}}
-{{- with lookup "v1" "Service" .Release.Namespace $name -}}
+{{- with lookup "v1" "Service" (include "global-dns.namespace" .) $name -}}
 {{- $before := list -}}
 {{- range .spec.ports -}}
 {{- if eq (int .port) 853 -}}{{- $before = append $before .protocol -}}{{- end -}}
@@ -191,7 +195,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- $isChanged := ne (sortAlpha $before | join " ") (sortAlpha $after | join " ") -}}
 {{- if and $isChanged $after (or (gt (len $before) 1) (gt (len $after) 1)) -}}true{{- end -}}
 {{- end -}}
-{{- with lookup "apps/v1" .Values.kind .Release.Namespace $name -}}
+{{- with lookup "apps/v1" .Values.kind (include "global-dns.namespace" .) $name -}}
 {{- range (first .spec.template.spec.containers).ports -}}
 {{- if and (eq .name "dns") (ne (toString .containerPort) (include "global-dns.dnsPort" $)) -}}true{{- end -}}
 {{- end -}}
@@ -401,4 +405,195 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{ fail "encrypted.clientCASecretName needs a listener: set encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen" }}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/* === Values that are valid by themselves, but not together === */}}
+
+{{/* Fails if `serve` would refuse the values. The schema checks each value by itself. */}}
+{{- define "global-dns.checkValues" -}}
+{{- range $removed, $new := dict "prometheusRule" "alerts" -}}
+{{- if hasKey $.Values $removed -}}
+{{- fail (printf "%s is now %s: rename it in your values. With helm upgrade, use --reset-then-reuse-values instead of --reuse-values" $removed $new) -}}
+{{- end -}}
+{{- end -}}
+{{- include "global-dns.checkZones" . -}}
+{{- include "global-dns.checkAliases" . -}}
+{{- with .Values.failover.default -}}
+{{- include "global-dns.checkOrder" (dict "value" "failover.default" "order" .) -}}
+{{- end -}}
+{{- range $service, $order := .Values.failover.services -}}
+{{- include "global-dns.checkOrder" (dict "value" (printf "failover.services.%s" $service) "order" $order) -}}
+{{- end -}}
+{{- with .Values.source -}}
+{{- if and .files (or .kubeconfig .context) -}}
+{{- fail "source.files cannot be combined with source.kubeconfig or source.context: the objects are read from the files or from an API server" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.maxStale -}}
+{{- $timeout := include "global-dns.milliseconds" $.Values.watchTimeout | int64 -}}
+{{- if lt (include "global-dns.milliseconds" . | int64) (mul 2 $timeout) -}}
+{{- fail (printf "maxStale is %s; with watchTimeout %s it must be at least twice as long, because a healthy watch may be silent that long" . $.Values.watchTimeout) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := list "serverId" "versionBind" -}}
+{{- $length := get $.Values $name | len -}}
+{{- if gt $length 128 -}}
+{{- fail (printf "%s has %d octets; at most 128 are allowed" $name $length) -}}
+{{- end -}}
+{{- end -}}
+{{- include "global-dns.checkListeners" . -}}
+{{- end }}
+
+{{/* Milliseconds of a duration such as 1m30s. */}}
+{{- define "global-dns.milliseconds" -}}
+{{- $units := dict "h" 3600000 "m" 60000 "s" 1000 "ms" 1 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|h|m|s)" . -1 -}}
+{{- $number := regexFind "[0-9]+" . -}}
+{{- $sum = add $sum (mul ($number | trimPrefix "0" | default "0" | float64 | int64) (get $units (trimPrefix $number .))) -}}
+{{- end -}}
+{{ $sum }}
+{{- end }}
+
+{{- define "global-dns.checkZones" -}}
+{{- $zones := list -}}
+{{- $hasOwnNames := false -}}
+{{- range .Values.zones -}}
+{{- $zones = append $zones (trimSuffix "=mcs" . | trimSuffix "." | lower) -}}
+{{- if not (hasSuffix "=mcs" .) -}}{{- $hasOwnNames = true -}}{{- end -}}
+{{- end -}}
+{{- if and .Values.reverseZones (not $hasOwnNames) -}}
+{{- fail "reverseZones needs names of this server: add a zone without =mcs to zones" -}}
+{{- end -}}
+{{- range .Values.reverseZones -}}
+{{- $zones = append $zones (trimSuffix "." . | lower) -}}
+{{- end -}}
+{{- $seen := dict -}}
+{{- range $zones -}}
+{{- if hasKey $seen . -}}
+{{- fail (printf "zones and reverseZones have %s twice: give each zone once" .) -}}
+{{- end -}}
+{{- $_ := set $seen . true -}}
+{{- /* A name in wire format has one octet more at each end. */}}
+{{- if gt (len .) 126 -}}
+{{- fail (printf "the zone %s has %d octets; at most 126 are allowed" . (len .)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $zone := $zones -}}
+{{- range $prefix := list "dns." "ns.dns." -}}
+{{- if and (hasPrefix $prefix $zone) (hasKey $seen (trimPrefix $prefix $zone)) -}}
+{{- fail (printf "the zone %s holds the name of the server of zone %s: choose another zone" $zone (trimPrefix $prefix $zone)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "global-dns.checkAliases" -}}
+{{- $aliases := .Values.aliases -}}
+{{- range $alias, $services := $aliases -}}
+{{- range $services -}}
+{{- if hasKey $aliases . -}}
+{{- $reason := eq . $alias | ternary "its own members always belong to it" "that is an alias, too: name its services instead" -}}
+{{- fail (printf "aliases: %s is an alias of %s; %s" $alias . $reason) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Fails if an order has a cluster or `*` twice. Takes a dict: `value` (the name of the value) and `order`. */}}
+{{- define "global-dns.checkOrder" -}}
+{{- $seen := dict -}}
+{{- range splitList ":" .order -}}
+{{- range splitList "+" . -}}
+{{- $cluster := splitList "=" . | first -}}
+{{- if hasKey $seen $cluster -}}
+{{- fail (printf "%s is %s, in which %s occurs twice" $.value $.order $cluster) -}}
+{{- end -}}
+{{- $_ := set $seen $cluster true -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* All listeners with their addresses, as a YAML list: value, protocols, addresses. */}}
+{{- define "global-dns.listeners" -}}
+{{- $v := .Values -}}
+- {{ dict "value" "listen" "protocols" (list "UDP" "TCP") "addresses" ($v.listen | default (list ":5353")) | toJson }}
+- {{ dict "value" "adminListen" "protocols" (list "TCP") "addresses" ($v.adminListen | default (list ":9153")) | toJson }}
+- {{ dict "value" "apiListen" "protocols" (list "TCP") "addresses" $v.apiListen | toJson }}
+- {{ dict "value" "encrypted.tlsListen" "protocols" (list "TCP") "addresses" $v.encrypted.tlsListen | toJson }}
+- {{ dict "value" "encrypted.httpsListen" "protocols" (list "TCP") "addresses" $v.encrypted.httpsListen | toJson }}
+- {{ dict "value" "encrypted.quicListen" "protocols" (list "UDP") "addresses" $v.encrypted.quicListen | toJson }}
+{{- end }}
+
+{{/*
+Fails if two listeners have the same address and port, or if a port of the node needs rights that the container lacks. A
+process without root rights gets no capability from the container runtime, so that only the user 0 can use it.
+*/}}
+{{- define "global-dns.checkListeners" -}}
+{{- $taken := dict -}}
+{{- $low := list -}}
+{{- range $listener := include "global-dns.listeners" . | fromYamlArray -}}
+{{- range $address := .addresses -}}
+{{- $port := regexFind "[0-9]+$" $address -}}
+{{- if lt (int $port) 1024 -}}{{- $low = append $low (printf "%s %s" $listener.value $address) -}}{{- end -}}
+{{- $host := trimSuffix (printf ":%s" $port) $address -}}
+{{- $hosts := list $host -}}
+{{- if regexMatch "(?i)^\\[[0:]*:ffff:[0-9a-f]{1,4}:[0-9a-f]{1,4}\\]$" $host -}}
+{{- fail (printf "%s has %s: write the IPv4 address without ::ffff" $listener.value $address) -}}
+{{- end -}}
+{{- if not $host -}}{{- $hosts = list "0.0.0.0" "[::]" -}}{{- end -}}
+{{- if eq $host "localhost" -}}{{- $hosts = list "127.0.0.1" "[::1]" -}}{{- end -}}
+{{- range $protocol := $listener.protocols -}}
+{{- range $hosts -}}
+{{- $family := hasPrefix "[" . | ternary "6" "4" -}}
+{{- $key := printf "%s %s %s" $protocol $family $port -}}
+{{- $others := get $taken $key | default dict -}}
+{{- $isEvery := has . (list "0.0.0.0" "[::]") -}}
+{{- if or (hasKey $others .) (and $others (or $isEvery (hasKey $others "0.0.0.0") (hasKey $others "[::]"))) -}}
+{{- fail (printf "%s has %s, but %s has the same port: give each listener a port of its own" $listener.value $address (values $others | first)) -}}
+{{- end -}}
+{{- $_ := set $others . $listener.value -}}
+{{- $_ := set $taken $key $others -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.hostNetwork $low (not (include "global-dns.runsAsRoot" .)) -}}
+{{- fail (printf "hostNetwork with %s: only root may open ports of the node below 1024. Choose ports from 1024, or set podSecurityContext.runAsNonRoot=false and securityContext.runAsUser=0; the container then gets the capability NET_BIND_SERVICE" (join ", " $low)) -}}
+{{- end -}}
+{{- end }}
+
+{{/* Whether the container runs as user 0. */}}
+{{- define "global-dns.runsAsRoot" -}}
+{{- $pod := .Values.podSecurityContext | default dict -}}
+{{- $container := .Values.securityContext | default dict -}}
+{{- $user := hasKey $container "runAsUser" | ternary $container.runAsUser $pod.runAsUser -}}
+{{- $isRefused := hasKey $container "runAsNonRoot" | ternary $container.runAsNonRoot $pod.runAsNonRoot -}}
+{{- if and (not (kindIs "invalid" $user)) (eq (int64 $user) 0) (not $isRefused) -}}true{{- end -}}
+{{- end }}
+
+{{/* Security context of the server's container. On the node's network, ports below 1024 need a capability. */}}
+{{- define "global-dns.securityContext" -}}
+{{- $context := deepCopy (.Values.securityContext | default dict) -}}
+{{- $needsCapability := false -}}
+{{- range include "global-dns.listeners" . | fromYamlArray -}}
+{{- range .addresses -}}
+{{- if lt (regexFind "[0-9]+$" . | int) 1024 -}}{{- $needsCapability = true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.hostNetwork $needsCapability -}}
+{{- $capabilities := deepCopy ($context.capabilities | default dict) -}}
+{{- $_ := set $capabilities "add" (append ($capabilities.add | default list) "NET_BIND_SERVICE" | uniq) -}}
+{{- $_ := set $context "capabilities" $capabilities -}}
+{{- end -}}
+{{- with $context -}}{{- toYaml . -}}{{- end -}}
+{{- end }}
+
+{{/*
+Whether there is a PodDisruptionBudget. A drain does not evict the pods of a DaemonSet. For a single replica, a budget would
+block the drain. Without a number of replicas, an autoscaler chooses it.
+*/}}
+{{- define "global-dns.hasBudget" -}}
+{{- $replicas := .Values.replicas -}}
+{{- if and .Values.podDisruptionBudget.enabled (eq .Values.kind "Deployment") (or (kindIs "invalid" $replicas) (gt (int64 $replicas) 1)) -}}true{{- end -}}
 {{- end }}
