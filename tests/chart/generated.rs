@@ -9,16 +9,24 @@ mod starts;
 
 use std::collections::BTreeSet;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use support::commands::{binary, guarded, tool};
+use support::http::get;
+use support::networks::in_new_network;
 use support::output::print_line;
+use support::process::{Log, Process};
+use support::repository::repository;
 
-use crate::helm::template;
-use crate::values::{minimum, with};
+use crate::helm::{chart, helm_without_values, template};
+use crate::values::{matrix, minimum, with};
 use boundaries::{Case, cases};
 use fields::{Random, combination, wild_combination};
 use installation::{Outcome, render_all};
-use starts::Starts;
+use starts::{Starts, objects};
 
 /// Valid combinations, and combinations of boundary values.
 const COMBINATIONS: (usize, usize) = (120, 120);
@@ -126,7 +134,7 @@ fn values_that_the_server_refuses_are_refused_by_name() -> Result<()> {
         ),
         (
             json!({"failover": {"services": {"prod": "local"}}}),
-            "/failover/services",
+            "invalid propertyName 'prod'",
         ),
         (
             json!({"zones": ["global", "Global."]}),
@@ -314,4 +322,119 @@ fn further_objects_are_templates() -> Result<()> {
     );
     ensure!(template(&minimum())?.all("ConfigMap").count() == 0);
     Ok(())
+}
+
+/// Each file sets something, and nothing that the chart does not have: its schema refuses that.
+#[test]
+#[ignore = "needs Helm"]
+fn value_files_are_complete() -> Result<()> {
+    let folder = repository("charts/global-dns/examples/values");
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path
+            .file_stem()
+            .context("a name")?
+            .to_string_lossy()
+            .into_owned();
+        let file = path.display().to_string();
+        let chart = chart();
+        // The file is the only source of values.
+        let ended = helm_without_values(&[
+            "lint",
+            "--strict",
+            "--kube-version",
+            "1.33.0",
+            &chart,
+            "--values",
+            &file,
+        ])?;
+        ensure!(ended.is_success(), "{name}: {}", ended.output());
+        names.insert(name);
+    }
+    let in_matrix: BTreeSet<String> = matrix()
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    ensure!(names.len() >= 4, "{names:?}");
+    ensure!(names.is_subset(&in_matrix), "not in the matrix: {names:?}");
+    Ok(())
+}
+
+/// A container runtime gives capabilities to root only. So that is what the chart requires for low ports of the node.
+#[test]
+#[ignore = "needs Helm and root"]
+fn ports_of_the_node_below_1024_need_root_and_one_capability() -> Result<()> {
+    let root = json!({"hostNetwork": true, "listen": ["0.0.0.0:53"],
+        "podSecurityContext": {"runAsNonRoot": false}, "securityContext": {"runAsUser": 0}});
+    let context = |values: &Value| -> Result<Value> {
+        let rendered = template(&with(values.clone()))?;
+        let pod = &rendered.workload()?["spec"]["template"]["spec"];
+        Ok(pod["containers"][0]["securityContext"].clone())
+    };
+    let found = context(&root)?;
+    ensure!(
+        found["capabilities"] == json!({"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}),
+        "{found}"
+    );
+    ensure!(
+        found["allowPrivilegeEscalation"] == false && found["runAsUser"] == 0,
+        "{found}"
+    );
+    for without in [
+        json!({"listen": ["0.0.0.0:53"]}),
+        json!({"hostNetwork": true, "listen": ["0.0.0.0:1024"]}),
+    ] {
+        let found = context(&without)?;
+        ensure!(
+            found["capabilities"] == json!({"drop": ["ALL"]}),
+            "{without}: {found}"
+        );
+    }
+    // What the kernel says, with the capabilities that a runtime gives.
+    in_new_network(|| {
+        let folder = tempfile::tempdir()?;
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+        let program = folder.path().join("global-dns");
+        std::fs::copy(binary(), &program)?;
+        std::fs::write(folder.path().join("objects.yaml"), objects())?;
+        let start = |user: &str, inherited: &str, port: u16| -> Result<Process> {
+            let mut command = guarded(tool("setpriv")?);
+            command.args([
+                "--reuid",
+                user,
+                "--regid",
+                user,
+                "--clear-groups",
+                "--no-new-privs",
+            ]);
+            command.args([
+                "--inh-caps",
+                inherited,
+                "--bounding-set=-all,+net_bind_service",
+                "--",
+            ]);
+            command
+                .arg(&program)
+                .arg("serve")
+                .arg(format!("--listen=127.0.0.1:{port}"));
+            command.arg(format!(
+                "--file={}",
+                folder.path().join("objects.yaml").display()
+            ));
+            Process::start("the server", command)
+        };
+        let ready = |_: &Log| {
+            let page = get(([127, 0, 0, 1], 9153).into(), "/readyz").ok()?;
+            (page.status == 200).then_some(())
+        };
+        start("0", "-all", 53)?.wait_for("readiness of root", ready)?;
+        start("65532", "-all", 1053)?.wait_for("readiness of another user", ready)?;
+        let mut refused = start("65532", "-all,+net_bind_service", 53)?;
+        let status = refused.end()?;
+        ensure!(status.code() == Some(1), "{status}");
+        let text = refused.log().text();
+        ensure!(text.contains("ermission denied"), "{text}");
+        Ok(())
+    })
 }

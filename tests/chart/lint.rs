@@ -1,6 +1,6 @@
 //! `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
@@ -318,15 +318,31 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
 /// Helm stores the package in the cluster, in the Secret of each revision of a release.
 #[test]
 #[ignore = "needs Helm"]
-fn the_package_has_no_manual() -> Result<()> {
+fn the_package_has_no_manual_and_no_examples() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().display().to_string();
     let ended = helm_without_values(&["package", &chart(), "--destination", &place])?;
     ensure!(ended.is_success(), "{}", ended.stderr);
     let package = fs::read_dir(&folder)?.next().context("no package")??;
     let listed = run(command("tar").arg("-tzf").arg(package.path())).stdout;
-    ensure!(listed.contains("global-dns/README.md\n"), "{listed}");
-    ensure!(!listed.contains("docs/"), "{listed}");
+    let mut folders: BTreeSet<&str> = BTreeSet::new();
+    let mut files = BTreeSet::new();
+    for path in listed.lines() {
+        let path = path.strip_prefix("global-dns/").context("another folder")?;
+        match path.split_once('/') {
+            Some((folder, _)) => folders.insert(folder),
+            None => files.insert(path),
+        };
+    }
+    ensure!(folders == ["dashboards", "templates"].into(), "{listed}");
+    let expected = [
+        ".helmignore",
+        "Chart.yaml",
+        "README.md",
+        "values.schema.json",
+        "values.yaml",
+    ];
+    ensure!(files == expected.into(), "{listed}");
     Ok(())
 }
 

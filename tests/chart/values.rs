@@ -1,6 +1,7 @@
 //! Values of the chart: the minimum, every flag, and a matrix of combinations.
 
 use serde_json::{Map, Value, json};
+use support::repository::repository;
 
 /// Returns the minimum values of an installation.
 pub fn minimum() -> Value {
@@ -56,8 +57,23 @@ pub fn every_flag() -> Map<String, Value> {
     values
 }
 
-/// Returns combinations of values with their names.
+/// Returns combinations of values with their names, and the ready value files.
 pub fn matrix() -> Vec<(&'static str, Value)> {
+    let mut all = combinations();
+    all.extend(files());
+    all
+}
+
+/// Returns the ready value files. Each installs without further values.
+fn files() -> [(&'static str, Value); 4] {
+    ["kind", "production", "locked-down", "daemonset"].map(|name| {
+        let file = repository(&format!("charts/global-dns/examples/values/{name}.yaml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        (name, serde_saphyr::from_str(&text).unwrap())
+    })
+}
+
+fn combinations() -> Vec<(&'static str, Value)> {
     let selector = json!({"podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}});
     let volume = |name: &str| {
         json!({

@@ -416,6 +416,12 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- fail (printf "%s is now %s: rename it in your values. With helm upgrade, use --reset-then-reuse-values instead of --reuse-values" $removed $new) -}}
 {{- end -}}
 {{- end -}}
+{{- /* With --reuse-values, the values are those of the earlier chart, without defaults of this one. */}}
+{{- range list "aliases" "links" "history" "journal" "alerts" -}}
+{{- if or (not (hasKey $.Values .)) (kindIs "invalid" (index $.Values .)) -}}
+{{- fail (printf "the value %s is missing: with helm upgrade, use --reset-then-reuse-values instead of --reuse-values" .) -}}
+{{- end -}}
+{{- end -}}
 {{- include "global-dns.checkZones" . -}}
 {{- include "global-dns.checkAliases" . -}}
 {{- with .Values.failover.default -}}

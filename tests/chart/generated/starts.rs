@@ -10,9 +10,10 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use support::certificates::{Authority, issue_valid};
-use support::commands::{binary, guarded};
+use support::commands::binary;
 use support::http::get;
 use support::networks::{Network, in_new_network};
+use support::objects::{Manifest, mirror};
 use support::process::{Process, run_global_dns};
 use tempfile::TempDir;
 
@@ -50,7 +51,7 @@ impl Starts {
         fs::write(place.join("tls.key"), identity.key)?;
         fs::write(place.join("ca.crt"), Authority::new("clients").certificate)?;
         fs::write(place.join("cookies"), format!("{}\n", "0a".repeat(16)))?;
-        fs::write(place.join("objects.yaml"), "")?;
+        fs::write(place.join("objects.yaml"), objects())?;
         Ok(Self {
             servers: BTreeMap::new(),
             folder,
@@ -93,6 +94,12 @@ impl Starts {
         })?;
         Ok(servers.len())
     }
+}
+
+/// Returns the objects that the servers read.
+pub fn objects() -> String {
+    let mirror = mirror("prod", "db", "east").endpoint("db-0", &["10.96.0.9"]);
+    Manifest::from(mirror).text()
 }
 
 /// Checks the flags as they are, and starts a server with them whose files exist.
