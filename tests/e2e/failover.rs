@@ -29,6 +29,8 @@ use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum number of answers of a new replica before the next one is replaced. They show that it receives traffic.
 const MIN_ANSWERS: f64 = 20.0;
+/// Queries in a second over each transport.
+const RATE: u32 = 1000;
 /// Queries under load. Each has an answer with records.
 const QUESTIONS: [(&str, &str); 6] = [
     ("nginx.default.global", "A"),
@@ -119,8 +121,8 @@ impl Replicas<'_> {
             Ok(())
         })?;
         let loads = [
-            Load::start(self.node, "udp", &QUESTIONS)?,
-            Load::start(self.node, "tcp", &QUESTIONS)?,
+            Load::start(self.node, "udp", RATE, &QUESTIONS)?,
+            Load::start(self.node, "tcp", RATE, &QUESTIONS)?,
         ];
         let started = Instant::now();
         for pod in [0, 1] {

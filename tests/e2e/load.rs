@@ -18,7 +18,7 @@ pub struct Load {
 // === impl Load ===
 
 impl Load {
-    /// Starts queries for these names and types, each of which has an answer with records.
+    /// Starts queries for these names and types, each of which has an answer with records: so many in a second.
     pub fn start(node: &Node, transport: &'static str, questions: &[(&str, &str)]) -> Result<Self> {
         let lines = questions
             .iter()
@@ -27,7 +27,7 @@ impl Load {
         fs::write(&questions, lines.collect::<String>())?;
         let mut dnsperf = node.command("dnsperf")?;
         // dnsperf ends after an hour at the latest. The rate leaves CPU time for the other processes.
-        let server = format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q 1000 -l 3600 -m {transport} -d");
+        let server = format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q {rate} -l 3600 -m {transport} -d");
         dnsperf.args(server.split(' ')).arg(&questions);
         let report = node.directory().join(format!("dnsperf-{transport}"));
         dnsperf.stdout(File::create(&report)?);

@@ -127,6 +127,17 @@ impl Node {
 
     /// Starts CoreDNS as in its Deployment, with `/etc/coredns/Corefile` and the API server from the environment.
     pub fn start_coredns(&self, name: &str, etc: &Path, cluster: &Cluster) -> Result<Process> {
+        self.start_coredns_program("coredns", name, etc, cluster)
+    }
+
+    /// Starts another version of CoreDNS.
+    pub fn start_coredns_program(
+        &self,
+        program: &str,
+        name: &str,
+        etc: &Path,
+        cluster: &Cluster,
+    ) -> Result<Process> {
         let run = self.directory.join("run");
         let secrets = run.join("secrets/kubernetes.io/serviceaccount");
         // Written once, because a running CoreDNS may read these files at the same time.
@@ -139,7 +150,7 @@ impl Node {
             (etc.to_owned(), PathBuf::from("/etc")),
             (run, PathBuf::from("/run")),
         ];
-        let mut coredns = self.network.command(&tool("coredns")?, &Files { bound })?;
+        let mut coredns = self.network.command(&tool(program)?, &Files { bound })?;
         coredns.args(["-conf", "/etc/coredns/Corefile"]);
         coredns.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
         coredns.env("KUBERNETES_SERVICE_PORT", "443");

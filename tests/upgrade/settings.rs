@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use support::commands::{command, global_dns};
 use support::output::print_line;
-use support::process::{run, run_checked};
+use support::process::{ProcessOutput, run as run_program, run_checked};
 use support::steps::Steps;
 
 use crate::helm::{chart, helm, helm_without_values};
@@ -29,7 +29,7 @@ fn flags_of_the_earlier_binary() -> Result<()> {
     let current = flags(global_dns(&[]))?;
     let removed: Vec<&String> = earlier.difference(&current).collect();
     for flag in &removed {
-        let ended = run(&mut global_dns(&["serve", &format!("--{flag}=x")]));
+        let ended = run_program(&mut global_dns(&["serve", &format!("--{flag}=x")]));
         let names_another = current
             .iter()
             .any(|new| ended.stderr.contains(&format!("--{new}")));
@@ -60,7 +60,7 @@ fn arguments_of_the_earlier_chart() -> Result<()> {
         ("earlier", earlier.args(&arguments)),
         ("this", &mut global_dns(&arguments)),
     ] {
-        let ended = run(program);
+        let ended = run_program(program);
         ensure!(
             ended.code == Some(1),
             "the {name} release: {:?} {}",
@@ -184,7 +184,7 @@ pub fn run(steps: &mut Steps) {
     });
 }
 
-fn template(values: &Value) -> Result<support::process::ProcessOutput> {
+fn template(values: &Value) -> Result<ProcessOutput> {
     helm(
         &[
             "template",
