@@ -29,6 +29,14 @@ use crate::wait::eventually;
 /// Maximum start time on a busy machine.
 const START: Duration = Duration::from_secs(60);
 
+/// The controllers that run.
+pub const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
+     garbage-collector-controller,namespace-controller";
+
+/// The same controllers, as Kubernetes 1.27 names them.
+pub const CONTROLLERS_OF_1_27: &str =
+    "endpoint,endpointslice,endpointslicemirroring,garbagecollector,namespace";
+
 /// A running source cluster.
 pub struct Cluster {
     /// A kubeconfig with one context for each user: `admin`, `watcher`, `tenant`, `stranger`, `coredns`, `doctor`.
@@ -60,10 +68,15 @@ impl Cluster {
 
     /// Starts the processes with additional arguments for the API server.
     pub fn start_with(further: &[String]) -> Result<Self> {
+        Self::start_version("", CONTROLLERS, further)
+    }
+
+    /// Starts the processes of another version of Kubernetes, such as `_1_27`, with the names that its controllers have.
+    pub fn start_version(version: &str, names: &str, further: &[String]) -> Result<Self> {
         let (etcd, api_server, controllers) = (
             tool("etcd")?,
-            tool("kube-apiserver")?,
-            tool("kube-controller-manager")?,
+            tool(&format!("kube-apiserver{version}"))?,
+            tool(&format!("kube-controller-manager{version}"))?,
         );
         let started = Instant::now();
         let directory = tempfile::Builder::new()
@@ -114,14 +127,15 @@ impl Cluster {
         wait_until_ready(&runtime, &client, &mut api_server)?;
 
         let mut controllers_command = guarded(&controllers);
-        controllers_command.arg(format!("--kubeconfig={}", kubeconfig.display())).args([
-            "--leader-elect=false",
-            "--secure-port=0",
-            "--kube-api-qps=1000",
-            "--kube-api-burst=1000",
-            "--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
-             garbage-collector-controller,namespace-controller",
-        ]);
+        controllers_command
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .args([
+                "--leader-elect=false",
+                "--secure-port=0",
+                "--kube-api-qps=1000",
+                "--kube-api-burst=1000",
+            ]);
+        controllers_command.arg(format!("--controllers={names}"));
         let controllers = Process::start("kube-controller-manager", controllers_command)?;
 
         let mut cluster = Self {

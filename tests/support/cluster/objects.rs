@@ -92,6 +92,12 @@ impl Cluster {
         written.with_context(|| format!("writing {name}"))
     }
 
+    /// Reads a path of the API server.
+    pub fn read(&self, path: &str) -> Result<Value> {
+        let request = Request::get(path).body(Vec::new())?;
+        Ok(self.runtime.block_on(self.client.request(request))?)
+    }
+
     /// Patches an existing object.
     pub fn patch(&self, object: &Value, patch: &Value) -> Result<WriteTimes> {
         let (api, object) = self.api_of(object)?;
