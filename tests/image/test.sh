@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the image for amd64 and arm64 without a registry, checks its content, and runs it as a restricted pod: with a
 # read-only root file system, an arbitrary user and no capabilities. The builder image is a Debian root with the toolchain
-# of rust-toolchain.toml. tests/run runs this script and installs Buildah, debootstrap and QEMU.
+# of rust-toolchain.toml. `.github/release` builds it, as for a release. tests/run runs this script and installs Buildah,
+# debootstrap and QEMU.
 set -euo pipefail
 
 cd -- "$(dirname -- "$(realpath -- "${BASH_SOURCE[0]}")")/../.."
@@ -9,77 +10,28 @@ program=tests/run
 # shellcheck source=tests/tools/install.sh
 source tests/tools/install.sh
 
+# shellcheck source=tests/image/builder.sh
+source tests/image/builder.sh
+
 max_octets=28000000
-# One run at a time, because each architecture has one image name.
-mkdir -p -- "$cache"
-exec {lock}>"$cache/buildah.lock" && flock "$lock"
 work=$(mktemp -d)
 server=
 trap 'stop_server; remove_leftovers || true; rm -rf -- "$work"' EXIT
 trap 'exit 1' INT TERM
-
-# Buildah's storage is in the cache of the other tools.
-buildah() {
-    command buildah --storage-driver vfs --root "$cache/buildah" --runroot "$work/buildah" "$@"
-}
 
 stop_server() {
     [[ -z $server ]] || { kill "$server" 2>/dev/null && wait "$server" || true; }
     server=
 }
 
-# Removes the containers of failed builds and the images that a newer build replaced: they take gigabytes.
-remove_leftovers() {
-    buildah rm --all >/dev/null
-    buildah rmi --prune >/dev/null
-}
-
 step() { echo "image: $*"; }
 fail_image() { echo "image: $*" >&2 && exit 1; }
 
-# === The builder ===
+# === Build ===
 
-install_root() { # DIRECTORY
-    echo "creating a Debian root with Rust $1; this takes some minutes"
-    debootstrap --variant=minbase --include=build-essential,ca-certificates bookworm "$2" >"$work/debootstrap.log" ||
-        { cat "$work/debootstrap.log" && return 1; }
-    local rustup=$2/usr/local/rustup cargo=$2/usr/local/cargo channel
-    channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
-    mkdir -p -- "$rustup/toolchains" "$cargo/bin"
-    cp -a -- "$(realpath -- "$(rustc --print sysroot)")" \
-        "$rustup/toolchains/$channel-$(rustc -vV | sed -n 's/^host: //p')"
-    rm -rf -- "$rustup"/toolchains/*/share/doc
-    # rustup is one program with several names.
-    cp -L -- "$(command -v rustup)" "$cargo/bin/rustup"
-    for name in cargo rustc; do ln -- "$cargo/bin/rustup" "$cargo/bin/$name"; done
-}
-
-make_builder() {
-    local version name container
-    version=$(rustc -vV | digest)
-    name=localhost/global-dns-builder:$version
-    if ! buildah inspect --type image "$name" >/dev/null 2>&1; then
-        cache_once builder "$version" install_root "$(rustc --version)"
-        container=$(buildah from scratch)
-        buildah add --quiet "$container" "$cached" / >/dev/null
-        buildah config --env RUSTUP_HOME=/usr/local/rustup --env CARGO_HOME=/usr/local/cargo \
-            --env PATH=/usr/local/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
-        buildah commit --quiet --rm "$container" "$name" >/dev/null
-    fi
-    builder=$name
-}
-
-# Builds the image for an architecture. The build shares cargo's registry and the CA certificates with this machine, and
-# keeps its target directory.
 build() { # ARCHITECTURE
-    local target=$cache/image-target-$1 registry=${CARGO_HOME:-$HOME/.cargo}/registry began=$SECONDS
-    mkdir -p -- "$target" "$registry"
-    # Some versions of Buildah do not set BUILDPLATFORM.
-    buildah build --isolation chroot --platform "linux/$1" --build-arg "BUILDPLATFORM=linux/$(dpkg --print-architecture)" \
-        --build-arg BUILDER="$builder" --pull=never --no-cache \
-        --volume /etc/ssl/certs:/etc/ssl/certs:ro --volume "$registry:/usr/local/cargo/registry" \
-        --volume "$target:/src/target" \
-        --tag "localhost/global-dns:$1" . >"$work/build-$1.log" 2>&1 || { cat "$work/build-$1.log" && return 1; }
+    local began=$SECONDS
+    .github/release build "$1" >"$work/build-$1.log" 2>&1 || { cat "$work/build-$1.log" && return 1; }
     step "$1: built in $((SECONDS - began)) s"
 }
 
@@ -101,7 +53,7 @@ inspect() { # ARCHITECTURE FORMAT
 }
 
 check_content() { # ARCHITECTURE
-    local container root files size version
+    local container root files size label
     container=$(buildah from --pull=never "localhost/global-dns:$1")
     root=$work/root-$1
     cp -a -- "$(buildah mount "$container")" "$root"
@@ -113,11 +65,30 @@ check_content() { # ARCHITECTURE
     ((size < max_octets)) || fail_image "$1: the binary has $size octets, limit $max_octets"
     [[ $(inspect "$1" '{{.OCIv1.Config.User}}') == 65532:65532 ]] || fail_image "$1: the user of the image is not 65532:65532"
     [[ $(inspect "$1" '{{.OCIv1.Architecture}}') == "$1" ]] || fail_image "$1: the image has the metadata of another architecture"
-    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-    [[ $(inspect "$1" '{{index .OCIv1.Config.Labels "org.opencontainers.image.version"}}') == "$version" ]] ||
-        fail_image "$1: the version label is not the version of Cargo.toml, $version"
+    for label in version licenses url source revision; do
+        [[ $(inspect "$1" "{{index .OCIv1.Config.Labels \"org.opencontainers.image.$label\"}}") == "${labels[$label]}" ]] ||
+            fail_image "$1: the label $label of the image is not ${labels[$label]}"
+    done
     ! readelf --program-headers "$root/global-dns" | grep -q INTERP || fail_image "$1: the binary is not static"
-    step "$1: one static binary, $size octets, user 65532:65532, version $version"
+    step "$1: one static binary, $size octets, user 65532:65532, version ${labels[version]}"
+    check_crates "$1" "$root/global-dns"
+}
+
+# Checks that the binary lists every crate that it was built from, for scanners of images.
+check_crates() { # ARCHITECTURE BINARY
+    local offset size listed built
+    read -r offset size < <(readelf --section-headers --wide "$2" |
+        sed -n 's/.* \.dep-v0 *PROGBITS *[0-9a-f]* \([0-9a-f]*\) \([0-9a-f]*\) .*/\1 \2/p') ||
+        fail_image "$1: the binary has no list of its crates"
+    listed=$(tail -c +$((0x$offset + 1)) "$2" | head -c $((0x$size)) | python3 -c '
+import json, sys, zlib
+for crate in json.loads(zlib.decompress(sys.stdin.buffer.read()))["packages"]:
+    if crate.get("kind", "runtime") == "runtime": print(crate["name"] + "@" + crate["version"])' | sort -u)
+    built=$(cargo tree --locked --features jemalloc --target "${rust_targets[$1]}" --edges normal,no-proc-macro --prefix none \
+        --format '{p}' | sed 's/^\([^ ]*\) v\([^ ]*\).*/\1@\2/' | sort -u)
+    built=$(comm -23 <(echo "$built") <(echo "$listed"))
+    [[ -z $built ]] || fail_image "$1: crates that the binary does not list: $built"
+    step "$1: lists $(wc -l <<<"$listed") crates in $((0x$size)) octets"
 }
 
 # === Run time ===
@@ -173,6 +144,12 @@ terminate() {
     server=
 }
 
+of_package() { sed -n "s/^$1 = \"\(.*\)\"/\1/p" Cargo.toml | head -n 1; } # KEY
+declare -A rust_targets=([amd64]=x86_64-unknown-linux-gnu [arm64]=aarch64-unknown-linux-gnu)
+declare -A labels=([version]=$(of_package version) [licenses]=$(of_package license) [url]=$(of_package homepage)
+    [source]=$(of_package repository) [revision]=$(git rev-parse HEAD))
+
+open_storage "$work"
 remove_leftovers
 make_builder
 build_all amd64 arm64

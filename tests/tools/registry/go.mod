@@ -1,0 +1,5 @@
+module github.com/global-dns/global-dns/tests/tools/registry
+
+go 1.25.0
+
+require github.com/google/go-containerregistry v0.22.1
