@@ -170,7 +170,7 @@ module_folder() { # FOLDER MODULE
 
 # Installs the programs of a release, and adds their directories to PATH.
 release_tools() {
-    debian_commands buildah skopeo jq git readelf update-ca-certificates || return
+    debian_commands buildah skopeo jq git update-ca-certificates || return
     go_tool cosign cosign github.com/sigstore/cosign/v2/cmd/cosign "" && PATH=$cached:$PATH || return
     go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && PATH=$cached:$PATH || return
     cyclonedx_tool
