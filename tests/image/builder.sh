@@ -27,6 +27,7 @@ make_builder() {
     if ! buildah inspect --type image "$builder" >/dev/null 2>&1; then
         cache_once builder "$version" install_root "$(rustc --version)"
         container=$(buildah from scratch)
+        # shellcheck disable=SC2154 # cache_once sets it
         buildah add --quiet "$container" "$cached" / >/dev/null
         buildah config --env RUSTUP_HOME=/usr/local/rustup --env CARGO_HOME=/usr/local/cargo \
             --env PATH=/usr/local/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"

@@ -20,7 +20,7 @@ trap 'stop_server; remove_leftovers || true; rm -rf -- "$work"' EXIT
 trap 'exit 1' INT TERM
 
 stop_server() {
-    [[ -z $server ]] || { kill "$server" 2>/dev/null && wait "$server" || true; }
+    [[ -z $server ]] || { kill "$server" && wait "$server"; } 2>/dev/null || true
     server=
 }
 
@@ -124,7 +124,7 @@ run_restricted() {
     status=$(cat "/proc/$server/status")
     grep -q "^CapEff:[[:space:]]*0*$" <<<"$status" || fail_image "the server has capabilities: $status"
     grep -q "^NoNewPrivs:[[:space:]]*1$" <<<"$status" || fail_image "the server can gain privileges: $status"
-    grep -q "^Uid:[[:space:]]*$user[[:space:]]" <<<"$status" || fail_image "the server runs as another user: $status"
+    grep -q "^Uid:[[:space:]]*${user}[[:space:]]" <<<"$status" || fail_image "the server runs as another user: $status"
     terminate
     step "amd64: answers with a read-only root, as user $user, without capabilities"
 }

@@ -4,7 +4,8 @@
 # Copies the files of the work tree, with changes that are not committed, and commits them in a new repository.
 copy_repository() { # DIRECTORY
     mkdir -p -- "$1"
-    git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' sh |
+    # Without files that are deleted and still in the index.
+    git ls-files -z --cached --others --exclude-standard | while IFS= read -rd '' file; do [[ ! -e $file ]] || printf '%s\0' "$file"; done |
         tar --create --null --files-from=- | tar --extract --directory "$1"
     git -C "$1" init --quiet --initial-branch main
     git -C "$1" config user.name test

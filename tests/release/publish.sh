@@ -66,7 +66,9 @@ start registry registry -port 0
 eventually "the start of the registry" grep -q 'serving on port' "$work/registry.log"
 export REGISTRY
 REGISTRY=localhost:$(sed -n 's/.*serving on port //p' "$work/registry.log")/example
-export COSIGN_PASSWORD='' COSIGN_KEY=$work/release.key HOME=$work/home CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
+export COSIGN_PASSWORD='' COSIGN_KEY=$work/release.key CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
+# Programs keep logins and caches in the home directory.
+export HOME=$work/home
 mkdir -p -- "$HOME"
 (cd -- "$work" && cosign generate-key-pair --output-key-prefix release && cosign generate-key-pair --output-key-prefix other) 2>/dev/null
 unset GITHUB_REPOSITORY GITHUB_SERVER_URL GITHUB_RUN_ID GITHUB_WORKFLOW_REF
@@ -86,7 +88,7 @@ skopeo copy --quiet --dest-tls-verify=false "containers-storage:localhost/global
 refuses "an image without a signature" "no signatures found" cosign verify "${with_key[@]}" "$image:unsigned"
 cp -a -- "$output" "$work/changed"
 printf x >>"$work/changed/global-dns-$version-linux-amd64.tar.gz"
-refuses "a changed archive" "FAILED" sh -c 'cd "$1" && sha256sum --check SHA256SUMS' sh "$work/changed"
+refuses "a changed archive" "FAILED" env --chdir="$work/changed" sha256sum --check SHA256SUMS
 echo >>"$work/changed/SHA256SUMS"
 refuses "changed checksums" "invalid signature" \
     cosign verify-blob "${with_key[@]}" --bundle "$work/changed/SHA256SUMS.bundle" "$work/changed/SHA256SUMS"
@@ -117,8 +119,8 @@ done <<<"$digests"
 mkdir -- "$work/archive-amd64" "$work/archive-arm64"
 for architecture in amd64 arm64; do
     tar --extract --file "$output/global-dns-$version-linux-$architecture.tar.gz" --directory "$work/archive-$architecture"
-    [[ $(ls "$work/archive-$architecture" | paste -sd' ') == "LICENSE global-dns" ]] ||
-        fail_publish "the archive has other files: $(ls "$work/archive-$architecture")"
+    found=$(tar --list --file "$output/global-dns-$version-linux-$architecture.tar.gz" | sort | paste -sd' ')
+    [[ $found == "global-dns LICENSE" || $found == "LICENSE global-dns" ]] || fail_publish "the archive has the files $found"
 done
 [[ $("$work/archive-amd64/global-dns" --version) == "global-dns $version" ]] || fail_publish "the binary is not $version"
 [[ $(qemu-aarch64-static "$work/archive-arm64/global-dns" --version) == "global-dns $version" ]] || fail_publish "the arm64 binary is not $version"
