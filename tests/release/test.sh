@@ -38,7 +38,6 @@ step "ShellCheck accepts ${#scripts[@]} scripts"
 
 # Checks that a release is refused, and that the message has the text.
 refused() { # TITLE TEXT TAG
-    local output
     ! output=$("$copy/.github/release" check "$3" 2>&1) || fail_release "a release with $1 is not refused"
     [[ $output == *"$2"* ]] || fail_release "a release with $1 is refused without '$2': $output"
     step "refused: $1"
@@ -46,33 +45,31 @@ refused() { # TITLE TEXT TAG
 
 # Checks that a release that is ready, except for one change, is refused for this reason alone.
 refused_after() { # TITLE TEXT COMMAND…
-    local output
-    copy=$work/changed
-    rm -rf -- "$copy" && cp -a -- "$work/ready" "$copy"
     (cd -- "$copy" && "${@:3}")
     commit_all "$copy"
     git -C "$copy" tag --force "$tag" >/dev/null
     refused "$1" "$2" "$tag"
-    output=$("$copy/.github/release" check "$tag" 2>&1 || true)
     [[ $(wc -l <<<"$output") == 1 ]] || fail_release "a release with $1 is refused for other reasons, too: $output"
+    git -C "$copy" reset --quiet --hard HEAD~1
+    git -C "$copy" tag --force "$tag" >/dev/null
 }
 
 unset GITHUB_REPOSITORY GITHUB_SERVER_URL
-copy=$work/placeholder
+copy=$work/copy
 copy_repository "$copy"
 git -C "$copy" tag "$tag"
-for file in Cargo.toml Dockerfile charts/global-dns/Chart.yaml .github/SECURITY.md; do
-    refused "the placeholder in $file" " $file:" "$tag"
-done
 refused "the placeholder" "run '.github/release name URL'" "$tag"
+for file in Cargo.toml Dockerfile charts/global-dns/Chart.yaml .github/SECURITY.md; do
+    [[ $output == *" $file:"* ]] || fail_release "the refusal does not name $file: $output"
+done
 ! "$copy/.github/release" name example/global-dns 2>/dev/null || fail_release "'name' accepts what is no URL"
 
-cp -a -- "$copy" "$work/ready"
-git -C "$work/ready" tag --delete "$tag" >/dev/null
-make_ready "$work/ready" "$url" "$version"
-"$work/ready/.github/release" check "$tag"
-[[ $("$work/ready/.github/release" notes | wc -l) -gt 10 ]] || fail_release "the release notes are empty"
-! "$work/ready/.github/release" notes | grep '^## ' || fail_release "the release notes have more than one version"
+git -C "$copy" tag --delete "$tag" >/dev/null
+make_ready "$copy" "$url" "$version"
+"$copy/.github/release" check "$tag"
+output=$("$copy/.github/release" notes)
+[[ $(wc -l <<<"$output") -gt 10 ]] || fail_release "the release notes are empty: $output"
+! grep '^## ' <<<"$output" || fail_release "the release notes have more than one version"
 
 refused_after "an older chart" "the version in Chart.yaml is 0.0.1" sed -i 's/^version: .*/version: 0.0.1/' charts/global-dns/Chart.yaml
 refused_after "another appVersion" "the appVersion in Chart.yaml is 0.0.1" sed -i 's/^appVersion: .*/appVersion: 0.0.1/' charts/global-dns/Chart.yaml
@@ -82,7 +79,6 @@ refused_after "an old lock file" "the version in Cargo.lock is 0.0.1" \
 refused_after "no release notes" "CHANGELOG.md has no section" sed -i "s/^## $version$/## 0.0.1/" CHANGELOG.md
 refused_after "changes without a version" "still has changes under 'Unreleased'" \
     sed -i "s/^## $version$/## Unreleased\n\n- A change.\n\n## $version/" CHANGELOG.md
-copy=$work/ready
 refused "another tag" "the tag is v9.9.9" v9.9.9
 echo >>"$copy/README.md"
 refused "an uncommitted change" "the work tree differs" "$tag"
