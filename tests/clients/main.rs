@@ -11,6 +11,7 @@
 //! - `scenario`: starts three linked clusters and a program in `east`, applies the events, and measures
 //! - `database`: the same events with a database that has a member in each cluster
 //! - `printed`: programs that print what they resolve
+//! - `jars`: programs that are jars of Maven Central
 //! - `stanzas`: what the settings of CoreDNS do
 //! - `table`: the tables of the README
 //! - all others: programs
@@ -25,6 +26,7 @@
     reason = "tests"
 )]
 
+mod cassandra;
 mod database;
 mod envoy;
 mod etcd;
@@ -33,7 +35,9 @@ mod grpc;
 mod grpc_go;
 mod grpc_python;
 mod haproxy;
+mod jars;
 mod java;
+mod kafka;
 mod musl;
 mod nginx;
 mod node;
@@ -47,6 +51,7 @@ mod scenario;
 mod sentinel;
 mod stanzas;
 mod table;
+mod thanos;
 mod unbound;
 mod zookeeper;
 
@@ -95,6 +100,13 @@ fn prometheus() {
 }
 
 #[test]
+#[ignore = "needs a real API server, root, Thanos and Prometheus"]
+fn thanos() {
+    prove(&thanos::Thanos);
+    thanos::prove_three_clusters();
+}
+
+#[test]
 #[ignore = "needs a real API server, root and Unbound"]
 fn unbound() {
     prove(&unbound::Unbound);
@@ -110,6 +122,12 @@ fn etcd() {
 #[ignore = "needs a real API server, root and Java"]
 fn java() {
     prove(&java::Java);
+}
+
+#[test]
+#[ignore = "needs a real API server, root, Java and Python"]
+fn kafka() {
+    database::prove(&kafka::Kafka);
 }
 
 #[test]
@@ -158,6 +176,12 @@ fn zookeeper() {
 #[ignore = "needs a real API server, root and Redis"]
 fn redis_cluster() {
     redis_cluster::prove();
+}
+
+#[test]
+#[ignore = "needs a real API server, root and Java"]
+fn cassandra() {
+    cassandra::prove();
 }
 
 #[test]

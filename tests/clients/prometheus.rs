@@ -124,12 +124,17 @@ impl Started {
 }
 
 fn targets() -> Result<Value> {
-    let mut stream = TcpStream::connect(ADDRESS)?;
+    request(ADDRESS, "/api/v1/targets?state=active")
+}
+
+/// Requests a page of an API in JSON.
+pub fn request(address: &str, path: &str) -> Result<Value> {
+    let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     // HTTP/1.0, because it has no chunked encoding.
-    write!(stream, "GET /api/v1/targets?state=active HTTP/1.0\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     let (_, body) = text.split_once("\r\n\r\n").context("no HTTP response")?;
-    Ok(serde_json::from_str(body)?)
+    serde_json::from_str(body).with_context(|| body.to_owned())
 }

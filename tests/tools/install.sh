@@ -16,7 +16,7 @@ declare -A package_of=(
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
     [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
-    [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [musl-gcc]=musl-tools
+    [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
     [skopeo]=skopeo [jq]=jq [git]=git [gh]=gh [shellcheck]=shellcheck
     [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2 [kubectl]=kubernetes-client
 )
@@ -92,6 +92,7 @@ e2e_tools() { # [PROGRAM…]
                 helm_4) go_tool "$name" helm_4 helm.sh/helm/v4/cmd/helm "$(helm_4_stamp)" && path=$cached/$name ;;
                 helm*) go_tool "$name" "$name" helm.sh/helm/v3/cmd/helm "$(helm_stamp "$name")" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
+                thanos) go_tool "$name" thanos github.com/thanos-io/thanos/cmd/thanos "$(thanos_stamp)" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
@@ -148,6 +149,13 @@ helm_stamp() { # MODULE
         package=helm.sh/helm/v3/pkg/$package
         printf '%s' "-X $package.k8sVersionMajor=1 -X $package.k8sVersionMinor=$minor "
     done
+}
+
+# Prints the linker flag of Thanos' own build. Without it the program reports no version.
+thanos_stamp() {
+    local version
+    version=$(cd tests/tools/thanos && GOFLAGS=-mod=readonly GOWORK=off go list -m -f '{{.Version}}' github.com/thanos-io/thanos) &&
+        echo "-X github.com/prometheus/common/version.Version=${version#v}"
 }
 
 # shellcheck disable=SC2317 # called by cache_once
