@@ -13,7 +13,7 @@
 //! - `printed`: programs that print what they resolve
 //! - `jars`: programs that are jars of Maven Central
 //! - `stanzas`: what the settings of CoreDNS do
-//! - `table`: the tables of the README
+//! - `table`: the tables of the README; `kept_rows` keeps the rows of programs that were not run
 //! - all others: programs
 
 #![allow(
@@ -38,6 +38,7 @@ mod haproxy;
 mod jars;
 mod java;
 mod kafka;
+mod kept_rows;
 mod musl;
 mod nginx;
 mod node;

@@ -8,6 +8,7 @@ use support::output::print_line;
 use support::repository::repository;
 
 use crate::database::Alone;
+use crate::kept_rows::with_kept_rows;
 use crate::scenario::MANY_PODS;
 use crate::scenario::client::Event;
 use crate::scenario::outcome::{Keeping, Outcome, Reaction, Start, ViewOutcome};
@@ -26,6 +27,7 @@ fn tables_of_the_last_runs_are_written_to_the_readme() {
     let file = repository(README);
     let mut text = fs::read_to_string(&file).unwrap();
     for (name, table) in tables(&outcomes) {
+        let table = with_kept_rows(table_of(&text, name).1, &table);
         print_line(&format!("{name}, of the last runs:\n{table}"));
         text = with_table(&text, name, &table);
     }
@@ -36,11 +38,17 @@ fn tables_of_the_last_runs_are_written_to_the_readme() {
 
 /// Replaces a table of the README.
 fn with_table(text: &str, name: &str, table: &str) -> String {
+    let (before, _, after) = table_of(text, name);
+    format!("{before}\n{table}\n{after}")
+}
+
+/// Splits a document at a table: the text before it, the table, and the text after it. The marks belong to the text.
+fn table_of<'t>(text: &'t str, name: &str) -> (&'t str, &'t str, &'t str) {
     let begin = format!("<!-- table of {name}: tests/clients/table writes it -->\n");
     let end = format!("<!-- end of the table of {name} -->\n");
-    let (before, rest) = text.split_once(&begin).expect("the begin of the table");
-    let (_, after) = rest.split_once(&end).expect("the end of the table");
-    format!("{before}{begin}\n{table}\n{end}{after}")
+    let begin = text.find(&begin).expect("the begin of the table") + begin.len();
+    let end = begin + text[begin..].find(&end).expect("the end of the table");
+    (&text[..begin], &text[begin..end], &text[end..])
 }
 
 /// Returns each table with its name.
