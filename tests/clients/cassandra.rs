@@ -27,7 +27,10 @@ static SERVICE: Service = Service {
 const JARS: &str = "GLOBAL_DNS_TEST_CASSANDRA";
 
 /// Maximum time of a start.
-const START: Duration = Duration::from_secs(100);
+const START: Duration = Duration::from_secs(200);
+
+/// What a node says that serves clients.
+const STARTED: &str = "Startup complete";
 
 /// What a node says that got no reply from its seed.
 const WORDS: &str = "Unable to gossip with any peers";
@@ -70,12 +73,16 @@ fn start() -> Result<(Process, Clusters)> {
         clusters.check_answer(viewer, &SERVICE, &ALL)?;
     }
     let mut node = start_node(&clusters, EAST)?;
-    let status = eventually("the first node", START, || {
+    let is_started = eventually("the first node", START, || {
         node.check()?;
-        status(&clusters)
+        let lines = node.log().lines();
+        let is_started = lines.iter().any(|line| line.contains(STARTED));
+        ensure!(is_started, "no {STARTED:?}");
+        Ok(())
     });
-    let status = status.with_context(|| node.log_tail())?;
-    print_line(&format!("Cassandra: east: {}", status.join("; ")));
+    is_started.with_context(|| node.log_tail())?;
+    let nodes = status(&clusters)?;
+    print_line(&format!("Cassandra: east: {}", nodes.join("; ")));
     Ok((node, clusters))
 }
 
@@ -131,7 +138,7 @@ fn start_node(clusters: &Clusters, cluster: usize) -> Result<Process> {
     Process::start(name, command)
 }
 
-/// Returns the nodes that the node in `east` knows. It fails before that node has started.
+/// Returns the nodes that the node in `east` knows.
 fn status(clusters: &Clusters) -> Result<Vec<String>> {
     let mut tool = java(clusters, EAST)?;
     tool.args(["org.apache.cassandra.tools.NodeTool", "status"]);

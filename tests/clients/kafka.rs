@@ -123,7 +123,7 @@ fn use_java_clients(clusters: &Clusters) -> Result<()> {
         consume
             .args(&server)
             .args(["--topic", TOPIC, "--from-beginning"]);
-        consume.args(["--max-messages", "3", "--timeout-ms", "30000"]);
+        consume.args(["--max-messages", "3", "--timeout-ms", "60000"]);
         let text = run_checked(&mut consume)?;
         let found: BTreeSet<String> = text.lines().map(str::to_owned).collect();
         let name = CLUSTERS[cluster].name;
