@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
-use support::commands::{command, tool};
+use support::commands::tool;
 use support::multicluster::Clusters;
 use support::multicluster::plan::{ALL, CLUSTERS, EAST, NORTH, Service, WEST};
 use support::networks::in_new_network;
 use support::output::print_line;
-use support::process::{Process, run_checked};
+use support::process::{Process, run_checked, run_tool};
 use support::repository::repository;
 use support::steps::Steps;
 use support::wait::eventually;
@@ -67,7 +67,7 @@ impl Client for Thanos {
     }
 
     fn version(&self) -> Result<String> {
-        let output = run_checked(command(tool("thanos")?).arg("--version"))?;
+        let output = run_tool("thanos", &["--version"]).output();
         // thanos, version 0.42.4 (branch: , revision: …)
         let version = output.split_whitespace().nth(2);
         Ok(version.context("no version")?.to_owned())
