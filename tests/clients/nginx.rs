@@ -40,10 +40,11 @@ const ADDRESSES_PER_BATCH: usize = 10;
 impl Client for Nginx {
     fn profile(&self) -> Profile {
         let setting = "`resolver … valid=`, else the TTL";
+        let newer = "the same; after a failure `resolver_timeout`";
         let views = vec![
             View::addresses(VARIABLE.0, setting),
-            View::addresses(RESOLVE.0, setting),
-            View::srv(SERVICE.0, "_http._tcp.", setting),
+            View::addresses(RESOLVE.0, newer),
+            View::srv(SERVICE.0, "_http._tcp.", newer),
         ];
         Profile::new("nginx", "nginx", views)
     }
@@ -105,7 +106,7 @@ impl Client for Nginx {
             fs::write(
                 &file,
                 format!(
-                    "events {{}}\nhttp {{\n    resolver 10.96.0.10;\n    upstream web {{ {server} }}\n    server {{ listen \
+                    "pid upstream.pid;\nevents {{}}\nhttp {{\n    resolver 10.96.0.10;\n    upstream web {{ {server} }}\n    server {{ listen \
                      127.0.0.1:8003; location / {{ proxy_pass http://web; }} }}\n}}\n"
                 ),
             )?;

@@ -76,6 +76,8 @@ struct Way {
     setting: &'static str,
     /// The type of the records that the program asks for.
     rtype: &'static str,
+    /// The number of parts of the program that ask for the name, each for itself.
+    askers: u64,
     order: Order,
     result: Expected,
 }
@@ -172,7 +174,7 @@ fn measure(program: &dyn Program, bed: &mut Bed, way: &Way) -> Result<WayShares>
     bed.take_counts();
     let asked = bed.look_ups(way.rtype)?;
     running.send(bed, REQUESTS)?;
-    let look_ups = bed.look_ups(way.rtype)? - asked;
+    let look_ups = (bed.look_ups(way.rtype)? - asked) / way.askers;
     let counts = bed.take_counts();
     print_line(&format!(
         "{}, {}: {counts:?} of {}, {look_ups} look-ups of {}",

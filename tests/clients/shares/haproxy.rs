@@ -15,12 +15,14 @@ pub(super) struct Haproxy;
 struct Started {
     process: Process,
     path: &'static str,
+    pause: Duration,
 }
 
 const A: Way = Way {
     name: "A",
     setting: "`hold obsolete 0s`: the cluster of each answer gets all requests until the next answer",
     rtype: "A",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Drawn,
 };
@@ -29,6 +31,7 @@ const A_HELD: Way = Way {
     name: "A",
     setting: "`hold obsolete 30s`: a cluster stays after its answer",
     rtype: "A",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Equal,
 };
@@ -37,6 +40,7 @@ const SRV: Way = Way {
     name: "SRV",
     setting: "weights up to 256 are equal",
     rtype: "SRV",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Equal,
 };
@@ -45,6 +49,7 @@ const SRV_LARGE: Way = Way {
     name: "SRV",
     setting: "weights 250, 500, 750 and 1000 count as 1 to 4",
     rtype: "SRV",
+    askers: 1,
     order: Order::LARGE,
     result: Expected::Weighted,
 };
@@ -79,6 +84,10 @@ impl Program for Haproxy {
             ("timeout resolve 1s", "timeout resolve 10ms"),
             ("hold valid 5s", "hold valid 10ms"),
         ];
+        if way.rtype == "A" {
+            // The other backend would look up the targets of its SRV records.
+            replacements.push(("_http._tcp.web.prod.global", "_http._tcp.none.prod.global"));
+        }
         if way.setting == A_HELD.setting {
             replacements.push(("hold obsolete 0s", "hold obsolete 30s"));
         }
@@ -86,14 +95,22 @@ impl Program for Haproxy {
         let mut command = bed.command(&tool("haproxy")?)?;
         command.arg("-db").arg("-f").arg(file);
         let path = if way.rtype == "SRV" { "/srv" } else { "/" };
+        let pause = match way.result {
+            Expected::Drawn => PAUSE,
+            Expected::Weighted | Expected::Equal | Expected::One => Duration::ZERO,
+        };
         let process = Process::start("haproxy", command)?;
-        Ok(Box::new(Started { process, path }))
+        Ok(Box::new(Started {
+            process,
+            path,
+            pause,
+        }))
     }
 }
 
 impl Running for Started {
     fn send(&mut self, _: &Bed, requests: usize) -> Result<()> {
         self.process.check()?;
-        send_through(PROXY.parse()?, self.path, requests, PAUSE)
+        send_through(PROXY.parse()?, self.path, requests, self.pause)
     }
 }

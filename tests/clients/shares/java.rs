@@ -14,6 +14,7 @@ const DEFAULT: Way = Way {
     name: "`new Socket`, defaults",
     setting: "`networkaddress.cache.ttl`: 30 s",
     rtype: "A",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::One,
 };
@@ -22,6 +23,7 @@ const WITHOUT_CACHE: Way = Way {
     name: "`new Socket`",
     setting: "`networkaddress.cache.ttl=0`",
     rtype: "A",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Drawn,
 };

@@ -29,6 +29,7 @@ const VARIABLE: Way = Way {
     name: "variable",
     setting: "`resolver … valid=`, else the TTL: the cluster of each answer gets all requests until the next answer",
     rtype: "A",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Drawn,
 };
@@ -37,6 +38,7 @@ const RESOLVE: Way = Way {
     name: "`resolve`",
     setting: "the same",
     rtype: "A",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Drawn,
 };
@@ -45,6 +47,7 @@ const SERVICE: Way = Way {
     name: "`service=http resolve`",
     setting: "none: it has all clusters with their weights",
     rtype: "SRV",
+    askers: 1,
     order: Order::USUAL,
     result: Expected::Weighted,
 };
