@@ -97,7 +97,7 @@ impl Client for Nginx {
             ),
             (
                 "server web.prod.global:8080 resolve;",
-                [Some(resolve), Some("requires \"zone\" directive")],
+                [Some(resolve), Some("to be in shared memory")],
             ),
         ];
         let programs = [tool("nginx")?, newer()?];
@@ -106,7 +106,7 @@ impl Client for Nginx {
             fs::write(
                 &file,
                 format!(
-                    "pid upstream.pid;\nevents {{}}\nhttp {{\n    resolver 10.96.0.10;\n    upstream web {{ {server} }}\n    server {{ listen \
+                    "pid upstream.pid;\nevents {{}}\nhttp {{\n    access_log off;\n    resolver 10.96.0.10;\n    upstream web {{ {server} }}\n    server {{ listen \
                      127.0.0.1:8003; location / {{ proxy_pass http://web; }} }}\n}}\n"
                 ),
             )?;

@@ -41,6 +41,8 @@ pub(super) struct WayShares {
 pub(super) struct Spread {
     /// Connections per second of each client.
     pub(super) rate: u32,
+    /// The number of answers that were drawn for all pods and names.
+    pub(super) look_ups: u64,
     pub(super) rows: Vec<SpreadRow>,
 }
 

@@ -67,9 +67,12 @@ pub(super) fn measure() {
         let Some((bed, _coredns)) = started else {
             return steps.finish();
         };
-        let mut rows = Vec::new();
+        let (mut rows, mut look_ups) = (Vec::new(), 0);
         steps.prerequisite("shares_of_minutes_are_counted", || {
+            let asked = bed.look_ups("A")?;
             rows = bed.with_log(count())?;
+            look_ups = bed.look_ups("A")? - asked;
+            print_line(&format!("{look_ups} answers were drawn"));
             Ok(())
         });
         steps.step("shares_of_all_minutes_are_those_of_the_weights", || {
@@ -78,7 +81,12 @@ pub(super) fn measure() {
         steps.step("longer_cache_has_a_wider_spread", || check_widths(&rows));
         steps.prerequisite("results_are_written", || {
             let rows = rows.clone();
-            Spread { rate: RATE, rows }.write()
+            let spread = Spread {
+                rate: RATE,
+                look_ups,
+                rows,
+            };
+            spread.write()
         });
         steps.finish();
     });
