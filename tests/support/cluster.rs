@@ -71,6 +71,12 @@ impl Cluster {
         Self::start_version("", CONTROLLERS, further)
     }
 
+    /// Starts the processes with additional controllers, such as `deployment-controller`.
+    pub fn start_with_controllers(further: &[&str]) -> Result<Self> {
+        let names = [&[CONTROLLERS], further].concat().join(",");
+        Self::start_version("", &names, &[])
+    }
+
     /// Starts the processes of another version of Kubernetes, such as `_1_27`, with the names that its controllers have.
     pub fn start_version(version: &str, names: &str, further: &[String]) -> Result<Self> {
         let (etcd, api_server, controllers) = (

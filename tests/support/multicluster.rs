@@ -63,6 +63,44 @@ pub struct Clusters {
     directory: TempDir,
 }
 
+/// Creates the networks of the clusters and the bridge between them. The first one is the network of this thread.
+pub fn connected_networks() -> Result<([Network; CLUSTERS.len()], Network)> {
+    let networks = [Network::of_this_thread(), Network::new()?, Network::new()?];
+    let bridge = Network::new()?;
+    bridge.ip("link add bridge type bridge")?;
+    bridge.ip("link set bridge up")?;
+    for (network, site) in networks.iter().zip(&CLUSTERS) {
+        network.connect("eth0", &bridge, site.name)?;
+        bridge.ip(&format!("link set {} master bridge up", site.name))?;
+        network.ip(&format!("address add {}/24 dev eth0", site.gateway))?;
+        network.ip("link set eth0 up")?;
+        // Addresses of the node, CoreDNS and the global-dns pod, and a route for cluster IPs before NAT.
+        for address in ["10.244.0.1", CLUSTER_DNS, "10.244.0.53"] {
+            network.ip(&format!("address add {address}/32 dev lo"))?;
+        }
+        network.ip("route add 10.96.0.0/16 dev eth0")?;
+        network.nft(&rules(site))?;
+    }
+    Ok((networks, bridge))
+}
+
+/// Adds a pod address in the member's own cluster, and a synthetic address in each other cluster.
+pub fn connect_member(networks: &[Network; CLUSTERS.len()], member: &Member) -> Result<()> {
+    let pod = member.pod_address();
+    networks[member.cluster].ip(&format!("address add {pod}/32 dev lo"))?;
+    let mut rulesets = ALL.map(|viewer| member.proxy_rules(viewer));
+    for (index, (_, port)) in member.service.port_numbers.iter().enumerate() {
+        let gateway_port = member.gateway_port(index);
+        rulesets[member.cluster] += &format!(
+            "add rule ip gateway prerouting iifname eth0 tcp dport {gateway_port} dnat to {pod}:{port}\n"
+        );
+    }
+    let networks = networks.iter().zip(&rulesets);
+    networks
+        .filter(|(_, ruleset)| !ruleset.is_empty())
+        .try_for_each(|(network, ruleset)| network.nft(ruleset))
+}
+
 // === impl Clusters ===
 
 impl Clusters {
@@ -71,22 +109,7 @@ impl Clusters {
         let directory = tempfile::Builder::new()
             .prefix(&format!("global-dns-{}-", suite_name()))
             .tempdir()?;
-        let networks = [Network::of_this_thread(), Network::new()?, Network::new()?];
-        let bridge = Network::new()?;
-        bridge.ip("link add bridge type bridge")?;
-        bridge.ip("link set bridge up")?;
-        for (network, site) in networks.iter().zip(&CLUSTERS) {
-            network.connect("eth0", &bridge, site.name)?;
-            bridge.ip(&format!("link set {} master bridge up", site.name))?;
-            network.ip(&format!("address add {}/24 dev eth0", site.gateway))?;
-            network.ip("link set eth0 up")?;
-            // Addresses of the node, CoreDNS and the global-dns pod, and a route for cluster IPs before NAT.
-            for address in ["10.244.0.1", CLUSTER_DNS, "10.244.0.53"] {
-                network.ip(&format!("address add {address}/32 dev lo"))?;
-            }
-            network.ip("route add 10.96.0.0/16 dev eth0")?;
-            network.nft(&rules(site))?;
-        }
+        let (networks, bridge) = connected_networks()?;
         let mut clusters = Self {
             networks,
             bridge,
@@ -114,28 +137,12 @@ impl Clusters {
 
     /// Adds members: a pod address in the member's own cluster, and a synthetic address in each other cluster.
     pub fn add(&mut self, members: &[Member]) -> Result<()> {
-        let mut rulesets = [const { String::new() }; CLUSTERS.len()];
         for member in members {
-            let pod = member.pod_address();
-            self.networks[member.cluster].ip(&format!("address add {pod}/32 dev lo"))?;
-            for (index, (_, port)) in member.service.port_numbers.iter().enumerate() {
-                let gateway_port = member.gateway_port(index);
-                rulesets[member.cluster] += &format!(
-                    "add rule ip gateway prerouting iifname eth0 tcp dport {gateway_port} dnat to {pod}:{port}\n"
-                );
-            }
-            for (viewer, ruleset) in rulesets.iter_mut().enumerate() {
-                *ruleset += &member.proxy_rules(viewer);
-            }
+            connect_member(&self.networks, member)?;
             if !self.services.contains(&member.service) {
                 self.services.push(member.service);
             }
             self.members.push(*member);
-        }
-        for (network, ruleset) in self.networks.iter().zip(&rulesets) {
-            if !ruleset.is_empty() {
-                network.nft(ruleset)?;
-            }
         }
         Ok(())
     }

@@ -71,7 +71,7 @@ install_packages() { # PACKAGE…
 # Collects programs, by default the servers of a cluster, in a directory of links. Exports the directory to the tests
 # and prints the version of each program.
 e2e_tools() { # [PROGRAM…]
-    local name path paths=() version of
+    local name path paths=() options version of
     (($#)) || set -- etcd kube-apiserver kube-controller-manager coredns
     for name; do
         # The version in a name, such as kube-apiserver_1_27. Each has a module of its own.
@@ -91,6 +91,7 @@ e2e_tools() { # [PROGRAM…]
                 coredns*) go_tool "$name" "$name" . "" && path=$cached/$name ;;
                 helm_4) go_tool "$name" helm_4 helm.sh/helm/v4/cmd/helm "$(helm_4_stamp)" && path=$cached/$name ;;
                 helm*) go_tool "$name" "$name" helm.sh/helm/v3/cmd/helm "$(helm_stamp "$name")" && path=$cached/$name ;;
+                kubectl) go_tool "$name" kubectl . "$(kubernetes_stamp kubernetes)" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
                 thanos) go_tool "$name" thanos github.com/thanos-io/thanos/cmd/thanos "$(thanos_stamp)" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
@@ -104,8 +105,11 @@ e2e_tools() { # [PROGRAM…]
     echo "GLOBAL_DNS_TEST_TOOLS=$GLOBAL_DNS_TEST_TOOLS"
     ! has dig || paths+=("$(command -v dig)")
     for path in "${paths[@]}"; do
-        case $path in */coredns*) name=-version ;; */dig) name=-v ;; */helm*) name=version ;; *) name=--version ;; esac
-        version=$("$path" "$name" 2>&1) || fail "$path does not run: $version" || return
+        case $path in
+            */coredns*) options=(-version) ;; */dig) options=(-v) ;; */helm*) options=(version) ;;
+            */kubectl) options=(version --client) ;; *) options=(--version) ;;
+        esac
+        version=$("$path" "${options[@]}" 2>&1) || fail "$path does not run: $version" || return
         echo "using $path: ${version%%$'\n'*}"
     done
 }

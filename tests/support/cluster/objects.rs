@@ -179,6 +179,13 @@ impl Cluster {
         )
     }
 
+    /// Returns the objects of a kind in all namespaces that have these labels.
+    pub fn objects(&self, version: &str, kind: &str, selector: &str) -> Result<Vec<Value>> {
+        let objects = self.list(version, kind, None, selector)?;
+        let object = |object| Ok(serde_json::to_value(object)?);
+        objects.into_iter().map(object).collect()
+    }
+
     /// Returns the number of objects of a kind in all namespaces.
     pub fn count(&self, api_version: &str, kind: &str) -> Result<usize> {
         Ok(self.list(api_version, kind, None, "")?.len())
