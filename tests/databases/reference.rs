@@ -62,21 +62,21 @@ fn scripts_of_the_reference_architecture_run_in_their_order() {
         });
         step(
             "etcd_in_one_cluster_has_one_name_in_all_clusters",
-            &|scripts| passes(scripts, "05-etcd-one", 8),
+            &|scripts| passes(scripts, "05-etcd-one", 9),
         );
         step("etcd_grows_to_all_clusters", &|scripts| {
-            passes(scripts, "06-grow", 10)
+            passes(scripts, "06-grow", 11)
         });
         step("scripts_can_run_again", &|scripts| {
             passes(scripts, "04-global-dns", 3)?;
-            passes(scripts, "06-grow", 10)
+            passes(scripts, "06-grow", 11)
         });
         step(
             "cluster_behind_a_stopped_gateway_is_left_out_until_it_returns",
             &|scripts| passes(scripts, "07-gateway-down", 10),
         );
         step("removed_cluster_has_no_names", &|scripts| {
-            passes(scripts, "08-remove", 7)?;
+            passes(scripts, "08-remove", 8)?;
             scripts.check_removed()
         });
         step("zone_is_forwarded_with_the_configmap_of_k3s", &|scripts| {

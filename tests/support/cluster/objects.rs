@@ -182,7 +182,13 @@ impl Cluster {
     /// Returns the objects of a kind in all namespaces that have these labels.
     pub fn objects(&self, version: &str, kind: &str, selector: &str) -> Result<Vec<Value>> {
         let objects = self.list(version, kind, None, selector)?;
-        let object = |object| Ok(serde_json::to_value(object)?);
+        let object = |object| {
+            let mut object = serde_json::to_value(object)?;
+            // Items of a list have no types.
+            object["apiVersion"] = json!(version);
+            object["kind"] = json!(kind);
+            Ok(object)
+        };
         objects.into_iter().map(object).collect()
     }
 
