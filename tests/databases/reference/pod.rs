@@ -14,7 +14,6 @@ use support::http;
 use support::multicluster::plan::CLUSTER_DNS;
 use support::networks::{Files, Network};
 use support::objects::pod_status;
-use support::output::print_line;
 use support::process::Process;
 
 use super::site::Site;
@@ -30,6 +29,8 @@ pub struct Pod {
     /// Number of init containers that have ended successfully.
     initialized: usize,
     process: Option<Process>,
+    /// The last lines of the container that ended last, if it failed.
+    failure: String,
     /// Time of the next start, after a container has ended.
     next_start: Instant,
     is_ready: bool,
@@ -49,6 +50,7 @@ impl Pod {
             object: object.clone(),
             initialized: 0,
             process: None,
+            failure: String::new(),
             next_start: Instant::now(),
             is_ready: false,
             has_address: false,
@@ -70,9 +72,10 @@ impl Pod {
     }
 
     pub fn log_tail(&self) -> String {
+        let failure = &self.failure;
         match &self.process {
-            Some(process) => process.log_tail(),
-            None => format!("{} is not running", self.name()),
+            Some(process) => process.log_tail() + failure,
+            None => format!("{} is not running{failure}", self.name()),
         }
     }
 
@@ -102,7 +105,7 @@ impl Pod {
         if init.is_some() && process.end()?.success() {
             self.initialized += 1;
         } else {
-            print_line(&process.log_tail());
+            self.failure = format!("; failed before: {}", process.log_tail());
             self.next_start = Instant::now() + BACKOFF;
         }
         self.process = None;
