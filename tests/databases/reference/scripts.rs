@@ -246,7 +246,7 @@ impl Scripts {
             ("PATH", format!("{}:{path}", inside("programs"))),
             ("KUBECONFIG", inside("kubeconfig")),
             ("HOME", inside("home")),
-            ("LIMIT", "120".to_owned()),
+            ("LIMIT", "240".to_owned()),
         ]
     }
 
