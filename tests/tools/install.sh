@@ -18,7 +18,7 @@ declare -A package_of=(
     [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
     [skopeo]=skopeo [jq]=jq [git]=git [gh]=gh [shellcheck]=shellcheck
-    [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2 [kubectl]=kubernetes-client
+    [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2
 )
 
 # Installs the Debian packages of those commands that are missing.
