@@ -51,7 +51,7 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         ),
         (
             with(json!({"replicas": "many"})),
-            "at '/replicas': got string, want integer",
+            "at '/replicas': got string, want null or integer",
         ),
         (
             with(json!({"replicas": -1})),

@@ -19,7 +19,12 @@ pub struct Load {
 
 impl Load {
     /// Starts queries for these names and types, each of which has an answer with records: so many in a second.
-    pub fn start(node: &Node, transport: &'static str, questions: &[(&str, &str)]) -> Result<Self> {
+    pub fn start(
+        node: &Node,
+        transport: &'static str,
+        rate: u32,
+        questions: &[(&str, &str)],
+    ) -> Result<Self> {
         let lines = questions
             .iter()
             .map(|(name, kind)| format!("{name} {kind}\n"));

@@ -24,7 +24,7 @@ fn table_of_the_last_runs_is_written_to_the_manual() -> Result<()> {
     let (before, rest) = text.split_once(BEGIN).context("the begin of the table")?;
     let (_, after) = rest.split_once(END).context("the end of the table")?;
     if env::var_os("GLOBAL_DNS_WRITE_TABLE").is_some() {
-        fs::write(&file, format!("{before}{BEGIN}\n{table}\n{END}{after}"))?;
+        fs::write(&file, format!("{before}{BEGIN}\n{table}\n\n{END}{after}"))?;
     }
     Ok(())
 }

@@ -94,7 +94,6 @@ fn texts(of: &str) -> Option<Texts> {
                 "[::]:65535",
                 "[1:2:3:4:5:6:7:8]:9",
                 "[1::8]:9",
-                "[::ffff:10.0.0.1]:53",
             ],
             &[
                 "",
@@ -117,6 +116,9 @@ fn texts(of: &str) -> Option<Texts> {
                 "[:::]:1",
                 "[1.2.3.4]:5",
                 "1.2.3.4:+5",
+                "[::ffff:10.0.0.1]:53",
+                "[::FFFF:a00:1]:53",
+                "[0:0::0:ffff:a00:1]:53",
             ],
         ),
         "ip" => (
@@ -433,8 +435,13 @@ fn add(of: &str, part: &Value, path: String, cases: &mut Vec<Case>) -> Result<()
         || of == "host";
     for (texts, is_valid) in [(valid, true), (invalid, false)] {
         for text in texts {
-            // `maxStale` may be empty.
-            if path == "maxStale" && text.is_empty() {
+            // A name is required, and `maxStale` is compared with the shortest `watchTimeout`.
+            let is_refused_elsewhere = match path.as_str() {
+                "clusterName" => text.is_empty(),
+                "maxStale" => ["", "0s", "1ms"].contains(text),
+                _ => false,
+            };
+            if is_refused_elsewhere {
                 continue;
             }
             cases.push(Case {
