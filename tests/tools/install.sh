@@ -93,7 +93,7 @@ e2e_tools() { # [PROGRAM…]
                 helm*) go_tool "$name" "$name" helm.sh/helm/v3/cmd/helm "$(helm_stamp "$name")" && path=$cached/$name ;;
                 kubectl) go_tool "$name" kubectl . "$(kubernetes_stamp kubernetes)" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
-                thanos) go_tool "$name" thanos github.com/thanos-io/thanos/cmd/thanos "$(thanos_stamp)" && path=$cached/$name ;;
+                thanos) go_tool "$name" thanos github.com/thanos-io/thanos/cmd/thanos "$(thanos_stamp)" slicelabels && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
@@ -155,7 +155,8 @@ helm_stamp() { # MODULE
     done
 }
 
-# Prints the linker flag of Thanos' own build. Without it the program reports no version.
+# Prints the linker flag of Thanos' own build. Without it the program reports no version. Its tag `slicelabels` is needed,
+# too: without it, the replies of a store cannot be encoded.
 thanos_stamp() {
     local version
     version=$(cd tests/tools/thanos && GOFLAGS=-mod=readonly GOWORK=off go list -m -f '{{.Version}}' github.com/thanos-io/thanos) &&
@@ -196,17 +197,18 @@ cyclonedx_tool() {
 
 # Builds a program of a Go module in tests/tools. The go.mod of the module pins the version. If the package is the module
 # itself, its source counts, too.
-go_tool() { # NAME MODULE PACKAGE LDFLAGS
+go_tool() { # NAME MODULE PACKAGE LDFLAGS [TAGS]
     local module=tests/tools/$2 key sources=()
     [[ $3 != . ]] || sources=("$module"/*.go)
-    key=$({ go_version "$2" && echo "$4" && cat "$module/go.mod" "$module/go.sum" "${sources[@]}"; } | digest) || return
-    cache_once "$1" "$key" install_go_tool "$1" "$module" "$3" "-s -w $4"
+    key=$({ go_version "$2" && echo "$4${5:+ $5}" && cat "$module/go.mod" "$module/go.sum" "${sources[@]}"; } | digest) || return
+    cache_once "$1" "$key" install_go_tool "$1" "$module" "$3" "-s -w $4" "${5:-}"
 }
 
 # shellcheck disable=SC2317 # called by cache_once
-install_go_tool() { # NAME MODULE PACKAGE LDFLAGS DIRECTORY
+install_go_tool() { # NAME MODULE PACKAGE LDFLAGS TAGS DIRECTORY
     echo "installing $3, as pinned in $2/go.mod; this takes some minutes"
-    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 go build -trimpath -ldflags "$4" -o "$5/$1" "$3")
+    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 \
+        go build -trimpath -ldflags "$4" -tags "$5" -o "$6/$1" "$3")
 }
 
 # shellcheck disable=SC2317 # called by cache_once
