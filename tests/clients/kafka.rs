@@ -45,7 +45,7 @@ impl Database for Kafka {
             name: "kafka",
             title: "Kafka",
             services: &SERVICES,
-            setting: "`broker.session.timeout.ms` 9 s; new address: `replica.socket.timeout.ms` and `controller.socket.timeout.ms` 10 s",
+            setting: "`broker.session.timeout.ms` 9 s",
             alone: Alone::Waits,
             starts_with_two: true,
         }
