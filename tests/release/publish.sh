@@ -84,7 +84,8 @@ chart=$REGISTRY/charts/global-dns
 with_key=(--key "$work/release.pub" --insecure-ignore-tlog=true)
 refuses "the signature of another key" "signature" \
     cosign verify --key "$work/other.pub" --insecure-ignore-tlog=true "$image:$version"
-skopeo copy --quiet --dest-tls-verify=false "containers-storage:localhost/global-dns:amd64" "docker://$image:unsigned"
+# In another format, because the image of the index is signed, too.
+skopeo copy --quiet --format v2s2 --dest-tls-verify=false "containers-storage:localhost/global-dns:amd64" "docker://$image:unsigned"
 refuses "an image without a signature" "no signatures found" cosign verify "${with_key[@]}" "$image:unsigned"
 cp -a -- "$output" "$work/changed"
 printf x >>"$work/changed/global-dns-$version-linux-amd64.tar.gz"
