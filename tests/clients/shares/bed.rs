@@ -34,8 +34,6 @@ pub(super) const CLUSTERS: [(&str, Ipv4Addr); 3] = [
 ];
 /// The port of the Services.
 pub(super) const PORT: u16 = 8080;
-/// A port that accepts connections without a request.
-pub(super) const IDLE_PORT: u16 = 8081;
 /// The Service whose order changes.
 const WEB: &str = "web";
 /// A Service with the same weight for two clusters.
@@ -116,10 +114,8 @@ impl Bed {
         for (index, (_, address)) in CLUSTERS.into_iter().enumerate() {
             let listener = TcpListener::bind((address, PORT))?;
             let requests = Arc::clone(&requests);
-            // Both threads end with the process of the tests.
+            // It ends with the process of the tests.
             thread::spawn(move || accept(&listener, index, &requests));
-            let idle = TcpListener::bind((address, IDLE_PORT))?;
-            thread::spawn(move || idle.incoming().for_each(drop));
         }
         let folder = TempDir::with_prefix("global-dns-shares-")?;
         fs::write(folder.path().join("objects.yaml"), manifest(Order::USUAL))?;

@@ -39,7 +39,7 @@ pub(super) struct WayShares {
 /// The shares behind CoreDNS.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Spread {
-    /// Connections per second of each client.
+    /// Look-ups per second of each client.
     pub(super) rate: u32,
     /// The number of answers that were drawn for all pods and names.
     pub(super) look_ups: u64,
