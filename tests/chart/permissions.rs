@@ -184,13 +184,28 @@ fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
 /// Starts the server with the flags of the pod, except for listeners and access to the API server.
 pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
     let mut values = values.clone();
-    for listener in ["listen", "adminListen", "apiListen"] {
-        values[listener] = json!(["127.0.0.1:0"]);
+    // The chart needs ports of their own, the test free ones.
+    let listeners = [
+        ("listen", "127.0.0.1:60001"),
+        ("adminListen", "127.0.0.1:60002"),
+        ("apiListen", "127.0.0.1:60003"),
+    ];
+    for (listener, address) in listeners {
+        values[listener] = json!([address]);
     }
     values["log"] = json!({"format": "json"});
     // The test has no volume for the snapshot.
     values["snapshot"] = json!({"enabled": false});
     let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
+    let free = |argument: String| {
+        let is_own =
+            |(_, address): &(&str, &str)| argument.ends_with(&format!("-listen={address}"));
+        match listeners.iter().find(|listener| is_own(listener)) {
+            Some((_, address)) => argument.replace(address, "127.0.0.1:0"),
+            None => argument,
+        }
+    };
+    let arguments = arguments.into_iter().map(free);
     // The kubeconfig of the administrator with the token of the service account.
     let token = cluster.token(NAMESPACE, RELEASE)?;
     let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;
