@@ -133,7 +133,7 @@ eventually "an answer of the binary" answers
 step "the binary of the archive answers a query"
 
 # The image in the registry has the same binary.
-container=$(buildah from --pull-always --tls-verify=false --arch amd64 "docker://$image:$version")
+container=$(buildah from --quiet --pull-always --tls-verify=false --arch amd64 "docker://$image:$version")
 cmp -- "$(buildah mount "$container")/global-dns" "$work/archive-amd64/global-dns" || fail_publish "the image has another binary"
 buildah rm "$container" >/dev/null
 
