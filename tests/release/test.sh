@@ -31,7 +31,7 @@ done
 step "$(wc -l <<<"$used") uses of actions are pinned by commit"
 
 mapfile -t scripts < <(git grep -lI --untracked -e '^#!/usr/bin/env bash' -e '^# shellcheck shell=bash')
-shellcheck --external-sources "${scripts[@]}"
+shellcheck --external-sources --source-path=. --source-path=SCRIPTDIR "${scripts[@]}"
 step "ShellCheck accepts ${#scripts[@]} scripts"
 
 # === Refusals ===
