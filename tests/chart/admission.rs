@@ -11,8 +11,8 @@ use support::output::print_line;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::helm::{NAMESPACE, kind, template};
 use crate::values::{matrix, with};
+use support::helm::{NAMESPACE, kind, template};
 
 /// Time limit until the API server serves a new kind of objects.
 const NEW_KIND: Duration = Duration::from_secs(30);

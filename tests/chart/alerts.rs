@@ -9,10 +9,10 @@ use support::commands::{guarded, tool};
 use support::output::print_line;
 use support::process::run;
 
-use crate::helm::template;
 use crate::live::{groups, rules_mut};
 use crate::prometheus::write_rules;
 use crate::values::with;
+use support::helm::template;
 
 /// Minutes after the delay of an alert until its expression is true: the window of the longest rate.
 const WINDOW: u64 = 6;

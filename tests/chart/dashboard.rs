@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::repository::repository;
 
-use crate::helm::{Rendered, template};
 use crate::values::with;
+use support::helm::{Rendered, template};
 
 /// A query of a panel.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use serde_json::json;
 use support::output::print_line;
 use support::process::{ProcessOutput, run_global_dns};
 
-use crate::helm::{arguments, template};
 use crate::values::{matrix, minimum, with};
+use support::helm::{arguments, template};
 
 /// Returns the flags of a subcommand with their defaults, read from its help.
 fn flags(subcommand: &str) -> Result<BTreeMap<String, Option<String>>> {

@@ -21,12 +21,12 @@ use support::output::print_line;
 use support::process::{Log, Process};
 use support::repository::repository;
 
-use crate::helm::{chart, helm_without_values, template};
 use crate::values::{matrix, minimum, with};
 use boundaries::{Case, cases};
 use fields::{Random, combination, wild_combination};
 use installation::{Outcome, render_all};
 use starts::{Starts, objects};
+use support::helm::{chart, helm_without_values, template};
 
 /// Valid combinations, and combinations of boundary values.
 const COMBINATIONS: (usize, usize) = (120, 120);

@@ -8,9 +8,9 @@ use support::cluster::Cluster;
 use support::repository::repository;
 use support::steps::Steps;
 
-use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values, template};
 use crate::permissions::serve;
 use crate::values::{minimum, with};
+use support::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values, template};
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("notes_have_the_address_that_kubernetes_assigned", || {

@@ -10,8 +10,8 @@ use support::output::print_line;
 use support::process::run;
 use support::repository::repository;
 
-use crate::helm::{chart, helm, helm_without_values, try_template};
 use crate::values::{every_flag, matrix, minimum, with};
+use support::helm::{chart, helm, helm_without_values, try_template};
 
 #[test]
 #[ignore = "needs Helm"]

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::helm::{RELEASE, Rendered, name, template};
 use crate::objects::has_port;
 use crate::values::with;
+use support::helm::{RELEASE, Rendered, name, template};
 
 /// An encrypted listener: its value, an address, the port of the Service and the flag.
 struct Listener {

@@ -8,10 +8,10 @@ use support::output::print_line;
 use support::wait::{TIMEOUT, eventually};
 
 use crate::dashboard::{Target, dashboard, targets};
-use crate::helm::{Rendered, template};
 use crate::incident::Incident;
 use crate::prometheus::{FLEET_CLUSTER, Prometheus};
 use crate::values::with;
+use support::helm::{Rendered, template};
 
 /// Alerts that the incident cannot cause, with the reason. `alerts` tests their expressions with written series.
 const CANNOT_FIRE: [(&str, &str); 6] = [

@@ -2,7 +2,6 @@
 //!
 //! Index:
 //!
-//! - `helm`: runs Helm and parses the rendered objects and pods
 //! - `values`: the matrix of values
 //! - `lint`: `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents
 //! - `flags`: every flag of `serve` has a value; defaults are those of `serve`
@@ -34,7 +33,6 @@ mod alerts;
 mod dashboard;
 mod flags;
 mod generated;
-mod helm;
 mod incident;
 mod installation;
 mod lint;
@@ -77,14 +75,14 @@ fn every_combination_of_values_renders_valid_objects() -> Result<()> {
     let renderings = values::matrix();
     let (mut objects, mut kinds) = (0, std::collections::BTreeSet::new());
     for (name, values) in &renderings {
-        let rendered = helm::template(values)?;
+        let rendered = support::helm::template(values)?;
         objects::check(name, &rendered);
         objects += rendered.objects.len();
         kinds.extend(
             rendered
                 .objects
                 .iter()
-                .map(|object| helm::kind(object).to_owned()),
+                .map(|object| support::helm::kind(object).to_owned()),
         );
     }
     let kinds: Vec<String> = kinds.into_iter().collect();

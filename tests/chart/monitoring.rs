@@ -14,9 +14,9 @@ use support::repository::repository;
 use support::server::{Server, WaitUntil};
 
 use crate::dashboard::{Target, dashboard, targets};
-use crate::helm::template;
 use crate::live::{groups, rules_mut};
 use crate::values::with;
+use support::helm::template;
 
 /// Labels that the ServiceMonitor adds to each scrape.
 const SCRAPE_LABELS: [&str; 3] = ["job", "namespace", "pod"];

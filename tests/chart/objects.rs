@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, template, template_of};
 use crate::listeners;
 use crate::values::with;
+use support::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, template, template_of};
 
 /// Every kubelet of a cluster must support the fields. Kubernetes has all addresses of a node only since 1.29.
 #[test]

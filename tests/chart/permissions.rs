@@ -16,9 +16,9 @@ use support::steps::Steps;
 use support::wait::eventually;
 use tempfile::TempDir;
 
-use crate::helm::{NAMESPACE, RELEASE, template};
 use crate::installation::{install, service_address};
 use crate::values::with;
+use support::helm::{NAMESPACE, RELEASE, template};
 
 /// Time limit of a step on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);

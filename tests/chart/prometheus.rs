@@ -12,7 +12,7 @@ use support::process::{Process, run_checked};
 use support::wait::{TIMEOUT, eventually};
 use tempfile::TempDir;
 
-use crate::helm::{NAMESPACE, RELEASE};
+use support::helm::{NAMESPACE, RELEASE};
 
 /// Value of the external label `cluster`, by which a fleet identifies its clusters.
 pub const FLEET_CLUSTER: &str = "fleet-1";

@@ -23,8 +23,8 @@ use crate::linked_clusters::{
     ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint,
     extra_endpoint_mirror, state_after_recordings,
 };
-use crate::load::Load;
-use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
+use support::load::Load;
+use support::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum number of answers of a new replica before the next one is replaced. They show that it receives traffic.

@@ -19,7 +19,6 @@
 //!
 //! Scenarios in a separate network namespace, which needs root, with another API server:
 //!
-//! - `node`: the simulated node: cluster IPs as with kube-proxy, and CoreDNS as in its pod
 //! - `recipes`: CoreDNS with the configuration from `coredns/`
 //! - `resolvers`: unbound and dnsmasq with the configuration from `coredns/`; unbound and BIND that follow the zone's
 //!   NS record
@@ -67,13 +66,11 @@ mod gateways_down;
 mod kinds;
 mod linked_clusters;
 mod links;
-mod load;
 mod local_members;
 mod manual;
 mod manual_recipes;
 mod mcs;
 mod misbehaving_api_server;
-mod node;
 mod operators;
 mod outage;
 mod owner_names;
@@ -93,7 +90,7 @@ use support::faults;
 use support::networks::in_new_network;
 use support::steps::Steps;
 
-use crate::node::Node;
+use support::node::Node;
 
 /// Suites with a real API server run one at a time, because concurrent ones would distort the measured times.
 static SUITE_LOCK: Mutex<()> = Mutex::new(());

@@ -13,7 +13,7 @@ use support::process::run_checked;
 use support::server::Server;
 use support::wait::eventually;
 
-use crate::node::Node;
+use support::node::Node;
 
 /// Time limit until an output is that of the manual. CoreDNS keeps answers for five seconds.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -20,8 +20,8 @@ use support::wait::eventually;
 use support::wire::{Transport, ask};
 
 use crate::manual::Shell;
-use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, dns};
 use crate::recipes::start;
+use support::node::{CLUSTER_DNS, GLOBAL_DNS, Node, dns};
 
 /// Time limit of a change through the cache of CoreDNS.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -18,8 +18,8 @@ use support::wait::eventually;
 use support::wire::Transport;
 
 use crate::manual::Shell;
-use crate::node::{CLUSTER_DNS, Node, dns};
 use crate::recipes::start;
+use support::node::{CLUSTER_DNS, Node, dns};
 
 const PAGE: &str = "operators.md";
 const START: Duration = Duration::from_secs(30);

@@ -21,7 +21,7 @@ use support::wait::eventually;
 use support::wire::Transport;
 
 use crate::linked_clusters::{NGINX, case_after_recordings, state_after_recordings};
-use crate::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
+use support::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
 
 const START: Duration = Duration::from_secs(30);
 

@@ -17,8 +17,8 @@ use support::wait::eventually;
 use support::wire::Transport;
 
 use crate::linked_clusters::NGINX;
-use crate::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
 use crate::recipes::{check_resolution, page, start};
+use support::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
 
 const START: Duration = Duration::from_secs(30);
 /// A name in the root zone. Its answer shows that validation works.

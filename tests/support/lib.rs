@@ -11,6 +11,7 @@
 //! | environment | [`repository`](mod@repository), [`manual`], [`ports`], [`networks`] |
 //! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
+//! | one cluster | [`node`], a simulated node with its pods and CoreDNS; [`load`], queries of its pods; [`helm`] |
 //! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
 
 #![allow(
@@ -35,15 +36,18 @@ pub mod event_stream;
 pub mod expectations;
 pub mod faults;
 pub mod fleet;
+pub mod helm;
 pub mod http;
 pub mod https;
 pub mod kubelet;
 pub mod latency;
+pub mod load;
 pub mod log;
 pub mod manual;
 pub mod multicluster;
 pub mod names;
 pub mod networks;
+pub mod node;
 pub mod objects;
 pub mod observer;
 pub mod output;

@@ -9,8 +9,8 @@ use support::objects::namespace;
 use support::process::ProcessOutput;
 use support::steps::Steps;
 
-use crate::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values};
 use crate::release;
+use support::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values};
 
 /// Address of the Service. CoreDNS forwards to it, so it must not change.
 const ADDRESS: &str = "10.96.0.77";

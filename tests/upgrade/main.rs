@@ -19,15 +19,7 @@
     reason = "tests"
 )]
 
-#[path = "../chart/helm.rs"]
-#[allow(dead_code, reason = "the suite chart uses all of it")]
-mod helm;
 mod helm_release;
-#[path = "../e2e/load.rs"]
-mod load;
-#[path = "../e2e/node.rs"]
-#[allow(dead_code, reason = "the suite e2e uses all of it")]
-mod node;
 mod release;
 mod rollout;
 mod settings;
@@ -36,7 +28,7 @@ use support::cluster::Cluster;
 use support::networks::in_new_network;
 use support::steps::Steps;
 
-use crate::node::Node;
+use support::node::Node;
 
 #[test]
 #[ignore = "needs Helm, a real API server, root, and the binary of the earlier release"]

@@ -20,9 +20,9 @@ use support::wait::eventually;
 use support::wire::{Transport, ask};
 use tempfile::TempDir;
 
-use crate::load::Load;
-use crate::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 use crate::release;
+use support::load::Load;
+use support::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time after which a server that is not ready has ignored its snapshot.

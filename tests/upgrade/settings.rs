@@ -12,8 +12,8 @@ use support::output::print_line;
 use support::process::{ProcessOutput, run as run_program, run_checked};
 use support::steps::Steps;
 
-use crate::helm::{chart, helm, helm_without_values};
 use crate::release;
+use support::helm::{chart, helm, helm_without_values};
 
 fn flags_of_the_earlier_binary() -> Result<()> {
     let binary = release::binary()?;

@@ -16,7 +16,7 @@ use support::wire::Transport;
 
 use crate::kubernetes::Kubernetes;
 use crate::linkerd::{CLUSTER, HOSTS, Linkerd, MULTICLUSTER, NAMESPACE, WEB};
-use crate::node::{CLUSTER_DNS, Node, PODS, dns};
+use support::node::{CLUSTER_DNS, Node, PODS, dns};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -23,9 +23,6 @@ mod answers;
 mod helm_versions;
 mod kubernetes;
 mod linkerd;
-#[path = "../e2e/node.rs"]
-#[allow(dead_code, reason = "the suite e2e uses all of it")]
-mod node;
 mod outcome;
 mod table;
 
@@ -33,8 +30,8 @@ use support::networks::in_new_network;
 use support::steps::Steps;
 
 use crate::kubernetes::{Kubernetes, VERSIONS};
-use crate::node::Node;
 use crate::outcome::Outcome;
+use support::node::Node;
 
 #[test]
 #[ignore = "needs Helm 3 and 4, API servers and CoreDNS of several versions, and root"]

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value};
 use support::repository::repository;
 
-use crate::helm::{NAMESPACE, RELEASE, Rendered, helm, rendered_objects};
+use support::helm::{NAMESPACE, RELEASE, Rendered, helm, rendered_objects};
 
 /// What Helm does with values.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use support::objects::{Manifest, mirror};
 use support::process::{Process, run_global_dns};
 use tempfile::TempDir;
 
-use crate::helm::Rendered;
+use support::helm::Rendered;
 
 /// Servers to start, each with different flags.
 pub struct Starts {

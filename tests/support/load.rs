@@ -3,13 +3,14 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use crate::process::Process;
 use anyhow::{Context, Result, ensure};
-use support::process::Process;
 
 use crate::node::{CLUSTER_DNS, Node};
 
 /// A dnsperf process that sends queries to CoreDNS.
 pub struct Load {
+    /// `udp` or `tcp`.
     pub transport: &'static str,
     dnsperf: Process,
     report: PathBuf,

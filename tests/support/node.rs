@@ -6,22 +6,27 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cluster::Cluster;
+use crate::commands::{command, tool};
+use crate::networks::{Files, Network};
+use crate::process::{Process, run, run_checked};
 use anyhow::Result;
-use support::cluster::Cluster;
-use support::commands::{command, tool};
-use support::networks::{Files, Network};
-use support::process::{Process, run, run_checked};
 
-/// The cluster IPs in the recipes.
+/// The cluster IP of CoreDNS in the recipes.
 pub const CLUSTER_DNS: &str = "10.96.0.10";
+/// The cluster IP of global-dns in the recipes.
 pub const GLOBAL_DNS: &str = "10.96.0.53";
 /// The address of the DNS cache on the node.
 pub const NODE_CACHE: &str = "169.254.20.10";
-/// Addresses of other resolvers: CoreDNS behind the node's cache, unbound, dnsmasq, BIND, and a root server.
+/// The address of CoreDNS behind the node's cache.
 pub const BEHIND_THE_CACHE: &str = "10.96.0.11";
+/// The address of Unbound.
 pub const UNBOUND: &str = "10.96.0.12";
+/// The address of dnsmasq.
 pub const DNSMASQ: &str = "10.96.0.13";
+/// The address of BIND.
 pub const BIND: &str = "10.96.0.14";
+/// The address of a root server.
 pub const ROOT: &str = "192.0.2.1";
 /// Addresses of the global-dns pods.
 pub const PODS: [&str; 2] = ["10.244.0.53", "10.244.0.54"];
@@ -113,6 +118,7 @@ impl Node {
             .nft("add rule ip kube-proxy blocked ct original ip daddr 10.96.0.1 drop")
     }
 
+    /// Admits these packets again.
     pub fn unblock_api_server(&self) -> Result<()> {
         self.network.nft("flush chain ip kube-proxy blocked")
     }
@@ -186,6 +192,7 @@ impl Node {
         self.network.command(&tool(program)?, &Files { bound })
     }
 
+    /// Returns the directory of its files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

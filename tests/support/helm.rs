@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::commands::{guarded, tool};
+use crate::process::{ProcessOutput, run};
+use crate::repository::repository;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
-use support::commands::{guarded, tool};
-use support::process::{ProcessOutput, run};
-use support::repository::repository;
 use tempfile::NamedTempFile;
 
 /// Name of the release, which is also the name of most objects.
@@ -19,6 +19,7 @@ pub const NAMESPACE: &str = "dns";
 /// Rendered objects of an installation.
 #[derive(Debug)]
 pub struct Rendered {
+    /// The objects, in the order of the output.
     pub objects: Vec<Value>,
 }
 
@@ -92,10 +93,12 @@ fn try_template_of(kubernetes: &str, values: &Value) -> Result<ProcessOutput> {
     )
 }
 
+/// Returns `kind` of an object.
 pub fn kind(object: &Value) -> &str {
     object["kind"].as_str().unwrap_or_default()
 }
 
+/// Returns `metadata.name` of an object.
 pub fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
