@@ -106,6 +106,11 @@ fn prometheus() {
 #[ignore = "needs a real API server, root, Thanos and Prometheus"]
 fn thanos() {
     prove(&thanos::Thanos);
+}
+
+#[test]
+#[ignore = "needs a real API server, root, Thanos and Prometheus"]
+fn thanos_in_three_clusters() {
     thanos::prove_three_clusters();
 }
 
