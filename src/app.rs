@@ -30,8 +30,7 @@ use crate::cli::{Cli, Command};
 
 /// Runs the command of the command line, on a runtime with a thread for each CPU.
 ///
-/// It is not `async`: the compiler would translate the whole program a second time for the binary, which takes a fifth of
-/// the build.
+/// It is not `async`: the compiler would translate all commands a second time, for the binary.
 ///
 /// # Errors
 ///
