@@ -129,20 +129,8 @@ impl Replicas<'_> {
             self.wait_for_traffic(pod)?;
         }
         for pod in [0, 1] {
-            // Kubernetes sends SIGTERM at the same time as it updates the endpoints; kube-proxy follows with a delay.
-            let mut old = self.pods[pod].take().context("the pod is not running")?;
-            old.signal("TERM");
-            eventually("the end of readiness", TIMEOUT, || {
-                ensure!(old.readyz()?.status == 503, "replica {pod} is still ready");
-                Ok(())
-            })?;
-            self.node.set_endpoints(&[1 - pod])?;
-            let status = old.end()?;
-            ensure!(
-                status.code() == Some(0),
-                "replica {pod} ended with {status}"
-            );
-            drop(old);
+            let old = self.pods[pod].take().context("the pod is not running")?;
+            self.node.terminate(pod, old)?;
             self.start(pod, &[])?;
             self.node.set_endpoints(&[0, 1])?;
             self.wait_for_traffic(pod)?;

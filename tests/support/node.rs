@@ -5,12 +5,15 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::commands::{command, tool};
 use crate::networks::{Files, Network};
 use crate::process::{Process, run, run_checked};
-use anyhow::Result;
+use crate::server::Server;
+use crate::wait::eventually;
+use anyhow::{Result, ensure};
 
 /// The cluster IP of CoreDNS in the recipes.
 pub const CLUSTER_DNS: &str = "10.96.0.10";
@@ -109,6 +112,21 @@ impl Node {
                 run(delete.args(["--dst-nat", address]));
             }
         }
+        Ok(())
+    }
+
+    /// Ends one of the two global-dns pods as Kubernetes does: it sends SIGTERM at the same time as it updates the endpoints, and
+    /// kube-proxy follows with a delay. The other pod remains.
+    pub fn terminate(&self, pod: usize, mut server: Server) -> Result<()> {
+        server.signal("TERM");
+        eventually("the end of readiness", Duration::from_secs(60), || {
+            let page = server.readyz()?;
+            ensure!(page.status == 503, "replica {pod} is still ready");
+            Ok(())
+        })?;
+        self.set_endpoints(&[1 - pod])?;
+        let status = server.end()?;
+        ensure!(status.success(), "replica {pod} ended with {status}");
         Ok(())
     }
 
