@@ -59,8 +59,8 @@ pub struct Report<
     /// SOA serial.
     pub serial: u32,
     /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
-    #[serde(default)]
-    pub stale: bool,
+    #[serde(default, rename = "fromSnapshot")]
+    pub from_snapshot: bool,
     /// Whether the source has not been heard from for longer than `--max-stale`. Queries are then answered with
     /// SERVFAIL.
     #[serde(default)]
@@ -141,7 +141,7 @@ impl Report {
         }
         let states = [
             (self.expired, ProblemKind::TableExpired),
-            (self.stale, ProblemKind::TableFromSnapshot),
+            (self.from_snapshot, ProblemKind::TableFromSnapshot),
             (self.generation == 0, ProblemKind::NoTable),
         ];
         for (_, kind) in states.into_iter().filter(|(is_so, _)| *is_so) {
@@ -180,7 +180,7 @@ impl<S, K, C, P> Report<S, K, C, P> {
             at: None,
             generation: published.generation,
             serial: published.serial,
-            stale: published.is_stale,
+            from_snapshot: published.is_from_snapshot,
             expired: published.is_expired,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             services,

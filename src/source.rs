@@ -52,7 +52,7 @@ use crate::table::links::LeasePoll;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
-use crate::table::{expired_problem, stale_problem};
+use crate::table::{expired_problem, snapshot_problem};
 
 /// A change that a source reports.
 #[derive(Debug)]
@@ -332,10 +332,10 @@ impl UpdateLoop<'_> {
         let (empty, rules) = (Table::default(), self.rules);
         let built = build(&empty, &restored.store, &services, rules, self.timers);
         self.feeds.note_restored(restored.age);
-        let problem = stale_problem(Some(restored.age));
+        let problem = snapshot_problem(Some(restored.age));
         let publish = || {
             self.publisher
-                .publish_stale(built, Timestamp(unix_milliseconds()))
+                .publish_snapshot(built, Timestamp(unix_milliseconds()))
         };
         self.feeds.events().note_snapshot(&problem, publish);
         log_problem(&problem);
@@ -525,11 +525,11 @@ impl UpdateLoop<'_> {
         let last = self.reader.load();
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
-        let is_first = last.table.is_none() || last.is_stale;
+        let is_first = last.table.is_none() || last.is_from_snapshot;
         let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.note_started();
-        if last.is_stale {
+        if last.is_from_snapshot {
             info!("All watches are listed; replaced the snapshot");
         }
         if let Some(snapshot) = self.snapshot.as_mut()

@@ -64,14 +64,14 @@ pub(super) struct Head {
 
 /// The state of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum TableStatus {
     /// There is no table yet.
     Loading,
     /// The table is confirmed by its source.
     Ready,
     /// The table comes from a snapshot of an earlier process.
-    Stale,
+    FromSnapshot,
     /// The table is older than `--max-stale`.
     Expired,
 }
@@ -162,10 +162,10 @@ impl Head {
 
 impl TableStatus {
     fn of(now: &Published) -> Self {
-        match (&now.table, now.is_expired, now.is_stale) {
+        match (&now.table, now.is_expired, now.is_from_snapshot) {
             (None, _, _) => Self::Loading,
             (Some(_), true, _) => Self::Expired,
-            (Some(_), false, true) => Self::Stale,
+            (Some(_), false, true) => Self::FromSnapshot,
             (Some(_), false, false) => Self::Ready,
         }
     }
@@ -183,8 +183,8 @@ mod tests {
         assert_eq!(TableStatus::of(&now), TableStatus::Loading);
         now = published(Table::default());
         assert_eq!(TableStatus::of(&now), TableStatus::Ready);
-        now.is_stale = true;
-        assert_eq!(TableStatus::of(&now), TableStatus::Stale);
+        now.is_from_snapshot = true;
+        assert_eq!(TableStatus::of(&now), TableStatus::FromSnapshot);
         now.is_expired = true;
         assert_eq!(TableStatus::of(&now), TableStatus::Expired);
     }

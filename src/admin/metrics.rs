@@ -281,9 +281,9 @@ impl Page<'_, '_> {
         let hash = facts.hash as f64; // 53 bits: exact
         let help = "Hash of all answers; replicas with equal answers have equal hashes";
         self.gauge("table_hash", help, hash)?;
-        let stale = f64::from(u8::from(now.is_stale));
+        let from_snapshot = f64::from(u8::from(now.is_from_snapshot));
         let help = "1 while the table is restored from a snapshot";
-        self.gauge("table_from_snapshot", help, stale)?;
+        self.gauge("table_from_snapshot", help, from_snapshot)?;
         let expired = f64::from(u8::from(now.is_expired));
         let help = "1 while the table is older than --max-stale; queries get SERVFAIL";
         self.gauge("table_expired", help, expired)

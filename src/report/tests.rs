@@ -36,9 +36,9 @@ fn all_states() -> Vec<Value> {
 
 #[test]
 fn report_as_text_has_all_sections() {
-    let report = |is_stale| {
+    let report = |is_from_snapshot| {
         let now = Published {
-            is_stale,
+            is_from_snapshot,
             ..published(table(&all_states()))
         };
         Report::new(&zones(&["global"]), &now).to_text(Style::default())
@@ -75,8 +75,8 @@ problems: 7
         text.lines().map(words).collect()
     };
     assert_eq!(words(&text), words(expected), "{text}");
-    let stale = report(true);
-    let last: Vec<&str> = stale.lines().last().unwrap().split_whitespace().collect();
+    let restored = report(true);
+    let last: Vec<&str> = restored.lines().last().unwrap().split_whitespace().collect();
     assert_eq!(
         last.join(" "),
         "warning table-from-snapshot Table comes from a snapshot"

@@ -89,7 +89,7 @@ pub struct TableState {
     /// The generation of the table; 0 before the first one.
     pub generation: u64,
     /// Whether the table comes from a snapshot.
-    pub is_stale: bool,
+    pub is_from_snapshot: bool,
     /// Whether the table is older than `--max-stale`.
     pub is_expired: bool,
 }
@@ -292,11 +292,11 @@ impl Events {
         services: &ServiceKeys,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        let replaced = last.is_stale.then(|| {
+        let replaced = last.is_from_snapshot.then(|| {
             let text = "All watches are listed; the table replaced the snapshot.";
             Change::new(ChangeKind::Snapshot, text)
         });
-        let is_known = last.table.is_some() && !last.is_stale;
+        let is_known = last.table.is_some() && !last.is_from_snapshot;
         let changes = replaced.into_iter().chain(changes);
         self.publish(changes, Some(services).filter(|_| is_known), publish)
     }
@@ -320,7 +320,7 @@ impl Events {
     fn note_table(&self, now: &Published, tables: u64) {
         let table = TableState {
             generation: now.generation,
-            is_stale: now.is_stale,
+            is_from_snapshot: now.is_from_snapshot,
             is_expired: now.is_expired,
         };
         self.0.latest.send_if_modified(|latest| {

@@ -152,7 +152,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((answered(), feeds.panic_count()), (21, 3));
-    assert!(!reader.load().is_stale);
+    assert!(!reader.load().is_from_snapshot);
 }
 
 /// The source shares the thread of the update loop, as in production.

@@ -5,7 +5,7 @@
 //! Links and with the Leases of the mirror controllers.
 //!
 //! [`Links::update`] is a pure function of the Links in the store, the Leases, the time, and what was remembered before. No
-//! clocks are compared: a Lease is stale if it stays as it was.
+//! clocks are compared: a Lease is frozen if it stays as it was.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -67,11 +67,11 @@ impl Publisher {
     }
 
     /// Publishes a table from a snapshot, which is not confirmed yet.
-    pub fn publish_stale(&self, built: Built, now: Timestamp) -> Arc<Published> {
+    pub fn publish_snapshot(&self, built: Built, now: Timestamp) -> Arc<Published> {
         self.swap(built, now, true)
     }
 
-    fn swap(&self, built: Built, now: Timestamp, is_stale: bool) -> Arc<Published> {
+    fn swap(&self, built: Built, now: Timestamp, is_from_snapshot: bool) -> Arc<Published> {
         let last = self.current.load_full();
         let is_changed = built.is_changed || last.table.is_none();
         let next = Published {
@@ -82,7 +82,7 @@ impl Publisher {
             } else {
                 last.serial
             },
-            is_stale,
+            is_from_snapshot,
             is_expired: last.is_expired,
             ..Published::default()
         };
@@ -262,12 +262,12 @@ mod tests {
         let none = publisher.reader().current.load_full();
         let problems = vec![(ProblemKind::NoTable, Some(1))];
         assert_eq!(times(&none), (Some(1), problems));
-        let stale = (ProblemKind::TableFromSnapshot, Some(2));
+        let restored = (ProblemKind::TableFromSnapshot, Some(2));
         let expired = (ProblemKind::TableExpired, Some(3));
-        let now = publisher.publish_stale(built(true), at(2));
-        assert_eq!(times(&now), (Some(2), vec![stale]));
+        let now = publisher.publish_snapshot(built(true), at(2));
+        assert_eq!(times(&now), (Some(2), vec![restored]));
         let now = publisher.set_expired(true, at(3));
-        assert_eq!(times(&now), (Some(3), vec![expired, stale]));
+        assert_eq!(times(&now), (Some(3), vec![expired, restored]));
         // A table of the source is expired until the source is active.
         let now = publisher.publish(built(true), at(4));
         assert_eq!(times(&now), (Some(3), vec![expired]));
@@ -280,8 +280,8 @@ mod tests {
     #[test]
     fn snapshot_is_stale_until_the_next_table() {
         let publisher = Publisher::default();
-        assert!(publisher.publish_stale(built(true), at(1000)).is_stale);
-        assert!(!publisher.publish(built(false), at(1000)).is_stale);
+        assert!(publisher.publish_snapshot(built(true), at(1000)).is_from_snapshot);
+        assert!(!publisher.publish(built(false), at(1000)).is_from_snapshot);
         // No query uses the earlier tables.
         assert!(!publisher.free_retired());
         let in_use = publisher.reader().current.load_full();

@@ -15,14 +15,14 @@ pub struct Published {
     /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
     pub serial: u32,
     /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
-    pub is_stale: bool,
+    pub is_from_snapshot: bool,
     /// Whether the source has not been heard from for longer than `--max-stale`. An expired table is not used for
     /// answers.
     pub is_expired: bool,
-    /// The time since which there is no table, or it is expired, stale or ready: the first of these that holds.
+    /// The time since which there is no table, or it is expired, from a snapshot or ready: the first of these that holds.
     pub since: Option<Timestamp>,
     /// The time since which the table comes from a snapshot, if it does.
-    pub stale_since: Option<Timestamp>,
+    pub from_snapshot_since: Option<Timestamp>,
 }
 
 /// Returns the problem of an expired table. `age` is the time since its source was heard from, if it is known.
@@ -33,7 +33,7 @@ pub fn expired_problem(age: Option<Duration>) -> Problem {
 }
 
 /// Returns the problem of a table from a snapshot.
-pub fn stale_problem(age: Option<Duration>) -> Problem {
+pub fn snapshot_problem(age: Option<Duration>) -> Problem {
     let age = age.map(|age| format!("its age is {} s", age.as_secs()));
     Problem::new(ProblemKind::TableFromSnapshot, age.unwrap_or_default())
 }
@@ -55,9 +55,9 @@ impl Published {
         let none = self.table.is_none().then(|| none().holds_since(self.since));
         let expired = || expired_problem(age).holds_since(self.since);
         let expired = self.is_expired.then(expired);
-        let stale = || stale_problem(age).holds_since(self.stale_since);
-        let stale = self.is_stale.then(stale);
-        [none, expired, stale].into_iter().flatten()
+        let restored = || snapshot_problem(age).holds_since(self.from_snapshot_since);
+        let restored = self.is_from_snapshot.then(restored);
+        [none, expired, restored].into_iter().flatten()
     }
 
     /// Sets the times of its states. They go on if `last` had these states.
@@ -65,13 +65,13 @@ impl Published {
         let state = |one: &Self| match (&one.table, one.is_expired) {
             (None, _) => [true, false, false],
             (Some(_), true) => [false, true, false],
-            (Some(_), false) => [false, false, one.is_stale],
+            (Some(_), false) => [false, false, one.is_from_snapshot],
         };
         let is_same = state(&self) == state(last);
-        let stale_since = last.stale_since.unwrap_or(now);
+        let from_snapshot_since = last.from_snapshot_since.unwrap_or(now);
         Self {
             since: if is_same { last.since } else { Some(now) },
-            stale_since: self.is_stale.then_some(stale_since),
+            from_snapshot_since: self.is_from_snapshot.then_some(from_snapshot_since),
             ..self
         }
     }

@@ -227,7 +227,7 @@ fn table_of_a_snapshot_is_a_saved_copy() {
     chromium.wait_for_text("#sentence", "Answers are from a saved copy");
     chromium.wait_for_text("#attention", "snapshot");
     chromium.wait_for_text("#map", "db.prod");
-    chromium.screenshot("stale-1440-light");
+    chromium.screenshot("snapshot-1440-light");
     chromium.assert_no_complaint();
 }
 

@@ -18,7 +18,7 @@ use support::wire::Transport;
 use crate::linked_clusters::{ANSWER_TIMEOUT, NGINX, PAUSE};
 use crate::misbehaving_api_server::{ALL, EXTRA, extra_object, recorded_objects};
 
-const STALE: &str = "global_dns_table_from_snapshot";
+const FROM_SNAPSHOT: &str = "global_dns_table_from_snapshot";
 
 pub fn run(steps: &mut Steps) {
     steps.step(
@@ -47,8 +47,8 @@ fn answers_from_snapshot() -> Result<()> {
     let first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let check = || {
         ensure!(
-            first.try_metric(STALE)? == 0.0,
-            "the table is stale at the first start"
+            first.try_metric(FROM_SNAPSHOT)? == 0.0,
+            "the table is from a snapshot at the first start"
         );
         standin.put(&extra_object()?);
         // The second snapshot: changes are saved, too.
@@ -76,22 +76,22 @@ fn answers_from_snapshot() -> Result<()> {
             "{NGINX} is {answer}, expected {with_extra}"
         );
         ensure!(
-            second.try_metric(STALE)? == 1.0,
-            "the metric does not mark the table as stale"
+            second.try_metric(FROM_SNAPSHOT)? == 1.0,
+            "the metric does not say that the table is from a snapshot"
         );
         ensure!(
-            second.try_api("/api/v1/table")?["stale"] == true,
-            "the table is not marked as stale"
+            second.try_api("/api/v1/table")?["fromSnapshot"] == true,
+            "the table is not marked as from a snapshot"
         );
         let text = second.readyz()?.body;
         ensure!(
             text.starts_with("ok\nTable comes from a snapshot: its age is "),
             "/readyz returned {text}"
         );
-        // After the API server recovers, the table is no longer stale.
+        // After the API server recovers, the table is not from a snapshot any more.
         standin.set_behavior(Behavior::Normal);
         eventually("the snapshot to be replaced", ANSWER_TIMEOUT * 2, || {
-            ensure!(second.try_metric(STALE)? == 0.0, "the table is still stale");
+            ensure!(second.try_metric(FROM_SNAPSHOT)? == 0.0, "the table is still from a snapshot");
             Ok(())
         })?;
         let text = second.readyz()?.body;
@@ -102,8 +102,8 @@ fn answers_from_snapshot() -> Result<()> {
             "{NGINX} is {answer}, expected {with_extra}"
         );
         ensure!(
-            second.try_api("/api/v1/table")?["stale"] == false,
-            "the table is still marked as stale"
+            second.try_api("/api/v1/table")?["fromSnapshot"] == false,
+            "the table is still marked as from a snapshot"
         );
         print_line(&format!(
             "restart without an API server: ready from a snapshot after {:.2} s",

@@ -231,8 +231,8 @@ fn check_world(number: u16, seen: &mut Seen) {
     let next = server.next_time();
     server.publisher.set_expired(false, next);
     let next = server.next_time();
-    server.publisher.publish_stale(built(&cluster.table), next);
-    server.check(number, "stale", seen);
+    server.publisher.publish_snapshot(built(&cluster.table), next);
+    server.check(number, "from a snapshot", seen);
     for linked in [&["west", "north"][..], &["north"]] {
         server.publish(&unlinked(&cluster, linked));
         server.check(number, &format!("only {linked:?} have a Link"), seen);

@@ -324,7 +324,7 @@ fn snapshot_and_its_replacement_are_events() {
     standin.set_behavior(Behavior::InternalErrors);
     let second = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let status = second.api("/api/v1/status");
-    assert_eq!(status["state"], "stale");
+    assert_eq!(status["state"], "from-snapshot");
     let problems = status["attention"].to_string();
     assert!(
         problems.contains("Table comes from a snapshot"),

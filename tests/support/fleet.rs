@@ -387,7 +387,7 @@ pub fn faults() -> Vec<Fault> {
             "a replica answers from a snapshot",
             |fleet| {
                 fleet.0[WEST].alteration = Some(Alteration {
-                    texts: &[("\"state\":\"ready\"", "\"state\":\"stale\"")],
+                    texts: &[("\"state\":\"ready\"", "\"state\":\"from-snapshot\"")],
                     clock: 0,
                 });
             },

@@ -56,7 +56,7 @@ function sentence(head, refusal) {
   if (head.state === "loading") return ["No answers yet: SERVFAIL for every name"];
   if (head.state === "expired") return ["No answers: SERVFAIL for every name"];
   const clauses = [];
-  if (head.state === "stale") clauses.push(["Answers are from a saved copy"]);
+  if (head.state === "from-snapshot") clauses.push(["Answers are from a saved copy"]);
   else if (head.state !== "ready") clauses.push([`State: ${head.state}`]);
   const troubles = troubleOf(head);
   if (troubles.length) clauses.push(troubles);

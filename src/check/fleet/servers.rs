@@ -64,7 +64,7 @@ fn state(context: &str, replica: &ReplicaFacts) -> Option<Finding> {
         }
     };
     let kind = match status.state.as_str() {
-        "stale" => ProblemKind::TableFromSnapshot,
+        "from-snapshot" => ProblemKind::TableFromSnapshot,
         "expired" => ProblemKind::TableExpired,
         "loading" => ProblemKind::NoTable,
         _ => return None,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::Timestamp;
-use crate::table::{expired_problem, stale_problem};
+use crate::table::{expired_problem, snapshot_problem};
 use crate::testing::service_keys;
 
 fn change(number: usize) -> Change {
@@ -133,15 +133,15 @@ fn table_and_its_events_become_visible_together() {
         assert_eq!(latest.table.is_expired, now.is_expired);
     };
     assert!(!is_hidden());
-    let now = events.note_snapshot(&stale_problem(None), || {
-        let now = publisher.publish_stale(built(), Timestamp(1));
+    let now = events.note_snapshot(&snapshot_problem(None), || {
+        let now = publisher.publish_snapshot(built(), Timestamp(1));
         assert!(reader.load().table.is_some() && is_hidden());
         now
     });
     check(now.clone(), 1);
     let now = events.note_published(&now, vec![change(1)], &ServiceKeys::new(), || {
         let now = publisher.publish(built(), Timestamp(2));
-        assert!(!reader.load().is_stale && is_hidden());
+        assert!(!reader.load().is_from_snapshot && is_hidden());
         now
     });
     check(now, 3);

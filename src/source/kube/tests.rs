@@ -476,7 +476,7 @@ async fn kind_that_is_not_defined_is_empty_until_it_is() {
             sleep(SECOND).await;
         }
         assert!(replica.received_imports().is_empty());
-        // The feed is not stale meanwhile, and other lists are still streamed.
+        // The feed is active meanwhile, and other lists are still streamed.
         sleep(HOUR).await;
         assert!(
             replica.feeds.age() < 2 * MINUTE,

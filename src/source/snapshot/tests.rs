@@ -263,8 +263,8 @@ async fn restored_table_is_served_until_all_watches_are_listed() {
     let running = start_loop(saved(&path, &objects()));
     let settle = || tokio::time::sleep(Duration::from_millis(1));
     settle().await;
-    let is_stale = || running.reader.load().is_stale;
-    assert!(is_stale());
+    let is_from_snapshot = || running.reader.load().is_from_snapshot;
+    assert!(is_from_snapshot());
     let served = || running.reader.load().table.clone().unwrap();
     assert_eq!(served(), table(&objects()));
     let generation = running.reader.load().generation;
@@ -284,7 +284,7 @@ async fn restored_table_is_served_until_all_watches_are_listed() {
     }
     settle().await;
     assert!(
-        is_stale(),
+        is_from_snapshot(),
         "the table was replaced before all watches were listed"
     );
     assert_eq!(served(), table(&objects()));
@@ -294,7 +294,7 @@ async fn restored_table_is_served_until_all_watches_are_listed() {
         .await
         .unwrap();
     settle().await;
-    assert!(!is_stale());
+    assert!(!is_from_snapshot());
     // The table also remembers that `east` left `prod/db`.
     assert_eq!(served().answers_hash(), table(&now).answers_hash());
     assert_eq!(running.reader.load().generation, generation + 1);
@@ -312,7 +312,7 @@ async fn confirmed_restored_table_keeps_its_serial() {
     running.updates.send(update).await.unwrap();
     settle().await;
     let now = running.reader.load();
-    assert_eq!((now.is_stale, now.serial), (false, serial));
+    assert_eq!((now.is_from_snapshot, now.serial), (false, serial));
 }
 
 #[tokio::test(start_paused = true)]
@@ -354,7 +354,7 @@ async fn first_lists_are_compared_with_the_snapshot() {
         (answered(), running.feeds.held_count()),
         (20, Watch::needed(Mcs::On).count())
     );
-    assert!(running.reader.load().is_stale);
+    assert!(running.reader.load().is_from_snapshot);
     // Lists before the end of the pause do not confirm it, and the snapshot is not written.
     tokio::time::sleep(Duration::from_secs(10)).await;
     list(&[]).await;
@@ -363,7 +363,7 @@ async fn first_lists_are_compared_with_the_snapshot() {
     // Contradicting lists are applied at once. Then an empty list is held again.
     list(&mirrors).await;
     assert_eq!((answered(), running.feeds.held_count()), (20, 0));
-    assert!(!running.reader.load().is_stale);
+    assert!(!running.reader.load().is_from_snapshot);
     list(&[]).await;
     assert_eq!((answered(), running.feeds.held_count()), (20, 1));
 }
@@ -388,7 +388,7 @@ async fn first_lists_are_applied_when_confirmed() {
     let now = running.reader.load();
     let mut services = now.table.as_ref().unwrap().services();
     assert!(!services.any(Service::is_listed));
-    assert_eq!((now.is_stale, running.feeds.held_count()), (false, 0));
+    assert_eq!((now.is_from_snapshot, running.feeds.held_count()), (false, 0));
 }
 
 /// Returns the objects of [`objects`], with another one for `db-1`, which is skipped.
@@ -476,9 +476,9 @@ async fn times_of_a_snapshot_go_on() {
     let running = start_loop(snapshots);
     let start = running.feeds.clock().now();
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(running.reader.load().is_stale);
+    assert!(running.reader.load().is_from_snapshot);
     assert_eq!(running.times(), [Some(long_ago), Some(start)]);
     running.send(Update::Reset(lists(&objects()))).await;
-    assert!(!running.reader.load().is_stale);
+    assert!(!running.reader.load().is_from_snapshot);
     assert_eq!(running.times(), [Some(long_ago), Some(start)]);
 }
