@@ -30,6 +30,9 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         "notes_of_a_daemonset_have_the_recommended_number_of_nodes",
         || check_notes_of_daemonset(cluster),
     );
+    steps.step("notes_read_the_log_of_the_check_in_its_namespace", || {
+        check_notes_of_another_namespace(cluster)
+    });
     steps.step("namespace_of_links_must_exist", || {
         check_namespace_of_links(cluster)
     });
@@ -181,6 +184,25 @@ fn check_notes_of_daemonset(cluster: &Cluster) -> Result<()> {
         !has_warning(&notes),
         "the notes have an unnecessary warning: {notes}"
     );
+    uninstall(cluster)
+}
+
+/// `helm test --logs` looks for the pod in the namespace of the release, also if `namespaceOverride` is another one.
+fn check_notes_of_another_namespace(cluster: &Cluster) -> Result<()> {
+    let tests = |flags: &str| format!("helm --namespace {NAMESPACE} test {RELEASE}{flags}\n");
+    let notes = install(cluster, &minimum())?;
+    ensure!(notes.contains(&tests(" --logs")), "{notes}");
+    ensure!(!notes.contains(" logs "), "{notes}");
+    uninstall(cluster)?;
+    let values = with(json!({"namespaceOverride": "shop"}));
+    let rendered = template(&values)?;
+    let pod = &rendered.only("Pod")?["metadata"];
+    ensure!(pod["namespace"] == "shop", "{pod}");
+    let pod = pod["name"].as_str().context("no name")?;
+    let notes = install(cluster, &values)?;
+    ensure!(notes.contains(&tests("")), "{notes}");
+    let logs = format!("kubectl --namespace shop logs {pod}\n");
+    ensure!(notes.contains(&logs), "{notes}");
     uninstall(cluster)
 }
 
