@@ -1,4 +1,4 @@
-//! One DNS name for a service that runs in several Kubernetes clusters.
+//! DNS server: one name for a service in several linked Kubernetes clusters.
 //!
 //! Linkerd mirrors a headless service of another cluster as `db-east`, `db-west`, … Each remote pod gets a synthetic
 //! cluster IP. global-dns watches these mirrors and keeps one table in memory. It is authoritative for `db.prod.global`
@@ -74,7 +74,7 @@
 //! 1. `source/kube/watcher.rs` receives the event. With `--file`, `source/file.rs` reads files instead.
 //! 2. `model/parse.rs` chooses the reader.
 //! 3. `model/linkerd.rs`, or `model/local.rs` for a Service of this cluster, makes a [`Slice`](model::Slice), or the problem
-//!    because of which the object is skipped.
+//!    that is the reason to skip the object.
 //! 4. `source.rs` takes the update from the queue, and calls the next steps. `source/guard.rs` may hold a list.
 //! 5. `table/store.rs` stores the slice, and returns the services that depend on it.
 //! 6. `table/build.rs` builds these services.
@@ -125,7 +125,8 @@
 //!
 //! # Terms
 //!
-//! The glossary is a page of the manual: `charts/global-dns/docs/src/glossary.md`.
+//! The terms of users are in the glossary of the manual, `charts/global-dns/docs/src/glossary.md`; those of the code are in
+//! `.github/CONTRIBUTING.md`.
 //!
 //! # Guarantees
 //!

@@ -10,7 +10,7 @@ use crate::table::store::ServiceKeys;
 use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
-/// Cluster IP of a Service of which only the slice is used.
+/// Cluster IP of a Service, in tests that use only its slice.
 const ANY_IP: &str = "10.96.0.1";
 
 /// Returns a headless mirror.

@@ -175,8 +175,7 @@ impl Causes {
         causes.map(|(_, cause)| cause.count).sum()
     }
 
-    /// Returns the causes that somebody should look at: first those because of which most services fail, then by level, then the
-    /// newest.
+    /// Returns the causes that need attention. Those that make most services fail come first, then by level, then the newest.
     pub(super) fn serious(&self) -> Vec<CauseReport> {
         let mut serious: Vec<(&CauseKey, &ProblemCause)> = self
             .by_key

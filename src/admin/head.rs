@@ -52,7 +52,7 @@ pub(super) struct Head {
     last_event: u64,
     /// How bad the worst problem or service is.
     level: Impact,
-    /// What somebody should look at: first those because of which most services fail, then by level, then the newest.
+    /// The causes that need attention. Those that make most services fail come first, then by level, then the newest.
     attention: Vec<CauseReport>,
     /// The number of causes that are not listed.
     more_attention: usize,

@@ -23,7 +23,7 @@ use facts::{SourceFacts, retain_watched};
 use files::read_files;
 use name_servers::query_name_servers;
 
-/// Runs the checks and prints the diagnosis. The exit code is 1 if a check is red.
+/// Runs the checks and prints the diagnosis. The exit code is 1 if a check failed.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
     if let Some(check) = args.explain {
         print(&check.documentation())?;

@@ -46,7 +46,7 @@ Exit codes: 0 the name exists; 1 failure; 2 wrong usage; 3 the name does not exi
 Examples:
   # All services, endpoints and problems
   global-dns table
-  # One row for each service, troubled ones first
+  # One row for each service, those with problems first
   global-dns table --summary
   # What is down in one cluster
   global-dns table --cluster east --state down,not-ready

@@ -1,3 +1,5 @@
+mod manual; // commands and flags in documents
+
 use super::*;
 use crate::model::Mcs;
 use crate::table::Profile;

@@ -55,7 +55,7 @@ pub struct TableArgs {
     /// Show only services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
     pub filter: Vec<String>,
 
-    /// Print one row for each service, with the endpoints that are alive in each cluster; troubled services first
+    /// Print one row for each service, with the endpoints that are alive in each cluster; services with problems first
     #[arg(long)]
     pub summary: bool,
 
@@ -74,7 +74,7 @@ pub struct TableArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub cluster: Vec<String>,
 
-    /// Order of the services and their endpoints; state: the worst first; since: the latest change first [default: name; with --summary, troubled services first]
+    /// Order of the services and their endpoints; state: the worst first; since: the latest change first [default: name; with --summary, services with problems first]
     #[arg(long, value_name = "KEY", value_parser = one_of(SortKey::VARIANTS, SortKey::name))]
     pub sort: Option<SortKey>,
 

@@ -372,7 +372,7 @@ fn problems(name: &ReadName<'_>) -> BTreeSet<Problem> {
     } = name;
     let (relative_name, absolute_name) = (labels.join("."), name.name.to_string());
     let own_names = [relative_name.as_str(), &absolute_name]; // a problem of a zone has the name of that zone
-    // A name that is hidden hides the names below it. Below a short name without an owner, no name exists.
+    // A name that is hidden hides the names below it. Below an ambiguous short name, no name exists.
     let has_no_owner = matches!(reading, Reading::Missing(_, MissingReason::NoOwner));
     let is_below = |kind: ProblemKind, name: &str| {
         let is_kind =

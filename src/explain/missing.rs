@@ -84,7 +84,7 @@ fn named_ports(service: &Service) -> String {
     format!("named ports of {}: {labels}", service.key)
 }
 
-/// Explains why a service does not exist: a short name without an owner, a namespace that is not watched, a mirror of
+/// Explains why a service does not exist: an ambiguous short name, a namespace that is not watched, a mirror of
 /// another kind, a Service of this cluster that is not a member, or no object at all.
 fn missing_service(
     own: &[&str],

@@ -61,7 +61,7 @@ pub enum Level {
     Note,
     /// Deserves attention. `check` is yellow.
     Warning,
-    /// Answers are wrong or missing until somebody acts. `check` is red.
+    /// Answers are wrong or missing until somebody acts. `check` fails.
     Error,
 }
 
@@ -295,7 +295,7 @@ pub static ROWS: [ProblemRow; 56] = {
             weight 0 is for a cluster beside others"),
         row(K::InferredMode, "inferred-mode", State, Warning, "Failover mode is inferred",
             "say who decides, with annotation global-dns/failover-mode on the Service of this cluster, or with --failover-mode: \
-            hold (a person; for databases, also behind a cluster IP) or auto (the liveness)"),
+            hold (a person; for databases, also behind a cluster IP) or auto (the state of the gateways)"),
         row(K::EmptiedName, "emptied-name", State, Error, "Name has no endpoint because of a rule",
             "restore the gateways, or change annotation global-dns/gateway-down of the Service of this cluster, or \
             --gateway-down"),

@@ -51,7 +51,7 @@ pub enum GatewayDown {
 pub enum FailoverMode {
     /// A person: the first step answers, alive or not, until the order is changed.
     Hold,
-    /// The liveness: the first step with an endpoint that is alive answers.
+    /// The state of the gateways: the first step with an endpoint that is alive answers.
     Auto,
 }
 

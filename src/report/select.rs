@@ -10,7 +10,7 @@ use crate::model::{Namespace, most_similar};
 pub struct Selection<'s> {
     /// The namespaces; empty: all.
     pub namespaces: &'s [Namespace],
-    /// Texts, of which one must occur in `NAMESPACE/NAME` or `NAME.NAMESPACE`; empty: everything.
+    /// Texts. One of them must occur in `NAMESPACE/NAME` or `NAME.NAMESPACE`; empty: everything.
     pub filters: &'s [String],
 }
 

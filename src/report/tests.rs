@@ -76,7 +76,12 @@ problems: 7
     };
     assert_eq!(words(&text), words(expected), "{text}");
     let restored = report(true);
-    let last: Vec<&str> = restored.lines().last().unwrap().split_whitespace().collect();
+    let last: Vec<&str> = restored
+        .lines()
+        .last()
+        .unwrap()
+        .split_whitespace()
+        .collect();
     assert_eq!(
         last.join(" "),
         "warning table-from-snapshot Table comes from a snapshot"

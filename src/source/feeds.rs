@@ -356,8 +356,8 @@ impl Feeds {
         self.state.lock().failovers
     }
 
-    /// Returns the time since the last activity of the feed that has been inactive longest, of those that a table needs. A feed
-    /// without activity counts from the start.
+    /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the
+    /// start.
     pub fn age(&self) -> Duration {
         let state = self.state.lock();
         let last = |feed: &FeedState| feed.last_activity.unwrap_or(state.started);

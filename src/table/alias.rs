@@ -12,7 +12,7 @@ pub struct Aliases {
     by_source: BTreeMap<ServiceKey, BTreeSet<ServiceKey>>,
 }
 
-/// A service of which another one is an alias.
+/// A service that is a source of an alias.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasSource {
     /// Its key.
@@ -98,7 +98,7 @@ impl Aliases {
         self.sources.keys()
     }
 
-    /// Returns the services of which a service is an alias.
+    /// Returns the sources of an alias.
     pub fn sources_of(&self, alias: &ServiceKey) -> &[ServiceKey] {
         self.sources.get(alias).map_or(&[], |sources| sources)
     }

@@ -68,7 +68,7 @@ struct Offer {
     is_known: bool,
 }
 
-/// A service of which another one is an alias.
+/// A service that is a source of an alias.
 struct Aliased<'b> {
     key: &'b ServiceKey,
     items: Items<'b>,
@@ -312,7 +312,7 @@ impl Offer {
 // === impl Aliased ===
 
 impl<'b> Aliased<'b> {
-    /// Collects the services of which a service is an alias. Zones with the profile `mcs` have no aliases.
+    /// Collects the sources of an alias. Zones with the profile `mcs` have no aliases.
     fn of(profile: Profile, alias: &ServiceKey, context: BuildContext<'b>) -> Vec<Self> {
         let BuildContext {
             store,

@@ -28,7 +28,7 @@ pub struct Draw {
     pub v6: Shares<Ipv6Addr>,
 }
 
-/// The clusters of which an answer of one type contains one. There are none if no cluster with a weight has an address of the
+/// The clusters for answers of one type; an answer contains one of them. There are none if no cluster with a weight has an address of the
 /// type.
 pub type Shares<A> = Box<[Share<A>]>;
 

@@ -69,7 +69,7 @@ impl Table {
             .filter(|problem| problem.is_conflict())
     }
 
-    /// Returns the problems of names, of which each concerns several services.
+    /// Returns the problems of names. Each concerns several services.
     pub fn name_problems(&self) -> impl Iterator<Item = &Problem> {
         self.name_problems.values().flatten()
     }

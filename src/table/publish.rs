@@ -280,7 +280,11 @@ mod tests {
     #[test]
     fn snapshot_is_stale_until_the_next_table() {
         let publisher = Publisher::default();
-        assert!(publisher.publish_snapshot(built(true), at(1000)).is_from_snapshot);
+        assert!(
+            publisher
+                .publish_snapshot(built(true), at(1000))
+                .is_from_snapshot
+        );
         assert!(!publisher.publish(built(false), at(1000)).is_from_snapshot);
         // No query uses the earlier tables.
         assert!(!publisher.free_retired());

@@ -91,7 +91,10 @@ fn answers_from_snapshot() -> Result<()> {
         // After the API server recovers, the table is not from a snapshot any more.
         standin.set_behavior(Behavior::Normal);
         eventually("the snapshot to be replaced", ANSWER_TIMEOUT * 2, || {
-            ensure!(second.try_metric(FROM_SNAPSHOT)? == 0.0, "the table is still from a snapshot");
+            ensure!(
+                second.try_metric(FROM_SNAPSHOT)? == 0.0,
+                "the table is still from a snapshot"
+            );
             Ok(())
         })?;
         let text = second.readyz()?.body;

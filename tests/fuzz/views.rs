@@ -231,7 +231,9 @@ fn check_world(number: u16, seen: &mut Seen) {
     let next = server.next_time();
     server.publisher.set_expired(false, next);
     let next = server.next_time();
-    server.publisher.publish_snapshot(built(&cluster.table), next);
+    server
+        .publisher
+        .publish_snapshot(built(&cluster.table), next);
     server.check(number, "from a snapshot", seen);
     for linked in [&["west", "north"][..], &["north"]] {
         server.publish(&unlinked(&cluster, linked));

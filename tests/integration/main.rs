@@ -18,6 +18,7 @@
 //! - `liveness`: the probes of servers of which a single thread is stopped
 //! - `log`: independence from the log output; annotations in the log and in the output of commands
 //! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
+//! - `metrics`: the list of metrics in the manual
 //! - `picture`: the picture of the README, compared with the output of the demo
 //! - `schemas`: JSON Schemas of all JSON documents
 //! - `udp`: source addresses of replies on a host with several addresses; forged ICMP messages
@@ -49,6 +50,7 @@ mod history;
 mod liveness;
 mod log;
 mod members;
+mod metrics;
 mod picture;
 mod schemas;
 mod udp;

@@ -1,4 +1,4 @@
-//! `check --wait`: repeats the checks until none is red.
+//! `check --wait`: repeats the checks until none fails.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::check::Diagnosis;
 /// The pause between two diagnoses. Each of them lists all objects.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Repeats the diagnosis until no finding is red, or until the time is over. Returns the last complete one.
+/// Repeats the diagnosis until no check fails, or until the time is over. Returns the last complete one.
 pub(super) async fn diagnose_until(
     limit: Duration,
     diagnose: impl AsyncFn() -> anyhow::Result<Diagnosis>,

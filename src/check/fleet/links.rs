@@ -175,18 +175,24 @@ impl<'m> Directions<'m> {
                     format!(
                         "{to} has {name}, but {name} has neither a Link to {to} nor a mirror of it"
                     ),
-                    format!("link {to} in {name}: linkerd multicluster link"),
+                    format!(
+                        "link {to} in {name}: linkerd multicluster link-gen (before 2.18: link)"
+                    ),
                 ),
                 Direction::None if services.is_empty() => continue,
                 Direction::None if is_linked_neither => (
                     format!("{name} and {to} are not linked in either direction"),
-                    format!("link {to} in {name} and {name} in {to}: linkerd multicluster link"),
+                    format!(
+                        "link {to} in {name} and {name} in {to}: linkerd multicluster link-gen (before 2.18: link)"
+                    ),
                 ),
                 Direction::None => (
                     format!(
                         "{name} has neither a Link to {to} nor a mirror of it, and others have"
                     ),
-                    format!("link {to} in {name}: linkerd multicluster link"),
+                    format!(
+                        "link {to} in {name}: linkerd multicluster link-gen (before 2.18: link)"
+                    ),
                 ),
             };
             findings.push(if !services.is_empty() {

@@ -157,7 +157,7 @@ fn step_of(service: &ServiceReport) -> String {
     }
 }
 
-/// Compares the owners of short names, among the clusters that have the service.
+/// Compares the namespaces of short names, among the clusters that have the service.
 fn short_names(
     clusters: &[ComparedCluster<'_>],
     views: &BTreeMap<Key<'_>, Views<'_>>,

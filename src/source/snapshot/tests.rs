@@ -388,7 +388,10 @@ async fn first_lists_are_applied_when_confirmed() {
     let now = running.reader.load();
     let mut services = now.table.as_ref().unwrap().services();
     assert!(!services.any(Service::is_listed));
-    assert_eq!((now.is_from_snapshot, running.feeds.held_count()), (false, 0));
+    assert_eq!(
+        (now.is_from_snapshot, running.feeds.held_count()),
+        (false, 0)
+    );
 }
 
 /// Returns the objects of [`objects`], with another one for `db-1`, which is skipped.

@@ -1,0 +1,41 @@
+//! The chapter of metrics in the manual.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use support::repository::repository;
+use support::server::Server;
+
+#[test]
+fn manual_lists_the_exported_metrics() {
+    let chapter = fs::read_to_string(repository("charts/global-dns/docs/src/metrics.md")).unwrap();
+    let rows = chapter.lines().filter(|line| line.starts_with("| `"));
+    let names = rows.flat_map(|row| row[2..].split(" | ").next().unwrap_or_default().split('`'));
+    let listed: BTreeSet<&str> = names.skip(1).step_by(2).collect();
+
+    let sample = fs::read_to_string(repository("src/demo.yaml")).unwrap();
+    let server = Server::with_text(&sample, &["--cluster-name=hub"]);
+    let page = server.admin("/metrics").body;
+    let types = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE global_dns_")?.split_once(' '));
+    let exported: BTreeSet<String> = types
+        .map(|(name, kind)| match kind {
+            "counter" => format!("{name}_total"),
+            _ => name.to_owned(),
+        })
+        .collect();
+    assert!(exported.len() > 30, "{page}");
+    let missing: Vec<&String> = exported
+        .iter()
+        .filter(|name| !listed.contains(name.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "not in the manual: {missing:?}");
+
+    let source = ["metrics.rs", "service_facts.rs"]
+        .map(|file| fs::read_to_string(repository(&format!("src/admin/{file}"))).unwrap());
+    let is_exported =
+        |name: &str| exported.contains(name) || source.concat().contains(&format!("\"{name}\""));
+    let unknown: Vec<&&str> = listed.iter().filter(|name| !is_exported(name)).collect();
+    assert!(unknown.is_empty(), "not exported: {unknown:?}");
+}
