@@ -6,10 +6,9 @@
 # `.github/release` builds the images of a release with it.
 #
 # If the target architecture differs from the builder's, the binary is cross-compiled. The builder is any Debian image
-# with gcc, make and rustup. rust-toolchain.toml defines the toolchain.
-ARG BUILDER=docker.io/library/rust:1.95-bookworm
-
-FROM --platform=$BUILDPLATFORM ${BUILDER} AS build
+# with gcc, make and rustup: `buildah build --from IMAGE`. rust-toolchain.toml defines the toolchain. The image is no argument,
+# because Dependabot does not update arguments.
+FROM --platform=$BUILDPLATFORM docker.io/library/rust:1.95-bookworm AS build
 ARG TARGETARCH
 WORKDIR /src
 

@@ -35,7 +35,7 @@ make_builder() {
     fi
     mkdir -p -- "$registry" "$cache"/image-target-{amd64,arm64}
     # `.github/release` replaces ARCHITECTURE.
-    export BUILDAH_OPTIONS="--isolation chroot --build-arg BUILDER=$builder --pull=never --no-cache
+    export BUILDAH_OPTIONS="--isolation chroot --from $builder --pull=never --no-cache
         --volume /etc/ssl/certs:/etc/ssl/certs:ro --volume $registry:/usr/local/cargo/registry
         --volume $cache/image-target-ARCHITECTURE:/src/target"
 }
