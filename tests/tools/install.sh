@@ -182,13 +182,20 @@ module_folder() { # FOLDER MODULE
         sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] && echo "$folder"
 }
 
-# Installs the programs of a release, and adds their directories to PATH.
-release_tools() {
-    debian_commands buildah skopeo jq git update-ca-certificates || return
-    go_tool cosign cosign github.com/sigstore/cosign/v2/cmd/cosign "" && PATH=$cached:$PATH || return
-    go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && PATH=$cached:$PATH || return
-    cyclonedx_tool
+# Installs the programs that make the files of a release, and adds their directories to PATH.
+release_make_tools() {
+    debian_commands buildah git update-ca-certificates && cyclonedx_tool
 }
+
+# Installs the programs that push and sign a release, and adds their directories to PATH. A build by Go runs no code of a
+# dependency, unlike cargo, so a workflow may run this function with permissions.
+release_push_tools() {
+    debian_commands skopeo jq git || return
+    go_tool cosign cosign github.com/sigstore/cosign/v2/cmd/cosign "" && PATH=$cached:$PATH || return
+    go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp helm)" && PATH=$cached:$PATH
+}
+
+release_tools() { release_make_tools && release_push_tools; }
 
 # Installs cargo-cyclonedx, and adds its directory to PATH.
 cyclonedx_tool() {
