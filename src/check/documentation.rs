@@ -36,16 +36,8 @@ impl Check {
         }
     }
 
-    /// Returns the reference to the section for people: a URL if Cargo.toml names a repository, and otherwise the
-    /// command that prints the section.
+    /// Returns the command that prints the section.
     pub(super) fn reference(self) -> String {
-        self.reference_in(crate::REPOSITORY)
-    }
-
-    pub(super) fn reference_in(self, repository: &str) -> String {
-        match repository {
-            "" => format!("global-dns check --explain {}", self.name()),
-            repository => self.link_in(repository),
-        }
+        format!("global-dns check --explain {}", self.name())
     }
 }

@@ -1141,10 +1141,7 @@ fn link_is_a_url_if_there_is_a_repository() {
     let check = Check::MorePermissions;
     let path = "src/check/README.md#more-permissions-than-needed";
     assert_eq!(check.link_in(""), path);
-    let command = "global-dns check --explain more-permissions";
-    assert_eq!(check.reference_in(""), command);
     let repository = "https://git.example.com/dns/global-dns";
     let url = format!("{repository}/blob/main/{path}");
     assert_eq!(check.link_in(repository), url);
-    assert_eq!(check.reference_in(repository), url);
 }

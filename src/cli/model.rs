@@ -104,7 +104,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
     pub failover: Vec<ServiceSetting<FailoverOrder>>,
 
-    /// Who decides that another step of a failover order answers: hold (a person, by changing the order) or auto (the state of the gateways); NAMESPACE/SERVICE=MODE for one service, MODE for the services of --failover ORDER (repeatable; separated by ;)
+    /// Who decides that another step of a failover order answers: hold (a person, by changing the order) or auto (the state of the gateways); NAMESPACE/SERVICE=MODE for one service, MODE for all services; auto only for those without pods (repeatable; separated by ;)
     #[arg(long, value_name = "[NAMESPACE/SERVICE=]MODE", value_delimiter = ';', value_parser = parse_failover_mode)]
     pub failover_mode: Vec<ServiceSetting<FailoverMode>>,
 

@@ -485,7 +485,13 @@ impl Explanation {
             write_rows(text, &rows.collect::<Vec<_>>())?;
             let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
             for row in kinds.into_iter().map(ProblemKind::row) {
-                writeln!(text, "  {}: {} ({})", row.name, row.hint, row.kind.anchor())?;
+                writeln!(
+                    text,
+                    "  {}: {}; in the manual: {}",
+                    row.name,
+                    row.hint,
+                    row.kind.anchor()
+                )?;
             }
         }
         if !self.nearest.is_empty() {

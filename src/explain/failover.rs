@@ -45,6 +45,7 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
             StepHealth::Drained => {
                 format!("; all clusters of {name} that are alive have been drained{since}")
             }
+            StepHealth::Empty if since.is_empty() => format!("; {name} has no endpoint"),
             StepHealth::Empty => format!("; {name} has had no endpoint{since}"),
             StepHealth::Alive if index < failover.answering => {
                 format!("; {name} has been alive{since}, and answers again after --failback-delay")

@@ -216,20 +216,18 @@ pub(super) fn order_of(
     Some((order.clone(), OrderOrigin::DefaultFlag))
 }
 
-/// Returns the mode that a setting says (rule K5a). A mode for all services belongs to the order for all services.
+/// Returns the mode that a setting says (rules K5a and K6). `auto` for all services is not for services with pods, because it
+/// would move the clients of a database to a standby that nobody has promoted.
 fn mode_of(
     key: &ServiceKey,
-    origin: OrderOrigin,
+    has_pods: bool,
     own: Option<&OwnSettings>,
     rules: &Rules,
 ) -> Option<FailoverMode> {
     let annotation = own.and_then(|own| own.settings.failover_mode);
     let service = annotation.or_else(|| rules.service_failover_mode.get(key).copied());
-    service.or_else(|| {
-        rules
-            .failover_mode
-            .filter(|_| origin == OrderOrigin::DefaultFlag)
-    })
+    let is_for_it = |mode: &FailoverMode| *mode == FailoverMode::Hold || !has_pods;
+    service.or_else(|| rules.failover_mode.filter(is_for_it))
 }
 
 /// Returns whether a service has pods (rule K5a): this cluster has a headless Service of its name, or a cluster that the order
@@ -292,7 +290,7 @@ impl Failover {
         }
         let is_flat = |draft: &&Draft| draft.endpoint.kind == ServiceKind::Flat;
         let flat = drafts.iter().filter(is_flat).filter_map(step).min();
-        let mode = mode_of(key, origin, own, rules);
+        let mode = mode_of(key, has_pods, own, rules);
         let inferred = if has_pods {
             FailoverMode::Hold
         } else {

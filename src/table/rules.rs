@@ -43,7 +43,7 @@ pub struct Rules {
     pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
     /// An order that a person tries with `explain --what-if`. It comes before all settings of the service.
     pub trial: Option<(ServiceKey, FailoverOrder)>,
-    /// `--failover-mode MODE`: the mode of services with the order of `--failover ORDER`.
+    /// `--failover-mode MODE`: the mode of services without one of their own. `auto` is not for services with pods.
     pub failover_mode: Option<FailoverMode>,
     /// `--failover-mode NAMESPACE/SERVICE=MODE`.
     pub service_failover_mode: BTreeMap<ServiceKey, FailoverMode>,

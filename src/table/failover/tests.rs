@@ -485,14 +485,14 @@ fn failover_of(table: &Table) -> &Failover {
 }
 
 #[test]
-fn mode_for_all_services_belongs_to_the_order_for_all_services() {
+fn mode_for_all_services_is_that_of_each_order_without_a_mode() {
     let all = Rules {
         failover: Some("east:west".parse().unwrap()),
         failover_mode: Some(FailoverMode::Hold),
         ..rules()
     };
-    let one = Rules {
-        failover_mode: Some(FailoverMode::Hold),
+    let one = |mode| Rules {
+        failover_mode: Some(mode),
         ..ordered("east:west")
     };
     let mode = |rules: &Rules| {
@@ -501,10 +501,16 @@ fn mode_for_all_services_belongs_to_the_order_for_all_services() {
         (failover.mode, failover.is_mode_inferred)
     };
     assert_eq!(mode(&all), (FailoverMode::Hold, false));
-    assert_eq!(mode(&one), (FailoverMode::Auto, true));
+    assert_eq!(mode(&one(FailoverMode::Hold)), (FailoverMode::Hold, false));
+    assert_eq!(mode(&one(FailoverMode::Auto)), (FailoverMode::Auto, false));
+    let own = Rules {
+        service_failover_mode: [(web(), FailoverMode::Auto)].into(),
+        ..one(FailoverMode::Hold)
+    };
+    assert_eq!(mode(&own), (FailoverMode::Auto, false));
 }
 
-/// Either names a cluster of a headless ServiceImport.
+/// Either names a cluster of a headless ServiceImport. The mode `auto` of all services is not for them.
 #[test]
 fn service_has_pods_if_the_status_or_a_slice_of_its_import_names_a_step() {
     let mut import = import("prod", "web", "Headless", &[]);
@@ -520,8 +526,14 @@ fn service_has_pods_if_the_status_or_a_slice_of_its_import_names_a_step() {
         (vec![listed(&json!({})), slice], FailoverMode::Hold),
         (vec![listed(&json!({}))], FailoverMode::Auto),
     ] {
-        let table = table_by(&ordered("east:hub"), &objects);
-        assert_eq!(failover_of(&table).mode, expected, "{objects:?}");
+        for failover_mode in [None, Some(FailoverMode::Auto)] {
+            let rules = Rules {
+                failover_mode,
+                ..ordered("east:hub")
+            };
+            let table = table_by(&rules, &objects);
+            assert_eq!(failover_of(&table).mode, expected, "{objects:?}");
+        }
     }
 }
 

@@ -254,16 +254,17 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     let default = flags.order.filter(|order| is_known && !has_pods(order));
     let of_service = |flag| Flags::of_service(scene, flag);
     let order = setting(key::FAILOVER).or(of_service(flags.service_order));
-    // A mode for all services belongs to the order for all services.
-    let is_default = order.is_none();
     let order = order.or(default);
     let is_only_shared = !candidates.is_empty() && candidates.iter().all(|one| one.is_shared);
     let order = order.filter(|order| !is_only_shared || has_pods(order));
     let mode = setting(key::FAILOVER_MODE).or(of_service(flags.service_mode));
-    let is_auto = match mode.or(flags.mode.filter(|_| is_default)) {
+    let is_with_pods = order.is_some_and(has_pods);
+    // The mode `auto` of all services is not for services with pods.
+    let default_mode = flags.mode.filter(|mode| *mode == "hold" || !is_with_pods);
+    let is_auto = match mode.or(default_mode) {
         // A mode that cannot be read is `hold`.
         Some(mode) => mode.trim().eq_ignore_ascii_case("auto"),
-        None => !order.is_some_and(has_pods),
+        None => !is_with_pods,
     };
     let default_down = match scene.rules.gateway_down {
         GatewayDown::LastResort => "last-resort",
