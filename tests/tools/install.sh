@@ -85,7 +85,7 @@ e2e_tools() { # [PROGRAM…]
                 etcd_3_6) go_tool etcd_3_6 etcd_3_6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd_3_6 ;;
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*)
-                    # Kubernetes 1.27 contains clients of clouds unless `providerless` is set. Their module has no checksum.
+                    # Without `providerless`, Kubernetes 1.27 contains clients of clouds, which no test uses.
                     go_tool "$name" "kubernetes$of" "k8s.io/kubernetes/cmd/${name%"$of"}" "$(kubernetes_stamp "kubernetes$of")" \
                         providerless && path=$cached/$name
                     ;;
@@ -127,11 +127,14 @@ crds() {
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
 
-# Prints the linker flags of the build of Kubernetes. Without them the programs report version v0.0.0.
+# Prints the linker flags of the build of Kubernetes. Without them the programs report version v0.0.0. The API server of
+# Kubernetes 1.27 has two packages with a version.
 kubernetes_stamp() { # MODULE
-    local version stamp=k8s.io/component-base/version
+    local version package
     version=$(module_version "$1" k8s.io/kubernetes) || return
-    echo "-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
+    for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+        printf '%s' "-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$(cut -d. -f2 <<<"$version") "
+    done
 }
 
 # Prints the linker flag of Helm's own build.

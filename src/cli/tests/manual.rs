@@ -28,6 +28,7 @@ const FOREIGN_FLAGS: &[&str] = &[
     "--raw",
     // Helm
     "--force",
+    "--force-conflicts",
     "--force-replace",
     "--logs",
     "--reset-then-reuse-values",

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/clients/grpc_go
+module global-dns/tests/clients/grpc_go
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/actionlint
+module global-dns/tests/tools/actionlint
 
 go 1.25.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/coredns
+module global-dns/tests/tools/coredns
 
 go 1.26.0
 

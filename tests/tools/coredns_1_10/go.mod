@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/coredns_1_10
+module global-dns/tests/tools/coredns_1_10
 
 go 1.21
 

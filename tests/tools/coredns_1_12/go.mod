@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/coredns_1_12
+module global-dns/tests/tools/coredns_1_12
 
 go 1.22.7
 

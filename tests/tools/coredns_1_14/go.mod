@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/coredns_1_14
+module global-dns/tests/tools/coredns_1_14
 
 go 1.26.0
 

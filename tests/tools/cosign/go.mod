@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/cosign
+module global-dns/tests/tools/cosign
 
 go 1.25.0
 

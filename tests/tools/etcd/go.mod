@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/etcd
+module global-dns/tests/tools/etcd
 
 go 1.23.0
 

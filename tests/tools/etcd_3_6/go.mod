@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/etcd_3_6
+module global-dns/tests/tools/etcd_3_6
 
 go 1.24.0
 

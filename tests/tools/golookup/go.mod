@@ -1,3 +1,3 @@
-module github.com/global-dns/global-dns/tests/tools/golookup
+module global-dns/tests/tools/golookup
 
 go 1.24

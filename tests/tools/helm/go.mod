@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/helm
+module global-dns/tests/tools/helm
 
 go 1.24.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/helm_3_newest
+module global-dns/tests/tools/helm_3_newest
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/helm_4
+module global-dns/tests/tools/helm_4
 
 go 1.26.0
 

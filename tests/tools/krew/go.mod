@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/krew
+module global-dns/tests/tools/krew
 
 go 1.25.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/kubectl
+module global-dns/tests/tools/kubectl
 
 go 1.24.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/kubernetes
+module global-dns/tests/tools/kubernetes
 
 go 1.24.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/kubernetes_1_27
+module global-dns/tests/tools/kubernetes_1_27
 
 go 1.21
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/kubernetes_1_37
+module global-dns/tests/tools/kubernetes_1_37
 
 go 1.26.0
 

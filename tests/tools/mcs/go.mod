@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/mcs
+module global-dns/tests/tools/mcs
 
 go 1.24.0
 

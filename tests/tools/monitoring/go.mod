@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/monitoring
+module global-dns/tests/tools/monitoring
 
 go 1.24.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/nats
+module global-dns/tests/tools/nats
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/registry
+module global-dns/tests/tools/registry
 
 go 1.25.0
 

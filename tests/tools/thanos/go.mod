@@ -1,4 +1,4 @@
-module github.com/global-dns/global-dns/tests/tools/thanos
+module global-dns/tests/tools/thanos
 
 go 1.26.0
 
