@@ -9,9 +9,13 @@ use support::server::Server;
 #[test]
 fn manual_lists_the_exported_metrics() {
     let chapter = fs::read_to_string(repository("charts/global-dns/docs/src/metrics.md")).unwrap();
-    let rows = chapter.lines().filter(|line| line.starts_with("| `"));
-    let names = rows.flat_map(|row| row[2..].split(" | ").next().unwrap_or_default().split('`'));
-    let listed: BTreeSet<&str> = names.skip(1).step_by(2).collect();
+    let (_, table) = chapter.split_once("\n| metric |").unwrap();
+    let lines = table.lines().take_while(|line| !line.is_empty());
+    let rows = lines.filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row[2..].split(" | ").next());
+    let listed: BTreeSet<&str> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
 
     let sample = fs::read_to_string(repository("src/demo.yaml")).unwrap();
     let server = Server::with_text(&sample, &["--cluster-name=hub"]);

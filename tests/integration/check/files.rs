@@ -504,20 +504,14 @@ fn json_has_one_object_for_each_line_of_the_text() {
         }
         let (hint, link) = (one["hint"].as_str().unwrap(), one["link"].as_str().unwrap());
         let (page, anchor) = link.split_once('#').unwrap();
-        // A URL if Cargo.toml names a repository, and otherwise a path.
-        let reference = match page {
-            "src/check/README.md" => format!(
-                "global-dns check --explain {}",
-                one["check"].as_str().unwrap()
-            ),
-            _ => link.to_owned(),
-        };
+        let check = one["check"].as_str().unwrap();
         assert!(page.ends_with("src/check/README.md"), "{link}");
         let manual = match one["anchor"].as_str() {
             Some(anchor) => format!("; in the manual: {anchor}"),
             None => String::new(),
         };
-        let below = format!("{line}    {hint}\n    see {reference}{manual}\n");
+        let below =
+            format!("{line}    {hint}\n    see global-dns check --explain {check}{manual}\n");
         assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
         let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
         let mut anchors = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
