@@ -51,7 +51,7 @@ pub fn profile(
 ) -> Profile {
     Profile {
         // Clients ask at most every 30 s.
-        fault: Duration::from_secs(45),
+        fault: Duration::from_secs(35),
         ..Profile::new(name, title, views(keepalive, interval))
     }
 }

@@ -30,7 +30,7 @@ use crate::output::suite_name;
 use crate::process::Process;
 use crate::repository::repository;
 use crate::wait::eventually;
-use mirrors::View;
+use mirrors::{Expected, View};
 use plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, Service, WEST, rules};
 
 /// Maximum time of any event on a busy machine.
@@ -52,7 +52,7 @@ pub struct Clusters {
     /// The cluster that is disconnected.
     disconnected: Option<usize>,
     /// The expected clusters of a Service, in every cluster.
-    expected: Option<(&'static Service, &'static str)>,
+    expected: Option<Expected>,
     /// The failover order of a Service in `east`.
     failover: Option<(&'static Service, String)>,
     api: Cluster,
@@ -345,7 +345,7 @@ impl Clusters {
             is_linked: ALL.map(|cluster| {
                 cluster != viewer && self.linked.contains(&cluster) && self.linked.contains(&viewer)
             }),
-            expected: self.expected,
+            expected: self.expected.as_ref(),
             failover: self.failover.as_ref().filter(|_| viewer == EAST),
             is_down: ALL.map(|cluster| self.is_gateway_down(viewer, cluster)),
         }

@@ -21,7 +21,7 @@ use super::recorder::{Fault, Recorder};
 /// Time for which CoreDNS keeps an answer, and some more.
 const CACHE: Duration = Duration::from_millis(5500);
 /// Time after which an event that a program does not see counts as not seen.
-const BLIND: Duration = Duration::from_secs(45);
+const BLIND: Duration = Duration::from_secs(35);
 /// Pause between two looks at the program.
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -4,9 +4,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::Clusters;
+use super::mirrors::Expected;
 use super::plan::{ALL, CLUSTERS, EAST, Member, Service};
 use crate::recordings::{Action, Event};
 
@@ -62,13 +64,17 @@ impl Clusters {
         self.write_objects()
     }
 
-    /// Sets the expected clusters of a Service by an annotation of the Service in every cluster.
+    /// Sets the expected clusters of a Service by annotations of the Service in every cluster. The window begins now.
     pub fn expect_clusters(
         &mut self,
         service: &'static Service,
-        names: &'static str,
+        clusters: &'static str,
     ) -> Result<()> {
-        self.expected = Some((service, names));
+        self.expected = Some(Expected {
+            service,
+            clusters,
+            since: format!("{:.0}", Timestamp::now()),
+        });
         self.write_objects()
     }
 

@@ -16,10 +16,17 @@ pub(super) struct View<'v> {
     /// For each cluster, whether it is linked to the viewing cluster.
     pub(super) is_linked: [bool; CLUSTERS.len()],
     pub(super) is_down: [bool; CLUSTERS.len()],
-    /// The expected clusters of a Service.
-    pub(super) expected: Option<(&'static Service, &'static str)>,
+    pub(super) expected: Option<&'v Expected>,
     /// The failover order of a Service.
     pub(super) failover: Option<&'v (&'static Service, String)>,
+}
+
+/// The expected clusters of a Service.
+pub(super) struct Expected {
+    pub(super) service: &'static Service,
+    pub(super) clusters: &'static str,
+    /// When the window of the bootstrap begins (RFC 3339). The Services in a file have no time of their creation.
+    pub(super) since: String,
 }
 
 // === impl View ===
@@ -85,9 +92,9 @@ impl View<'_> {
             _ => local,
         };
         let local = match self.expected {
-            Some((of, names)) if of == service => {
-                local.annotation("global-dns/expected-clusters", names)
-            }
+            Some(expected) if expected.service == service => local
+                .annotation("global-dns/expected-clusters", expected.clusters)
+                .annotation("global-dns/expected-since", &expected.since),
             _ => local,
         };
         own.fold(local.ports(&service.ports()), |local, member| {
