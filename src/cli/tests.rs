@@ -106,6 +106,11 @@ fn helps() -> Vec<(String, String)> {
     .collect()
 }
 
+/// Parses a command line, as the program does.
+fn parse(words: &[&str]) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&program::command().try_get_matches_from(words)?)
+}
+
 #[test]
 fn every_command_has_examples_that_are_parsed() {
     let program = program::file_name();
@@ -120,10 +125,7 @@ fn every_command_has_examples_that_are_parsed() {
             assert_eq!(words[0], program, "{name}: {pair:?}");
             let is_own = name == "global-dns" || words[1] == name;
             assert!(is_own, "an example of another command: {pair:?}");
-            let parsed = program::command()
-                .try_get_matches_from(&words)
-                .and_then(|matches| Cli::from_arg_matches(&matches));
-            parsed.unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+            parse(&words).unwrap_or_else(|error| panic!("{pair:?}: {error}"));
         }
     }
 }

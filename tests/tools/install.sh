@@ -130,10 +130,10 @@ crds() {
 # Prints the linker flags of the build of Kubernetes. Without them the programs report version v0.0.0. The API server of
 # Kubernetes 1.27 has two packages with a version.
 kubernetes_stamp() { # MODULE
-    local version package
-    version=$(module_version "$1" k8s.io/kubernetes) || return
+    local version minor package
+    version=$(module_version "$1" k8s.io/kubernetes) && minor=$(cut -d. -f2 <<<"$version") || return
     for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-        printf '%s' "-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$(cut -d. -f2 <<<"$version") "
+        printf '%s' "-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$minor "
     done
 }
 

@@ -12,6 +12,8 @@ use crate::model::ProblemKind;
 use crate::report::EndpointReport;
 
 const CHECK: Check = Check::FleetLinks;
+/// The command that links two clusters.
+const LINK_COMMAND: &str = "linkerd multicluster link-gen (before 2.18: link)";
 
 /// How one cluster has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
@@ -175,24 +177,18 @@ impl<'m> Directions<'m> {
                     format!(
                         "{to} has {name}, but {name} has neither a Link to {to} nor a mirror of it"
                     ),
-                    format!(
-                        "link {to} in {name}: linkerd multicluster link-gen (before 2.18: link)"
-                    ),
+                    format!("link {to} in {name}: {LINK_COMMAND}"),
                 ),
                 Direction::None if services.is_empty() => continue,
                 Direction::None if is_linked_neither => (
                     format!("{name} and {to} are not linked in either direction"),
-                    format!(
-                        "link {to} in {name} and {name} in {to}: linkerd multicluster link-gen (before 2.18: link)"
-                    ),
+                    format!("link {to} in {name} and {name} in {to}: {LINK_COMMAND}"),
                 ),
                 Direction::None => (
                     format!(
                         "{name} has neither a Link to {to} nor a mirror of it, and others have"
                     ),
-                    format!(
-                        "link {to} in {name}: linkerd multicluster link-gen (before 2.18: link)"
-                    ),
+                    format!("link {to} in {name}: {LINK_COMMAND}"),
                 ),
             };
             findings.push(if !services.is_empty() {

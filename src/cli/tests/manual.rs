@@ -110,11 +110,8 @@ fn commands_in_documents_are_parsed() {
     let (mut count, mut wrong) = (0, vec![]);
     for (path, text) in documents() {
         for line in commands(&text) {
-            let words = line.split_whitespace();
-            let parsed = program::command()
-                .try_get_matches_from(words)
-                .and_then(|matches| Cli::from_arg_matches(&matches));
-            if let Err(error) = parsed {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if let Err(error) = parse(&words) {
                 wrong.push(format!("{}: {line}: {error}", path.display()));
             }
             count += 1;

@@ -112,6 +112,7 @@ fn first_table_has_the_step_that_the_mode_says() {
         "--failover-mode=prod/db=auto",
         "--failover-mode=prod/db=hold",
     );
+    let (all_auto, all_hold) = ("--failover-mode=auto", "--failover-mode=hold");
     for (manifest, flags, mode, is_inferred, answer) in [
         (pods(), &[order, auto][..], "auto", false, "10.96.2.1"),
         (pods(), &[order, hold], "hold", false, "10.96.1.1"),
@@ -119,6 +120,22 @@ fn first_table_has_the_step_that_the_mode_says() {
         (pods(), &[order], "hold", true, "10.96.1.1"),
         (cluster_ips(), &[order], "auto", true, "10.96.2.1"),
         (cluster_ips(), &[order, hold], "hold", false, "10.96.1.1"),
+        // The mode of all services: nobody has promoted the standby of a database, also behind a cluster IP.
+        (
+            cluster_ips(),
+            &[order, all_hold],
+            "hold",
+            false,
+            "10.96.1.1",
+        ),
+        (pods(), &[order, all_auto], "hold", true, "10.96.1.1"),
+        (
+            cluster_ips(),
+            &[order, all_hold, auto],
+            "auto",
+            false,
+            "10.96.2.1",
+        ),
     ] {
         let server = Server::with_objects(manifest, flags);
         assert_eq!(server.outcome("db.prod.global. A"), answer, "{flags:?}");
