@@ -1,7 +1,5 @@
 //! Dry runs of each object and of each template's pod in a real API server, which must reject invalid copies.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
@@ -13,9 +11,6 @@ use support::wait::eventually;
 
 use crate::values::{matrix, with};
 use support::helm::{NAMESPACE, kind, template};
-
-/// Time limit until the API server serves a new kind of objects.
-const NEW_KIND: Duration = Duration::from_secs(30);
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.prerequisite("namespaces_and_crds_exist", || prepare(cluster));
@@ -55,7 +50,7 @@ fn prepare(cluster: &Cluster) -> Result<()> {
     let rendered = template(&values)?;
     for kind in ["ServiceMonitor", "PrometheusRule"] {
         let object = rendered.only(kind)?;
-        eventually(kind, NEW_KIND, || cluster.dry_run(object))?;
+        eventually(kind, || cluster.dry_run(object))?;
     }
     Ok(())
 }

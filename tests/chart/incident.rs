@@ -9,7 +9,6 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -24,8 +23,6 @@ use support::wire::Transport;
 use tempfile::TempDir;
 
 const DAY: i64 = 24 * 60 * 60;
-/// Maximum time of each part of the incident.
-const WITHIN: Duration = Duration::from_secs(60);
 /// `--tcp-connections`.
 const LIMIT: usize = 8;
 /// Number of TCP connections. The alert needs more than one replaced connection per second in 5 minutes.
@@ -85,7 +82,7 @@ impl Incident {
         let first = Server::ready_of_cluster(&lost.kubeconfig, &[&snapshot]);
         let limits = ["--watch-timeout", "1s", "--max-stale=2s"];
         let expired = Server::ready_of_cluster(&lost.kubeconfig, &limits);
-        eventually("a snapshot", WITHIN, || {
+        eventually("a snapshot", || {
             let mut files = fs::read_dir(restored_snapshots.path())?;
             files.next().context("no file")??;
             Ok(())
@@ -145,7 +142,7 @@ impl Incident {
         response.0[2] |= 0x80;
         self.linked.socket().send(&response.0)?;
         for server in [&self.empty, &self.expired] {
-            eventually("SERVFAIL", WITHIN, || {
+            eventually("SERVFAIL", || {
                 let outcome = server.outcome("db.prod.global. A");
                 ensure!(outcome == "SERVFAIL", "{outcome}");
                 Ok(())
@@ -205,7 +202,7 @@ impl Incident {
 
     /// Waits until a metric of the pod `linked` has reached a value.
     fn wait_for(&self, metric: &str, least: usize) -> Result<()> {
-        let result = eventually(metric, WITHIN, || {
+        let result = eventually(metric, || {
             let value = self.linked.try_metric(metric)?;
             ensure!(value >= least as f64, "{metric} is {value}");
             Ok(())

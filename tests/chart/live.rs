@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use support::output::print_line;
-use support::wait::{TIMEOUT, eventually};
+use support::wait::eventually;
 
 use crate::dashboard::{Target, dashboard, targets};
 use crate::incident::Incident;
@@ -107,7 +107,7 @@ pub fn rules_mut(groups: &mut [Value]) -> impl Iterator<Item = &mut Value> {
 fn check_panels(prometheus: &Prometheus, targets: &[Target]) -> Result<()> {
     let zero: BTreeSet<&str> = ZERO.iter().map(|(panel, _)| *panel).collect();
     let mut shown = BTreeSet::new();
-    eventually("all panels", TIMEOUT, || {
+    eventually("all panels", || {
         for Target { panel, expression } in targets {
             let values = prometheus.values(expression)?;
             ensure!(!values.is_empty(), "panel {panel} is empty: {expression}");
@@ -162,7 +162,7 @@ fn check_alerts(prometheus: &Prometheus, groups: &mut [Value]) -> Result<()> {
         .filter(|name| !cannot.contains(name) && !may.contains(name))
         .map(str::to_owned)
         .collect();
-    let alerts = eventually("all alerts", TIMEOUT, || {
+    let alerts = eventually("all alerts", || {
         let alerts = prometheus.api("alerts", &[])?["alerts"].take();
         let alerts = alerts.as_array().context("no alerts")?.clone();
         let firing: BTreeSet<String> = alerts

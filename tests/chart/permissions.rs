@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -20,8 +19,6 @@ use crate::installation::{install, service_address};
 use crate::values::with;
 use support::helm::{NAMESPACE, RELEASE, template};
 
-/// Time limit of a step on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
 const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
 /// The namespace of Links.
 const LINKS: &str = "linkerd-multicluster";
@@ -32,7 +29,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
         mirror(cluster, "shop", "10.96.0.71")?;
         cluster.put(&objects::link_definition())?;
         let link = objects::link(LINKS, "west", "west");
-        eventually("the kind Link", TIMEOUT, || cluster.put(&link).map(drop))
+        eventually("the kind Link", || cluster.put(&link).map(drop))
     });
     steps.step("roles_have_exactly_the_needed_permissions", || {
         let values = with(json!({}));
@@ -69,7 +66,7 @@ fn check_sufficient(
         ("list", "leases", LINKS),
     ];
     for (verb, resource, namespace) in permissions {
-        eventually("the permission", TIMEOUT, || {
+        eventually("the permission", || {
             ensure!(
                 is_allowed(cluster, verb, resource, namespace)?,
                 "the account may not {verb} {resource} in namespace '{namespace}'"
@@ -111,7 +108,7 @@ fn check_sufficient(
         (verb.to_owned(), resource.to_owned(), namespace.to_owned())
     });
     let expected = BTreeSet::from(expected);
-    eventually("every kind of request", TIMEOUT, || {
+    eventually("every kind of request", || {
         let requests = audit.requests()?;
         for request in &requests[before..] {
             // The API server rejects streamed lists if it does not support them.
@@ -149,7 +146,7 @@ fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
             let mut role = whole.clone();
             role["rules"][rule]["verbs"] = json!([left]);
             cluster.put(&role)?;
-            eventually("the removal", TIMEOUT, || {
+            eventually("the removal", || {
                 ensure!(
                     !is_allowed(cluster, removed, resource, "")?,
                     "the account still may {removed} {resource}"
@@ -157,7 +154,7 @@ fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
                 Ok(())
             })?;
             let server = serve(cluster, &with(json!({})))?;
-            eventually("/readyz to report the missing permission", TIMEOUT, || {
+            eventually("/readyz to report the missing permission", || {
                 let page = server.readyz()?;
                 let lines = page.body.lines();
                 // A line may name several watches.

@@ -79,7 +79,7 @@ impl Prometheus {
         let address = self.address;
         let is_ready = |_: &_| get(address, "/-/ready").ok();
         self.process.wait_for("ready Prometheus", is_ready)?;
-        eventually("scrapes of all pods", TIMEOUT, || {
+        eventually("scrapes of all pods", || {
             let scraped = self.query("count(global_dns_build_info and on (pod) up == 1)")?;
             let count = scraped[0]["value"][1].as_str();
             ensure!(count == Some(pods.to_string().as_str()), "{scraped}");

@@ -73,7 +73,7 @@ fn start() -> Result<(Process, Clusters)> {
         clusters.check_answer(viewer, &SERVICE, &ALL)?;
     }
     let mut node = start_node(&clusters, EAST)?;
-    let is_started = eventually("the first node", START, || {
+    let is_started = eventually("the first node", || {
         node.check()?;
         let lines = node.log().lines();
         let is_started = lines.iter().any(|line| line.contains(STARTED));

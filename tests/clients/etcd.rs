@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::{command, find, tool};
+use support::multicluster::Clusters;
 use support::multicluster::plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NORTH, Service};
-use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::{Process, run, run_checked};
 use support::wait::eventually;
@@ -52,7 +52,7 @@ impl Database for Etcd {
         for cluster in ALL {
             let server = format!("@{CLUSTER_DNS}");
             let arguments = [&server, "+tries=1", "etcd.prod.global", "SRV"];
-            eventually("the annotation", TIMEOUT, || {
+            eventually("the annotation", || {
                 let text = clusters.network(cluster).run("dig", &arguments)?;
                 ensure!(text.contains("status: SERVFAIL"), "{text}");
                 Ok(())

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use support::commands::{command, tool};
 use support::multicluster::plan::{EAST, Service};
 use support::process::{Process, run_checked};
-use support::wait::{TIMEOUT, eventually};
+use support::wait::eventually;
 
 use crate::printed::Printed;
 use crate::scenario::MANY;
@@ -70,7 +70,7 @@ impl Client for Musl {
     fn prove_further(&self, pod: &Pod<'_>) -> Result<()> {
         let mut running = self.start(pod, &MANY)?;
         for (view, limit) in self.profile().views.iter().zip(LIMITS) {
-            eventually("the addresses", TIMEOUT, || {
+            eventually("the addresses", || {
                 let seen = running.seen(pod, view)?.len();
                 ensure!(seen == limit, "{} has {seen}, expected {limit}", view.name);
                 Ok(())

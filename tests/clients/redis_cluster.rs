@@ -73,7 +73,7 @@ fn start() -> Result<(Vec<Process>, Clusters)> {
     };
     let nodes = ALL.into_iter().map(node).collect::<Result<Vec<_>>>()?;
     for cluster in ALL {
-        eventually("a node", TRIES, || redis(&clusters, cluster, &["ping"]))?;
+        eventually("a node", || redis(&clusters, cluster, &["ping"]))?;
     }
     Ok((nodes, clusters))
 }
@@ -95,7 +95,7 @@ fn meet_by_address(clusters: &Clusters) -> Result<()> {
         let words = redis(clusters, EAST, &["cluster", "meet", &address, "6379"])?;
         ensure!(words.trim() == "OK", "{words}");
     }
-    eventually("three nodes in east", TRIES, || {
+    eventually("three nodes in east", || {
         let known = redis(clusters, EAST, &["cluster", "info"])?;
         ensure!(known.contains("cluster_known_nodes:3"), "{known}");
         Ok(())
@@ -104,7 +104,7 @@ fn meet_by_address(clusters: &Clusters) -> Result<()> {
     ensure!(words.trim() == "OK", "{words}");
     // During a handshake, they know the address of the gateway as a second node.
     for cluster in [WEST, NORTH] {
-        eventually("the end of the handshake", TRIES, || {
+        eventually("the end of the handshake", || {
             check_alone(clusters, cluster)
         })?;
     }

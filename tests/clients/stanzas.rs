@@ -40,9 +40,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Time until kube-proxy removes a replica that has ended.
 const REMOVAL: Duration = Duration::from_secs(1);
 
-/// Maximum time of any event on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 /// The name that all clients of `app` query.
 const BUSY: &str = "app.prod.global";
 
@@ -108,7 +105,7 @@ fn measure_changes(bed: &mut Bed, rows: &mut [Row]) -> Result<()> {
         let new = bed.change_busy(round)?;
         let changed = Instant::now();
         for (row, stream) in rows.iter_mut().zip(&streams) {
-            eventually("the new address", TIMEOUT, || {
+            eventually("the new address", || {
                 let last = stream.last().context("no answer")?;
                 ensure!(last.contains(&new), "{}: {last:?}", row.setting);
                 Ok(())

@@ -47,8 +47,6 @@ const WAYS: [(&str, &str, &str); 2] = [
 /// Time of the only sample, in seconds since 1970.
 const SAMPLE: u64 = 1_767_225_600;
 
-/// Maximum time until the stores of a query are those that are expected.
-const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time for which the answers must not change.
 const UNCHANGED: Duration = Duration::from_secs(15);
@@ -246,7 +244,7 @@ fn wait_for_series(began: Instant, clusters: &[usize]) -> Result<()> {
         .map(|&cluster| CLUSTERS[cluster].name.to_owned())
         .collect();
     for (way, _, address) in WAYS {
-        eventually("the series", PATIENCE, || check_series(address, &expected))?;
+        eventually("the series", || check_series(address, &expected))?;
         let seconds = began.elapsed().as_secs_f64();
         print_line(&format!("Thanos: {way}: {expected:?} after {seconds:.1} s"));
     }

@@ -7,8 +7,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::tool;
+use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, NORTH, WEST};
-use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::{Process, run_checked};
 use support::wait::eventually;
@@ -44,7 +44,7 @@ impl Etcd {
     }
 
     pub fn check_without_west(&mut self, clusters: &mut Clusters) -> Result<()> {
-        eventually("a write without west", TIMEOUT, || {
+        eventually("a write without west", || {
             put(clusters, NORTH, "second", "from north")
         })?;
         check_value(clusters, EAST, "second", "from north")?;
@@ -57,7 +57,7 @@ impl Etcd {
     pub fn check_recovery(&mut self, clusters: &mut Clusters) -> Result<()> {
         let leader = self.wait_until_healthy(clusters, 3)?;
         print_line(&format!("etcd: complete again with leader {leader}"));
-        eventually("the second value in west", TIMEOUT, || {
+        eventually("the second value in west", || {
             let mut get = etcdctl(clusters, WEST)?;
             get.args(["--endpoints", LOCAL_URL, "get", "--consistency=s", "second"]);
             let got = run_checked(get.arg("--print-value-only"))?;
@@ -124,7 +124,7 @@ impl Etcd {
         ensure!(members.len() == count, "{members:?}");
         let mut leaders = BTreeSet::new();
         for cluster in [EAST, WEST, NORTH] {
-            let leader = eventually("a healthy cluster", TIMEOUT, || {
+            let leader = eventually("a healthy cluster", || {
                 for &index in &self.processes {
                     clusters.databases[index].check()?;
                 }

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use support::certificates::Authority;
 use support::commands::tool;
 use support::manual::Section;
+use support::multicluster::Clusters;
 use support::multicluster::plan::{EAST, Member, NAMESPACE, Service, WEST};
-use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::{Process, run_checked};
 use support::repository::repository;
@@ -274,7 +274,7 @@ impl Moved {
 
     /// Waits until each member is in sync, and all have the same data.
     fn wait_until_healthy(&mut self, clusters: &Clusters, members: &[Member]) -> Result<()> {
-        eventually("the health of the members", TIMEOUT, || {
+        eventually("the health of the members", || {
             for process in self.processes.iter_mut().chain(&mut self.other) {
                 process.check()?;
             }
@@ -338,7 +338,7 @@ impl Moved {
     fn wait_for_writes(&mut self, when: &str) -> Result<()> {
         let before = self.acknowledged()?.len();
         let started = Instant::now();
-        eventually(&format!("writes {when}"), TIMEOUT, || {
+        eventually(&format!("writes {when}"), || {
             self.writer.as_mut().context("no client")?.check()?;
             let now = self.acknowledged()?.len();
             let attempts = fs::read_to_string(self.folder.join("attempts")).unwrap_or_default();

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use support::commands::tool;
+use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, NORTH, WEST};
-use support::multicluster::{Clusters, TIMEOUT};
 use support::output::print_line;
 use support::process::Process;
 use support::wait::eventually;
@@ -60,7 +60,7 @@ impl Nats {
                 .filter(|&other| other != cluster)
                 .map(|other| name_of(member(other)))
                 .collect();
-            eventually("routes to both others", TIMEOUT, || {
+            eventually("routes to both others", || {
                 for &index in &self.processes {
                     clusters.databases[index].check()?;
                 }
@@ -79,7 +79,7 @@ impl Nats {
             let (mut publisher, mut subscriber) = (Client::connect(from)?, Client::connect(to)?);
             subscriber.send("SUB news 1")?;
             // Servers propagate a subscription with a delay.
-            eventually("a message", TIMEOUT, || {
+            eventually("a message", || {
                 publisher.send("PUB news 5\r\nhello")?;
                 subscriber.expect_line("MSG news 1 5")
             })?;

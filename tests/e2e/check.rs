@@ -8,7 +8,6 @@ mod objects;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -29,9 +28,6 @@ use objects::{
     probe_service,
 };
 
-/// Maximum time from a grant to the expected line, on a busy machine.
-const GRANT_TIMEOUT: Duration = Duration::from_secs(60);
-const START: Duration = Duration::from_secs(30);
 const USER: &str = "doctor";
 const CLUSTERS: [&str; 3] = ["east", "west", "north"];
 
@@ -97,7 +93,7 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
     cluster.put(&namespace("linkerd-multicluster"))?;
     for name in CLUSTERS {
         // The API server serves the kind with a delay after its definition is written.
-        eventually("the kind Link", GRANT_TIMEOUT, || cluster.put(&link(name)))?;
+        eventually("the kind Link", || cluster.put(&link(name)))?;
     }
     cluster.put(&probe_service())?;
     // An annotation on the recorded `nginx` sets its opaque ports.
@@ -449,7 +445,7 @@ impl CheckRun {
         flags: &[String],
         condition: impl Fn(&Self) -> Result<()>,
     ) -> Result<Self> {
-        eventually("the expected report of check", GRANT_TIMEOUT, || {
+        eventually("the expected report of check", || {
             let run = Self::run_as(cluster, USER, flags)?;
             condition(&run)?;
             Ok(run)

@@ -24,7 +24,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -39,14 +38,9 @@ use support::process::Process;
 use support::query::query;
 use support::server::Server;
 use support::steps::Steps;
-use support::wait::eventually;
+use support::wait::{TIMEOUT, eventually};
 use support::wire::{Transport, try_ask};
 
-use crate::linked_clusters::ANSWER_TIMEOUT;
-
-const START: Duration = Duration::from_secs(30);
-/// Maximum time of a single answer.
-const TIMEOUT: Duration = Duration::from_secs(1);
 const NAMESPACE: &str = "same";
 /// An endpoint of `dual` without a ready condition, which counts as ready.
 const WITHOUT_CONDITION: &str = "10.0.3.2";
@@ -307,7 +301,7 @@ impl Pair {
             ("global-dns", self.global_dns.dns, global_name(question)),
         ] {
             // Each server has its own delay after a write.
-            eventually("the answer", ANSWER_TIMEOUT, || {
+            eventually("the answer", || {
                 let got = records(server, Transport::Tcp, &name, kind, None)?;
                 ensure!(
                     got.values == *expected && !got.truncated,
@@ -413,7 +407,7 @@ fn start(cluster: &Cluster) -> Result<Pair> {
     let mut start = guarded(&program);
     start.arg("-conf").arg(&corefile);
     let mut process = Process::start("coredns-kubernetes", start)?;
-    eventually("CoreDNS to answer", START, || {
+    eventually("CoreDNS to answer", || {
         process.check()?;
         let name = coredns_name("web");
         let reply = try_ask(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -20,13 +20,12 @@ use support::wait::eventually;
 use support::wire::{Transport, ask};
 
 use crate::linked_clusters::{
-    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint,
-    extra_endpoint_mirror, state_after_recordings,
+    NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint, extra_endpoint_mirror,
+    state_after_recordings,
 };
 use support::load::Load;
 use support::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum number of answers of a new replica before the next one is replaced. They show that it receives traffic.
 const MIN_ANSWERS: f64 = 20.0;
 /// Queries in a second over each transport.
@@ -114,7 +113,7 @@ impl Replicas<'_> {
         let mut coredns = self
             .node
             .start_coredns("coredns-failover", &etc, self.cluster)?;
-        eventually("CoreDNS to answer", TIMEOUT, || {
+        eventually("CoreDNS to answer", || {
             coredns.check()?;
             let output = dig_recursively(dns(CLUSTER_DNS), Transport::Tcp, NGINX, "A")?;
             ensure!(output.status == "NOERROR", "{output:?}");
@@ -166,15 +165,15 @@ impl Replicas<'_> {
             Observer::start(first.dns, NGINX, PAUSE)?,
             Observer::start(second.dns, NGINX, PAUSE)?,
         ];
-        observers[1].wait_for(&before, ANSWER_TIMEOUT)?;
+        observers[1].wait_for(&before)?;
         self.node.block_api_server()?;
-        eventually("the warning about the failed watch", TIMEOUT, || {
+        eventually("the warning about the failed watch", || {
             let is_loss = |event: &Value| event["problem"] == "source-failed";
             second.log.find(is_loss).context("it is not in the log")
         })?;
         let extra = extra_endpoint_mirror()?;
         self.cluster.write(&extra)?;
-        observers[0].wait_for(&after, ANSWER_TIMEOUT)?;
+        observers[0].wait_for(&after)?;
         let Page { status, body: text } = second.readyz()?;
         ensure!(status == 200, "/readyz returned {status}: {text}");
         observers[1].check_history(std::slice::from_ref(&before))?;
@@ -189,7 +188,7 @@ impl Replicas<'_> {
             "a query to the cluster IP failed"
         );
         self.node.unblock_api_server()?;
-        observers[1].wait_for(&after, TIMEOUT)?;
+        observers[1].wait_for(&after)?;
         observers[1].check_history(&[before.clone(), after.clone()])?;
         ensure!(
             is_answered(&service.history()),
@@ -219,7 +218,7 @@ impl Replicas<'_> {
     /// Waits until a replica has answered queries. CoreDNS keeps its sockets, so it keeps the replica too. New sockets
     /// can reach any replica.
     fn wait_for_traffic(&self, pod: usize) -> Result<()> {
-        eventually("answers of the replica", TIMEOUT, || {
+        eventually("answers of the replica", || {
             let reply = ask(dns(GLOBAL_DNS), &format!("{NGINX} A"), Transport::Udp);
             ensure!(!reply.answers.is_empty(), "{reply:?}");
             let metric = "global_dns_responses_total{rcode=\"NOERROR\"}";

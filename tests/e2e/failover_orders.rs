@@ -17,7 +17,7 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::linked_clusters::{ANSWER_TIMEOUT, PAUSE};
+use crate::linked_clusters::PAUSE;
 
 const NAMESPACE: &str = "orders";
 const NAME: &str = "db.orders.global";
@@ -39,8 +39,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         let flags = ["--failover-delay", "1500ms", "--failback-delay", "3s"];
         let started = Server::ready_of_cluster(&cluster.kubeconfig, &flags);
         let all = Observation::addresses(&[EAST, WEST]);
-        started
-            .with_log(Observer::start(started.dns, NAME, PAUSE)?.wait_for(&all, ANSWER_TIMEOUT))?;
+        started.with_log(Observer::start(started.dns, NAME, PAUSE)?.wait_for(&all))?;
         server = Some(started);
         Ok(())
     });
@@ -120,7 +119,7 @@ fn check_annotation_moves_the_name(cluster: &Cluster, server: &Server) -> Result
             _ => ("east:west", &east),
         };
         let written = cluster.patch(&own_service(), &annotate("failover", json!(order)))?;
-        let answered = observer.wait_for(expected, ANSWER_TIMEOUT)?;
+        let answered = observer.wait_for(expected)?;
         slowest = slowest.max(answered.saturating_duration_since(written.sent));
         figures.add(written, answered);
     }
@@ -131,7 +130,7 @@ fn check_annotation_moves_the_name(cluster: &Cluster, server: &Server) -> Result
     );
     // Names of one cluster are not affected.
     let leaf = Observer::start(server.dns, "west.db.orders.global", PAUSE)?;
-    leaf.wait_for(&west, ANSWER_TIMEOUT)?;
+    leaf.wait_for(&west)?;
     let text = explain(server, NAME)?;
     ensure!(text.contains("answering step 1 of 2, east"), "{text}");
     Ok(())
@@ -165,15 +164,15 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         Observation::addresses(&[EAST]),
         Observation::addresses(&[WEST]),
     );
-    observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    observer.wait_for(&east)?;
     cluster.patch(&own_service(), &annotate("failover-mode", json!("auto")))?;
-    eventually("mode auto", ANSWER_TIMEOUT, || {
+    eventually("mode auto", || {
         let text = explain(server, NAME)?;
         ensure!(text.contains("mode auto"), "{text}");
         Ok(())
     })?;
     let down = set_gateway(cluster, Gateway::Down)?;
-    let answered = observer.wait_for(&west, ANSWER_TIMEOUT)?;
+    let answered = observer.wait_for(&west)?;
     print_time(
         "headless: gateway down to the next step",
         answered - down,
@@ -185,7 +184,7 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         "{text}"
     );
     let up = set_gateway(cluster, Gateway::Up)?;
-    let answered = observer.wait_for(&east, ANSWER_TIMEOUT)?;
+    let answered = observer.wait_for(&east)?;
     print_time(
         "headless: gateway up to the first step",
         answered - up,
@@ -235,11 +234,11 @@ fn check_gateway_without_a_mode(cluster: &Cluster, server: &Server) -> Result<()
     );
     // The history begins with the order.
     let start = || Observer::start(server.dns, "pay.orders.global", PAUSE);
-    start()?.wait_for(&east, ANSWER_TIMEOUT)?;
+    start()?.wait_for(&east)?;
     let observer = start()?;
     set_gateway(cluster, Gateway::Down)?;
     let down = "answering step 1 of 2, east; east has been down";
-    eventually("east of db is down", ANSWER_TIMEOUT, || {
+    eventually("east of db is down", || {
         let text = explain(server, NAME)?;
         ensure!(text.contains("mode hold") && text.contains(down), "{text}");
         Ok(())
@@ -247,7 +246,7 @@ fn check_gateway_without_a_mode(cluster: &Cluster, server: &Server) -> Result<()
     let down = gateway_mirror(NAMESPACE, "pay", "east", "10.96.61.10").without_ready_endpoint();
     let endpoints = down.writes().pop().context("Endpoints")?;
     let sent = cluster.put(&endpoints)?.sent;
-    let answered = observer.wait_for(&west, ANSWER_TIMEOUT)?;
+    let answered = observer.wait_for(&west)?;
     print_time(
         "gateway: gateway down to the next step",
         answered - sent,
@@ -268,7 +267,7 @@ fn check_gateway_without_a_mode(cluster: &Cluster, server: &Server) -> Result<()
         ensure!(is_of_east, "the answer was {}", run.answer);
     }
     set_gateway(cluster, Gateway::Up)?;
-    eventually("east of db is up", ANSWER_TIMEOUT, || {
+    eventually("east of db is up", || {
         let text = explain(server, NAME)?;
         ensure!(!text.contains("east has been down"), "{text}");
         Ok(())
@@ -287,7 +286,7 @@ fn check_flat_and_federated(cluster: &Cluster, server: &Server) -> Result<()> {
     let other = start(NAME)?;
     for (gateway, addresses) in [(Gateway::Down, WEST), (Gateway::Up, EAST)] {
         set_gateway(cluster, gateway)?;
-        other.wait_for(&Observation::addresses(&[addresses]), ANSWER_TIMEOUT)?;
+        other.wait_for(&Observation::addresses(&[addresses]))?;
     }
     for (observer, expected) in observers {
         observer.check_history(&[expected])?;
@@ -301,7 +300,7 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         &own_service(),
         &annotate("expected-clusters", json!("east+north+west")),
     )?;
-    observer.wait_for(&Observation::other("SERVFAIL"), ANSWER_TIMEOUT)?;
+    observer.wait_for(&Observation::other("SERVFAIL"))?;
     let ready = server.readyz()?;
     ensure!(
         ready.status == 200
@@ -312,12 +311,12 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         ready.body
     );
     let leaf = Observer::start(server.dns, "west.db.orders.global", PAUSE)?;
-    leaf.wait_for(&Observation::addresses(&[WEST]), ANSWER_TIMEOUT)?;
+    leaf.wait_for(&Observation::addresses(&[WEST]))?;
     let north = mirror(NAMESPACE, "db", "north").endpoint("db-0", &["10.96.63.1"]);
     for object in north.writes() {
         cluster.put(&object)?;
     }
-    observer.wait_for(&Observation::addresses(&[EAST]), ANSWER_TIMEOUT)?;
+    observer.wait_for(&Observation::addresses(&[EAST]))?;
     // It leaves again. No process remembers that the name was answered.
     for object in north
         .writes()
@@ -326,7 +325,7 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
     {
         cluster.delete(object)?;
     }
-    observer.wait_for(&Observation::other("SERVFAIL"), ANSWER_TIMEOUT)?;
+    observer.wait_for(&Observation::other("SERVFAIL"))?;
     // After the bootstrap, the name waits for no cluster. A person may begin another one.
     for (since, answer, problem) in [
         (
@@ -341,14 +340,14 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         ),
     ] {
         cluster.patch(&own_service(), &annotate("expected-since", since))?;
-        observer.wait_for(&answer, ANSWER_TIMEOUT)?;
+        observer.wait_for(&answer)?;
         let explained = server.try_api(&format!("/api/v1/explain?name={NAME}"))?;
         let text = explained["problems"].to_string();
         ensure!(text.contains(problem), "{text}");
     }
     // A setting that is removed ends at once.
     cluster.patch(&own_service(), &annotate("expected-clusters", Value::Null))?;
-    observer.wait_for(&Observation::addresses(&[EAST]), ANSWER_TIMEOUT)?;
+    observer.wait_for(&Observation::addresses(&[EAST]))?;
     Ok(())
 }
 
@@ -361,7 +360,7 @@ fn check_replaced_service(cluster: &Cluster, server: &Server) -> Result<()> {
     let observer = Observer::start(server.dns, NAME, PAUSE)?;
     cluster.delete(&own_service())?;
     cluster.put(&replaced)?;
-    eventually("the new Service decides", ANSWER_TIMEOUT, || {
+    eventually("the new Service decides", || {
         let text = explain(server, NAME)?;
         // The mode is not set any more.
         ensure!(text.contains("mode hold"), "{text}");
@@ -370,7 +369,7 @@ fn check_replaced_service(cluster: &Cluster, server: &Server) -> Result<()> {
     observer.check_history(std::slice::from_ref(&east))?;
     let observer = Observer::start(server.dns, NAME, PAUSE)?;
     let deleted = cluster.delete(&replaced)?.sent;
-    let answered = observer.wait_for(&all, KEPT + ANSWER_TIMEOUT)?;
+    let answered = observer.wait_for(&all)?;
     print_time("Service deleted to all clusters", answered - deleted, KEPT);
     ensure!(
         answered - deleted >= KEPT,

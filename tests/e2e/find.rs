@@ -12,7 +12,7 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::linked_clusters::{ANSWER_TIMEOUT, state_after_recordings};
+use crate::linked_clusters::state_after_recordings;
 
 /// A user without other permissions.
 const USER: &str = "stranger";
@@ -167,7 +167,7 @@ fn check_permissions(cluster: &Cluster, _: &Server) -> Result<()> {
         let (role, binding) = grant(kind, rules);
         cluster.put(&role)?;
         cluster.put(&binding)?;
-        let checked = eventually("the effect of a grant", ANSWER_TIMEOUT, || {
+        let checked = eventually("the effect of a grant", || {
             let ended = query(cluster, USER, arguments);
             match missing {
                 None => ensure!(ended.is_success() && ended.stderr.is_empty(), "{ended:#?}"),

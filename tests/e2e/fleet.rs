@@ -20,8 +20,6 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::linked_clusters::ANSWER_TIMEOUT;
-
 /// A user with the permissions of `explain` only.
 const USER: &str = "stranger";
 const NAMESPACE: &str = "dns";
@@ -119,7 +117,7 @@ impl Clusters {
 
     /// Waits until the findings that are not green are the expected ones: parts of sentence and hint.
     fn check(&self, arguments: &[&str], expected: &[(&[&str], &str)]) -> Result<()> {
-        let checked = eventually("the differences", ANSWER_TIMEOUT, || {
+        let checked = eventually("the differences", || {
             let output = self.compare(arguments);
             let findings = findings(&output)?;
             let code = i32::from(!expected.is_empty());
@@ -323,7 +321,7 @@ impl Member {
 
     /// The API server serves a definition some time after it was written.
     fn wait_for_links(&self) -> Result<()> {
-        eventually("the definition of Links", ANSWER_TIMEOUT, || {
+        eventually("the definition of Links", || {
             self.cluster
                 .count("multicluster.linkerd.io/v1alpha3", "Link")
         })

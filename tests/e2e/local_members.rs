@@ -12,9 +12,7 @@ use support::observer::{Observation, Observer};
 use support::server::Server;
 use support::steps::Steps;
 
-use crate::linked_clusters::{
-    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, state_after_recordings,
-};
+use crate::linked_clusters::{NGINX, PAUSE, answer_after_recordings, state_after_recordings};
 
 const HOST: &str = "nginx-set-0.hub.nginx.default.global";
 
@@ -25,8 +23,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         cluster.apply_state(&state_after_recordings()?)?;
         let started = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
         started.with_log(
-            Observer::start(started.dns, NGINX, PAUSE)?
-                .wait_for(&answer_after_recordings(), ANSWER_TIMEOUT),
+            Observer::start(started.dns, NGINX, PAUSE)?.wait_for(&answer_after_recordings()),
         )?;
         check_nxdomain(started.dns, HOST)?;
         server = Some(started);
@@ -67,7 +64,7 @@ fn check_local_member_is_added(cluster: &Cluster, server: &Server) -> Result<()>
         cluster.put(&pod(name))?;
         let written = cluster.put_status(&pod(name), &pod_status(address, true))?;
         let answer = with_local(&["10.0.0.1", "10.0.0.2"][..pods]);
-        figures.add(written, observer.wait_for(&answer, ANSWER_TIMEOUT)?);
+        figures.add(written, observer.wait_for(&answer)?);
         history.push(answer);
     }
     observer.check_history(&history)?;
@@ -116,10 +113,7 @@ fn check_unready_pod_is_omitted(cluster: &Cluster, server: &Server) -> Result<()
         (true, &["10.0.0.1", "10.0.0.2"]),
     ] {
         let written = cluster.put_status(&pod("nginx-set-1"), &pod_status("10.0.0.2", is_ready))?;
-        figures.add(
-            written,
-            observer.wait_for(&with_local(local), ANSWER_TIMEOUT)?,
-        );
+        figures.add(written, observer.wait_for(&with_local(local))?);
         if !is_ready {
             check_nxdomain(server.dns, "nginx-set-1.hub.nginx.default.global")?;
         }
@@ -137,10 +131,7 @@ fn check_local_member_is_removed(cluster: &Cluster, server: &Server) -> Result<(
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let written = cluster.delete(&nginx())?;
     let mut figures = Latencies::default();
-    figures.add(
-        written,
-        observer.wait_for(&answer_after_recordings(), ANSWER_TIMEOUT)?,
-    );
+    figures.add(written, observer.wait_for(&answer_after_recordings())?);
     figures.print("local service deleted");
     cluster.delete(&pod("nginx-set-0"))?;
     cluster.delete(&pod("nginx-set-1"))?;

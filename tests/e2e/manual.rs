@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use support::commands::{binary, tool};
@@ -14,9 +13,6 @@ use support::server::Server;
 use support::wait::eventually;
 
 use support::node::Node;
-
-/// Time limit until an output is that of the manual. CoreDNS keeps answers for five seconds.
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// A shell that runs the commands of the manual.
 pub struct Shell<'n> {
@@ -67,7 +63,7 @@ impl<'n> Shell<'n> {
         if example.command.starts_with("kubectl ") {
             return self.output(&example.command).map(drop);
         }
-        eventually(&example.command, LIMIT, || {
+        eventually(&example.command, || {
             example.check(&self.output(&example.command)?)
         })
     }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -23,8 +22,6 @@ use crate::manual::Shell;
 use crate::recipes::start;
 use support::node::{CLUSTER_DNS, GLOBAL_DNS, Node, dns};
 
-/// Time limit of a change through the cache of CoreDNS.
-const LIMIT: Duration = Duration::from_secs(30);
 /// Answers without a cache that are counted after each step of a move.
 const DRAWS: usize = 1000;
 /// Shorter delays than the defaults.
@@ -83,7 +80,7 @@ impl<'c> Bed<'c> {
         let etc = node.create_etc("manual")?;
         fs::copy(repository("coredns/Corefile"), etc.join("coredns/Corefile"))?;
         let mut coredns = node.start_coredns("coredns-manual", &etc, cluster)?;
-        eventually("CoreDNS to answer", LIMIT, || {
+        eventually("CoreDNS to answer", || {
             coredns.check()?;
             let output = dig_recursively(dns(CLUSTER_DNS), Transport::Udp, "global", "SOA")?;
             ensure!(output.status == "NOERROR", "{output:?}");
@@ -113,7 +110,7 @@ impl<'c> Bed<'c> {
     /// Waits until an uncached answer has exactly these addresses.
     fn wait_for(&self, name: &str, addresses: &[&str]) -> Result<()> {
         let question = format!("{name}.global. A");
-        eventually(&question, LIMIT, || {
+        eventually(&question, || {
             let outcome = self.server.outcome(&question);
             ensure!(outcome == addresses.join(" "), "it is {outcome}");
             Ok(())
@@ -257,7 +254,7 @@ fn check_primary(bed: &Bed<'_>) -> Result<()> {
     bed.shell.run(primary)?;
     // No other cluster takes over.
     bed.write(&east(Gateway::Down).writes())?;
-    eventually("east to be down", LIMIT, || {
+    eventually("east to be down", || {
         let notes = bed.server.try_api("/api/v1/explain?name=db.prod.global")?["notes"].to_string();
         ensure!(notes.contains("east has been down"), "{notes}");
         Ok(())
@@ -297,7 +294,7 @@ fn check_steps_of_a_drain(bed: &Bed<'_>) -> Result<()> {
             continue;
         };
         moves += 1;
-        let shares = eventually("the shares", LIMIT, || check_shares(&weights, &addresses))?;
+        let shares = eventually("the shares", || check_shares(&weights, &addresses))?;
         print_line(&format!(
             "recipes: {weights:?} gives {shares:?} of {DRAWS} answers"
         ));
@@ -362,7 +359,7 @@ fn check_behind_the_cache(
         .filter(|(cluster, _)| weights.get(*cluster).is_some_and(|weight| *weight > 0))
         .map(|(_, address)| *address)
         .collect();
-    eventually("the answer of CoreDNS", LIMIT, || {
+    eventually("the answer of CoreDNS", || {
         let output = dig_recursively(dns(CLUSTER_DNS), Transport::Udp, "pay.shop.global", "A")?;
         let [record] = &output.answer[..] else {
             anyhow::bail!("{output:?}");

@@ -12,7 +12,6 @@ mod many;
 mod mistakes;
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -23,8 +22,6 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-/// Time limit until the API server serves a new kind of objects, or none of a deleted kind.
-const NEW_KIND: Duration = Duration::from_secs(60);
 /// All versions of the definition. The last one is stored.
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 const FIXTURES: [&str; 6] = [
@@ -95,9 +92,7 @@ fn install(cluster: &Cluster, versions: &[&str]) -> Result<()> {
     cluster.put(&definition(versions)?)?;
     for version in versions {
         let version = format!("multicluster.x-k8s.io/{version}");
-        eventually("the new kind", NEW_KIND, || {
-            cluster.count(&version, "ServiceImport")
-        })?;
+        eventually("the new kind", || cluster.count(&version, "ServiceImport"))?;
     }
     Ok(())
 }
@@ -106,7 +101,7 @@ fn install(cluster: &Cluster, versions: &[&str]) -> Result<()> {
 fn uninstall(cluster: &Cluster) -> Result<()> {
     let definition = definition(&VERSIONS)?;
     cluster.delete(&definition)?;
-    eventually("the end of the definition", NEW_KIND, || {
+    eventually("the end of the definition", || {
         ensure!(cluster.get(&definition)?.is_none(), "it still exists");
         Ok(())
     })

@@ -2,7 +2,6 @@
 //! `dig` in a pod, through a real CoreDNS with the stanzas of the manual.
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -22,7 +21,6 @@ use crate::recipes::start;
 use support::node::{CLUSTER_DNS, Node, dns};
 
 const PAGE: &str = "operators.md";
-const START: Duration = Duration::from_secs(30);
 /// The zones of the page, and ServiceImports, whose definition does not exist here: Linkerd writes none.
 const FLAGS: [&str; 5] = [
     "--mcs",
@@ -111,7 +109,7 @@ fn start_coredns(cluster: &Cluster, node: &Node) -> Result<Process> {
         [vec![stanza], of_api, of_tidb].concat().join("\n"),
     )?;
     let mut coredns = node.start_coredns("coredns-operators", &etc, cluster)?;
-    eventually("CoreDNS to answer", START, || {
+    eventually("CoreDNS to answer", || {
         coredns.check()?;
         for zone in ["global", "clusterset.local"] {
             let output = dig_recursively(dns(CLUSTER_DNS), Transport::Udp, zone, "SOA")?;

@@ -8,8 +8,6 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::linked_clusters::ANSWER_TIMEOUT;
-
 /// API server flag: allocates cluster IPs of both address families.
 pub const FAMILIES: &str = "--service-cluster-ip-range=10.96.0.0/16,2001:db8::/108";
 
@@ -34,7 +32,7 @@ fn check_every_name(cluster: &Cluster) -> Result<()> {
     // The first flag sets the cluster name, which every server in this suite has by default.
     let server = Server::ready_of_cluster(&cluster.kubeconfig, &FLAGS[1..]);
     let cases = cases();
-    let answered = eventually("the answers of the table", ANSWER_TIMEOUT, || {
+    let answered = eventually("the answers of the table", || {
         let difference = |case: &Case| case.ask(server.dns);
         let differences: Vec<String> = cases.iter().filter_map(difference).collect();
         ensure!(differences.is_empty(), "{}", differences.join("\n    "));

@@ -65,7 +65,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
             write(cluster, cluster_name, 0)?;
         }
         let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
-        eventually("the answer", Duration::from_secs(20), || {
+        eventually("the answer", || {
             let outcome = server.outcome(&format!("{NAME} A"));
             ensure!(outcome.contains("10.96."), "{outcome}");
             Ok(())

@@ -1,7 +1,7 @@
 //! Permissions in the API server: to list and watch Services and EndpointSlices is enough; fewer permissions are
 //! reported.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -18,12 +18,9 @@ use support::watches::WATCHES;
 use support::wire::Transport;
 
 use crate::linked_clusters::{
-    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint,
-    case_after_recordings, check_case, extra_endpoint_mirror, state_after_recordings,
+    NGINX, PAUSE, answer_after_recordings, answer_with_extra_endpoint, case_after_recordings,
+    check_case, extra_endpoint_mirror, state_after_recordings,
 };
-
-/// Watches are retried with increasing delays.
-const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step(
@@ -85,15 +82,11 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
     // After the permission is granted, the server becomes ready.
     cluster.put(&binding("ClusterRole", None, "stranger"))?;
     let granted = Instant::now();
-    let ready = eventually(
-        "readiness after the permission was granted",
-        RETRY_TIMEOUT,
-        || {
-            let Page { status, body: text } = server.readyz()?;
-            ensure!(status == 200, "/readyz returned {status}: {text}");
-            Ok(granted.elapsed())
-        },
-    );
+    let ready = eventually("readiness after the permission was granted", || {
+        let Page { status, body: text } = server.readyz()?;
+        ensure!(status == 200, "/readyz returned {status}: {text}");
+        Ok(granted.elapsed())
+    });
     let ready = server.with_log(ready)?;
     print_line(&format!(
         "permission: ready {:.1} s after the grant",
@@ -110,35 +103,25 @@ fn check_follows_changes(cluster: &Cluster, server: &Server) -> Result<()> {
     let extra = extra_endpoint_mirror()?;
     let written = cluster.write(&extra)?;
     let host = Observer::start(server.dns, "nginx-set-4.east.nginx.default.global", PAUSE)?;
-    host.wait_for(
-        &Observation::addresses(&[&["10.96.134.180"]]),
-        ANSWER_TIMEOUT,
-    )?;
+    host.wait_for(&Observation::addresses(&[&["10.96.134.180"]]))?;
     let mut figures = Latencies::default();
-    figures.add(
-        written,
-        observer.wait_for(&answer_with_extra_endpoint(), ANSWER_TIMEOUT)?,
-    );
+    figures.add(written, observer.wait_for(&answer_with_extra_endpoint())?);
     figures.print("minimal permissions");
     cluster.write(&extra.as_deletion())?;
-    observer.wait_for(&answer_after_recordings(), ANSWER_TIMEOUT)?;
+    observer.wait_for(&answer_after_recordings())?;
     check_nxdomain(server.dns, "nginx-set-4.east.nginx.default.global")
 }
 
 fn check_is_forbidden(server: &Server) -> Result<()> {
-    eventually(
-        "/readyz to report the missing permission",
-        RETRY_TIMEOUT,
-        || {
-            let Page { status, body: text } = server.readyz()?;
-            ensure!(status == 503, "/readyz returned {status}: {text}");
-            ensure!(
-                text.contains("Services: ") && text.contains("forbidden"),
-                "/readyz returned: {text}"
-            );
-            Ok(())
-        },
-    )
+    eventually("/readyz to report the missing permission", || {
+        let Page { status, body: text } = server.readyz()?;
+        ensure!(status == 503, "/readyz returned {status}: {text}");
+        ensure!(
+            text.contains("Services: ") && text.contains("forbidden"),
+            "/readyz returned: {text}"
+        );
+        Ok(())
+    })
 }
 
 fn role(kind: &str, namespace: Option<&str>) -> Value {

@@ -4,7 +4,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -22,8 +21,6 @@ use support::wire::Transport;
 
 use crate::linked_clusters::{NGINX, case_after_recordings, state_after_recordings};
 use support::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
-
-const START: Duration = Duration::from_secs(30);
 
 /// A recipe for CoreDNS, with the other parts of its platform.
 struct Recipe {
@@ -160,7 +157,7 @@ fn check_recipe(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {
     let mut coredns = node.start_coredns(&format!("coredns-{}", recipe.file), &etc, cluster)?;
     let mut answers = || -> Result<()> {
         for server in recipe.servers.iter().copied().map(dns) {
-            eventually("CoreDNS to answer", START, || {
+            eventually("CoreDNS to answer", || {
                 coredns.check()?;
                 if let Some(upstream) = &mut upstream {
                     upstream.check()?;
@@ -265,7 +262,7 @@ fn check_existing_names(number: usize, cluster: &Cluster, node: &Node) -> Result
     let expected: Vec<String> = expected.into_iter().collect(); // sorted
     let mut answers = || -> Result<()> {
         for name in names {
-            eventually("CoreDNS to answer", START, || {
+            eventually("CoreDNS to answer", || {
                 coredns.check()?;
                 let got = addresses(name)?;
                 ensure!(

@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use support::cluster::Cluster;
@@ -20,7 +19,6 @@ use crate::linked_clusters::NGINX;
 use crate::recipes::{check_resolution, page, start};
 use support::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
 
-const START: Duration = Duration::from_secs(30);
 /// A name in the root zone. Its answer shows that validation works.
 const SIGNED: &str = "signed.example";
 
@@ -247,7 +245,7 @@ fn start_bind(node: &Node, root: &Root) -> Result<Process> {
     named.arg("-g").arg("-c").arg(&conf);
     let mut named = Process::start("named-stub", named)?;
     // Queries without recursion. A recursive one would make BIND query the root and cache another name server.
-    let loaded = eventually("the stub zone", START, || {
+    let loaded = eventually("the stub zone", || {
         named.check()?;
         let output = dig(dns(BIND), Transport::Udp, NGINX, "A")?;
         let is_ns =
@@ -289,7 +287,7 @@ fn wait_for_answer(
     server: &str,
     is_expected: fn(&DigOutput) -> bool,
 ) -> Result<()> {
-    let answered = eventually("an answer", START, || {
+    let answered = eventually("an answer", || {
         process.check()?;
         let output = dig_recursively(dns(server), Transport::Udp, SIGNED, "A")?;
         ensure!(is_expected(&output), "{output:?}");

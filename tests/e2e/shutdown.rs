@@ -16,9 +16,7 @@ use support::steps::Steps;
 use support::wait::eventually;
 use support::wire::{read_datagram, read_framed};
 
-use crate::linked_clusters::{
-    ANSWER_TIMEOUT, NGINX, PAUSE, answer_after_recordings, state_after_recordings,
-};
+use crate::linked_clusters::{NGINX, PAUSE, answer_after_recordings, state_after_recordings};
 
 /// Number of clients in each shutdown over UDP. Each client always has one outstanding query. A loss depends on timing,
 /// so there are many shutdowns, with few and with many clients.
@@ -52,12 +50,12 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let signaled = Instant::now();
     server.signal("TERM");
-    eventually("readiness to end", Duration::from_millis(900), || {
+    eventually("readiness to end", || {
         let Page { status, body: text } = server.readyz()?;
         ensure!(status == 503, "/readyz returned {status}: {text}");
         Ok(())
     })?;
-    observer.wait("the end of the answers", ANSWER_TIMEOUT, |answer| {
+    observer.wait("the end of the answers", |answer| {
         *answer != answer_after_recordings()
     })?;
     let status = server.end()?;
@@ -93,7 +91,7 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
 fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
     let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "60s"]);
     server.signal("TERM");
-    eventually("readiness to end", ANSWER_TIMEOUT, || {
+    eventually("readiness to end", || {
         let Page { status, body: text } = server.readyz()?;
         ensure!(status == 503, "/readyz returned {status}: {text}");
         Ok(())

@@ -11,7 +11,7 @@ use support::steps::Steps;
 use support::wait::eventually;
 
 use crate::gateways_down::GATEWAYS;
-use crate::linked_clusters::{ANSWER_TIMEOUT, check_case};
+use crate::linked_clusters::check_case;
 
 const STARTS: usize = 5;
 
@@ -30,7 +30,7 @@ fn is_ready_with_complete_table(cluster: &Cluster) -> Result<()> {
             .is_some_and(|subsets| !subsets.is_empty())
     });
     for event in with_addresses {
-        eventually("a slice of every Endpoints object", ANSWER_TIMEOUT, || {
+        eventually("a slice of every Endpoints object", || {
             ensure!(
                 !cluster.slices(event.namespace(), event.name())?.is_empty(),
                 "{} has no slice",

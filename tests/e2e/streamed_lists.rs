@@ -14,9 +14,7 @@ use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
 
-use crate::linked_clusters::{
-    ANSWER_TIMEOUT, NGINX, answer_after_recordings, state_after_recordings,
-};
+use crate::linked_clusters::{NGINX, answer_after_recordings, state_after_recordings};
 
 /// The audit policy: logs list and watch requests when they complete.
 const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n\
@@ -106,7 +104,7 @@ fn run_with_relists(streams: bool) -> Result<AuditLog> {
         Server::ready_of_cluster(&cluster.kubeconfig, &["--relist", "1s", "--links", "off"]);
     let expected = answer_after_recordings();
     let check = || {
-        eventually("12 lists", ANSWER_TIMEOUT * 4, || {
+        eventually("12 lists", || {
             let log = AuditLog::read(&file("audit.log"))?;
             let is_list = |event: &&Value| {
                 let uri = event["requestURI"].as_str().unwrap_or_default();

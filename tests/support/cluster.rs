@@ -9,7 +9,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use http::Request;
@@ -25,9 +25,6 @@ use crate::ports::free_port;
 use crate::process::{Process, run_checked};
 use crate::recordings::{Action, Event};
 use crate::wait::eventually;
-
-/// Maximum start time on a busy machine.
-const START: Duration = Duration::from_secs(60);
 
 /// The controllers that run.
 pub const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
@@ -94,7 +91,7 @@ impl Cluster {
         let etcd = start_etcd(&etcd, path, clients, peers)?;
         // etcd generates this private key for its peers. There are no peers, so the API server can use the key.
         let key = path.join("etcd/fixtures/peer/key.pem");
-        eventually("etcd's key", START, || {
+        eventually("etcd's key", || {
             ensure!(
                 fs::read_to_string(&key)?.contains("END EC PRIVATE KEY"),
                 "{} is incomplete",
@@ -113,7 +110,7 @@ impl Cluster {
         api_server_command.arguments.extend_from_slice(further);
         let mut api_server = api_server_command.start()?;
         let certificate = path.join("certificates/apiserver.crt");
-        eventually("the API server's certificate", START, || {
+        eventually("the API server's certificate", || {
             api_server.check()?;
             // The file exists shortly before its content, and the client reads it only once.
             let text = fs::read_to_string(&certificate)?;
@@ -253,7 +250,7 @@ impl Cluster {
         let endpoints = object("Endpoints", "subsets", endpoints);
         self.put(&service)?;
         self.put(&endpoints)?;
-        eventually("the mirroring controller's slice", START, || {
+        eventually("the mirroring controller's slice", || {
             self.controllers.check()?;
             ensure!(
                 self.slices("default", "controller-probe")?.len() == 1,
@@ -369,7 +366,7 @@ async fn connect(kubeconfig: &Path) -> Result<Client> {
 }
 
 fn wait_until_ready(runtime: &Runtime, client: &Client, api_server: &mut Process) -> Result<()> {
-    eventually("the API server to be ready", START, || {
+    eventually("the API server to be ready", || {
         api_server.check()?;
         let answer =
             runtime.block_on(client.request_text(Request::get("/readyz").body(Vec::new())?))?;

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 use tempfile::TempDir;
@@ -32,9 +31,6 @@ use crate::repository::repository;
 use crate::wait::eventually;
 use mirrors::{Expected, View};
 use plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, Service, WEST, rules};
-
-/// Maximum time of any event on a busy machine.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Address of the global-dns pod in every cluster.
 pub const GLOBAL_DNS_POD: &str = "10.244.0.53:5353";
@@ -214,15 +210,11 @@ impl Clusters {
     pub fn check_answer(&self, viewer: usize, service: &Service, clusters: &[usize]) -> Result<()> {
         let expected = self.addresses(viewer, service, clusters);
         let name = format!("{}.{NAMESPACE}.global", service.name);
-        eventually(
-            &format!("{name} in {}", CLUSTERS[viewer].name),
-            TIMEOUT,
-            || {
-                let got = self.dig(viewer, &name, "A")?;
-                ensure!(got == expected, "it is {got:?}, expected {expected:?}");
-                Ok(())
-            },
-        )
+        eventually(&format!("{name} in {}", CLUSTERS[viewer].name), || {
+            let got = self.dig(viewer, &name, "A")?;
+            ensure!(got == expected, "it is {got:?}, expected {expected:?}");
+            Ok(())
+        })
     }
 
     /// Asserts that the host name of every member resolves in every cluster, even if its gateway is down.
@@ -320,7 +312,7 @@ impl Clusters {
         let name = format!("coredns-{}", site.name);
         self.processes.push(Process::start(name, coredns)?);
 
-        eventually("an answer through CoreDNS", TIMEOUT, || {
+        eventually("an answer through CoreDNS", || {
             let processes = &mut self.processes;
             processes.iter_mut().try_for_each(Process::check)?;
             // Not through the cluster IP: tests translate that address later, and the kernel does not translate packets of

@@ -5,7 +5,6 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::commands::{command, tool};
@@ -119,7 +118,7 @@ impl Node {
     /// kube-proxy follows with a delay. The other pod remains.
     pub fn terminate(&self, pod: usize, mut server: Server) -> Result<()> {
         server.signal("TERM");
-        eventually("the end of readiness", Duration::from_secs(60), || {
+        eventually("the end of readiness", || {
             let page = server.readyz()?;
             ensure!(page.status == 503, "replica {pod} is still ready");
             Ok(())

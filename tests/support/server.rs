@@ -57,9 +57,6 @@ const SERVE: [&str; 5] = [
     "--log-format=json",
 ];
 
-/// Maximum time to readiness of a server of a cluster, on a busy machine.
-const READY_LIMIT: Duration = Duration::from_secs(20);
-
 // === impl Server ===
 
 impl Server {
@@ -183,12 +180,9 @@ impl Server {
         });
     }
 
-    /// Waits for readiness. Fails if it takes too long. Returns the time since the start of the process.
+    /// Waits for readiness. Returns the time since the start of the process.
     pub fn wait_until_ready(&self) -> Duration {
-        let begin = Instant::now();
         self.await_ready();
-        let took = begin.elapsed();
-        assert!(took < READY_LIMIT, "global-dns was ready after {took:?}");
         self.started.elapsed()
     }
 

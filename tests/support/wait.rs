@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Maximum duration of any single event. It is long because test machines can be busy.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum duration of any single event. It is long because test machines can be busy; only a failing test waits for it.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Repeats an attempt until it returns a value. Fails after [`TIMEOUT`].
 pub fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
@@ -20,8 +20,13 @@ pub fn wait_for_ok<T, E: Display>(what: &str, attempt: impl FnMut() -> Result<T,
         .unwrap_or_else(|error| panic!("{what}: not within {TIMEOUT:?}: {error}"))
 }
 
+/// Repeats an attempt until it succeeds. After [`TIMEOUT`], returns the last error.
+pub fn eventually<T>(what: &str, attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    eventually_within(what, TIMEOUT, attempt)
+}
+
 /// Repeats an attempt until it succeeds. After `within`, returns the last error.
-pub fn eventually<T>(
+pub fn eventually_within<T>(
     what: &str,
     within: Duration,
     attempt: impl FnMut() -> Result<T>,

@@ -16,7 +16,7 @@ use support::reply::sorted_texts;
 use support::repository::repository;
 use support::server::Server;
 use support::steps::Steps;
-use support::wait::eventually;
+use support::wait::{eventually, eventually_within};
 use support::wire::{Transport, ask};
 use tempfile::TempDir;
 
@@ -24,7 +24,6 @@ use crate::release;
 use support::load::Load;
 use support::node::{CLUSTER_DNS, GLOBAL_DNS, Node, PODS, dns};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time after which a server that is not ready has ignored its snapshot.
 const IGNORED_AFTER: Duration = Duration::from_secs(5);
 /// Minimum number of answers of a new replica before the next one is replaced.
@@ -89,7 +88,7 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
     cluster.put(&link_definition())?;
     for name in ["east", "west"] {
         let object = link("linkerd-multicluster", name, name);
-        eventually("the kind Link", TIMEOUT, || cluster.put(&object).map(drop))?;
+        eventually("the kind Link", || cluster.put(&object).map(drop))?;
     }
     let east = mirror("prod", "db", "east")
         .endpoint("db-0", &["10.96.40.1"])
@@ -124,7 +123,7 @@ fn roll_out(cluster: &Cluster, node: &Node) -> Result<()> {
         stanza.replace("    cache 5\n", ""),
     )?;
     let mut coredns = node.start_coredns("coredns-upgrade", &etc, cluster)?;
-    eventually("CoreDNS to answer", TIMEOUT, || {
+    eventually("CoreDNS to answer", || {
         coredns.check()?;
         let output = dig_recursively(dns(CLUSTER_DNS), Transport::Tcp, NAME, "A")?;
         ensure!(output.status == "NOERROR", "{output:?}");
@@ -171,7 +170,7 @@ fn start_with_newer_files(cluster: &Cluster) -> Result<()> {
     for object in &changed.writes()[1..] {
         cluster.put(object)?;
     }
-    eventually("the snapshot and the journal", TIMEOUT, || {
+    eventually("the snapshot and the journal", || {
         let text = fs::read_to_string(volume.path().join("snapshot.json"))?;
         ensure!(text.contains("10.96.41.2"), "{} octets", text.len());
         let files = fs::read_dir(volume.path())?.count();
@@ -190,7 +189,7 @@ fn start_with_newer_files(cluster: &Cluster) -> Result<()> {
     fs::write(&unreachable, text)?;
     let mut older = start(&earlier, &unreachable, "127.0.0.1:0", volume.path())?;
     // It answers from the snapshot, or not at all: never with something else.
-    let is_ready = eventually("readiness", IGNORED_AFTER, || {
+    let is_ready = eventually_within("readiness", IGNORED_AFTER, || {
         ensure!(older.readyz()?.status == 200);
         Ok(())
     })
@@ -282,7 +281,7 @@ impl Rollout<'_> {
 
     /// Waits until a replica has answered queries. CoreDNS keeps its sockets; new ones can reach any replica.
     fn wait_for_traffic(&self, pod: usize) -> Result<()> {
-        eventually("answers of the replica", TIMEOUT, || {
+        eventually("answers of the replica", || {
             let reply = ask(dns(GLOBAL_DNS), &format!("{NAME} A"), Transport::Udp);
             ensure!(!reply.answers.is_empty(), "{reply:?}");
             let metric = "global_dns_responses_total{rcode=\"NOERROR\"}";
@@ -314,7 +313,7 @@ impl Rollout<'_> {
             self.cluster.put(object)?;
         }
         for pod in [0, 1] {
-            eventually("the added endpoint", TIMEOUT, || {
+            eventually("the added endpoint", || {
                 let outcome = self.pod(pod)?.outcome(&format!("{host}.east.{NAME} A"));
                 ensure!(outcome == address, "replica {pod}: {outcome}");
                 Ok(())

@@ -1,7 +1,6 @@
 //! The server watches the objects of a version of Linkerd, and CoreDNS forwards to it.
 
 use std::fs;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -18,8 +17,6 @@ use crate::kubernetes::Kubernetes;
 use crate::linkerd::{CLUSTER, HOSTS, Linkerd, MULTICLUSTER, NAMESPACE, WEB};
 use support::node::{CLUSTER_DNS, Node, PODS, dns};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Starts the CoreDNS of a version of Kubernetes with its default Corefile and the stanza of the zone.
 pub fn start_coredns(kubernetes: &Kubernetes, cluster: &Cluster, node: &Node) -> Result<Process> {
     let etc = node.create_etc("versions")?;
@@ -31,7 +28,7 @@ pub fn start_coredns(kubernetes: &Kubernetes, cluster: &Cluster, node: &Node) ->
     fs::write(etc.join("coredns/Corefile"), corefile)?;
     let mut coredns =
         node.start_coredns_program(kubernetes.coredns, "coredns-versions", &etc, cluster)?;
-    eventually("CoreDNS to answer", TIMEOUT, || {
+    eventually("CoreDNS to answer", || {
         coredns.check()?;
         let output = dig_recursively(
             dns(CLUSTER_DNS),
@@ -58,7 +55,7 @@ pub fn check(
     }
     cluster.put(&linkerd.definition())?;
     let link = linkerd.link();
-    eventually("the kind Link", TIMEOUT, || cluster.put(&link).map(drop))?;
+    eventually("the kind Link", || cluster.put(&link).map(drop))?;
     if let Some(lease) = linkerd.lease() {
         cluster.put(&lease)?;
     }
@@ -89,7 +86,7 @@ pub fn check(
     cluster.delete(&link)?;
     let definition = linkerd.definition();
     cluster.delete(&definition)?;
-    eventually("the end of the kind Link", TIMEOUT, || {
+    eventually("the end of the kind Link", || {
         ensure!(cluster.get(&definition)?.is_none(), "it still exists");
         Ok(())
     })
@@ -122,7 +119,7 @@ fn check_answers(
     wait_for(server, "_sql._tcp.db.prod.global", "SRV", &targets)?;
 
     // The Link and, if there is one, the Lease are read.
-    eventually("the state of the link", TIMEOUT, || {
+    eventually("the state of the link", || {
         let linked = server.try_metric("global_dns_clusters{state=\"linked\"}")?;
         ensure!(linked == 1.0, "{linked} clusters are linked");
         Ok(())
@@ -145,7 +142,7 @@ fn check_answers(
 fn wait_for(server: &Server, name: &str, kind: &str, expected: &[&str]) -> Result<()> {
     let mut expected: Vec<String> = expected.iter().map(|text| (*text).to_owned()).collect();
     expected.sort();
-    eventually(&format!("{name} {kind}"), TIMEOUT, || {
+    eventually(&format!("{name} {kind}"), || {
         // Of an SRV record, the port and the target: the weight is that of its step.
         let words = if kind == "SRV" { 2 } else { 1 };
         let records = |lines: Vec<String>| {

@@ -22,7 +22,7 @@ use support::objects::{Manifest, gateway_mirror, local, objects};
 use support::process::Process;
 use support::query::query;
 use support::repository::repository;
-use support::wait::{TIMEOUT, eventually};
+use support::wait::eventually;
 use support::wire::{Transport, try_ask};
 use tempfile::TempDir;
 
@@ -150,7 +150,7 @@ impl Bed {
             .map(|(cluster, weight)| format!("0 {weight} {PORT} {cluster}.{WEB}.prod.global."));
         let expected = expected.collect();
         let question = query(&format!("_http._tcp.{WEB}.prod.global SRV"));
-        eventually("the order", TIMEOUT, || {
+        eventually("the order", || {
             self.server.check()?;
             let found = try_ask(self.address, &question, Transport::Udp, PATIENCE)?.data_set();
             ensure!(found == expected, "it is {found:?}, expected {expected:?}");
@@ -226,7 +226,7 @@ pub(super) fn send_through(
 
 /// Sends a request to a proxy, again if it has no address at this moment.
 pub(super) fn send_one(proxy: SocketAddr, path: &str) -> Result<()> {
-    eventually("a response", TIMEOUT, || {
+    eventually("a response", || {
         let page = get(proxy, path)?;
         ensure!(page.status == 200, "status {}: {}", page.status, page.body);
         Ok(())

@@ -17,7 +17,7 @@ use support::query::query;
 use support::reply::rtype;
 use support::repository::repository;
 use support::steps::Steps;
-use support::wait::eventually;
+use support::wait::eventually_within;
 use support::wire::{Transport, try_ask};
 
 use super::bed::{Bed, CLUSTERS, Order};
@@ -111,7 +111,7 @@ fn start_coredns(bed: &Bed) -> Result<Process> {
         (0..STANZAS.len()).flat_map(|stanza| (0..PODS).map(move |pod| (stanza, pod)))
     {
         let server = address(stanza, pod)?;
-        eventually("an answer of each pod", 2 * MINUTE, || {
+        eventually_within("an answer of each pod", 2 * MINUTE, || {
             process.check()?;
             look_up(server, NAMES[0].0).map(drop)
         })?;
@@ -167,7 +167,7 @@ fn look_up_always(client: Client, began: Instant) -> Result<Minutes> {
             return Ok(minutes);
         };
         // Again if a packet is lost on a busy machine.
-        let cluster = eventually("an answer", MINUTE, || look_up(server, name))?;
+        let cluster = eventually_within("an answer", MINUTE, || look_up(server, name))?;
         minute[0] += usize::from(cluster == WEST);
         minute[1] += 1;
     }

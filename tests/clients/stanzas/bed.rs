@@ -15,9 +15,9 @@ use support::process::Process;
 use support::wait::eventually;
 use tempfile::TempDir;
 
+use super::BUSY;
 use super::load::{Stream, ask};
 use super::settings::Stanza;
-use super::{BUSY, TIMEOUT};
 
 /// The name that is asked once.
 pub const IDLE: &str = "idle.prod.global";
@@ -104,7 +104,7 @@ impl Bed {
         let all = [&self.servers[..], &[first?, second?]].concat();
         for server in all {
             for name in hosts().iter().map(String::as_str).chain([BUSY, IDLE]) {
-                eventually("an answer of each server", TIMEOUT, || ask(server, name))?;
+                eventually("an answer of each server", || ask(server, name))?;
             }
         }
         self.replicas.iter_mut().try_for_each(Process::check)
@@ -137,7 +137,7 @@ impl Bed {
         fs::rename(temporary, file)?;
         for replica in REPLICAS {
             let server = format!("{replica}:53").parse()?;
-            eventually("the new address", TIMEOUT, || {
+            eventually("the new address", || {
                 ensure!(ask(server, name)?.contains(&new));
                 Ok(())
             })?;

@@ -13,11 +13,12 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use support::commands::{guarded, tool};
 use support::multicluster::plan::ALL;
-use support::multicluster::{TIMEOUT, connect_member, connected_networks};
+use support::multicluster::{connect_member, connected_networks};
 use support::networks::{Files, Network};
 use support::output::print_line;
 use support::process::Process;
 use support::repository::repository;
+use support::wait::TIMEOUT;
 use tempfile::TempDir;
 
 use super::FOLDER;
@@ -144,7 +145,7 @@ impl Scripts {
             site.api.delete(&support::objects::namespace("prod"))?;
         }
         for site in &self.sites {
-            support::wait::eventually("the end of the namespace", TIMEOUT, || {
+            support::wait::eventually("the end of the namespace", || {
                 let namespace = site.api.get(&support::objects::namespace("prod"))?;
                 ensure!(namespace.is_none(), "it exists");
                 Ok(())

@@ -47,9 +47,7 @@ impl Site {
         let api = Cluster::start_with_controllers(&CONTROLLERS)?;
         api.put(&node(NODE))?;
         for object in linkerd::fixtures(index) {
-            support::wait::eventually("a fixture", support::multicluster::TIMEOUT, || {
-                api.put(&object).map(drop)
-            })?;
+            support::wait::eventually("a fixture", || api.put(&object).map(drop))?;
         }
         let site = Self {
             index,

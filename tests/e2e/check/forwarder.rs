@@ -14,7 +14,6 @@ use support::server::Server;
 use support::wait::eventually;
 use support::wire::Transport;
 
-use super::START;
 use crate::linked_clusters::{NGINX, state_after_recordings};
 
 /// A global-dns server, and a CoreDNS that forwards to it with the stanza of `coredns/Corefile`.
@@ -31,7 +30,7 @@ impl Forwarder {
         let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
         let (coredns, address) =
             Self::start(cluster, |address| stanza(&shipped()?, address, server.dns))?;
-        eventually("CoreDNS to forward", START, || {
+        eventually("CoreDNS to forward", || {
             let output = dig(address, Transport::Udp, NGINX, "A")?;
             ensure!(output.status == "NOERROR", "{}", output.status);
             Ok(())
@@ -56,7 +55,7 @@ impl Forwarder {
         let mut coredns = guarded(tool("coredns")?);
         coredns.arg("-conf").arg(&path);
         let mut coredns = Process::start("coredns", coredns)?;
-        eventually("CoreDNS to answer", START, || {
+        eventually("CoreDNS to answer", || {
             coredns.check()?;
             dig(address, Transport::Tcp, "global", "SOA").map(drop)
         })?;

@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -21,14 +20,11 @@ use support::ports::free_port;
 use support::process::Process;
 use support::server::Server;
 use support::steps::Steps;
-use support::wait::eventually;
+use support::wait::{TIMEOUT, eventually};
 use support::wire::{Transport, resolve, try_ask};
 
 use super::{fixtures, is_import, start_ready, write};
 
-const START: Duration = Duration::from_secs(30);
-/// Time limit until both servers have seen a write.
-const PROPAGATION: Duration = Duration::from_secs(20);
 const ZONE: &str = "clusterset.local.";
 /// Types of questions about names of the objects.
 const TYPES: [&str; 8] = ["A", "AAAA", "SRV", "TXT", "NS", "SOA", "PTR", "HTTPS"];
@@ -467,10 +463,10 @@ fn start(cluster: &Cluster) -> Result<Pair> {
     start.arg("-conf").arg(&corefile);
     let mut process = Process::start("coredns-multicluster", start)?;
     for server in [coredns, global_dns.dns] {
-        eventually("the answers for all fixtures", START + PROPAGATION, || {
+        eventually("the answers for all fixtures", || {
             process.check()?;
             let question = support::query::query(&format!("svc.{ZONE} A"));
-            try_ask(server, &question, Transport::Tcp, PROPAGATION)?;
+            try_ask(server, &question, Transport::Tcp, TIMEOUT)?;
             for (name, address) in [
                 ("db.prod.svc", "10.3.0.20"),
                 ("web.prod.svc", "10.96.40.7"),

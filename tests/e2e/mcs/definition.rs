@@ -1,8 +1,6 @@
 //! The definition of ServiceImports: missing at the start, with one version, deleted while the server runs, and created
 //! again. Without permission to list them, the server is not ready.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
@@ -15,13 +13,6 @@ use support::wait::eventually;
 use super::{
     VERSIONS, definition, erase, fixture, fixtures, install, start, start_ready, uninstall, write,
 };
-
-/// Time limit until the server has found a new definition, or has noticed that there is none.
-const FOUND: Duration = Duration::from_secs(90);
-/// Time limit until the server has seen a write.
-const PROPAGATION: Duration = Duration::from_secs(20);
-/// Time limit until a changed permission has an effect.
-const GRANT_TIMEOUT: Duration = Duration::from_secs(60);
 
 const DB_SHOP: &str = "db.shop.svc.clusterset.local. A";
 const WEB_PROD: &str = "web.prod.svc.clusterset.local. A";
@@ -96,14 +87,14 @@ pub fn run_after(steps: &mut Steps, cluster: &Cluster) {
 fn install_is_complete(cluster: &Cluster) -> Result<()> {
     VERSIONS.iter().try_for_each(|version| {
         let version = format!("multicluster.x-k8s.io/{version}");
-        eventually("the versions", FOUND, || {
+        eventually("the versions", || {
             cluster.count(&version, "ServiceImport").map(drop)
         })
     })
 }
 
 fn check_eventually(server: &Server, question: &str, expected: &str) -> Result<()> {
-    eventually(question, FOUND, || {
+    eventually(question, || {
         let outcome = server.outcome(question);
         ensure!(
             outcome == expected,
@@ -145,7 +136,7 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
     cluster.put(&role)?;
     cluster.put(&binding)?;
     let server = start(cluster, &["--context", "stranger"]);
-    let named = eventually("/readyz to name the permission", GRANT_TIMEOUT, || {
+    let named = eventually("/readyz to name the permission", || {
         let Page { status, body } = server.readyz()?;
         let lines: Vec<&str> = body
             .lines()
@@ -165,7 +156,7 @@ fn check_missing_permission(cluster: &Cluster) -> Result<()> {
     server.with_log(named)?;
     cluster.delete(&role)?;
     cluster.put(&self::role(true))?;
-    let ready = eventually("readiness after the grant", GRANT_TIMEOUT, || {
+    let ready = eventually("readiness after the grant", || {
         let Page { status, body } = server.readyz()?;
         ensure!(status == 200, "/readyz returned {status}: {body}");
         Ok(())
@@ -216,7 +207,7 @@ fn check_deleted_definition(cluster: &Cluster) -> Result<()> {
 /// The server stays ready and says in one line that the kind is missing. The slices are left, without a ServiceImport.
 fn check_reports_of_missing_definition(server: &Server, mark: usize) -> Result<()> {
     let message = "The API server does not define this kind";
-    eventually("the line in the log", FOUND, || {
+    eventually("the line in the log", || {
         let events = server.log.events().into_iter().skip(mark);
         let lines = events.filter(|event| {
             let text = event["fields"]["message"].as_str().unwrap_or_default();
@@ -230,7 +221,7 @@ fn check_reports_of_missing_definition(server: &Server, mark: usize) -> Result<(
     ensure!(status == 200, "/readyz returned {status}: {body}");
     check_others(server)?;
     for page in ["table", "explain?name=db.shop.svc.clusterset.local"] {
-        eventually(page, PROPAGATION, || {
+        eventually(page, || {
             let report = server.try_api(&format!("/api/v1/{page}"))?;
             let skipped = report["skipped"].as_array().context("no skipped objects")?;
             let of_db: Vec<&Value> = skipped

@@ -1,8 +1,6 @@
 //! Objects that contradict each other. Each mistake is reported in one sentence, in the table, by `explain` and in the log,
 //! and changes no other answer.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
@@ -12,9 +10,6 @@ use support::steps::Steps;
 use support::wait::eventually;
 
 use super::{erase, fixtures, start_ready, write};
-
-/// Time limit until the server has seen a write.
-const PROPAGATION: Duration = Duration::from_secs(20);
 
 /// A mistake, and what the server makes of it.
 struct Mistake {
@@ -74,7 +69,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
             erase(cluster, &mistake.objects)?;
             let server = &before.server;
             server.with_log(checked)?;
-            eventually("the end of the mistake", PROPAGATION, || {
+            eventually("the end of the mistake", || {
                 let reports = reports(&server.try_api("/api/v1/table")?)?;
                 ensure!(reports == before.reports, "the table has {reports:?}");
                 Ok(())
@@ -92,7 +87,7 @@ fn outcomes(server: &Server) -> Vec<String> {
 }
 
 fn answers_of_fixtures(server: &Server) -> Result<Vec<String>> {
-    eventually("the fixtures", PROPAGATION, || {
+    eventually("the fixtures", || {
         let outcomes = outcomes(server);
         let missing = OTHERS
             .iter()
@@ -111,7 +106,7 @@ impl Before {
         let server = &self.server;
         let mark = server.log.mark();
         write(cluster, &mistake.objects)?;
-        eventually("the reports", PROPAGATION, || {
+        eventually("the reports", || {
             let mut table = reports(&server.try_api("/api/v1/table")?)?;
             table.retain(|one| !self.reports.contains(one));
             mistake.assert_reported("the table", &table)?;

@@ -132,7 +132,7 @@ fn client_that_does_not_read_delays_nobody() {
         write(&server, manifest);
         let change = stream.next("change");
         assert!(
-            started.elapsed() < Duration::from_secs(3),
+            started.elapsed() < Duration::from_secs(10),
             "{number}: {change:?}"
         );
         if number == 0 {

@@ -1,6 +1,6 @@
 //! Methods that write and read objects of the source cluster.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use http::Request;
@@ -17,9 +17,6 @@ use crate::objects::namespace;
 use crate::recordings::{Action, Event};
 use crate::wait::eventually;
 
-/// Maximum reaction time of the controllers.
-const CONTROLLERS: Duration = Duration::from_secs(20);
-
 // === impl Cluster ===
 
 impl Cluster {
@@ -29,7 +26,7 @@ impl Cluster {
         match (event.action, event.kind()) {
             (Action::Added, _) => self.put(&event.object),
             (Action::Modified, _) => self.replace(&event.object),
-            (Action::Deleted, "Endpoints") => eventually(&event.title(), CONTROLLERS, || {
+            (Action::Deleted, "Endpoints") => eventually(&event.title(), || {
                 ensure!(
                     self.get(&event.object)?.is_none(),
                     "the object still exists"
@@ -149,7 +146,7 @@ impl Cluster {
         ] {
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), namespace, &resource(version, kind));
-            eventually("deletion of the objects", CONTROLLERS, || {
+            eventually("deletion of the objects", || {
                 self.runtime.block_on(api.delete_collection(
                     &DeleteParams::default().grace_period(0),
                     &ListParams::default(),

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use support::multicluster::GLOBAL_DNS_POD;
 use support::multicluster::plan::{NAMESPACE, Service};
-use support::multicluster::{GLOBAL_DNS_POD, TIMEOUT};
 use support::output::print_line;
 use support::process::Process;
 use support::query::query;
@@ -224,7 +224,7 @@ impl Scenario<'_> {
     /// Waits until global-dns itself answers with the expected addresses.
     pub(super) fn check_published(&self, service: &Service) -> Result<()> {
         let question = format!("{}.{NAMESPACE}.global. A", service.name);
-        eventually(&question, TIMEOUT, || {
+        eventually(&question, || {
             let (server, patience) = (GLOBAL_DNS_POD.parse()?, Duration::from_secs(2));
             let reply = try_ask(server, &query(&question), Transport::Tcp, patience)?;
             let found = reply.data_set();
