@@ -25,10 +25,12 @@ impl Backoff {
         }
     }
 
-    /// Returns the next pause: at most `longest`, plus jitter of up to half, so that replicas do not act in step.
+    /// Returns the next pause: at most `longest`, plus jitter of up to half, so that replicas do not act in step. The one after
+    /// it is not longer than `longest` either, whatever its own limit is: an API server that was down may refuse a request
+    /// while it starts, which must not delay its return for a minute.
     pub(super) fn next(&mut self, longest: Duration) -> Duration {
         let pause = self.next.min(longest);
-        self.next = (pause * self.growth).min(LONGEST_PAUSE);
+        self.next = (pause * self.growth).min(longest);
         pause.mul_f64(1.0 + 0.5 * fastrand::f64())
     }
 
@@ -64,13 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn next_pause_grows_from_the_limited_pause() {
+    fn pause_after_another_limit_starts_there() {
         let second = Duration::from_secs(1);
         let mut backoff = Backoff::new(5 * second, 3);
         for _ in 0..10 {
             assert!(backoff.next(10 * second) <= 15 * second);
         }
-        assert!(backoff.next(LONGEST_PAUSE) <= 45 * second);
+        assert!(backoff.next(LONGEST_PAUSE) <= 15 * second);
+        assert!(backoff.next(LONGEST_PAUSE) >= 30 * second);
     }
 
     #[test]

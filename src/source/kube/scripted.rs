@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(super) static CHUNK: [u8; 64 << 10] = [b' '; 64 << 10];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behavior {
     Normal,
+    /// Connections are refused.
+    Unreachable,
     /// Lists get 504. Watches work.
     ListsFail,
     /// Every request gets 504. Open watches stay open.
@@ -135,7 +138,14 @@ impl ScriptedServer {
         let server = self.clone();
         let answer = move |request: Request<Body>| {
             let server = server.clone();
-            async move { Ok::<_, Infallible>(server.answer(request.uri()).await) }
+            async move {
+                let is_reachable = server.state().behavior != Behavior::Unreachable;
+                if is_reachable {
+                    Ok(server.answer(request.uri()).await)
+                } else {
+                    Err(io::Error::from(ErrorKind::ConnectionRefused))
+                }
+            }
         };
         with_retry_after(ClientBuilder::new(tower::service_fn(answer), "default"))
     }

@@ -278,6 +278,21 @@ async fn pauses_grow_to_minutes_for_every_failure() {
     }
 }
 
+/// An API server that starts refuses some requests at first. That is no reason to wait as long as for an overloaded one.
+#[tokio::test(start_paused = true)]
+async fn return_of_an_unreachable_server_is_noticed_within_half_a_minute() {
+    let server = ScriptedServer::new(Streaming::Off);
+    let replica = Replica::start_ready(&server, NEVER).await;
+    server.set_behavior(Behavior::Unreachable);
+    server.end_watches();
+    sleep(10 * MINUTE).await;
+    server.set_behavior(Behavior::EverythingFails);
+    sleep(10 * SECOND).await;
+    server.set_behavior(Behavior::Normal);
+    sleep(30 * SECOND).await;
+    assert_eq!(replica.feeds.problems(), []);
+}
+
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_observed_with_jitter() {
     let wanted = 30 * SECOND;
