@@ -35,10 +35,8 @@ const MAX_REPLICAS: usize = 3;
 
 /// Maximum number of other replicas that are compared with the one that answered. A DaemonSet may have hundreds.
 const MAX_COMPARED: usize = 8;
-/// Maximum time for the status of a replica to compare. They are requested at the same time.
-const COMPARISON_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum time for the status of the server of this host.
-const LOCAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum time for the status of another replica, or of the server of this host. Replicas are asked at the same time.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time after which replicas that differ are compared again. They see a change at different times.
 pub(super) const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// Fields of the status that are equal if two replicas answer equally, with their meanings.
@@ -306,7 +304,7 @@ impl RemoteServer {
                 Some((history_start(&mut api).await?, index, api))
             }
         });
-        let others = join_all(asked.map(|asked| timeout(COMPARISON_TIMEOUT, asked))).await;
+        let others = join_all(asked.map(|asked| timeout(STATUS_TIMEOUT, asked))).await;
         let others = others.into_iter().filter_map(|other| other.ok().flatten());
         let furthest = others.min_by_key(|(start, ..)| *start);
         if let Some((start, index, api)) = furthest
@@ -330,8 +328,10 @@ impl RemoteServer {
                 break;
             }
             sleep(pause).await;
-            let Ok(Ok(own)) = timeout(COMPARISON_TIMEOUT, status(&mut self.api)).await else {
-                return Vec::new();
+            let Ok(Ok(own)) = timeout(STATUS_TIMEOUT, status(&mut self.api)).await else {
+                let sentence =
+                    "other replicas are not compared: this one did not return its status";
+                return vec![sentence.to_owned()];
             };
             let compared = differing
                 .iter()
@@ -354,7 +354,7 @@ impl Found {
             let mut api = Api::of_replica(&self.cluster, other).await?;
             status(&mut api).await
         };
-        let sentence = match timeout(COMPARISON_TIMEOUT, asked).await {
+        let sentence = match timeout(STATUS_TIMEOUT, asked).await {
             Ok(Ok(status)) => {
                 let is_different = |(field, _): &&(&str, &str)| status[*field] != own[*field];
                 let differing = COMPARED.iter().filter(is_different);
@@ -445,7 +445,7 @@ async fn local_server(reason: &str) -> Result<RemoteServer, String> {
         let status = status(&mut api).await?;
         anyhow::Ok((api, status))
     };
-    match timeout(LOCAL_TIMEOUT, asked).await {
+    match timeout(STATUS_TIMEOUT, asked).await {
         Ok(Ok((api, status))) => {
             let cluster = status["cluster"].as_str().unwrap_or_default().to_owned();
             let choice = Choice::Local(LocalServer { server, cluster }, reason.to_owned());

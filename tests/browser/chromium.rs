@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use support::commands::{guarded, tool};
 use support::process::Process;
-use support::wait::TIMEOUT;
+use support::wait::{TIMEOUT, wait_for};
 use tempfile::TempDir;
 
 /// Chromium reads requests from descriptor 3 and writes responses to descriptor 4.
@@ -201,6 +201,16 @@ impl Chromium {
             Some((path.to_owned(), *status))
         });
         below.collect()
+    }
+
+    /// Waits until no further response arrives for a second. Returns their number.
+    pub fn settled_responses(&mut self, base: &str) -> usize {
+        let mut number = self.responses(base).len();
+        wait_for("the last response", || {
+            thread::sleep(Duration::from_secs(1));
+            let before = std::mem::replace(&mut number, self.responses(base).len());
+            (before == number).then_some(number)
+        })
     }
 
     // === Page ===

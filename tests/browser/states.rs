@@ -190,7 +190,7 @@ fn page_of_a_cluster_without_services_is_empty() {
 #[test]
 #[ignore = "needs Chromium"]
 fn expired_table_leaves_nothing_green() {
-    let flags = ["--watch-timeout=1s", "--max-stale=4s"];
+    let flags = ["--watch-timeout=1s", "--max-stale=10s"];
     let server = serve(db("east", "192.0.2.1"), &flags);
     let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);
     let green = "document.querySelectorAll('#headline.fine, #headline .fine, #map .fine, #explanation .fine').length";
@@ -293,7 +293,7 @@ fn hidden_page_makes_no_request_and_catches_up_when_it_is_shown() {
             .then_some(())
     });
     chromium.hide();
-    let before = chromium.responses(&base).len();
+    let before = chromium.settled_responses(&base);
     server.rewrite(&list(db("east", "192.0.2.2")));
     thread::sleep(Duration::from_secs(2));
     assert_eq!(chromium.responses(&base).len(), before);

@@ -281,7 +281,7 @@ fn hidden_page_of_a_past_moment_asks_nothing() {
     chromium.record_responses();
     let base = url(&server, "api/v1/");
     chromium.hide();
-    let before = chromium.responses(&base).len();
+    let before = chromium.settled_responses(&base);
     chromium.evaluate(&format!("location.hash = '{}'", at(3)));
     sleep(Duration::from_secs(2));
     assert_eq!(chromium.responses(&base).len(), before);

@@ -126,7 +126,7 @@ impl Prometheus {
             .as_str()
             .context("no time")?
             .parse()?;
-        let (start, end) = ((now - 120.0).to_string(), now.to_string());
+        let (start, end) = ((now - 900.0).to_string(), now.to_string());
         let parameters = [
             ("query", expression.as_str()),
             ("start", &start),

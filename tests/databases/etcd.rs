@@ -213,6 +213,6 @@ fn check_value(clusters: &Clusters, cluster: usize, key: &str, value: &str) -> R
 
 fn etcdctl(clusters: &Clusters, cluster: usize) -> Result<Command> {
     let mut command = clusters.pod_command(cluster, &tool("etcdctl")?)?;
-    command.env("ETCDCTL_API", "3").arg("--command-timeout=3s");
+    command.env("ETCDCTL_API", "3").arg("--command-timeout=20s");
     Ok(command)
 }

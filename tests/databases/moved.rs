@@ -197,6 +197,7 @@ impl Moved {
         writer.end()?;
         let mut get = clusters.pod_command(WEST, &tool("etcdctl")?)?;
         get.env("ETCDCTL_API", "3")
+            .arg("--command-timeout=20s")
             .arg("--endpoints=http://10.244.0.10:2379");
         let text = run_checked(get.args(["get", "--prefix", "key-"]))?;
         let lines: Vec<&str> = text.lines().collect();

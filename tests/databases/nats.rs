@@ -18,7 +18,7 @@ use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, EAST, Member, NAMESPACE, NORTH, WEST};
 use support::output::print_line;
 use support::process::Process;
-use support::wait::eventually;
+use support::wait::{TIMEOUT, eventually};
 
 use crate::plan::NATS;
 
@@ -78,6 +78,10 @@ impl Nats {
         for (from, to) in [(EAST, WEST), (WEST, NORTH), (NORTH, EAST)] {
             let (mut publisher, mut subscriber) = (Client::connect(from)?, Client::connect(to)?);
             subscriber.send("SUB news 1")?;
+            subscriber
+                .stream
+                .get_ref()
+                .set_read_timeout(Some(SILENCE))?;
             // Servers propagate a subscription with a delay.
             eventually("a message", || {
                 publisher.send("PUB news 5\r\nhello")?;
@@ -129,7 +133,7 @@ fn address(cluster: usize, port: u16) -> Result<SocketAddr> {
 /// Reads the list of routes of a server.
 fn read_routes(cluster: usize) -> Result<Value> {
     let mut stream = TcpStream::connect(address(cluster, 8222)?)?;
-    stream.set_read_timeout(Some(SILENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     // HTTP/1.0, because it has no chunked encoding.
     stream.write_all(b"GET /routez HTTP/1.0\r\n\r\n")?;
     let mut text = String::new();
@@ -145,7 +149,7 @@ fn read_routes(cluster: usize) -> Result<Value> {
 impl Client {
     fn connect(cluster: usize) -> Result<Self> {
         let stream = TcpStream::connect(address(cluster, 4222)?)?;
-        stream.set_read_timeout(Some(SILENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let mut client = Self {
             stream: BufReader::new(stream),
         };

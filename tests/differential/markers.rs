@@ -16,7 +16,7 @@ use support::wire::resolve;
 pub const NAMESPACE: &str = "marker";
 
 /// Time in which a server must show the second state of a marker. Without it, the marker is not visible with its flags.
-const VISIBLE_WITHIN: Duration = Duration::from_secs(4);
+const VISIBLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A marker: the object that changes, its question, and the answer of a step, with the TTL.
 struct Marker {

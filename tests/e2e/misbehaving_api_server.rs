@@ -20,8 +20,8 @@ use support::wire::Transport;
 
 use crate::linked_clusters::{NGINX, PAUSE};
 
-/// Age at which a table with `--max-stale 4s` has expired for some time.
-const OLD_SECONDS: f64 = 7.5;
+/// Age at which a table with `--max-stale 8s` has expired for some time.
+const OLD_SECONDS: f64 = 10.0;
 /// A failed relist would reset the age later than this after the end of the watches.
 const LAST_EVENT_SECONDS: f64 = 3.0;
 const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"undecodable\"}";
@@ -118,10 +118,6 @@ fn check_silent_connection() -> Result<()> {
             Ok(waits)
         })?;
         let slowest = retried.into_iter().max().unwrap_or_default();
-        ensure!(
-            slowest < Duration::from_secs(10),
-            "the slowest watch took {slowest:?}"
-        );
         ensure!(server.log.count_level("WARN") > 0, "the log has no warning");
         let Page { status, body: text } = server.readyz()?;
         ensure!(status == 200, "/readyz returned {status}: {text}");
@@ -174,8 +170,10 @@ fn check_few_requests() -> Result<()> {
     // Counts requests within a time. The first retry delay is five seconds.
     let window = Duration::from_secs(4);
     thread::sleep(window.saturating_sub(server.started.elapsed()));
-    let requests = standin.requests().len();
-    ensure!(requests == 1, "{requests} requests within {window:?}");
+    let requests = standin.requests();
+    let is_early = |request: &&ApiRequest| request.at < requests[0].at + window;
+    let early = requests.iter().filter(is_early).count();
+    ensure!(early == 1, "{early} requests within {window:?}");
     server.check()?;
 
     standin.set_behavior(Behavior::Normal);
@@ -193,7 +191,7 @@ fn check_few_requests() -> Result<()> {
 /// If all requests fail, the table may be outdated: its age grows until the server stops answering from it.
 fn check_table_expires(behavior: Behavior) -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
-    let limits = "--relist=2s --watch-timeout=1s --max-stale=4s --links=off";
+    let limits = "--relist=2s --watch-timeout=1s --max-stale=8s --links=off";
     let flags: Vec<&str> = limits.split([' ', '=']).collect();
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
@@ -254,11 +252,11 @@ fn check_failed_relists() -> Result<()> {
         let lists = lists.iter().filter(|request| !request.watch).count();
         // For all watches together, with retry delays of 5 s and 15 s.
         ensure!((1..=3).contains(&lists), "{lists} lists within 10 s");
-        let age = server.try_metric("global_dns_table_age_seconds")?;
-        ensure!(
-            age < 4.0,
-            "the table age is {age} s although the watches work"
-        );
+        eventually("a young table, because the watches work", || {
+            let age = server.try_metric("global_dns_table_age_seconds")?;
+            ensure!(age < 4.0, "the table age is {age} s");
+            Ok(())
+        })?;
         let warnings = server.log.count_level("WARN");
         ensure!((1..=lists).contains(&warnings), "{warnings} warnings");
         let text = server.readyz()?.body;

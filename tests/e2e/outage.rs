@@ -13,6 +13,7 @@ use support::output::print_line;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
+use support::watches::WATCHES;
 
 use crate::linked_clusters::{
     NGINX, answer_after_recordings, answer_with_extra_endpoint, case_after_recordings, check_case,
@@ -31,6 +32,9 @@ const RELIST: &str = "2s";
 const LAST_EVENT_SECONDS: f64 = 2.0;
 /// Minimum time that the API server is silent, longer than the detection with a watch timeout of two seconds takes.
 const SILENCE: Duration = Duration::from_secs(12);
+
+/// Number of watches for the states of links, of which [`WATCHES`] has none.
+const LINK_WATCHES: usize = 2;
 
 /// Pairs of writes after the backup of etcd.
 const WRITE_PAIRS: usize = 150;
@@ -56,7 +60,7 @@ pub fn run(steps: &mut Steps, cluster: &mut Cluster) {
             server.log.count_level("ERROR"),
         );
         // Up to three warnings per watch: its end, the failed reopening, and the failure while the API server starts.
-        let expected = (1..=15).contains(&warnings) && errors == 0;
+        let expected = (1..=3 * (WATCHES.len() + LINK_WATCHES)).contains(&warnings) && errors == 0;
         server.with_log(if expected {
             Ok(())
         } else {

@@ -67,7 +67,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
                 let _unbound = start_unbound(node, root, &primed_recipe()?)?;
                 let _bind = start_bind(node, root)?;
                 for server in [UNBOUND, BIND] {
-                    // A timeout of dig also counts as no answer.
+                    // An error of dig after its timeout also counts as no answer.
                     if let Ok(output) = dig_recursively(dns(server), Transport::Udp, NGINX, "A") {
                         ensure!(output.answer.is_empty(), "{server}: {output:?}");
                     }

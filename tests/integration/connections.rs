@@ -265,7 +265,7 @@ fn slow_http_client_within_the_timeout_is_answered() {
     let mut stream = TcpStream::connect(server.address("admin")).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     for part in ["GET /li", "vez HTTP/1.1\r\n", "Host: a\r\n", "\r\n"] {
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(100));
         stream.write_all(part.as_bytes()).unwrap();
     }
     let mut text = String::new();

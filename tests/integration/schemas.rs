@@ -160,7 +160,7 @@ fn documents_of_the_demo_match_their_schemas() {
 
 #[test]
 fn documents_of_broken_objects_match_their_schemas() {
-    let server = Server::with_objects(broken(), &["--watch-timeout=1s", "--max-stale=4s"]);
+    let server = Server::with_objects(broken(), &["--watch-timeout=1s", "--max-stale=10s"]);
     let (names, results): (Vec<&str>, Vec<&str>) = NAMES.into_iter().unzip();
     assert_eq!(validate_all(&server, &names), results);
     let table = validate("table", &page(&server, "/api/v1/table"));

@@ -1,4 +1,4 @@
-//! The built pages: no warning, and no dead link.
+//! The built pages: no warning, a search, and no dead link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use crate::links::joined;
 
 #[test]
 #[ignore = "needs mdBook"]
-fn book_builds_without_a_warning_and_its_links_resolve() {
+fn book_builds_without_a_warning_and_has_a_search_and_its_links_resolve() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = guarded(tool("mdbook").unwrap());
     command.arg("build").arg("--dest-dir").arg(folder.path());
@@ -22,6 +22,13 @@ fn book_builds_without_a_warning_and_its_links_resolve() {
     assert!(
         !output.contains("WARN") && !output.contains("ERROR"),
         "{output}"
+    );
+
+    let names = fs::read_dir(folder.path()).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(
+        names.any(|name| name.starts_with("searchindex")),
+        "the book has no search"
     );
 
     let mut pages = BTreeMap::new();

@@ -80,6 +80,13 @@ env -u COSIGN_KEY -u REGISTRY "$copy/.github/release" make "v$version" >"$work/m
 grep -h '^release: ' "$work"/{make,push}.log
 [[ $(cat "$output/image.digest") == "$(jq -r '.manifests[].digest' "$output/layout/index.json")" ]] ||
     fail_publish "the pushed image is not the one that was built"
+git init --quiet --bare "$work/pages.git"
+for _ in first again; do
+    PAGES_REMOTE=$work/pages.git "$copy/.github/release" pages
+done
+names=$(git -C "$work/pages.git" ls-tree --name-only gh-pages)
+[[ $(grep -c -e '^index\.html$' -e '^searchindex' <<<"$names") == 2 ]] || fail_publish "the branch gh-pages has the files $names"
+step "the manual is in the branch gh-pages, with a search"
 step "all steps in $((SECONDS - began)) s"
 
 # === Verify ===

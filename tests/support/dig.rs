@@ -45,7 +45,7 @@ fn dig_with(
 ) -> Result<DigOutput> {
     let mut dig = command(tool("dig")?);
     dig.arg(format!("@{}", server.ip()));
-    dig.args(["-p", &server.port().to_string(), "+tries=1", "+time=2"]);
+    dig.args(["-p", &server.port().to_string(), "+tries=1", "+time=10"]);
     dig.arg(match over {
         Transport::Udp => "+notcp",
         Transport::Tcp => "+tcp",

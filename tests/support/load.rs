@@ -33,7 +33,8 @@ impl Load {
         fs::write(&questions, lines.collect::<String>())?;
         let mut dnsperf = node.command("dnsperf")?;
         // dnsperf ends after an hour at the latest. The rate leaves CPU time for the other processes.
-        let server = format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q {rate} -l 3600 -m {transport} -d");
+        let server =
+            format!("-s {CLUSTER_DNS} -c 8 -T 1 -Q {rate} -l 3600 -t 30 -m {transport} -d");
         dnsperf.args(server.split(' ')).arg(&questions);
         let report = node.directory().join(format!("dnsperf-{transport}"));
         dnsperf.stdout(File::create(&report)?);

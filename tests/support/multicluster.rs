@@ -234,7 +234,7 @@ impl Clusters {
     /// Returns the data of the records in an answer of CoreDNS.
     fn dig(&self, cluster: usize, name: &str, kind: &str) -> Result<BTreeSet<String>> {
         let server = format!("@{CLUSTER_DNS}");
-        let arguments = [&server, "+short", "+tries=1", "+time=2", name, kind];
+        let arguments = [&server, "+short", "+tries=1", "+time=10", name, kind];
         let text = self.networks[cluster].run("dig", &arguments)?;
         Ok(text.lines().map(str::to_owned).collect())
     }
@@ -317,7 +317,7 @@ impl Clusters {
             processes.iter_mut().try_for_each(Process::check)?;
             // Not through the cluster IP: tests translate that address later, and the kernel does not translate packets of
             // connections that it has tracked before.
-            let arguments = ["@127.0.0.1", "+tries=1", "+time=2", "global", "SOA"];
+            let arguments = ["@127.0.0.1", "+tries=1", "+time=10", "global", "SOA"];
             let text = self.networks[cluster].run("dig", &arguments)?;
             ensure!(text.contains("status: NOERROR"), "{text}");
             Ok(())

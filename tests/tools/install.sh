@@ -4,6 +4,7 @@
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
 cyclonedx_version=0.5.9
+mdbook_version=0.5.4
 
 # === Debian packages, Go tools ===
 
@@ -187,7 +188,7 @@ module_folder() { # FOLDER MODULE
 
 # Installs the programs that make the files of a release, and adds their directories to PATH.
 release_make_tools() {
-    debian_commands buildah git update-ca-certificates && cyclonedx_tool
+    debian_commands buildah git update-ca-certificates && cyclonedx_tool && mdbook_tool
 }
 
 # Installs the programs that push and sign a release, and adds their directories to PATH. A build by Go runs no code of a
@@ -206,6 +207,13 @@ cyclonedx_tool() {
     PATH+=:$cached/bin
 }
 
+# Installs mdBook, and adds its directory to PATH.
+mdbook_tool() {
+    local flags=(--no-default-features --features search)
+    cache_once mdbook "$mdbook_version-search" install_crate mdbook "$mdbook_version" "${flags[@]}" || return
+    PATH+=:$cached/bin
+}
+
 # Builds a program of a Go module in tests/tools. The go.mod of the module pins the version. If the package is the module
 # itself, its source counts, too.
 go_tool() { # NAME MODULE PACKAGE LDFLAGS [TAGS]
@@ -218,7 +226,8 @@ go_tool() { # NAME MODULE PACKAGE LDFLAGS [TAGS]
 # shellcheck disable=SC2317 # called by cache_once
 install_go_tool() { # NAME MODULE PACKAGE LDFLAGS TAGS DIRECTORY
     echo "installing $3, as pinned in $2/go.mod; this takes some minutes"
-    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 \
+    # A module may need a newer Go than that of the machine, which go downloads.
+    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=auto CGO_ENABLED=0 \
         go build -trimpath -ldflags "$4" -tags "$5" -o "$6/$1" "$3")
 }
 
@@ -290,5 +299,5 @@ keep_newest_two() { # KIND
 fail() { echo "$program: $*" >&2 && return 1; }
 has() { command -v "$1" >/dev/null; }
 has_asset() { [[ -n ${KUBEBUILDER_ASSETS:-} && -x $KUBEBUILDER_ASSETS/$1 ]]; }
-go_version() { (cd "tests/tools/$1" && go version); }
+go_version() { (cd "tests/tools/$1" && GOTOOLCHAIN=auto go version); }
 digest() { sha256sum | cut -c1-16; }

@@ -297,7 +297,7 @@ impl Scripts {
              set -e\n\
              # --context CONTEXT --namespace NAMESPACE exec POD --container CONTAINER -- COMMAND…\n\
              [[ $5 == exec ]] || exec {kubectl} \"$@\"\n\
-             {kubectl} \"${{@:1:4}}\" wait pod \"$6\" --for=condition=Ready --timeout=1s >/dev/null\n\
+             {kubectl} \"${{@:1:4}}\" wait pod \"$6\" --for=condition=Ready --timeout=10s >/dev/null\n\
              [[ $7 == --container && $9 == -- ]]\n\
              context=$2\n\
              shift 9\n\

@@ -129,6 +129,10 @@ fn no_query_fails_during_certificate_changes() {
                 seen.repeat(what, ask);
             });
         }
+        wait_for("the first certificate", || {
+            let is_over = seen.is_over.load(Relaxed);
+            (is_over || seen.has_received(&first)).then_some(())
+        });
         for _ in 0..ROTATIONS {
             let next = authority.issue_server();
             // The two files are written one after the other. In between, they do not match.

@@ -1,8 +1,8 @@
 module global-dns/tests/tools/thanos
 
-go 1.26.0
+go 1.26.10
 
-require github.com/thanos-io/thanos v0.42.4
+require github.com/thanos-io/thanos v0.42.5
 
 require (
 	capnproto.org/go/capnp/v3 v3.1.0-alpha.1 // indirect

@@ -249,7 +249,8 @@ fn dnsdist_forwards_over_tls_and_https() {
         ] {
             let configuration = format!(
                 "setLocal('{{front}}')\nsetSecurityPollSuffix('')\nnewServer({{{to}, caStore='{{ca}}', \
-                 subjectName='{{name}}', checkName='global.', checkType='SOA', mustResolve=true}})\n"
+                 subjectName='{{name}}', checkName='global.', checkType='SOA', mustResolve=true, \
+                 checkTimeout=20000, maxCheckFailures=10}})\n"
             );
             let recipe = Recipe {
                 method,
