@@ -181,7 +181,7 @@ fn check_few_requests() -> Result<()> {
     server.wait_until_ready();
     server.with_log(check_addresses(&server, NGINX, &ALL))?;
     print_line(&format!(
-        "refused everything: {requests} request in the first {} s; ready {:.1} s after the refusals ended",
+        "refused everything: {early} request in the first {} s; ready {:.1} s after the refusals ended",
         window.as_secs(),
         good.elapsed().as_secs_f64()
     ));
