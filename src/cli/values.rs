@@ -93,7 +93,7 @@ choice! {
 choice! {
     GatewayDown {
         LastResort = "last-resort" "Omitted, unless the name would have no endpoint left",
-        Include = "include" "Answered like other endpoints",
+        Include = "include" "Returned like other endpoints",
         Exclude = "exclude" "Omitted, even if the name has no endpoint left",
     }
 }

@@ -5,6 +5,8 @@
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
 cyclonedx_version=0.5.9
 mdbook_version=0.5.4
+# A module may need a newer Go than that of the machine. Go downloads it.
+export GOTOOLCHAIN=auto
 
 # === Debian packages, Go tools ===
 
@@ -226,8 +228,7 @@ go_tool() { # NAME MODULE PACKAGE LDFLAGS [TAGS]
 # shellcheck disable=SC2317 # called by cache_once
 install_go_tool() { # NAME MODULE PACKAGE LDFLAGS TAGS DIRECTORY
     echo "installing $3, as pinned in $2/go.mod; this takes some minutes"
-    # A module may need a newer Go than that of the machine, which go downloads.
-    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off GOTOOLCHAIN=auto CGO_ENABLED=0 \
+    (cd -- "$2" && GOFLAGS=-mod=readonly GOWORK=off CGO_ENABLED=0 \
         go build -trimpath -ldflags "$4" -tags "$5" -o "$6/$1" "$3")
 }
 
@@ -299,5 +300,5 @@ keep_newest_two() { # KIND
 fail() { echo "$program: $*" >&2 && return 1; }
 has() { command -v "$1" >/dev/null; }
 has_asset() { [[ -n ${KUBEBUILDER_ASSETS:-} && -x $KUBEBUILDER_ASSETS/$1 ]]; }
-go_version() { (cd "tests/tools/$1" && GOTOOLCHAIN=auto go version); }
+go_version() { (cd "tests/tools/$1" && go version); }
 digest() { sha256sum | cut -c1-16; }
