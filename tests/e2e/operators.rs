@@ -75,7 +75,10 @@ fn check_other_types() -> Result<()> {
         "yb-master-0.hub.yb-masters.yb.svc.clusterset.local",
         "main-rs0-0.psmdb.svc.clusterset.local",
         "my-cluster-broker-0.east.my-cluster-kafka-brokers.kafka.svc.clusterset.local",
+        "my-cluster-kafka-bootstrap.kafka.svc.clusterset.local",
         "basic-pd-0.basic-pd-peer.tidb.svc.east.tidb.example.com",
+        "basic-pd.tidb.svc.east.tidb.example.com",
+        "basic-pd-peer.tidb.svc.hub.tidb.example.com",
     ] {
         for kind in ["AAAA", "TXT"] {
             let output = dig_recursively(dns(CLUSTER_DNS), Transport::Udp, name, kind)?;
@@ -91,6 +94,7 @@ fn check_other_types() -> Result<()> {
         "yb-master-0.south.yb-masters.yb.svc.clusterset.local",
         "other-rs0-0.psmdb.svc.clusterset.local",
         "basic-pd-0.basic-pd-peer.tidb.svc.south.tidb.example.com",
+        "basic-pd.tidb.svc.south.tidb.example.com",
     ] {
         let output = dig_recursively(dns(CLUSTER_DNS), Transport::Udp, name, "A")?;
         ensure!(output.status == "NXDOMAIN", "{name}: {output:?}");
@@ -193,7 +197,15 @@ fn write_objects(cluster: &Cluster) -> Result<()> {
         let mirror = mirror("kafka", "my-cluster-kafka-brokers", cluster_name).ports(&brokers);
         write(mirror.endpoint(pod, &[address]))?;
     }
+    let bootstrap = gateway_mirror("kafka", "my-cluster-kafka-bootstrap", "east", "10.96.71.22");
+    bootstrap.writes().iter().try_for_each(put)?;
     // TiDB: PD in east, and here.
+    let of_east = gateway_mirror("tidb", "basic-pd", "east", "10.96.71.32");
+    of_east.writes().iter().try_for_each(put)?;
+    let mut of_hub = local("tidb", "basic-pd").exported().service();
+    of_hub["spec"]["clusterIP"] = json!("10.96.71.33");
+    of_hub["spec"]["clusterIPs"] = json!(["10.96.71.33"]);
+    put(&of_hub)?;
     let pd = [
         ("tcp-peer-2380", "TCP", 2380),
         ("tcp-peer-2379", "TCP", 2379),
