@@ -41,7 +41,7 @@ done
 [[ $(job build) == *".github/release make "* ]] || fail_release "the job build does not make the files of a release"
 # shellcheck disable=SC2016 # the text of the workflow
 unexpected=$(job publish | grep -E '^ *(- )?(run|container):' |
-    grep -vE ' run: \.github/release (tools push|login|push "\$GITHUB_REF_NAME"|publish)$' || true)
+    grep -vE ' run: \.github/release (tools push|login|push "\$GITHUB_REF_NAME"|publish|pages)$' || true)
 [[ -z $unexpected ]] || fail_release "the job publish has more steps than to push and sign: $unexpected"
 mapfile -t names < <(grep -ohE '\.github/release [a-z]+' .github/workflows/*.yml | cut -d' ' -f2 | sort -u)
 for name in "${names[@]}"; do
