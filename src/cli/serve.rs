@@ -78,7 +78,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
 
-    /// Percentage of the services, of more than 10: a list that removes more is held until a second list, within half a minute, confirms it; a list from the API server that removes all is held too, however few there are; a service counts as removed if it would lose more than this percentage of its endpoints; mirrors, Services of this cluster, ServiceImports, and the slices of each count by themselves; with --namespace, each namespace counts by itself; off: never hold a list
+    /// Percentage of the services, of more than 10, that a list may remove; a list that removes more, or all, is held until a second list, within half a minute, confirms it; off: never hold a list
     #[arg(long, value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 

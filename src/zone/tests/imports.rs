@@ -68,7 +68,7 @@ fn headless_import_has_an_endpoint_for_each_entry_of_its_slices() {
             ("db.prod.global SRV", &srv("global")),
             ("east.db.prod.global A", "A 10.1.0.2, A 10.1.0.1"),
             ("db-0.west.db.prod.global A", "A 10.2.0.1"),
-            // Only headless mirrors and members of this cluster claim short names.
+            // Only headless mirrors and members of this cluster make short names.
             ("db.global A", "NXDOMAIN global."),
             ("db.prod.svc.set A", "A 10.1.0.2, A 10.1.0.1, A 10.2.0.1"),
             ("db.prod.svc.set SRV", &srv("svc.set")),
