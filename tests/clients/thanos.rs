@@ -66,7 +66,7 @@ impl Client for Thanos {
 
     fn version(&self) -> Result<String> {
         let output = run_tool("thanos", &["--version"]).output();
-        // thanos, version 0.42.4 (branch: , revision: …)
+        // thanos, version 0.42.5 (branch: , revision: …)
         let version = output.split_whitespace().nth(2);
         Ok(version.context("no version")?.to_owned())
     }
