@@ -134,16 +134,7 @@ fn observe_outage(cluster: &mut Cluster, server: &Server) -> Result<()> {
 
     cluster.kill_api_server();
     let killed = Instant::now();
-    eventually("the table to be old", || {
-        let down = killed.elapsed().as_secs_f64();
-        let age = server.try_metric("global_dns_table_age_seconds")?;
-        ensure!(
-            age > down - LAST_EVENT_SECONDS,
-            "the table is {age:.1} s old {down:.1} s after the end of the API server"
-        );
-        ensure!(age > STALE_SECONDS, "the table is {age:.1} s old");
-        Ok(())
-    })?;
+    server.wait_for_old_table(killed, LAST_EVENT_SECONDS, STALE_SECONDS)?;
     let Page { status, body: text } = server.readyz()?;
     ensure!(
         status == 200,

@@ -16,7 +16,7 @@ use crate::objects::Manifest;
 use crate::process::{Log, Process};
 use crate::query::Packet;
 use crate::reply::Reply;
-use crate::wait::{TIMEOUT, wait_for, wait_for_ok};
+use crate::wait::{TIMEOUT, eventually, wait_for, wait_for_ok};
 use crate::wire::{Transport, ask, exchange, is_end, resolve};
 
 /// A running `global-dns serve`. The drop kills it.
@@ -306,6 +306,21 @@ impl Server {
         let page = get(self.admin, "/metrics")?.body;
         let value = metric(&page, name).with_context(|| format!("no {name} in:\n{page}"))?;
         Ok(value.parse()?)
+    }
+
+    /// Waits until the table is older than this, in seconds. Returns its age. Fails if the table was heard of later than
+    /// `last_event` seconds after the end of its source.
+    pub fn wait_for_old_table(&self, end: Instant, last_event: f64, seconds: f64) -> Result<f64> {
+        eventually("the table to be old", || {
+            let down = end.elapsed().as_secs_f64();
+            let age = self.try_metric("global_dns_table_age_seconds")?;
+            ensure!(
+                age > down - last_event,
+                "the table is {age:.1} s old {down:.1} s after the end of its source"
+            );
+            ensure!(age > seconds, "the table is {age:.1} s old");
+            Ok(age)
+        })
     }
 
     /// Returns the value of a metric as an integer.

@@ -1,10 +1,13 @@
 //! `explain`, `table` and `events` find a replica through the port-forward of a simulated API server.
 
-use std::net::SocketAddr;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::thread;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
+use support::http::get;
 use support::objects::{Manifest, mirror, objects, replica, workload};
 use support::ports::free_port;
 use support::process::{Log, Process, ProcessOutput, run, run_global_dns};
@@ -204,6 +207,55 @@ fn replicas_that_answer_differently_are_named() {
         let text = process.wait_for("the table", shown).unwrap();
         assert_named(&text);
     }
+}
+
+/// A replica whose pages are those of a server, but that refuses its status.
+fn replica_without_status(server: &Server) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (port, api) = (listener.local_addr().unwrap().port(), server.api);
+    // Ends with the process of the tests.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || answer_without_status(stream.unwrap(), api));
+        }
+    });
+    port
+}
+
+fn answer_without_status(stream: TcpStream, api: SocketAddr) {
+    let mut lines = BufReader::new(stream);
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|octets| octets > 0) {
+        let path = line.split(' ').nth(1).unwrap().to_owned();
+        while line != "\r\n" {
+            line.clear();
+            lines.read_line(&mut line).unwrap();
+        }
+        let page = get(api, &path).unwrap();
+        let is_status = path.starts_with("/api/v1/status");
+        let status = if is_status { 503 } else { page.status };
+        let (length, body) = (page.body.len(), page.body);
+        let head = format!(
+            "HTTP/1.1 {status} -\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        // Fails if the client has left.
+        let _ = lines.get_mut().write_all((head + &body).as_bytes());
+        line.clear();
+    }
+}
+
+#[test]
+fn replica_without_a_status_is_not_compared_and_the_output_says_so() {
+    let server = Server::with_objects(of_server(), &FLAGS);
+    let pods = [
+        replica("dns", "dns-0", replica_without_status(&server)),
+        replica("dns", "dns-1", server.api.port()),
+    ];
+    let ended = query(&api_server(&pods), &["table"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let expected = "answered by pod dns/dns-0\n\
+                    note: other replicas are not compared: this one did not return its status\n";
+    assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
 }
 
 #[test]
