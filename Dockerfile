@@ -3,8 +3,6 @@
 #     docker build -t global-dns:0.1.0 .
 #     docker buildx build --platform linux/amd64,linux/arm64 -t global-dns:0.1.0 .
 #
-# `.github/release` builds the images of a release with it.
-#
 # If the target architecture differs from the builder's, the binary is cross-compiled. The builder is any Debian image
 # with gcc, make and rustup: `buildah build --from IMAGE`. rust-toolchain.toml defines the toolchain. The image is no argument,
 # because Dependabot does not update arguments.
@@ -24,10 +22,6 @@ RUN case "${TARGETARCH:=$(dpkg --print-architecture)}" in \
      && apt-get install -y --no-install-recommends "gcc-$gnu" "libc6-dev-$TARGETARCH-cross" \
      && rustup target add "$rust"; }; }
 
-# cargo-auditable writes the list of crates into the binary, so that a scanner of the image finds them. Its own build is
-# unoptimized, because it runs for milliseconds.
-RUN cargo install --quiet --locked --debug --version 0.7.7 --target-dir target/cargo-auditable cargo-auditable
-
 COPY . .
 # The C library is linked statically, so that the image needs none. In a static binary, the crate getrandom does not find
 # the function `getrandom` at run time. It would read /dev/urandom, which may not exist, so the flag makes it call the
@@ -38,7 +32,7 @@ RUN target=$(cat /target) \
  && export RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom" -C link-arg=-Wl,-z,pack-relative-relocs' \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
- && cargo auditable build --profile dist --features jemalloc --locked --bin global-dns --target "$target" \
+ && cargo build --profile dist --features jemalloc --locked --bin global-dns --target "$target" \
  && cp "target/$target/dist/global-dns" /global-dns
 
 FROM scratch

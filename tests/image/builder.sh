@@ -2,8 +2,7 @@
 # tests/tools/install.sh. The builder image is a Debian root with the toolchain of rust-toolchain.toml.
 # shellcheck shell=bash
 
-# Lets Buildah and its relatives keep images in the cache of the other tools, and lets `.github/release` build without a
-# registry. One run at a time, because each architecture has one image name.
+# Lets Buildah keep images in the cache of the other tools. One run at a time, because the image has one name.
 open_storage() { # FOLDER
     # shellcheck disable=SC2154 # install.sh sets it
     mkdir -p -- "$cache"
@@ -18,8 +17,8 @@ remove_leftovers() {
     buildah rmi --prune >/dev/null
 }
 
-# Makes the builder image unless it exists. The builds of `.github/release` use it. They share cargo's registry and the CA
-# certificates with this machine, and keep their target directories.
+# Makes the builder image unless it exists, and sets the options of builds with it. They share cargo's registry and the CA
+# certificates with this machine, and keep their target directory.
 make_builder() {
     local version builder container registry=${CARGO_HOME:-$HOME/.cargo}/registry
     version=$(rustc -vV | digest)
@@ -33,11 +32,11 @@ make_builder() {
             --env PATH=/usr/local/cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
         buildah commit --quiet --rm "$container" "$builder" >/dev/null
     fi
-    mkdir -p -- "$registry" "$cache"/image-target-{amd64,arm64}
-    # `.github/release` replaces ARCHITECTURE.
-    export BUILDAH_OPTIONS="--isolation chroot --from $builder --pull=never --no-cache
-        --volume /etc/ssl/certs:/etc/ssl/certs:ro --volume $registry:/usr/local/cargo/registry
-        --volume $cache/image-target-ARCHITECTURE:/src/target"
+    mkdir -p -- "$registry" "$cache/image-target"
+    # shellcheck disable=SC2034 # the sourcing script uses it
+    build_options=(--isolation chroot --from "$builder" --pull=never --no-cache
+        --volume /etc/ssl/certs:/etc/ssl/certs:ro --volume "$registry:/usr/local/cargo/registry"
+        --volume "$cache/image-target:/src/target")
 }
 
 # shellcheck disable=SC2317 # called by cache_once

@@ -27,12 +27,8 @@ use crate::recordings::{Action, Event};
 use crate::wait::eventually;
 
 /// The controllers that run.
-pub const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
+const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,\
      garbage-collector-controller,namespace-controller";
-
-/// The same controllers, as Kubernetes 1.27 names them.
-pub const CONTROLLERS_OF_1_27: &str =
-    "endpoint,endpointslice,endpointslicemirroring,garbagecollector,namespace";
 
 /// A running source cluster.
 pub struct Cluster {
@@ -65,21 +61,20 @@ impl Cluster {
 
     /// Starts the processes with additional arguments for the API server.
     pub fn start_with(further: &[String]) -> Result<Self> {
-        Self::start_version("", CONTROLLERS, further)
+        Self::start_processes(CONTROLLERS, further)
     }
 
     /// Starts the processes with additional controllers, such as `deployment-controller`.
     pub fn start_with_controllers(further: &[&str]) -> Result<Self> {
         let names = [&[CONTROLLERS], further].concat().join(",");
-        Self::start_version("", &names, &[])
+        Self::start_processes(&names, &[])
     }
 
-    /// Starts the processes of another version of Kubernetes, such as `_1_27`, with the names that its controllers have.
-    pub fn start_version(version: &str, names: &str, further: &[String]) -> Result<Self> {
+    fn start_processes(names: &str, further: &[String]) -> Result<Self> {
         let (etcd, api_server, controllers) = (
             tool("etcd")?,
-            tool(&format!("kube-apiserver{version}"))?,
-            tool(&format!("kube-controller-manager{version}"))?,
+            tool("kube-apiserver")?,
+            tool("kube-controller-manager")?,
         );
         let started = Instant::now();
         let directory = tempfile::Builder::new()

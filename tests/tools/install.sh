@@ -3,7 +3,6 @@
 # shellcheck shell=bash
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
-cyclonedx_version=0.5.9
 mdbook_version=0.5.4
 # A module may need a newer Go than that of the machine. Go downloads it.
 export GOTOOLCHAIN=auto
@@ -15,12 +14,12 @@ declare -A package_of=(
     [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
     [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux [nft]=nftables [nsenter]=util-linux
-    [buildah]=buildah [debootstrap]=debootstrap [qemu-aarch64-static]=qemu-user-static [readelf]=binutils
+    [buildah]=buildah [debootstrap]=debootstrap [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
     [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
-    [skopeo]=skopeo [jq]=jq [git]=git [gh]=gh [shellcheck]=shellcheck
+    [git]=git [shellcheck]=shellcheck
     [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2
 )
 
@@ -74,12 +73,9 @@ install_packages() { # PACKAGE…
 # Collects programs, by default the servers of a cluster, in a directory of links. Exports the directory to the tests
 # and prints the version of each program.
 e2e_tools() { # [PROGRAM…]
-    local name path paths=() options version of
+    local name path paths=() options version
     (($#)) || set -- etcd kube-apiserver kube-controller-manager coredns
     for name; do
-        # The version in a name, such as kube-apiserver_1_27. Each has a module of its own.
-        of=
-        [[ $name != *_[0-9]* ]] || of=_${name#*_}
         if has_asset "$name"; then
             path=$(realpath -s -- "$KUBEBUILDER_ASSETS/$name")
         else
@@ -88,13 +84,12 @@ e2e_tools() { # [PROGRAM…]
                 etcd_3_6) go_tool etcd_3_6 etcd_3_6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd_3_6 ;;
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*)
-                    # Without `providerless`, Kubernetes 1.27 contains clients of clouds, which no test uses.
-                    go_tool "$name" "kubernetes$of" "k8s.io/kubernetes/cmd/${name%"$of"}" "$(kubernetes_stamp "kubernetes$of")" \
-                        providerless && path=$cached/$name
+                    # Without clients of clouds, which no test uses.
+                    go_tool "$name" kubernetes "k8s.io/kubernetes/cmd/$name" "$(kubernetes_stamp kubernetes)" providerless &&
+                        path=$cached/$name
                     ;;
-                coredns*) go_tool "$name" "$name" . "" && path=$cached/$name ;;
-                helm_4) go_tool "$name" helm_4 helm.sh/helm/v4/cmd/helm "$(helm_4_stamp)" && path=$cached/$name ;;
-                helm*) go_tool "$name" "$name" helm.sh/helm/v3/cmd/helm "$(helm_stamp "$name")" && path=$cached/$name ;;
+                coredns) go_tool coredns coredns . "" && path=$cached/coredns ;;
+                helm) go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/helm ;;
                 kubectl) go_tool "$name" kubectl . "$(kubernetes_stamp kubernetes)" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
                 thanos) go_tool "$name" thanos github.com/thanos-io/thanos/cmd/thanos "$(thanos_stamp)" slicelabels && path=$cached/$name ;;
@@ -110,7 +105,7 @@ e2e_tools() { # [PROGRAM…]
     ! has dig || paths+=("$(command -v dig)")
     for path in "${paths[@]}"; do
         case $path in
-            */coredns*) options=(-version) ;; */dig) options=(-v) ;; */helm*) options=(version) ;;
+            */coredns) options=(-version) ;; */dig) options=(-v) ;; */helm) options=(version) ;;
             */kubectl) options=(version --client) ;; *) options=(--version) ;;
         esac
         version=$("$path" "${options[@]}" 2>&1) || fail "$path does not run: $version" || return
@@ -130,19 +125,14 @@ crds() {
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
 
-# Prints the linker flags of the build of Kubernetes. Without them the programs report version v0.0.0. The API server of
-# Kubernetes 1.27 has two packages with a version.
+# Prints the linker flags of the build of Kubernetes. Without them the programs report version v0.0.0. Two packages have a
+# version.
 kubernetes_stamp() { # MODULE
     local version minor package
     version=$(module_version "$1" k8s.io/kubernetes) && minor=$(cut -d. -f2 <<<"$version") || return
     for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
         printf '%s' "-X $package.gitVersion=$version -X $package.gitMajor=1 -X $package.gitMinor=$minor "
     done
-}
-
-# Prints the linker flag of Helm's own build.
-helm_4_stamp() {
-    echo "-X helm.sh/helm/v4/internal/version.version=$(module_version helm_4 helm.sh/helm/v4)"
 }
 
 # Prints the version of a Go module that a folder of tests/tools pins.
@@ -153,9 +143,9 @@ module_version() { # FOLDER MODULE
 }
 
 # Prints the linker flags of Helm's own build. Without them Helm assumes that clusters run Kubernetes 1.20.
-helm_stamp() { # MODULE
+helm_stamp() {
     local minor package
-    minor=$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\)\..*|\1|p' "tests/tools/$1/go.mod")
+    minor=$(sed -n 's|.*k8s.io/client-go v0\.\([0-9]*\)\..*|\1|p' tests/tools/helm/go.mod)
     for package in chartutil lint/rules; do
         package=helm.sh/helm/v3/pkg/$package
         printf '%s' "-X $package.k8sVersionMajor=1 -X $package.k8sVersionMinor=$minor "
@@ -186,27 +176,6 @@ module_folder() { # FOLDER MODULE
     echo "downloading the CRDs of $2, as pinned in tests/tools/$1/go.mod" >&2
     folder=$(cd "tests/tools/$1" && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$2" |
         sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] && echo "$folder"
-}
-
-# Installs the programs that make the files of a release, and adds their directories to PATH.
-release_make_tools() {
-    debian_commands buildah git update-ca-certificates && cyclonedx_tool && mdbook_tool
-}
-
-# Installs the programs that push and sign a release, and adds their directories to PATH. A build by Go runs no code of a
-# dependency, unlike cargo, so a workflow may run this function with permissions.
-release_push_tools() {
-    debian_commands skopeo jq git || return
-    go_tool cosign cosign github.com/sigstore/cosign/v2/cmd/cosign "" && PATH=$cached:$PATH || return
-    go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp helm)" && PATH=$cached:$PATH
-}
-
-release_tools() { release_make_tools && release_push_tools; }
-
-# Installs cargo-cyclonedx, and adds its directory to PATH.
-cyclonedx_tool() {
-    cache_once cargo-cyclonedx "$cyclonedx_version" install_crate cargo-cyclonedx "$cyclonedx_version" || return
-    PATH+=:$cached/bin
 }
 
 # Installs mdBook, and adds its directory to PATH.

@@ -1,1 +1,0 @@
-../coredns/main.go
