@@ -32,7 +32,7 @@ RUN target=$(cat /target) \
  && export RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom" -C link-arg=-Wl,-z,pack-relative-relocs' \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER=x86_64-linux-gnu-gcc \
- && cargo build --profile dist --features jemalloc --locked --bin global-dns --target "$target" \
+ && cargo build --profile dist --features jemalloc --locked --package global-dns --target "$target" \
  && cp "target/$target/dist/global-dns" /global-dns
 
 FROM scratch

@@ -19,6 +19,7 @@ mod source;
 mod thread;
 mod variables;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -28,6 +29,19 @@ use tokio::runtime::Runtime;
 
 use crate::cli::{Cli, Command};
 
+/// Reads the arguments, runs the command, and returns the exit code. Invalid usage exits with code 2.
+pub fn main() -> ExitCode {
+    match run(crate::cli::read()) {
+        Ok(code) => code,
+        Err(error) => {
+            let sentence = crate::log::error_chain(error.as_ref());
+            // A standard error stream that cannot be written is ignored.
+            _ = writeln!(std::io::stderr(), "error: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs the command of the command line, on a runtime with a thread for each CPU.
 ///
 /// It is not `async`: the compiler would translate all commands a second time, for the binary.
@@ -35,7 +49,7 @@ use crate::cli::{Cli, Command};
 /// # Errors
 ///
 /// If the command fails. The exit code is 1 then.
-pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let runtime = Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(run_command(cli))
 }

@@ -152,6 +152,8 @@ pub mod table;
 pub mod wire;
 pub mod zone;
 
+pub use app::main;
+
 mod clock;
 mod failures;
 mod heartbeat;
@@ -159,7 +161,13 @@ mod histogram;
 mod random;
 
 #[cfg(test)]
-pub(crate) mod testing;
+pub mod testing;
+
+/// The memory allocator. It returns the memory of a long list of objects to the system. `.cargo/config.toml` has its
+/// settings.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -10,6 +10,9 @@ use crate::table::store::ServiceKeys;
 use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
 use crate::zone::{Zone, ZoneKind, Zones};
 
+#[path = "../tests/support/shared.rs"]
+pub mod support;
+
 /// Cluster IP of a Service, in tests that use only its slice.
 const ANY_IP: &str = "10.96.0.1";
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::testing::support::query::Parts;
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, MultiResults};
 use socket2::{Domain, Socket, Type};
-use support::query::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::counters::{CounterSet, EndReason};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use support::query::{Edns, Parts};
+use crate::testing::support::query::{Edns, Parts};
 
 use super::query::option;
 use super::respond::ExtendedError;

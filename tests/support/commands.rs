@@ -12,8 +12,8 @@ use crate::output::suite_name;
 /// Returns the path of the binary under test. Cargo builds it and sets the variable for integration tests and
 /// benchmarks.
 pub fn binary() -> PathBuf {
-    let path = env::var_os("CARGO_BIN_EXE_global-dns");
-    PathBuf::from(path.expect("cargo sets CARGO_BIN_EXE_global-dns"))
+    let path = env::var_os("CARGO_BIN_EXE_global-dns-under-test");
+    PathBuf::from(path.expect("cargo sets CARGO_BIN_EXE_global-dns-under-test"))
 }
 
 /// Returns a command that runs the binary under test.

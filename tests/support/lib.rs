@@ -1,6 +1,6 @@
 //! Support library of all tests: writes queries, reads replies, runs processes and builds Kubernetes objects.
 //!
-//! It depends on the binary under test, but not on its library. The unit tests in `src` can therefore use it, too.
+//! It depends on the program under test, but not on its library. The unit tests in `src` use the part in `shared.rs`.
 //!
 //! | subject | modules |
 //! |---|---|
@@ -23,9 +23,11 @@
     reason = "tests; some enums belong to other crates"
 )]
 
+#[path = "shared.rs"]
+mod shared;
+
 pub mod certificates;
 pub mod cluster;
-pub mod codes;
 pub mod commands;
 pub mod credentials;
 pub mod definitions;
@@ -45,25 +47,19 @@ pub mod load;
 pub mod log;
 pub mod manual;
 pub mod multicluster;
-pub mod names;
 pub mod networks;
 pub mod node;
-pub mod objects;
 pub mod observer;
 pub mod output;
 pub mod ports;
 pub mod process;
-pub mod query;
 pub mod quic;
-mod reader;
 pub mod recordings;
-pub mod reply;
-pub mod repository;
 pub mod server;
 pub mod sockets;
 pub mod standin;
 pub mod steps;
 pub mod tls;
-pub mod wait;
 pub mod watches;
-pub mod wire;
+
+pub use shared::{codes, names, objects, query, reply, repository, wait, wire};

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
-use crate::objects::{
+use super::objects::{
     ClusterIp, Gateway, Local, Manifest, Mirror, exported, federated, flat_mirror, gateway_mirror,
     local, mirror, nameless_port,
 };
-use crate::reply::{Reply, sorted_texts};
-use crate::wire::{Transport, ask, resolve};
+use super::reply::{Reply, sorted_texts};
+use super::wire::{Transport, ask, resolve};
 
 /// Flags of a server that serves the sample and answers as in the table.
 pub const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ns-address=192.0.2.53,2001:db8::53"];

@@ -2,9 +2,17 @@
 
 use std::env;
 use std::io::{Write as _, stdout};
+use std::thread;
 
-/// Returns the name of the running suite, taken from the name of its program: `e2e`, `bench`.
+/// Returns the name of the running suite: the first module of the running test, such as `e2e`, or the name of the program,
+/// such as `bench`.
 pub fn suite_name() -> String {
+    if let Some((suite, _)) = thread::current()
+        .name()
+        .and_then(|name| name.split_once("::"))
+    {
+        return suite.to_owned();
+    }
     let program = env::current_exe().unwrap();
     let stem = program.file_stem().unwrap_or_default().to_string_lossy();
     // Cargo appends a dash and a hash.

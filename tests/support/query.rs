@@ -15,8 +15,8 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use crate::codes::{class_number, type_number};
-use crate::wire::frame;
+use super::codes::{class_number, type_number};
+use super::wire::frame;
 
 /// A query as octets.
 #[derive(Clone, Debug)]

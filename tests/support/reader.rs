@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use crate::query::hex;
-use crate::reply::rtype::{A, AAAA, NS, PTR, SOA, SRV, TXT};
+use super::query::hex;
+use super::reply::rtype::{A, AAAA, NS, PTR, SOA, SRV, TXT};
 
 /// A parsed value, or the reason why it is malformed.
 pub(crate) type Result<T> = std::result::Result<T, String>;

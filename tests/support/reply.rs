@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-use crate::codes::{class_name, rcode_name, type_name};
-use crate::query::hex;
-use crate::reader::{Reader, Result};
+use super::codes::{class_name, rcode_name, type_name};
+use super::query::hex;
+use super::reader::{Reader, Result};
 
 /// Record types, and the query type ANY. The parser knows the RDATA of most of them.
 pub mod rtype {
@@ -313,8 +313,8 @@ pub fn sorted_texts(records: &[Record]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::query::query;
     use super::Reply;
-    use crate::query::query;
 
     #[test]
     fn message_with_missing_or_surplus_octets_is_an_error() {

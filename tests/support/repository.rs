@@ -6,8 +6,10 @@ use std::process::Command;
 /// Returns the absolute path of a file or folder of this repository.
 pub fn repository(path: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = here.ancestors().nth(2);
-    root.expect("a folder two levels deep").join(path)
+    let root = here
+        .ancestors()
+        .find(|folder| folder.join("tests/run").exists());
+    root.expect("the folder of the repository").join(path)
 }
 
 /// Returns the paths of all files of this repository that git tracks.

@@ -4,9 +4,9 @@ use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::query::{Packet, query};
-use crate::reply::Reply;
-use crate::wait::TIMEOUT;
+use super::query::{Packet, query};
+use super::reply::Reply;
+use super::wait::TIMEOUT;
 
 /// Transport of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 
+use crate::testing::support::repository::repository;
 use axum::body::{Body, to_bytes};
 use flate2::read::GzDecoder;
 use http::Request;
-use support::repository::repository;
 use tower::ServiceExt;
 
 use strum::VariantArray as _;

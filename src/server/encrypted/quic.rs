@@ -384,7 +384,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn replies_that_are_not_received_use_limited_memory_and_time() {
-        let query = support::query::query("global. SOA").0;
+        let query = crate::testing::support::query::query("global. SOA").0;
         let client = SocketAddr::from(([127, 0, 0, 1], 53));
         let request = || Request::from_bytes(query.clone(), client, Protocol::Quic).unwrap();
         let new = |octets| Adapter {

@@ -1,8 +1,8 @@
 //! Checks the shared table of owner names from objects to octets. Tests of other layers use the same table.
 
-use support::names::{cases, sample};
-use support::query::query;
-use support::reply::Reply;
+use crate::testing::support::names::{cases, sample};
+use crate::testing::support::query::query;
+use crate::testing::support::reply::Reply;
 
 use super::*;
 use crate::zone::{Zone, ZoneKind, Zones};

@@ -1,11 +1,11 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::testing::support::query::{Edns, Parts};
 use hickory_proto::op::{Message as HickoryMessage, OpCode, ResponseCode};
 use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
 use proptest::prelude::*;
-use support::query::{Edns, Parts};
 
 use super::*;
 use crate::table::{NameFailure, Published, Rules};

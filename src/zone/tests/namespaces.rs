@@ -7,9 +7,9 @@ use crate::table::Timers;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::testing::support::query::Parts;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::query::Parts;
 
 use crate::model::{Kind, KubeObject, Object, ObjectKey, Problem, Watch, key, parse};
 use crate::table::{Rules, Service, Store, Table, build};

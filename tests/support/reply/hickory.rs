@@ -3,9 +3,9 @@
 use hickory_proto::op::{Edns, Message};
 use hickory_proto::rr::{RData, Record as HickoryRecord};
 
+use super::super::query::hex;
+use super::super::reader::Result;
 use super::{Opt, Record, Reply, rtype};
-use crate::query::hex;
-use crate::reader::Result;
 
 /// Fails unless hickory-proto parses the reply with the same result.
 pub(super) fn check_same(octets: &[u8], ours: &Reply) -> Result<()> {

@@ -68,7 +68,7 @@ async fn wait_until_in_use(budget: &Budget, octets: usize) {
 
 /// A query of the maximum length.
 fn query() -> Bytes {
-    let mut query = support::query::query("global. SOA").0;
+    let mut query = crate::testing::support::query::query("global. SOA").0;
     query.resize(MAX_QUERY, 0);
     query.into()
 }

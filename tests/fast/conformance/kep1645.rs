@@ -1,0 +1,583 @@
+//! KEP-1645, the Multi-Cluster Services API: its DNS specification, version 1.0.0, section by section, and the DNS cases of
+//! the API's conformance suite. A comment in quotation marks is text of the specification.
+//!
+//! The objects are those that Cilium and Submariner write, in `tests/fixtures/mcs`. The zone has the profile `mcs`.
+
+use std::collections::BTreeSet;
+
+use support::differences::set;
+use support::repository::repository;
+use support::server::Server;
+use support::wire::Transport;
+
+use crate::conformance::cases::{Expectation, answer, case, check, check_with_edns_and_without};
+
+const SOA: &str = "clusterset.local. 5 IN SOA ns.dns.clusterset.local. hostmaster.clusterset.local. SERIAL 7200 1800 \
+                   86400 5";
+
+/// The endpoints of `db.prod` that are ready: cluster, host, address.
+const DB: [(&str, &str, &str); 5] = [
+    ("hub", "db-0", "10.1.0.10"),
+    ("east", "db-0", "10.2.0.10"),
+    ("east", "db-1", "10.2.0.11"),
+    ("west", "db-0", "10.3.0.10"),
+    ("west", "10-3-0-20", "10.3.0.20"),
+];
+
+const CILIUM: [&str; 2] = ["cilium-headless", "cilium-clustersetip"];
+const SUBMARINER: [&str; 2] = ["submariner-headless", "submariner-clustersetip"];
+
+fn serve(fixtures: &[&str]) -> Server {
+    serve_text(
+        &fixtures
+            .iter()
+            .map(|name| fixture(name))
+            .collect::<String>(),
+    )
+}
+
+fn serve_text(text: &str) -> Server {
+    let flags = [
+        "--zone=clusterset.local=mcs",
+        "--cluster-name=hub",
+        "--ns-address=192.0.2.53,2001:db8::53",
+    ];
+    Server::with_text(text, &flags)
+}
+
+fn fixture(name: &str) -> String {
+    let file = repository(&format!("tests/fixtures/mcs/{name}.yaml"));
+    std::fs::read_to_string(file).unwrap()
+}
+
+/// NOERROR without records.
+fn nodata() -> Expectation {
+    answer("").authority(SOA)
+}
+
+fn nxdomain() -> Expectation {
+    crate::conformance::cases::nxdomain().authority(SOA)
+}
+
+/// Address records of a name below `svc.clusterset.local.`
+fn addresses(name: &str, addresses: &[&str]) -> String {
+    let record = |address: &&str| {
+        let rtype = if address.contains(':') { "AAAA" } else { "A" };
+        format!("{name}.svc.clusterset.local. 5 IN {rtype} {address}\n")
+    };
+    addresses.iter().map(record).collect()
+}
+
+/// SRV records of a name, with ports and targets below `svc.clusterset.local.`
+fn srv(name: &str, targets: &[(u16, &str)]) -> String {
+    let record = |(port, target): &(u16, &str)| {
+        format!(
+            "{name}.svc.clusterset.local. 5 IN SRV 0 10 {port} {target}.svc.clusterset.local.\n"
+        )
+    };
+    targets.iter().map(record).collect()
+}
+
+/// A question and its whole answer.
+type Question<'a> = (&'a str, Expectation);
+
+/// Sends questions about names below `svc.clusterset.local.`
+fn check_below_svc(server: &Server, questions: &[Question<'_>]) {
+    let whole = |(question, expect): &Question<'_>| {
+        let (name, rtype) = question.split_once(' ').unwrap();
+        (
+            format!("{name}.svc.clusterset.local. {rtype}"),
+            expect.clone(),
+        )
+    };
+    let questions: Vec<(String, Expectation)> = questions.iter().map(whole).collect();
+    let questions = questions
+        .iter()
+        .map(|(question, expect)| (question.as_str(), expect.clone()));
+    check_with_edns_and_without(server, &questions.collect::<Vec<_>>());
+}
+
+// === 2.2 Record for Schema Version ===
+
+/// "Question Example: `dns-version.clusterset.local. IN TXT`; Answer Example: `dns-version.clusterset.local. 28800 IN TXT
+/// “1.0.0”`". The TTL is that of the zone.
+#[test]
+fn s2_2_the_zone_has_the_schema_version_of_the_specification() {
+    let dns_version = answer("dns-version.clusterset.local. 5 IN TXT \"1.0.0\"");
+    check(
+        &serve(&CILIUM),
+        &[
+            case(
+                "the version",
+                "dns-version.clusterset.local. TXT",
+                dns_version,
+            ),
+            case("no address", "dns-version.clusterset.local. A", nodata()),
+            case(
+                "no other name",
+                "dns-versions.clusterset.local. TXT",
+                nxdomain(),
+            ),
+            case(
+                "only at the apex",
+                "dns-version.prod.svc.clusterset.local. TXT",
+                nxdomain(),
+            ),
+        ],
+    );
+}
+
+// === 2.3 Records for a Service with ClusterSetIP ===
+
+/// "If the `<clusterset-ip>` is an IPv4 address, an `A` record of the following form must exist. … If the
+/// `<clusterset-ip>` is an IPv6 address, an `AAAA` record of the following form must exist." "For Service objects that have
+/// dual-stack networking enabled, both `A` and `AAAA` records must be created to cover both IPv4 and IPv6 assigned
+/// ClusterSetIPs."
+///
+/// Conformance suite: "A DNS lookup of the `<service>.<ns>.svc.clusterset.local` domain for a ClusterIP service should
+/// resolve to the clusterset IP".
+#[test]
+fn s2_3_1_a_service_resolves_to_its_clusterset_ip() {
+    let server = serve(&[&CILIUM[..], &SUBMARINER, &["dual-stack"]].concat());
+    let is = |name: &str, address: &str| answer(&addresses(name, &[address]));
+    check_below_svc(
+        &server,
+        &[
+            ("web.prod A", is("web.prod", "10.96.40.7")),
+            ("web.prod AAAA", nodata()),
+            // The import of `cache` has slices with pods, which are not its addresses.
+            ("cache.prod A", is("cache.prod", "10.96.40.8")),
+            ("cart.shop A", is("cart.shop", "243.0.0.1")),
+            ("web.dual A", is("web.dual", "10.96.40.9")),
+            ("web.dual AAAA", is("web.dual", "2001:db8::4009")),
+            // The import has no address yet.
+            ("pending.prod A", nxdomain()),
+            ("webs.prod A", nxdomain()),
+            ("web.prods A", nxdomain()),
+        ],
+    );
+}
+
+/// "For each port in an exported Service with name `<port>` and number `<port-number>` using protocol `<proto>`, an `SRV`
+/// record of the following form must exist. `_<port>._<proto>.<service>.<ns>.svc.<clusterset-zone>. <ttl> IN SRV <weight>
+/// <priority> <port-number> <service>.<ns>.svc.<clusterset-zone>.`" "Unnamed ports do not have an `SRV` record."
+///
+/// Conformance suite: "A DNS SRV query of the `<service>.<ns>.svc.clusterset.local` domain for a ClusterIP service should
+/// return valid SRV records": one for each port, with the name itself as target.
+#[test]
+fn s2_3_2_srv_of_a_service_with_a_clusterset_ip_targets_its_own_name() {
+    let server = serve(&[&CILIUM[..], &["dual-stack", "conflicting-ports"]].concat());
+    let is = |owner: &str, ports: &[u16], target: &str, additional: &[&str]| {
+        let targets: Vec<(u16, &str)> = ports.iter().map(|port| (*port, target)).collect();
+        answer(&srv(owner, &targets)).additional(&addresses(target, additional))
+    };
+    let web = |owner: &str, ports: &[u16]| is(owner, ports, "web.prod", &["10.96.40.7"]);
+    let both = ["10.96.40.9", "2001:db8::4009"];
+    check_below_svc(
+        &server,
+        &[
+            ("_http._tcp.web.prod SRV", web("_http._tcp.web.prod", &[80])),
+            (
+                "_https._tcp.web.prod SRV",
+                web("_https._tcp.web.prod", &[443]),
+            ),
+            ("web.prod SRV", web("web.prod", &[80, 443])),
+            ("_http._udp.web.prod SRV", nxdomain()),
+            ("_smtp._tcp.web.prod SRV", nxdomain()),
+            ("_http._tcp.web.prod A", nodata()),
+            ("_tcp.web.prod SRV", nodata()),
+            // The port is that of the import, not 16379, that of the pods.
+            (
+                "_redis._tcp.cache.prod SRV",
+                is(
+                    "_redis._tcp.cache.prod",
+                    &[6379],
+                    "cache.prod",
+                    &["10.96.40.8"],
+                ),
+            ),
+            // The only port has no name.
+            ("web.dual SRV", is("web.dual", &[80], "web.dual", &both)),
+            ("_tcp.web.dual SRV", nxdomain()),
+            ("_80._tcp.web.dual SRV", nxdomain()),
+            // Ports of both protocols, which the implementation has merged.
+            (
+                "_dns._udp.web.ports SRV",
+                is("_dns._udp.web.ports", &[53], "web.ports", &["10.96.40.10"]),
+            ),
+            ("_dns._tcp.web.ports SRV", nxdomain()),
+            (
+                "web.ports SRV",
+                is("web.ports", &[80, 53, 9090], "web.ports", &["10.96.40.10"]),
+            ),
+        ],
+    );
+}
+
+/// "`PTR` records are not specified in any way for multicluster DNS and `PTR` records ending with the `<clusterset-zone>`
+/// are NOT required."
+#[test]
+fn s2_3_3_and_s2_4_3_there_are_no_ptr_records() {
+    let refused = crate::conformance::cases::refused().option("EDE 20");
+    let questions = [
+        ("7.40.96.10.in-addr.arpa. PTR", refused.clone()),
+        ("10.0.2.10.in-addr.arpa. PTR", refused),
+    ];
+    check_with_edns_and_without(&serve(&CILIUM), &questions);
+}
+
+/// "ClusterSetIP Services MUST NOT have a record disambiguating to a single cluster's backends, ex.
+/// `<clusterid>.<svc>.<ns>.svc.<clusterset-zone>`."
+#[test]
+fn s2_3_4_a_service_with_a_clusterset_ip_has_no_record_of_one_cluster() {
+    let server = serve(&[&CILIUM[..], &SUBMARINER].concat());
+    let names = [
+        "hub.web.prod",
+        "east.web.prod",
+        "west.cache.prod",
+        "10-3-0-40.west.cache.prod",
+        "10-1-0-30.hub.web.prod",
+        "east.cart.shop",
+        // One address for each cluster, but still no names of clusters.
+        "hub.web.shop",
+        "east.web.shop",
+        "west.web.shop",
+        "10-102-50-1.east.web.shop",
+    ];
+    for rtype in ["A", "AAAA", "SRV", "TXT"] {
+        let questions: Vec<String> = names.iter().map(|name| format!("{name} {rtype}")).collect();
+        let questions = questions
+            .iter()
+            .map(|question| (question.as_str(), nxdomain()));
+        check_below_svc(&server, &questions.collect::<Vec<_>>());
+    }
+}
+
+// === 2.4 Records for a Multicluster Headless Service ===
+
+/// "for a subset of ready endpoints accessible across the cluster set with the IPv4 address `<endpoint-ip>`, the following
+/// records must exist. `<service>.<ns>.svc.<clusterset-zone>. IN A <endpoint-ip>`"
+///
+/// Conformance suite: "A DNS query of the `<service>.<ns>.svc.clusterset.local` domain for a headless service should
+/// return the ready endpoint addresses of all the backing pods".
+#[test]
+fn s2_4_1_a_headless_service_resolves_to_the_ready_endpoints_of_all_clusters() {
+    let server = serve(&[&CILIUM[..], &SUBMARINER, &["dual-stack"]].concat());
+    let ready = DB.map(|(_, _, address)| address);
+    let dual_v4 = ["10.2.2.10", "10.2.2.11", "10.3.2.20"];
+    let dual_v6 = ["fd00:2:2::10", "fd00:2:2::11", "fd00:3:2::20"];
+    check_below_svc(
+        &server,
+        &[
+            ("db.prod A", answer(&addresses("db.prod", &ready))),
+            ("db.prod AAAA", nodata()),
+            // In slice db-k5n7s, Submariner's annotation publishes an address that is not ready.
+            (
+                "db.shop A",
+                answer(&addresses(
+                    "db.shop",
+                    &["10.1.1.10", "10.2.1.10", "10.2.1.11"],
+                )),
+            ),
+            // "If both `A` and `AAAA` records exist, they must program the same subset of IPs."
+            ("db.dual A", answer(&addresses("db.dual", &dual_v4))),
+            ("db.dual AAAA", answer(&addresses("db.dual", &dual_v6))),
+        ],
+    );
+}
+
+/// "There must also be an `A` record of the following form for each ready endpoint in the same subset with hostname of
+/// `<hostname>`, member cluster ID of `<clusterid>`, and IPv4 address `<endpoint-ip>`.
+/// `<hostname>.<clusterid>.<service>.<ns>.svc.<clusterset-zone>. <ttl> IN A <endpoint-ip>`", and the same for `AAAA`.
+///
+/// 2.1: "hostname = … a) the value of the endpoint's `hostname` field, or b) a unique, system-assigned identifier for the
+/// endpoint."
+///
+/// Conformance suite: "A DNS query of the `<hostname>.<clusterid>.<service>.<ns>.svc.clusterset.local` domain for a
+/// headless StatefulSet service should return the requested pod's endpoint address".
+#[test]
+fn s2_4_1_a_host_of_a_headless_service_resolves_to_its_address() {
+    let server = serve(&[&CILIUM[..], &SUBMARINER, &["dual-stack"]].concat());
+    let hosts = DB.map(|(cluster, host, address)| {
+        let name = format!("{host}.{cluster}.db.prod");
+        let expect = answer(&addresses(&name, &[address]));
+        (format!("{name} A"), expect)
+    });
+    let hosts = hosts.each_ref();
+    let hosts = hosts.map(|(question, expect)| (question.as_str(), expect.clone()));
+    check_below_svc(&server, &hosts);
+    let is = |name: &str, address: &str| answer(&addresses(name, &[address]));
+    check_below_svc(
+        &server,
+        &[
+            ("db-0.east.db.prod AAAA", nodata()),
+            // Not ready, of another cluster, unknown.
+            ("db-1.hub.db.prod A", nxdomain()),
+            ("db-1.west.db.prod A", nxdomain()),
+            ("db-0.north.db.prod A", nxdomain()),
+            ("fake-pod-10.west.db.prod A", nxdomain()),
+            ("db-0.east.db.dual A", is("db-0.east.db.dual", "10.2.2.10")),
+            (
+                "db-0.east.db.dual AAAA",
+                is("db-0.east.db.dual", "fd00:2:2::10"),
+            ),
+            (
+                "10-3-2-20.west.db.dual A",
+                is("10-3-2-20.west.db.dual", "10.3.2.20"),
+            ),
+            ("10-3-2-20.west.db.dual AAAA", nodata()),
+            (
+                "fd00-3-2--20.west.db.dual AAAA",
+                is("fd00-3-2--20.west.db.dual", "fd00:3:2::20"),
+            ),
+            ("db-1.east.db.shop A", is("db-1.east.db.shop", "10.2.1.11")),
+            ("db-1.hub.db.shop A", nxdomain()),
+        ],
+    );
+}
+
+/// "If there are no ready endpoints for the headless Service, the answer should be `NXDOMAIN`."
+#[test]
+fn s2_4_1_a_headless_service_without_ready_endpoints_does_not_exist() {
+    let text = fixture("cilium-headless").replace("ready: true", "ready: false");
+    let server = serve_text(&(text + &fixture("cilium-clustersetip")));
+    check_below_svc(
+        &server,
+        &[
+            ("db.prod A", nxdomain()),
+            ("db.prod AAAA", nxdomain()),
+            ("_sql._tcp.db.prod SRV", nxdomain()),
+            ("db-0.east.db.prod A", nxdomain()),
+            // The other services of the namespace.
+            (
+                "web.prod A",
+                answer(&addresses("web.prod", &["10.96.40.7"])),
+            ),
+        ],
+    );
+}
+
+/// "For each combination of ready endpoint with hostname of `<hostname>`, member cluster ID of `<clusterid>`, and port in
+/// the Service with name `<port>` and number `<port-number>` using protocol `<proto>`, an `SRV` record of the following
+/// form must exist. `_<port>._<proto>.<service>.<ns>.svc.<clusterset-zone>. <ttl> IN SRV <weight> <priority> <port-number>
+/// <hostname>.<clusterid>.<service>.<ns>.svc.<clusterset-zone>.` This implies that if there are N ready endpoints and the
+/// Service defines M named ports, there will be N X M `SRV` RRs for the Service."
+///
+/// Conformance suite: "A DNS SRV query of the `<service>.<ns>.svc.clusterset.local` domain for a headless service should
+/// return valid SRV records".
+#[test]
+fn s2_4_2_srv_of_a_headless_service_has_each_port_of_each_endpoint() {
+    let server = serve(&CILIUM);
+    let targets = |ports: &[u16]| {
+        let all = ports.iter().flat_map(|port| {
+            DB.map(|(cluster, host, _)| {
+                format!("0 10 {port} {host}.{cluster}.db.prod.svc.clusterset.local.")
+            })
+        });
+        set(all.collect::<Vec<_>>())
+    };
+    let hosts: BTreeSet<String> = DB
+        .iter()
+        .map(|(cluster, host, address)| {
+            let name = format!("{host}.{cluster}.db.prod");
+            addresses(&name, &[address]).trim_end().to_owned()
+        })
+        .collect();
+    let cases: [(&str, &[u16], usize); 3] = [
+        ("_sql._tcp.db.prod", &[26257], 5),
+        // The port of the pods, which differs from that of the Service.
+        ("_http._tcp.db.prod", &[8080], 5),
+        ("db.prod", &[26257, 8080], 10),
+    ];
+    for (name, ports, count) in cases {
+        let reply = server.ask(&format!("{name}.svc.clusterset.local. SRV"), Transport::Tcp);
+        assert_eq!(reply.answers.len(), count, "{name}");
+        assert_eq!(reply.data_set(), targets(ports), "{name}");
+        // "The Additional section of the response may include the `A`/`AAAA` records referred to in the `SRV` records."
+        let additional = reply.additional.iter().map(ToString::to_string);
+        assert_eq!(additional.collect::<BTreeSet<_>>(), hosts, "{name}");
+    }
+    check_below_svc(
+        &server,
+        &[
+            ("_sql._udp.db.prod SRV", nxdomain()),
+            ("_smtp._tcp.db.prod SRV", nxdomain()),
+            ("_sql._tcp.db.prod A", nodata()),
+        ],
+    );
+}
+
+/// "Unnamed ports do not have an `SRV` record." The conformance suite expects SRV records of the service itself, also for
+/// an unnamed port: one for each endpoint of each address family, unless one hostname has both.
+#[test]
+fn s2_4_2_unnamed_ports_have_no_name() {
+    let server = serve(&["dual-stack"]);
+    let reply = server.ask("db.dual.svc.clusterset.local. SRV", Transport::Tcp);
+    let hosts = [
+        "db-0.east",
+        "db-1.east",
+        "10-3-2-20.west",
+        "fd00-3-2--20.west",
+    ];
+    let targets = hosts.map(|host| format!("0 10 26257 {host}.db.dual.svc.clusterset.local."));
+    assert_eq!(reply.data_set(), set(targets));
+    check_below_svc(
+        &server,
+        &[
+            ("_tcp.db.dual SRV", nxdomain()),
+            ("_26257._tcp.db.dual SRV", nxdomain()),
+        ],
+    );
+}
+
+/// KEP-1645 on ports that differ between clusters: their union.
+#[test]
+fn s2_4_2_clusters_with_other_ports_are_united() {
+    let (east, west) = ("db-0.east.db.ports", "db-0.west.db.ports");
+    let of_east = addresses(east, &["10.2.3.10"]);
+    let of_west = addresses(west, &["10.3.3.10"]);
+    let both = format!("{of_east}{of_west}");
+    let is = |owner: &str, targets: &[(u16, &str)], additional: &str| {
+        answer(&srv(owner, targets)).additional(additional)
+    };
+    check_below_svc(
+        &serve(&["conflicting-ports"]),
+        &[
+            (
+                "_http._tcp.db.ports SRV",
+                is("_http._tcp.db.ports", &[(8080, east), (9080, west)], &both),
+            ),
+            (
+                "_dns._udp.db.ports SRV",
+                is("_dns._udp.db.ports", &[(5300, east)], &of_east),
+            ),
+            (
+                "_dns._tcp.db.ports SRV",
+                is("_dns._tcp.db.ports", &[(5300, west)], &of_west),
+            ),
+            (
+                "_metrics._tcp.db.ports SRV",
+                is("_metrics._tcp.db.ports", &[(9090, west)], &of_west),
+            ),
+            ("_metrics._udp.db.ports SRV", nxdomain()),
+        ],
+    );
+}
+
+/// "Multicluster Headless Services MUST NOT have a record disambiguating to a single cluster's backends, ex.
+/// `<clusterid>.<svc>.<ns>.svc.<clusterset-zone>`." Names of hosts lie below it, so that the name exists without records
+/// (RFC 8020).
+#[test]
+fn s2_4_4_a_headless_service_has_no_record_of_one_cluster() {
+    let server = serve(&[&CILIUM[..], &SUBMARINER].concat());
+    for rtype in ["A", "AAAA", "SRV", "TXT", "ANY"] {
+        let question = |name: &str| format!("{name} {rtype}");
+        let names = [
+            "hub.db.prod",
+            "east.db.prod",
+            "west.db.prod",
+            "east.db.shop",
+        ];
+        let mut questions: Vec<(String, Expectation)> = names
+            .iter()
+            .map(|name| (question(name), nodata()))
+            .collect();
+        // `north` has no endpoint.
+        questions.push((question("north.db.prod"), nxdomain()));
+        questions.push((question("_sql._tcp.east.db.prod"), nxdomain()));
+        let questions = questions
+            .iter()
+            .map(|(question, expect)| (question.as_str(), expect.clone()));
+        check_below_svc(&server, &questions.collect::<Vec<_>>());
+    }
+}
+
+// === Submariner, and the rest of the zone ===
+
+/// Without a ClusterSet IP, Submariner gives one address for each cluster. The name has those of all clusters with a ready
+/// pod; SRV targets the name itself, and equal records are answered once.
+#[test]
+fn addresses_of_each_cluster_are_answered_for_a_service_without_clusterset_ip() {
+    let server = serve(&SUBMARINER);
+    let alive = ["10.96.50.1", "10.102.50.1"];
+    let is = |owner: &str, port: u16| {
+        answer(&srv(owner, &[(port, "web.shop")])).additional(&addresses("web.shop", &alive))
+    };
+    check_below_svc(
+        &server,
+        &[
+            ("web.shop A", answer(&addresses("web.shop", &alive))),
+            ("web.shop AAAA", nodata()),
+            ("_http._tcp.web.shop SRV", is("_http._tcp.web.shop", 80)),
+            // Only one cluster has this port. The target has the addresses of all.
+            (
+                "_metrics._tcp.web.shop SRV",
+                is("_metrics._tcp.web.shop", 9090),
+            ),
+        ],
+    );
+}
+
+/// Derived Services and the records that Submariner keeps for itself are no services.
+#[test]
+fn objects_of_the_implementations_have_no_names() {
+    let server = serve(&[&CILIUM[..], &SUBMARINER].concat());
+    let names = [
+        "derived-iriqaii1u1.prod",
+        "derived-074ht363gh.prod",
+        "db-shop-hub.submariner-operator",
+        "web-shop-hub.submariner-operator",
+        "web-shop-west.submariner-operator",
+        "submariner-operator",
+        "db-shop.submariner-k8s-broker",
+        "web-shop.submariner-k8s-broker",
+        "db.submariner-k8s-broker",
+        "submariner-k8s-broker",
+    ];
+    let questions = names.map(|name| format!("{name} A"));
+    let questions = questions
+        .each_ref()
+        .map(|question| (question.as_str(), nxdomain()));
+    check_below_svc(&server, &questions);
+}
+
+/// The zone has the names of the specification and no others: no names without `svc`, no short names, no ports of hosts.
+#[test]
+fn other_names_do_not_exist() {
+    let server = serve(&CILIUM);
+    let questions = [
+        ("clusterset.local. A", nodata()),
+        ("svc.clusterset.local. A", nodata()),
+        ("prod.svc.clusterset.local. A", nodata()),
+        ("_tcp.db.prod.svc.clusterset.local. SRV", nodata()),
+        ("prods.svc.clusterset.local. A", nxdomain()),
+        ("pod.clusterset.local. A", nxdomain()),
+        ("db.prod.clusterset.local. A", nxdomain()),
+        ("prod.clusterset.local. A", nxdomain()),
+        ("db.clusterset.local. A", nxdomain()),
+        ("db.svc.clusterset.local. A", nxdomain()),
+        ("db.prod.pod.clusterset.local. A", nxdomain()),
+        ("east.db.prod.clusterset.local. A", nxdomain()),
+        ("db-0.east.db.prod.clusterset.local. A", nxdomain()),
+        ("db-0.db.prod.svc.clusterset.local. A", nxdomain()),
+        (
+            "_sql._tcp.db-0.east.db.prod.svc.clusterset.local. SRV",
+            nxdomain(),
+        ),
+        ("sql._tcp.db.prod.svc.clusterset.local. SRV", nxdomain()),
+        ("_sql.tcp.db.prod.svc.clusterset.local. SRV", nxdomain()),
+        ("x.db-0.east.db.prod.svc.clusterset.local. A", nxdomain()),
+    ];
+    check_with_edns_and_without(&server, &questions);
+}
+
+/// Conformance suite: "DNS lookups of the `<service>.<ns>.svc.cluster.local` domain for a ClusterIP service should only
+/// resolve local services". Another server is authoritative for that zone.
+#[test]
+fn names_of_the_cluster_itself_are_refused() {
+    let refused = crate::conformance::cases::refused().option("EDE 20");
+    check_with_edns_and_without(
+        &serve(&CILIUM),
+        &[("web.prod.svc.cluster.local. A", refused)],
+    );
+}

@@ -1,0 +1,97 @@
+//! RFC 5001 (NSID) and RFC 4892 (`id.server`, `version.bind`): identification of the server. Off by default.
+
+use crate::conformance::cases::{answer, case, check, nxdomain, refused};
+use crate::conformance::servers::{serve, serve_sample};
+
+const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
+/// `conformance-0`
+const NSID: &str = "NSID 636f6e666f726d616e63652d30";
+
+#[test]
+fn s2_2_nsid_is_sent_if_requested() {
+    check(
+        &serve(&["--server-id", "conformance-0"]),
+        &[
+            case(
+                "requested",
+                "west.db.prod.global. A +nsid",
+                answer(WEST).option(NSID),
+            ),
+            case(
+                "not requested",
+                "west.db.prod.global. A +edns",
+                answer(WEST),
+            ),
+            case("without EDNS", "west.db.prod.global. A", answer(WEST)),
+            case(
+                "requested, nonexistent name",
+                "nope.global. A +nsid",
+                nxdomain().option(NSID),
+            ),
+            case(
+                "requested, name outside the zone",
+                "www.example. A +nsid",
+                refused().option(NSID).option("EDE 20"),
+            ),
+            case(
+                "requested with a payload, which is ignored",
+                "west.db.prod.global. A +nsid=abcd",
+                answer(WEST).option(NSID),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn s2_2_nsid_is_not_sent_without_a_server_id() {
+    check(
+        &serve_sample(),
+        &[
+            case("requested", "west.db.prod.global. A +nsid", answer(WEST)),
+            case(
+                "not requested",
+                "west.db.prod.global. A +edns",
+                answer(WEST),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn rfc4892_s3_1_chaos_names_are_answered_only_if_enabled() {
+    check(
+        &serve(&["--server-id", "conformance-0", "--version-bind", "one"]),
+        &[
+            case(
+                "id.server",
+                "id.server. CH TXT",
+                answer("id.server. 0 CH TXT \"conformance-0\"").not_authoritative(),
+            ),
+            case(
+                "version.bind",
+                "version.bind. CH TXT",
+                answer("version.bind. 0 CH TXT \"one\"").not_authoritative(),
+            ),
+            case(
+                "mixed case",
+                "Version.Bind. CH TXT",
+                answer("Version.Bind. 0 CH TXT \"one\"").not_authoritative(),
+            ),
+            case("another type", "version.bind. CH A", refused()),
+            case("another name", "authors.bind. CH TXT", refused()),
+            case("class IN", "version.bind. IN TXT", refused()),
+        ],
+    );
+    check(
+        &serve_sample(),
+        &[
+            case("version.bind, disabled", "version.bind. CH TXT", refused()),
+            case("id.server, disabled", "id.server. CH TXT", refused()),
+            case(
+                "disabled, with EDNS",
+                "id.server. CH TXT +edns",
+                refused().option("EDE 21"),
+            ),
+        ],
+    );
+}

@@ -1,0 +1,69 @@
+//! RFC 7828: edns-tcp-keepalive.
+
+use support::https::{PATH, get, post};
+use support::query::query;
+use support::tls::ask;
+
+use crate::conformance::cases::{answer, case, check, decode, nxdomain, refused};
+use crate::conformance::servers::{serve_encrypted, serve_sample};
+
+const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
+/// 30 seconds, in units of 100 milliseconds (section 3.1).
+const KEEPALIVE_30_S: &str = "KEEPALIVE 300";
+
+#[test]
+fn s3_2_keepalive_is_sent_over_tcp_only() {
+    check(
+        &serve_sample(),
+        &[
+            case(
+                "requested",
+                "west.db.prod.global. A +keepalive",
+                answer(WEST).option_over_tcp(KEEPALIVE_30_S),
+            ),
+            case(
+                "not requested",
+                "west.db.prod.global. A +edns",
+                answer(WEST),
+            ),
+            case("without EDNS", "west.db.prod.global. A", answer(WEST)),
+            case(
+                "requested, nonexistent name",
+                "nope.global. A +keepalive",
+                nxdomain().option_over_tcp(KEEPALIVE_30_S),
+            ),
+            case(
+                "requested, name outside the zone",
+                "www.example. A +keepalive",
+                refused().option("EDE 20").option_over_tcp(KEEPALIVE_30_S),
+            ),
+        ],
+    );
+}
+
+/// DNS runs directly over a TLS connection. HTTP and QUIC have their own timeouts.
+#[test]
+fn s3_2_keepalive_is_sent_over_tls_and_not_over_https() {
+    let server = serve_encrypted(&[]);
+    for (text, has_answer) in [
+        ("west.db.prod.global. A", true),
+        ("nope.global. A", false),
+        ("www.example. A", false),
+    ] {
+        let question = query(&format!("{text} +keepalive"));
+        let timeout = |reply: &[u8]| {
+            let reply = decode(reply);
+            assert_eq!(!reply.answers.is_empty(), has_answer, "{text}");
+            assert!(reply.opt.is_some(), "{text}");
+            reply.option(11)
+        };
+        let tls = ask(&mut server.tls(), &question.0).unwrap();
+        assert_eq!(timeout(&tls), Some("012c".to_owned()), "{text}");
+        let by_post = server.http2().send(&post(PATH), &question.0).unwrap();
+        assert_eq!(timeout(&by_post.message()), None, "{text}");
+        let by_get = server.http1().send(&get(PATH, &question.0), &[]).unwrap();
+        assert_eq!(timeout(&by_get.message()), None, "{text}");
+        let plain = ask(&mut server.tls(), &query(&format!("{text} +edns")).0);
+        assert_eq!(timeout(&plain.unwrap()), None, "{text}");
+    }
+}

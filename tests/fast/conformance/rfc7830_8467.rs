@@ -1,0 +1,204 @@
+//! RFC 7830 (the padding option) and RFC 8467 (padding policy). The length of an encrypted message can reveal the
+//! query. If a client pads, replies over encrypted transports are padded to a few lengths.
+
+use support::encrypted::EncryptedServer;
+use support::https::{PATH, get, post};
+use support::objects::members;
+use support::query::{Packet, query};
+use support::reply::Opt;
+use support::reply::Reply;
+use support::wire::Transport;
+
+use crate::conformance::cases::decode;
+use crate::conformance::servers::{serve_encrypted, serve_encrypted_objects};
+
+/// Replies are padded to a multiple of this (RFC 8467 section 4.1).
+const BLOCK: usize = 468;
+const PADDING: u16 = 12;
+/// The mark of a query that requests padding: an empty option.
+const REQUEST: &str = "+ednsopt=12";
+
+/// Queries of every kind, without the option.
+const QUESTIONS: [&str; 13] = [
+    "db.prod.global. A +edns",
+    "db.prod.global. SRV +edns",
+    "db.prod.global. SRV +do +nsid",
+    "web.shop.global. AAAA +bufsize=512",
+    "global. SOA +edns",
+    "dns-version.global. TXT +edns",
+    "db.prod.global. MX +edns",
+    "nope.global. A +edns",
+    "nope.global. A +cookie=0102030405060708",
+    "www.example. A +edns",
+    "global. AXFR +edns",
+    "global. OPT +edns",
+    "db.prod.global. CH A +edns",
+];
+
+/// Sends a query over each encrypted transport that pads.
+fn send(server: &EncryptedServer, question: &Packet) -> [(&'static str, Vec<u8>); 3] {
+    let tls = support::tls::ask(&mut server.tls(), &question.0).unwrap();
+    let by_post = server.http2().send(&post(PATH), &question.0).unwrap();
+    let by_get = server.http1().send(&get(PATH, &question.0), &[]).unwrap();
+    [
+        ("TLS", tls),
+        ("POST", by_post.message()),
+        ("GET", by_get.message()),
+    ]
+}
+
+/// Returns the octets of the padding option, if there is one.
+fn padding(message: &Reply) -> Option<&[u8]> {
+    let options = message.opt.iter().flat_map(|opt| &opt.options);
+    let mut padding = options.filter(|(code, _)| *code == PADDING);
+    let first = padding.next()?;
+    assert!(padding.next().is_none(), "two padding options");
+    Some(&first.1)
+}
+
+/// Returns a message without its padding and without server cookies, which change every second.
+fn unpadded(mut message: Reply) -> Reply {
+    if let Some(Opt { options, .. }) = &mut message.opt {
+        options.retain(|(code, _)| *code != PADDING);
+        for (_, cookie) in options.iter_mut().filter(|(code, _)| *code == 10) {
+            cookie.truncate(8); // keeps the client cookie
+        }
+    }
+    message.content()
+}
+
+#[test]
+fn r8467_s4_1_replies_are_padded_to_blocks_of_468_octets() {
+    let server = serve_encrypted(&["--order=stable", "--server-id=replica-1"]);
+    for text in QUESTIONS {
+        let question = query(&format!("{text} {REQUEST}"));
+        for (over, reply) in send(&server, &question) {
+            assert!(
+                !reply.is_empty() && reply.len().is_multiple_of(BLOCK),
+                "{text} over {over}: {} octets",
+                reply.len()
+            );
+        }
+    }
+}
+
+/// The padding is always shorter than a block.
+#[test]
+fn r8467_s4_1_replies_are_padded_to_the_next_block() {
+    let server =
+        serve_encrypted_objects(members(&[1, 10, 20, 25, 26, 27, 28, 29, 30, 60, 90]), &[]);
+    for count in [1, 10, 20, 25, 26, 27, 28, 29, 30, 60, 90] {
+        let name = format!("s{count}.prod.global. A");
+        let plain = query(&format!("{name} +edns"));
+        let plain = support::tls::ask(&mut server.tls(), &plain.0).unwrap();
+        let least = plain.len() + 4; // an empty option
+        for (over, reply) in send(&server, &query(&format!("{name} {REQUEST}"))) {
+            let expected = least.next_multiple_of(BLOCK);
+            assert_eq!(reply.len(), expected, "{count} over {over}");
+        }
+    }
+}
+
+/// RFC 7830 section 3: the padding octets are 0x00.
+#[test]
+fn r7830_s3_padding_is_zeros_and_changes_nothing_else() {
+    let server = serve_encrypted(&["--order=stable", "--server-id=replica-1"]);
+    for text in QUESTIONS {
+        let plain = query(text);
+        let padded = query(&format!("{text} {REQUEST}"));
+        for ((over, without), (_, with)) in send(&server, &plain).iter().zip(send(&server, &padded))
+        {
+            let (without, with) = (decode(without), decode(&with));
+            assert_eq!(padding(&without), None, "{text} over {over}");
+            let zeros = padding(&with).unwrap_or_else(|| panic!("{text} over {over}: no padding"));
+            assert!(zeros.iter().all(|octet| *octet == 0), "{text}");
+            assert_eq!(unpadded(with), unpadded(without), "{text} over {over}");
+        }
+    }
+}
+
+/// RFC 7830 section 3: the content and length of the client's padding are ignored.
+#[test]
+fn r7830_s3_any_padding_in_the_query_requests_padding() {
+    let server = serve_encrypted(&[]);
+    for option in [
+        REQUEST.to_owned(),
+        "+ednsopt=12:00".to_owned(),
+        "+ednsopt=12:ffff".to_owned(),
+        format!("+ednsopt=12:{}", "00".repeat(91)), // to 128 octets
+        format!("+ednsopt=12:{}", "5a".repeat(3_000)),
+        "+ednsopt=12 +ednsopt=12:00".to_owned(),
+        "+nsid +ednsopt=12:00 +ednsopt=65001:00".to_owned(),
+    ] {
+        for (over, reply) in send(&server, &query(&format!("db.prod.global. A {option}"))) {
+            assert!(reply.len().is_multiple_of(BLOCK), "{option} over {over}");
+            assert_eq!(decode(&reply).answers.len(), 4);
+        }
+    }
+}
+
+/// RFC 7830 section 4: a client that does not pad may not support padding.
+#[test]
+fn r7830_s4_reply_is_not_padded_if_the_query_is_not() {
+    let server = serve_encrypted(&["--server-id=replica-1"]);
+    for text in QUESTIONS
+        .into_iter()
+        .chain(["db.prod.global. A", "nope.global. A"])
+    {
+        for (over, reply) in send(&server, &query(text)) {
+            assert_eq!(padding(&decode(&reply)), None, "{text} over {over}");
+        }
+    }
+}
+
+/// RFC 7830 section 6: padding is useless without encryption.
+#[test]
+fn r7830_s6_cleartext_replies_are_not_padded() {
+    let server = serve_encrypted(&["--server-id=replica-1"]);
+    for text in QUESTIONS {
+        let question = query(&format!("{text} {REQUEST}"));
+        for over in [Transport::Udp, Transport::Tcp] {
+            let reply = server.server.send(&question, over).unwrap();
+            assert_eq!(padding(&decode(&reply)), None, "{text} over {over:?}");
+        }
+    }
+}
+
+/// Padding never exceeds the maximum message size, and never takes the place of a record that fits with the option.
+#[test]
+fn r7830_s4_padding_is_limited_to_the_maximum_message_size() {
+    const LONGEST: usize = 65_535;
+    // Replies of about 140 blocks, the maximum in a message.
+    let counts = [
+        4_060, 4_085, 4_088, 4_089, 4_090, 4_091, 4_092, 4_093, 4_094,
+    ];
+    let server = serve_encrypted_objects(members(&counts), &["--order=stable"]);
+    let (mut padded, mut limited) = (0, 0);
+    for count in counts {
+        let name = format!("s{count}.prod.global. A");
+        let plain = query(&format!("{name} +edns"));
+        let plain = support::tls::ask(&mut server.tls(), &plain.0).unwrap();
+        let least = plain.len() + 4;
+        let plain = decode(&plain).answers;
+        for (over, reply) in send(&server, &query(&format!("{name} {REQUEST}"))) {
+            let (length, answer) = (reply.len(), decode(&reply).answers);
+            assert!(length <= LONGEST, "{count} over {over}");
+            match least.next_multiple_of(BLOCK) {
+                blocks if blocks <= LONGEST => {
+                    padded += 1;
+                    assert_eq!(length, blocks, "{count} over {over}");
+                }
+                _ => limited += 1,
+            }
+            if least <= LONGEST {
+                assert_eq!(answer, plain, "{count} over {over}");
+            } else {
+                assert!(plain.starts_with(&answer), "{count} over {over}");
+            }
+        }
+    }
+    assert!(
+        padded > 0 && limited > 0,
+        "{padded} padded, {limited} limited"
+    );
+}

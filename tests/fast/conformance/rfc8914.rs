@@ -1,0 +1,98 @@
+//! RFC 8914: extended DNS errors, which need an OPT record.
+
+use std::net::TcpListener;
+
+use crate::conformance::cases::{
+    SOA, answer, case, check, check_with_edns_and_without, nodata, nxdomain, refused, servfail,
+};
+use crate::conformance::servers::{serve, serve_sample, serve_without_table};
+
+#[test]
+fn s4_15_server_without_a_table_sends_not_ready() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    check(
+        &serve_without_table(silent.local_addr().unwrap(), &[]),
+        &[
+            case(
+                "a name",
+                "db.prod.global. A +edns",
+                servfail().option("EDE 14"),
+            ),
+            case("the same without EDNS", "db.prod.global. A", servfail()),
+            case("the apex", "global. SOA +edns", servfail().option("EDE 14")),
+            case("without EDNS", "global. SOA", servfail()),
+            case(
+                "a nonexistent name",
+                "nope.global. A +edns",
+                servfail().option("EDE 14"),
+            ),
+            case("another zone", "www.example.org. A", refused()),
+            case(
+                "the health probe of CoreDNS",
+                ". NS +edns",
+                refused().option("EDE 20"),
+            ),
+        ],
+    );
+    check(
+        &serve_sample(),
+        &[case("a ready server", "global. SOA +edns", answer(SOA))],
+    );
+}
+
+#[test]
+fn s4_19_prohibited_client_gets_prohibited() {
+    check(
+        &serve(&["--allow", "192.0.2.0/24"]),
+        &[
+            case(
+                "a name that exists",
+                "db.prod.global. A +edns",
+                refused().option("EDE 18"),
+            ),
+            case("the same without EDNS", "db.prod.global. A", refused()),
+            case("a name outside the zone", "www.example. A", refused()),
+        ],
+    );
+}
+
+#[test]
+fn s4_21_name_outside_the_zone_gets_not_authoritative() {
+    check(
+        &serve_sample(),
+        &[
+            case(
+                "a name outside the zone",
+                "www.example. A +edns",
+                refused().option("EDE 20"),
+            ),
+            case("the root", ". NS +edns", refused().option("EDE 20")),
+            case("the same without EDNS", "www.example. A", refused()),
+            case(
+                "a nonexistent name in the zone",
+                "nope.global. A +edns",
+                nxdomain(),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn s4_22_unsupported_query_gets_not_supported() {
+    let unsupported = || refused().option("EDE 21");
+    check_with_edns_and_without(
+        &serve_sample(),
+        &[
+            ("global. CH SOA", unsupported()),
+            ("db.prod.global. CH A", unsupported()),
+            ("version.bind. CH TXT", unsupported()),
+            ("db.prod.global. HS A", unsupported()),
+            ("db.prod.global. NONE A", unsupported()),
+            ("global. AXFR", unsupported()),
+            ("db.prod.global. AXFR", unsupported()),
+            ("global. IXFR", unsupported()),
+            // A type that no name has.
+            ("global. TYPE1000", nodata()),
+        ],
+    );
+}

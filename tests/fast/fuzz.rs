@@ -1,0 +1,352 @@
+//! Replays the corpora of the fuzz targets as regression tests. `tests/fuzz/run` searches for new inputs.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use checks::requests::{self, Outcome};
+use checks::{answers, cluster, decoders, framing, manifest, memory, messages, raw, worlds};
+use global_dns::server::encrypted::request::DnsRequest;
+use support::repository::repository;
+
+#[path = "../fuzz/checks.rs"]
+pub mod checks;
+mod sequences;
+mod views;
+
+fn corpus() -> PathBuf {
+    repository("tests/fuzz/corpus")
+}
+
+fn replay<T>(target: &str, check: impl Fn(&[u8]) -> T) {
+    let mut count = 0;
+    for entry in std::fs::read_dir(corpus().join(target)).unwrap() {
+        let path = entry.unwrap().path();
+        let input = std::fs::read(&path).unwrap();
+        let result = catch_unwind(AssertUnwindSafe(|| drop(check(&input))));
+        assert!(result.is_ok(), "{} fails the checks", path.display());
+        count += 1;
+    }
+    assert!(count >= 20, "target {target} has only {count} store");
+}
+
+#[test]
+fn message_corpus_passes() {
+    replay("reply", messages::check);
+}
+
+#[test]
+fn question_corpus_passes() {
+    replay("question", |choices| {
+        messages::check(&messages::question(choices))
+    });
+}
+
+#[test]
+fn stream_corpus_passes() {
+    replay("framing", framing::check);
+}
+
+#[test]
+fn request_corpus_passes() {
+    replay("request", requests::check);
+}
+
+#[test]
+fn object_corpus_passes() {
+    replay("objects", cluster::check);
+}
+
+#[test]
+fn world_corpus_passes() {
+    replay("worlds", worlds::check);
+}
+
+/// Worlds of which nobody chose the events. A failure names the number of its world.
+#[test]
+fn generated_worlds_pass() {
+    let mut seen = worlds::Seen::default();
+    for number in 0..WORLDS {
+        let result = catch_unwind(|| worlds::check(&generated(number)));
+        let world = result.unwrap_or_else(|_| panic!("world {number} fails the checks"));
+        seen.kinds.extend(world.kinds);
+        seen.unions.extend(world.unions);
+        seen.has_adopted_host |= world.has_adopted_host;
+        seen.has_other_candidate |= world.has_other_candidate;
+        seen.has_mixed_kinds |= world.has_mixed_kinds;
+        seen.has_changed_kind |= world.has_changed_kind;
+        seen.has_standby |= world.has_standby;
+        seen.has_missing_cluster |= world.has_missing_cluster;
+        seen.has_failing_order |= world.has_failing_order;
+        seen.has_delay |= world.has_delay;
+        seen.has_kept_setting |= world.has_kept_setting;
+        seen.tables += world.tables;
+    }
+    assert_eq!(seen.kinds.len(), 6, "{seen:?}");
+    let rare = [
+        seen.has_adopted_host,
+        seen.has_other_candidate,
+        seen.has_mixed_kinds,
+        seen.has_changed_kind,
+        seen.has_standby,
+        seen.has_missing_cluster,
+        seen.has_failing_order,
+        seen.has_delay,
+        seen.has_kept_setting,
+    ];
+    assert_eq!(rare, [true; 9], "{seen:?}");
+    for union in [["flat", "gateway"], ["gateway", "local"]] {
+        assert!(
+            seen.unions.contains(&union[..]),
+            "{union:?} is not in {seen:?}"
+        );
+    }
+    assert!(seen.tables > 10 * usize::from(WORLDS), "{}", seen.tables);
+}
+
+/// Number of generated worlds.
+const WORLDS: u16 = 192;
+
+/// Returns the choices of a world. They are the same in every run.
+fn generated(number: u16) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(number.into());
+    let mut choices: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(420).collect();
+    // The last one chooses failover orders, which hide other cases.
+    if number.is_multiple_of(2) {
+        choices.push(0);
+    }
+    choices
+}
+
+#[test]
+fn raw_object_corpus_passes() {
+    replay("objects_raw", raw::check);
+}
+
+#[test]
+fn manifest_corpora_pass() {
+    replay("manifest", manifest::check);
+    replay("manifest_raw", manifest::check_raw);
+}
+
+#[test]
+fn message_checks_cover_every_kind_of_answer() {
+    // The choices are indexes into the lists of `messages::question`: name, type, class and OPT.
+    let answers = |choices: &[u8]| {
+        let packet = messages::question(choices);
+        messages::check(&packet);
+        messages::rcode_and_answer(&packet)
+    };
+    assert_eq!(
+        answers(&[0, 1, 0, 2, 0, 1, 1, 0, 0, 0]),
+        (0, true),
+        "db.prod.global A has data"
+    );
+    assert_eq!(
+        answers(&[0, 1, 0, 2, 20, 1, 1, 0, 0, 0]),
+        (3, false),
+        "nope.prod.global A is NXDOMAIN"
+    );
+    assert_eq!(
+        answers(&[0, 1, 0, 2, 0, 1, 0, 0, 0, 0]),
+        (5, false),
+        "db.prod A is refused"
+    );
+}
+
+#[test]
+fn stream_checks_cover_every_kind_of_stream() {
+    let outcome = |name: &str| framing::check(&input("framing", name));
+    let (one, two) = (outcome("one"), outcome("two-in-order"));
+    assert!(!one.is_closed && one.sent.len() > 12, "{one:?}");
+    assert!(!two.is_closed && two.sent.len() > one.sent.len());
+    for name in ["response-closes", "announced-4097", "padded-4097"] {
+        assert!(outcome(name).is_closed, "{name}");
+    }
+    for name in ["announced-4096", "padded-4096", "half-a-message"] {
+        assert!(!outcome(name).is_closed, "{name}");
+    }
+    let full = outcome("pipelined-wide-fills-the-outbox");
+    assert!(full.times_full > 0 && full.sent.len() > 16 * 1024);
+    let padded = outcome("asks-for-padding");
+    assert!(padded.sent.len() > 2 && padded.padded > padded.sent.len());
+}
+
+#[test]
+fn request_checks_cover_every_kind_of_request() {
+    let outcome = |name: &str| requests::check(&input("request", name));
+    for name in ["get", "head", "get-4096", "get-second-parameter"] {
+        let outcome = outcome(name);
+        assert!(
+            matches!(&outcome, Outcome::Accepted(DnsRequest::Message(message)) if message.len() >= 12),
+            "{name}: {outcome:?}"
+        );
+    }
+    assert_eq!(outcome("post"), Outcome::Accepted(DnsRequest::Body));
+    assert_eq!(outcome("options"), Outcome::Accepted(DnsRequest::Methods));
+    for (name, status) in [
+        ("get-none", 400),
+        ("get-two", 400),
+        ("get-padding", 400),
+        ("another-path", 404),
+        ("put", 405),
+        ("get-4097", 414),
+        ("post-no-type", 415),
+        ("post-text", 415),
+    ] {
+        assert_eq!(outcome(name), Outcome::Refused(status), "{name}");
+    }
+    assert_eq!(outcome("no-uri"), Outcome::Invalid);
+}
+
+#[test]
+fn object_checks_cover_included_and_omitted_endpoints() {
+    let coverage = |name: &str| cluster::check(&input("objects", name));
+    for (name, count) in [
+        (
+            "member",
+            (|coverage| coverage.endpoints) as fn(&cluster::Coverage) -> usize,
+        ),
+        ("member", |coverage| coverage.pointers),
+        ("member", |coverage| coverage.short_names),
+        ("local-exported", |coverage| coverage.local),
+        ("local-foreign-slice", |coverage| coverage.local),
+        ("last-resort", |coverage| coverage.last_resort),
+        ("gateway-down-of-one", |coverage| coverage.omitted),
+        ("orphan", |coverage| coverage.skipped),
+        ("forged-namespace", |coverage| coverage.skipped),
+        ("identity-changes", |coverage| coverage.conflicts),
+        ("two-namespaces-short-name", |coverage| coverage.conflicts),
+        ("nothing-changes", |coverage| coverage.unchanged),
+    ] {
+        let coverage = coverage(name);
+        assert!(count(&coverage) > 0, "{name}: {coverage:?}");
+    }
+    // db.prod, east.db.prod, db-0.east.db.prod, their short names, each also with _sql._tcp, and the reverse name.
+    // In the zone with the profile mcs: db.prod.svc, also with _sql._tcp, and db-0.east.db.prod.svc.
+    assert_eq!(coverage("member").names, 16);
+    for number in 0..18 {
+        let coverage = coverage(&format!("bad-address-{number:02}"));
+        assert_eq!(
+            (coverage.endpoints, coverage.skipped),
+            (0, 2),
+            "{number}: {coverage:?}"
+        );
+    }
+}
+
+#[test]
+fn world_checks_cover_every_kind_of_service() {
+    let seen = |name: &str| worlds::check(&input("worlds", name));
+    for kind in ["gateway", "flat", "federated", "local", "headless"] {
+        assert_eq!(seen(kind).kinds, BTreeSet::from([kind]), "{kind}");
+    }
+    let union = |name: &str| seen(name).unions.into_iter().max_by_key(Vec::len).unwrap();
+    assert_eq!(union("gateway-flat-local"), ["flat", "gateway", "local"]);
+    assert_eq!(union("exported-pods-join-mirrors"), ["gateway", "local"]);
+    assert_eq!(union("pods-join-headless-mirror"), ["headless", "local"]);
+    assert_eq!(union("own-service-of-a-pod"), ["gateway", "headless"]);
+    for name in ["own-service-of-a-pod", "own-service-of-a-pod-comes-late"] {
+        assert!(seen(name).has_adopted_host, "{name}");
+    }
+    let mixed = seen("headless-and-gateway");
+    assert!(mixed.has_mixed_kinds, "{mixed:?}");
+    for name in [
+        "gateway-to-flat-and-back",
+        "headless-to-gateway-and-back",
+        "federated-leaves",
+    ] {
+        assert!(seen(name).has_changed_kind, "{name}");
+    }
+}
+
+#[test]
+fn manifest_checks_cover_every_kind_of_file() {
+    let complete = manifest::check(&input("manifest", "all-kinds"));
+    assert_eq!(
+        (complete.objects, complete.endpoints),
+        (4, 2),
+        "{complete:?}"
+    );
+    let raw = |name: &str| manifest::check_raw(&input("manifest_raw", name)).error;
+    for (error, expected) in [
+        (raw("lists-nested"), "lists are nested more than 4 deep"),
+        (raw("twice"), "occurs twice"),
+        (raw("list-items-number"), "cannot parse a List"),
+        (manifest::check(&input("manifest", "bomb")).error, "budget"),
+        (
+            manifest::check(&input("manifest", "deep-dashes")).error,
+            "budget",
+        ),
+    ] {
+        assert!(error.contains(expected), "expected {expected}, got {error}");
+    }
+}
+
+#[test]
+fn checks_detect_errors() {
+    let fails = |what: &str, check: &dyn Fn()| {
+        let result = catch_unwind(AssertUnwindSafe(check));
+        assert!(result.is_err(), "{what} must fail the check");
+    };
+    fails("an allocation", &|| {
+        memory::allocates_at_most(8, "a vector", || drop(vec![0_u8; 9]));
+    });
+    fails("too much memory", &|| {
+        memory::holds_at_most(8, "a vector", || drop(vec![0_u8; 9]));
+    });
+    memory::holds_at_most(9, "consecutive vectors", || {
+        (0..9).for_each(|_| drop(vec![0_u8; 9]));
+    });
+    // db.prod.global A 0.0.0.0, complete, and without the last octet.
+    let mut reply = messages::question(&[0, 1, 0, 2, 0, 1, 1, 0, 0, 0]);
+    (reply[2], reply[7]) = (0x84, 1);
+    reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 0, 0, 0, 0]);
+    let decoded = decoders::decode(&reply, "UDP");
+    fails("an unusable address", &|| {
+        messages::check_usable(&decoded);
+    });
+    fails("a truncated record", &|| {
+        decoders::decode(&reply[..reply.len() - 1], "UDP");
+    });
+    let [one, other] =
+        ["member", "two-clusters"].map(|name| cluster::table(&input("objects", name)));
+    answers::check_same_answers(&one, &one);
+    fails("a different answer", &|| {
+        answers::check_same_answers(&one, &other)
+    });
+}
+
+#[test]
+fn fuzz_targets_use_the_library_versions_of_the_server() {
+    let packages = |path: &str| -> BTreeSet<(String, String)> {
+        let text = std::fs::read_to_string(repository(path)).unwrap();
+        let value = |line: Option<&str>| {
+            let quoted = line.and_then(|line| line.split('"').nth(1));
+            quoted.unwrap_or_default().to_owned()
+        };
+        let packages = text.split("[[package]]").skip(1).map(|package| {
+            let mut lines = package.lines().skip(1);
+            (value(lines.next()), value(lines.next()))
+        });
+        packages.collect()
+    };
+    let own = ["arbitrary", "global-dns-fuzz", "jobserver", "libfuzzer-sys"];
+    let server = packages("Cargo.lock");
+    let targets = packages("tests/fuzz/Cargo.lock");
+    let others = targets.difference(&server);
+    let others: Vec<_> = others.filter(|(name, _)| !own.contains(&&**name)).collect();
+    assert!(
+        targets.len() > 100 && server.len() > 100,
+        "too few packages"
+    );
+    assert_eq!(
+        others,
+        [] as [&(String, String); 0],
+        "tests/fuzz/Cargo.lock differs; copy Cargo.lock to tests/fuzz, and run cargo metadata there"
+    );
+}
+
+fn input(target: &str, name: &str) -> Vec<u8> {
+    std::fs::read(corpus().join(target).join(name)).unwrap()
+}

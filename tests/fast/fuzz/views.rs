@@ -1,0 +1,1018 @@
+//! Views agree with replies: over generated worlds, what the API and the metrics say about names, services and endpoints is
+//! compared with the replies to real queries.
+//!
+//! The worlds have objects of all kinds of services, settings of each rule, failover orders, expected clusters and zones of
+//! each profile. Each is looked at in several moments: before the first table, while its objects change, with a table that has
+//! expired or comes from a snapshot, and with clusters without a Link. Each view is one function in [`VIEWS`]; another one
+//! needs one more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use global_dns::admin::{
+    AdminState, ApiHosts, CurrentFacts, Identity, Liveness, Metrics, admin_routes, api_routes,
+};
+use global_dns::explain::Explanation;
+use global_dns::model::{Kind, KubeObject, Mcs, ObjectKey, Timestamp, parse};
+use global_dns::report::{EndpointReport, Report, Style};
+use global_dns::server::counters::CounterSet;
+use global_dns::source::Feeds;
+use global_dns::table::links::{LinkList, Links};
+use global_dns::table::publish::{Current, Reader};
+use global_dns::table::store::ServiceKeys;
+use global_dns::table::{Built, HistoryLimits, Publisher, Table, Timers, build};
+use global_dns::wire::Transport;
+use global_dns::zone::{Name, ZoneKind, print, reverse};
+use serde_json::{Value, json};
+use support::reply::{Reply, rtype};
+use tower::ServiceExt as _;
+
+use crate::fuzz::checks::answers;
+use crate::fuzz::checks::choices::Choices;
+use crate::fuzz::checks::cluster::{Cluster, Coverage};
+use crate::fuzz::checks::kinds::{self, SERVICES};
+use crate::fuzz::checks::messages::SETTINGS;
+use crate::fuzz::checks::orders::Flags;
+use crate::fuzz::generated;
+
+/// Number of worlds.
+const WORLDS: u16 = 24;
+/// Objects of a world, of which some are deleted again.
+const STEPS: usize = 45;
+/// One of this many steps is looked at.
+const MOMENT: u8 = 12;
+/// Names in each moment: those that own records, and others.
+const OWNERS: usize = 60;
+const OTHERS: usize = 30;
+const ADDRESSES: usize = 8;
+
+/// Every type that a name can have, and the words of `explain` for them.
+const TYPES: [(u16, &str); 7] = [
+    (rtype::A, "A"),
+    (rtype::AAAA, "AAAA"),
+    (rtype::SRV, "SRV"),
+    (rtype::NS, "NS"),
+    (rtype::SOA, "SOA"),
+    (rtype::PTR, "PTR"),
+    (rtype::TXT, "TXT"),
+];
+
+/// Names of zones, which have no endpoints.
+const OWN_NAMES: [&str; 8] = [
+    "global.",
+    "ns.dns.global.",
+    "dns.global.",
+    "dns-version.global.",
+    "set.",
+    "dns-version.set.",
+    "10.in-addr.arpa.",
+    "ns.dns.10.in-addr.arpa.",
+];
+const OTHER_NAMES: [&str; 6] = [
+    "prod.global.",
+    "svc.set.",
+    "prod.svc.set.",
+    "96.10.in-addr.arpa.",
+    "9.9.96.10.in-addr.arpa.",
+    "www.example.org.",
+];
+
+/// Compares one view with the replies.
+type View = fn(&Server, &mut Seen);
+
+const VIEWS: [(&str, View); 6] = [
+    ("explain of names", check_explanations),
+    ("explain of addresses", check_addresses),
+    ("table", check_table),
+    ("metrics", check_metrics),
+    ("summary", check_summary),
+    ("problems", check_problems),
+];
+
+/// What the worlds cover.
+#[derive(Debug, Default)]
+struct Seen {
+    moments: usize,
+    questions: usize,
+    /// Numbers of answers in explanations by type and result.
+    results: BTreeMap<(String, String), usize>,
+    /// Numbers of endpoints in explanations by state, and whether they are returned.
+    endpoints: BTreeMap<(String, bool), usize>,
+    /// The reasons, without names.
+    reasons: BTreeSet<String>,
+}
+
+/// A server without listeners.
+struct Server {
+    publisher: Publisher,
+    reader: Reader,
+    admin: Router,
+    api: Router,
+    runtime: tokio::runtime::Runtime,
+    /// Selects names.
+    random: fastrand::Rng,
+    /// The time of the last table, in milliseconds.
+    now: u64,
+    /// The times that were looked at, with what the views told then.
+    recorded: Vec<(u64, String, Value)>,
+}
+
+/// What the replies for a name contain.
+#[derive(Debug, Default, PartialEq)]
+struct Answered {
+    /// The best result of the types A, AAAA and SRV.
+    result: &'static str,
+    addresses: BTreeSet<IpAddr>,
+    /// Ports and targets.
+    hosts: BTreeSet<(u16, String)>,
+}
+
+// === Worlds ===
+
+#[test]
+fn views_tell_what_replies_contain() {
+    let mut seen = Seen::default();
+    for number in 0..WORLDS {
+        check_world(number, &mut seen);
+    }
+    println!(
+        "{WORLDS} worlds, {} moments, {} questions; endpoints: {:?}; answers: {:?}",
+        seen.moments, seen.questions, seen.endpoints, seen.results
+    );
+    for (state, returned) in [
+        ("alive", &[true, false][..]),
+        ("down", &[true, false]),
+        ("not-ready", &[true, false]),
+        ("standby", &[true, false]),
+        ("omitted", &[true, false]),
+    ] {
+        for returned in returned {
+            let key = (state.to_owned(), *returned);
+            assert!(seen.endpoints.contains_key(&key), "{key:?}: {seen:?}");
+        }
+    }
+    for (rtype, results) in [
+        (
+            "A",
+            &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL", "REFUSED"][..],
+        ),
+        ("SRV", &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL"]),
+        ("PTR", &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL"]),
+        ("SOA", &["NOERROR", "SERVFAIL"]),
+        ("NS", &["NOERROR", "SERVFAIL"]),
+        ("TXT", &["NOERROR", "SERVFAIL"]),
+    ] {
+        for result in results {
+            let key = (rtype.to_owned(), (*result).to_owned());
+            assert!(seen.results.contains_key(&key), "{key:?}: {seen:?}");
+        }
+    }
+    for reason in [
+        "its gateway is down",
+        "no Link names its cluster",
+        "its pod is not ready",
+        "no pod behind its address is ready",
+        "another step of the failover order answers",
+        "a better kind answers for its cluster",
+        "it lacks the port",
+        "returned because nothing better is left",
+        "returned because gateway-down is include",
+        "returned for names of its cluster",
+        "the name fails: expected clusters are missing",
+        "the name fails: the failover step that answers has no endpoint",
+        "the name fails: the table is older than --max-stale",
+        "the name has no records of endpoints",
+        "the name does not exist",
+    ] {
+        assert!(
+            seen.reasons.contains(reason),
+            "{reason}: {:#?}",
+            seen.reasons
+        );
+    }
+}
+
+/// Looks at the moments of a world.
+fn check_world(number: u16, seen: &mut Seen) {
+    let octets = generated(number);
+    let choices = &mut Choices::new(&octets);
+    let mut cluster = Cluster::new(choices);
+    Flags::choose(&mut cluster.rules, *octets.last().unwrap());
+    // The server has zones of each kind.
+    cluster.rules.has_cluster_sets = true;
+    cluster.rules.has_reverse_zones = true;
+    let mut server = Server::new();
+    server.check(number, "before the first table", seen);
+    for step in 0..STEPS {
+        let choice = choices.octet();
+        match choice % 8 {
+            0..=6 => {
+                let (kind, object) = kinds::object(choices);
+                cluster.put(kind, object, choices);
+            }
+            _ => cluster.delete(choices),
+        }
+        cluster.build(&mut Coverage::default());
+        if choices.rarely(MOMENT) {
+            server.publish(&cluster.table);
+            server.check(number, &format!("step {step}"), seen);
+        }
+    }
+    server.publish(&cluster.table);
+    server.check(number, "the end", seen);
+    let next = server.next_time();
+    server.publisher.set_expired(true, next);
+    server.check(number, "expired", seen);
+    let next = server.next_time();
+    server.publisher.set_expired(false, next);
+    let next = server.next_time();
+    server
+        .publisher
+        .publish_snapshot(built(&cluster.table), next);
+    server.check(number, "from a snapshot", seen);
+    for linked in [&["west", "north"][..], &["north"]] {
+        server.publish(&unlinked(&cluster, linked));
+        server.check(number, &format!("only {linked:?} have a Link"), seen);
+    }
+    at(
+        || format!("world {number}, the past"),
+        || server.check_past(),
+    );
+}
+
+/// Runs a check. If it fails, says where.
+fn at(place: impl FnOnce() -> String, check: impl FnOnce()) {
+    let result = catch_unwind(AssertUnwindSafe(check));
+    result.unwrap_or_else(|_| panic!("{}", place()));
+}
+
+fn built(table: &Table) -> Built {
+    Built {
+        table: table.clone(),
+        is_changed: true,
+        services: ServiceKeys::new(),
+        timers: Vec::new(),
+    }
+}
+
+/// Returns the table of a cluster if, for a long time, only these clusters have had a Link.
+fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
+    let (mut store, rules) = (cluster.store.clone(), &cluster.rules);
+    for name in linked {
+        let link = json!({
+            "kind": "Link",
+            "metadata": {"namespace": "linkerd-multicluster", "name": name},
+            "spec": {"targetClusterName": name},
+        });
+        let text = link.to_string();
+        let read = KubeObject::read(&text);
+        let (watch, object) = parse::select_and_parse(Kind::Link, &read).unwrap();
+        store.apply(watch, ObjectKey::new("linkerd-multicluster", name), object);
+    }
+    let mut links = Links::default();
+    let mut timers = Timers::default();
+    for now in [Timestamp(0), timers.now.after(rules.unlinked_after)] {
+        let requested = Some(now);
+        links.update(&store, LinkList::Listed { requested }, rules, now);
+    }
+    (timers.now, timers.links) = (cluster.timers.now, links);
+    build(&Table::default(), &store, &store.services(), rules, &timers).table
+}
+
+// === impl Server ===
+
+impl Server {
+    fn new() -> Self {
+        let publisher = Publisher::new(Timestamp(0), HistoryLimits::default());
+        let (reader, feeds) = (publisher.reader(), Feeds::new(&[], Mcs::Off));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let state = AdminState {
+            reader: reader.clone(),
+            zones: Arc::new(SETTINGS.zones.clone()),
+            identity: Arc::new(Identity {
+                cluster: "hub".parse().unwrap(),
+                replica: String::new(),
+                servers: Vec::new(),
+            }),
+            namespaces: Arc::new([]),
+            feeds: feeds.clone(),
+            metrics: Metrics {
+                counters: CounterSet::default(),
+                reader: reader.clone(),
+                feeds,
+                snapshot_failures: Default::default(),
+                lost_log_lines: Default::default(),
+                certificate: None,
+                facts: CurrentFacts::default(),
+            },
+            draining: Arc::default(),
+            liveness: Liveness::default(),
+            api_runtime: runtime.handle().clone(),
+        };
+        Self {
+            publisher,
+            reader,
+            admin: admin_routes(state.clone()),
+            api: api_routes(state, ApiHosts::new(Vec::new())),
+            runtime,
+            random: fastrand::Rng::with_seed(0),
+            now: 0,
+            recorded: Vec::new(),
+        }
+    }
+
+    fn publish(&mut self, table: &Table) {
+        let next = self.next_time();
+        self.publisher.publish(built(table), next);
+    }
+
+    /// Returns the time of the next table, which is longer than a step of the history after the last one.
+    fn next_time(&mut self) -> Timestamp {
+        self.now += 1000;
+        Timestamp(self.now)
+    }
+
+    /// Records what the views tell of the current table.
+    fn record(&mut self) {
+        let mut paths: Vec<String> = ["summary", "problems?limit=1000", "table"]
+            .map(str::to_owned)
+            .into();
+        if self.now().table.is_some() {
+            let names = self.names().into_iter().step_by(9).take(12);
+            paths.extend(names.map(|name| format!("explain?name={name}")));
+        }
+        for path in paths {
+            let view = self.document(&format!("/api/v1/{path}"));
+            self.recorded.push((self.now, path, view));
+        }
+    }
+
+    /// Compares what the views tell of each time that was looked at with what they told then.
+    fn check_past(&mut self) {
+        for (time, path, expected) in std::mem::take(&mut self.recorded) {
+            let sign = if path.contains('?') { '&' } else { '?' };
+            let at = Timestamp(time + 500).to_exact_text();
+            let path = format!("/api/v1/{path}{sign}at={at}");
+            // Of the server's own problems, the past knows none: here, no watch is listed.
+            let [told, expected] = [self.document(&path), expected].map(|mut view| {
+                if let Some(problems) = view["problems"].as_array_mut() {
+                    problems.retain(|problem| problem["kind"] != "not-listed");
+                }
+                let fields = view.as_object_mut().unwrap();
+                let of_server = path.contains("summary");
+                let of_server = ["attention", "level", "problems"]
+                    .iter()
+                    .filter(|_| of_server);
+                for field in ["at", "from", "tables", "lastEvent", "total"]
+                    .iter()
+                    .chain(of_server)
+                {
+                    fields.remove(*field);
+                }
+                view
+            });
+            assert_eq!(told, expected, "{path}");
+        }
+    }
+
+    fn check(&mut self, number: u16, moment: &str, seen: &mut Seen) {
+        seen.moments += 1;
+        self.random = fastrand::Rng::with_seed(seen.moments as u64);
+        for (view, check) in VIEWS {
+            let place = format!("world {number}, {moment}, {view}");
+            at(|| place, || check(self, seen));
+        }
+        self.record();
+    }
+
+    fn now(&self) -> Current {
+        self.reader.load()
+    }
+
+    fn get(&self, routes: &Router, path: &str) -> (u16, String) {
+        let request = Request::get(path).header("host", "localhost");
+        let request = request.body(Body::empty()).unwrap();
+        self.runtime.block_on(async {
+            let response = routes.clone().oneshot(request).await.unwrap();
+            let status = response.status().as_u16();
+            let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        })
+    }
+
+    /// Returns a document of the API.
+    fn document(&self, path: &str) -> Value {
+        let (status, text) = self.get(&self.api, path);
+        assert_eq!(status, 200, "{path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Returns the reply to a query, decoded by two decoders.
+    fn ask(&self, name: &str, rtype: u16, seen: &mut Seen) -> Reply {
+        seen.questions += 1;
+        let reply = answers::reply(&self.now(), name, rtype, Transport::Tcp);
+        Reply::read(&reply).unwrap().in_lower_case()
+    }
+
+    /// Returns what the replies for a name contain.
+    fn answered(&self, name: &str, seen: &mut Seen) -> Answered {
+        let mut all = Answered::default();
+        let mut results = BTreeSet::new();
+        for rtype in [rtype::A, rtype::AAAA, rtype::SRV] {
+            let reply = self.ask(name, rtype, seen);
+            results.insert(result(&reply));
+            all.add(&reply);
+        }
+        let best = ["NOERROR", "NODATA", "NXDOMAIN", "REFUSED", "SERVFAIL"];
+        all.result = best.into_iter().find(|one| results.contains(one)).unwrap();
+        all
+    }
+
+    /// Returns the names to ask for: some that own records, and some others, which may exist.
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        if let Some(table) = &self.now().table {
+            let mut owners = owner_names(table);
+            self.random.clone().shuffle(&mut owners);
+            names.extend(owners.into_iter().take(OWNERS));
+            let addresses = addresses(table).into_iter().map(reverse::name_of);
+            names.extend(addresses.take(ADDRESSES));
+        }
+        let mut random = self.random.clone();
+        let pick =
+            |random: &mut fastrand::Rng, from: &[&'static str]| from[random.usize(..from.len())];
+        for _ in 0..OTHERS {
+            let port = pick(
+                &mut random,
+                &["", "", "", "_sql._tcp.", "_http._tcp.", "_tcp."],
+            );
+            let scope = pick(
+                &mut random,
+                &[
+                    "",
+                    "",
+                    "",
+                    "east.",
+                    "hub.",
+                    "nope.",
+                    "db-0.east.",
+                    "db-1.hub.",
+                ],
+            );
+            let service = pick(&mut random, SERVICES);
+            let family = pick(
+                &mut random,
+                &[
+                    ".prod.global.",
+                    ".shop.global.",
+                    ".db.global.",
+                    ".global.",
+                    ".prod.svc.set.",
+                ],
+            );
+            names.push(format!("{port}{scope}{service}{family}"));
+        }
+        let fixed = OWN_NAMES.into_iter().chain(OTHER_NAMES);
+        names.extend(fixed.map(str::to_owned));
+        names
+    }
+}
+
+/// Returns the names of services that own records and fit into a query.
+fn owner_names(table: &Table) -> Vec<String> {
+    let zones = SETTINGS.zones.iter();
+    let zones = zones.filter(|zone| !matches!(zone.kind, ZoneKind::Reverse(_)));
+    let names = zones.flat_map(|zone| print::owner_names(zone, table));
+    names
+        .filter(|name| Name::from_text(name).is_some())
+        .collect()
+}
+
+/// Returns the addresses of endpoints.
+fn addresses(table: &Table) -> BTreeSet<IpAddr> {
+    let endpoints = table.services().flat_map(|service| &service.endpoints);
+    endpoints
+        .flat_map(|one| &one.addresses)
+        .map(|one| one.ip)
+        .collect()
+}
+
+// === impl Answered ===
+
+impl Answered {
+    fn add(&mut self, reply: &Reply) {
+        for record in &reply.answers {
+            match record.rtype {
+                rtype::A | rtype::AAAA => _ = self.addresses.insert(record.data.parse().unwrap()),
+                rtype::SRV => {
+                    let fields: Vec<&str> = record.data.split(' ').collect();
+                    self.hosts
+                        .insert((fields[2].parse().unwrap(), fields[3].to_owned()));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns the result of a reply, as documents call it.
+fn result(reply: &Reply) -> &'static str {
+    match (reply.rcode, reply.answers.is_empty()) {
+        (0, false) => "NOERROR",
+        (0, true) => "NODATA",
+        (2, true) => "SERVFAIL",
+        (3, true) => "NXDOMAIN",
+        (5, true) => "REFUSED",
+        other => panic!("{other:?}: {reply:?}"),
+    }
+}
+
+/// Returns the text of an extended error.
+fn error_text(reply: &Reply) -> String {
+    const EXTENDED_ERROR: u16 = 15;
+    let options = reply.opt.iter().flat_map(|opt| &opt.options);
+    let mut errors = options.filter(|(code, _)| *code == EXTENDED_ERROR);
+    errors.next().map_or(String::new(), |(_, data)| {
+        String::from_utf8(data[2..].to_vec()).unwrap()
+    })
+}
+
+// === Views ===
+
+/// `/api/v1/explain` of names.
+fn check_explanations(server: &Server, seen: &mut Seen) {
+    for name in server.names() {
+        let path = format!("/api/v1/explain?name={name}");
+        if server.now().table.is_none() {
+            assert_eq!(server.get(&server.api, &path).0, 503);
+            let reply = server.ask(&name, rtype::A, seen);
+            let expected = if name.ends_with(".org.") {
+                "REFUSED"
+            } else {
+                "SERVFAIL"
+            };
+            assert_eq!(result(&reply), expected, "{name}");
+            continue;
+        }
+        let document = server.document(&path);
+        let explanation: Explanation = serde_json::from_value(document).unwrap();
+        let place = || format!("{explanation:#?}");
+        at(place, || {
+            check_explanation(server, &name, &explanation, seen)
+        });
+    }
+}
+
+fn check_explanation(server: &Server, name: &str, explanation: &Explanation, seen: &mut Seen) {
+    let mut answered = Answered::default();
+    let mut pointers = BTreeSet::new();
+    let mut fails = false;
+    let told = explanation.answers.iter();
+    let mut told: BTreeMap<&str, _> = told.map(|answer| (&*answer.rtype, answer)).collect();
+    let endpoints = &explanation.endpoints;
+    for (code, text) in TYPES {
+        let reply = server.ask(name, code, seen);
+        answered.add(&reply);
+        let targets = reply
+            .answers
+            .iter()
+            .filter(|record| record.rtype == rtype::PTR);
+        pointers.extend(targets.map(|record| record.data.clone()));
+        let Some(answer) = told.remove(text) else {
+            assert!(reply.answers.is_empty(), "{text} has records: {reply:?}");
+            continue;
+        };
+        let result = result(&reply);
+        assert_eq!(answer.result, result, "{text}");
+        *seen
+            .results
+            .entry((text.to_owned(), result.to_owned()))
+            .or_default() += 1;
+        let first = reply.answers.iter().chain(&reply.authority).next();
+        assert_eq!(answer.ttl, first.map(|record| record.ttl), "{text}");
+        fails |= result == "SERVFAIL";
+        assert_eq!(answer.reason.is_some(), result == "SERVFAIL", "{text}");
+        let error = error_text(&reply);
+        assert!(
+            error.is_empty() || answer.reason.as_ref() == Some(&error) || result == "REFUSED",
+            "{error}"
+        );
+        let records = reply.answers.iter();
+        let records = records.map(|one| (one.owner.clone(), one.ttl, one.data.clone()));
+        let mut listed = BTreeSet::new();
+        for record in &answer.records {
+            assert_eq!(record.rtype, text);
+            listed.insert((record.name.clone(), record.ttl, record.data.clone()));
+            let endpoint = record.endpoint.map(|index| &endpoints[index]);
+            assert_eq!(endpoint.is_some(), !OWN_NAMES.contains(&name), "{record:?}");
+            let is_of = |endpoint: &EndpointReport| {
+                let address = record.data.parse::<IpAddr>();
+                let is_of = match address {
+                    Ok(address) => endpoint.addresses.contains(&address),
+                    Err(_) => record.data.contains(&*endpoint.hostname),
+                };
+                is_of && endpoint.returned
+            };
+            assert!(
+                endpoint.is_none_or(is_of),
+                "{record:?} is not of {endpoint:?}"
+            );
+        }
+        assert_eq!(listed, records.collect::<BTreeSet<_>>(), "{text}");
+    }
+    assert!(told.is_empty(), "answers of other types: {told:?}");
+
+    let (returned, left_out): (Vec<_>, Vec<_>) = endpoints.iter().partition(|one| one.returned);
+    assert!(endpoints.iter().is_sorted_by_key(|one| !one.returned));
+    for endpoint in endpoints {
+        note_endpoint(endpoint, seen);
+    }
+    if OWN_NAMES.contains(&name) {
+        assert!(endpoints.is_empty());
+    } else if name.ends_with(".arpa.") {
+        assert_eq!(returned.len(), pointers.len());
+    } else {
+        let has_port = name.starts_with('_');
+        if has_port {
+            assert_eq!(answered.addresses, BTreeSet::new());
+        } else {
+            assert_eq!(addresses_of(&returned), answered.addresses);
+        }
+        check_hosts(&returned, name, &answered.hosts);
+    }
+
+    let is_failing = explanation.reading.contains("the name fails: ");
+    assert_eq!(is_failing, fails, "{}", explanation.reading);
+    assert!(
+        !explanation.reading.ends_with('.')
+            || name == "global."
+            || name.ends_with("arpa.")
+            || name == "set."
+    );
+    if let Some((count, total)) = count_in(&explanation.reading) {
+        let is_part = explanation.reading.contains(", cluster '");
+        assert!(is_part || total == endpoints.len());
+        assert_eq!(count, returned.len());
+    }
+    let text = explanation.to_text(Style::default());
+    let rows = |heading: &str| {
+        let part = text.split(heading).nth(1).unwrap_or_default();
+        part.lines().take_while(|line| !line.is_empty()).count()
+    };
+    let groups = [rows("\nreturned:\n"), rows("\nleft out:\n")];
+    assert_eq!(groups, [returned.len(), left_out.len()], "{text}");
+}
+
+/// Notes the state of an endpoint, and checks that its reason fits.
+fn note_endpoint(endpoint: &EndpointReport, seen: &mut Seen) {
+    let (state, returned) = (endpoint.state.name(), endpoint.returned);
+    *seen
+        .endpoints
+        .entry((state.to_owned(), returned))
+        .or_default() += 1;
+    let is_plain = state == "alive" && returned;
+    assert_eq!(endpoint.why.is_none(), is_plain, "{endpoint:?}");
+    let reasons = endpoint.why.iter().flat_map(|why| why.split("; "));
+    seen.reasons.extend(reasons.map(str::to_owned));
+    let causes = match state {
+        "down" => &["its gateway is down", "no Link names its cluster"][..],
+        "not-ready" => &["its pod is not ready", "no pod behind its address is ready"],
+        "standby" => &["another step of the failover order answers", "the name "],
+        "drained" => &["its cluster has weight 0", "the name "],
+        "omitted" => &["a better kind answers for its cluster", "the name "],
+        _ => return,
+    };
+    let why = endpoint.why.as_deref().unwrap_or_default();
+    assert!(
+        causes.iter().any(|cause| why.starts_with(cause)),
+        "{endpoint:?}"
+    );
+}
+
+/// Returns the numbers of `2 of 3 endpoints`.
+fn count_in(reading: &str) -> Option<(usize, usize)> {
+    let (_, last) = reading.split_once(": ")?;
+    let mut words = last.split([' ', ';']);
+    let (count, of, total) = (words.next()?, words.next()?, words.next()?);
+    let numbers = (count.parse().ok()?, total.parse().ok()?);
+    (of == "of").then_some(numbers)
+}
+
+fn addresses_of(endpoints: &[&EndpointReport]) -> BTreeSet<IpAddr> {
+    endpoints
+        .iter()
+        .flat_map(|one| one.addresses.clone())
+        .collect()
+}
+
+/// Asserts that the SRV records of a name are those of these endpoints. Those of a short name may have targets of both forms.
+fn check_hosts(returned: &[&EndpointReport], name: &str, hosts: &BTreeSet<(u16, String)>) {
+    let canonical = |(port, target): &(u16, String)| {
+        let first = returned.first().map(|one| (&one.service, &one.namespace));
+        let suffixes = first.map(|(service, namespace)| {
+            let short = format!("{service}.global.");
+            (short, format!("{service}.{namespace}.global."))
+        });
+        let target = match &suffixes {
+            Some((short, long)) if !target.ends_with(long) && target.ends_with(short) => {
+                format!("{}{long}", target.strip_suffix(short).unwrap())
+            }
+            _ => target.clone(),
+        };
+        (*port, target)
+    };
+    let hosts: BTreeSet<_> = hosts.iter().map(canonical).collect();
+    assert_eq!(hosts, hosts_of(returned, name));
+}
+
+/// Returns the ports and the canonical targets of the SRV records of a name that returns these endpoints.
+fn hosts_of(endpoints: &[&EndpointReport], name: &str) -> BTreeSet<(u16, String)> {
+    let is_set = name.ends_with(".set.");
+    let labels: Vec<&str> = name.split('.').collect();
+    let wanted = labels[0].strip_prefix('_').zip(labels[1].strip_prefix('_'));
+    let mut hosts = BTreeSet::new();
+    for endpoint in endpoints {
+        let EndpointReport {
+            namespace,
+            service,
+            cluster,
+            hostname,
+            ..
+        } = *endpoint;
+        let suffix = if is_set {
+            format!("{service}.{namespace}.svc.set.")
+        } else {
+            format!("{service}.{namespace}.global.")
+        };
+        let target = match (&**cluster, &**hostname) {
+            (_, "") if is_set => suffix,
+            ("", _) => suffix,
+            (cluster, "") => format!("{cluster}.{suffix}"),
+            (cluster, host) => format!("{host}.{cluster}.{suffix}"),
+        };
+        for port in &endpoint.ports {
+            let protocol = port.protocol.label();
+            let is_wanted =
+                |(name, of): (&str, &str)| port.name.as_deref() == Some(name) && of == protocol;
+            if wanted.is_none_or(is_wanted) {
+                hosts.insert((port.port, target.clone()));
+            }
+        }
+    }
+    hosts
+}
+
+/// `/api/v1/explain` of addresses.
+fn check_addresses(server: &Server, seen: &mut Seen) {
+    let Some(table) = server.now().table.clone() else {
+        return;
+    };
+    let names = owner_names(&table)
+        .into_iter()
+        .filter(|name| !name.starts_with('_'));
+    let answered: BTreeMap<String, Answered> = names
+        .map(|name| {
+            let answered = server.answered(&name, seen);
+            (name, answered)
+        })
+        .collect();
+    let known = addresses(&table).into_iter().take(ADDRESSES);
+    let unknown = "10.9.9.9".parse::<IpAddr>().unwrap();
+    for address in known.chain([unknown]) {
+        let document = server.document(&format!("/api/v1/explain?name={address}"));
+        let explanation: Explanation = serde_json::from_value(document).unwrap();
+        let told: BTreeSet<&str> = explanation.names.iter().map(|one| &*one.name).collect();
+        let has_it = answered
+            .iter()
+            .filter(|(_, answered)| answered.addresses.contains(&address));
+        let expected: BTreeSet<&str> = has_it.map(|(name, _)| &**name).collect();
+        assert_eq!(told, expected, "{address}");
+        assert_eq!(explanation.exists, !told.is_empty());
+        let mut any = false;
+        for endpoint in &explanation.endpoints {
+            note_endpoint(endpoint, seen);
+            let EndpointReport {
+                namespace, service, ..
+            } = endpoint;
+            let is_own = explanation
+                .names
+                .iter()
+                .any(|one| one.namespace == *namespace && one.service == *service);
+            assert!(!endpoint.returned || is_own, "{endpoint:?}");
+            any |= endpoint.returned;
+        }
+        assert_eq!(any, !told.is_empty(), "{explanation:#?}");
+    }
+}
+
+/// `/api/v1/table`. An endpoint is returned if the replies for the name of its service contain it.
+fn check_table(server: &Server, seen: &mut Seen) {
+    let report: Report = serde_json::from_value(server.document("/api/v1/table")).unwrap();
+    let mut rows = 0;
+    for service in &report.services {
+        let name = format!("{}.{}.global.", service.service, service.namespace);
+        let returned: Vec<_> = service
+            .endpoints
+            .iter()
+            .filter(|one| one.returned)
+            .collect();
+        rows += returned.len();
+        service
+            .endpoints
+            .iter()
+            .for_each(|one| note_endpoint(one, seen));
+        // `east.db` is the short name of a cluster, too.
+        if service.endpoints.is_empty() {
+            continue;
+        }
+        let answered = server.answered(&name, seen);
+        assert_eq!(addresses_of(&returned), answered.addresses, "{service:#?}");
+        check_hosts(&returned, &name, &answered.hosts);
+        let is_last = |one: &&EndpointReport| {
+            one.why
+                .as_ref()
+                .is_some_and(|why| why.ends_with("nothing better is left"))
+        };
+        let mut last = returned.iter().copied().filter(is_last).peekable();
+        if last.peek().is_some() {
+            assert!(
+                returned.iter().all(|one| !one.state.is_alive()),
+                "{service:#?}"
+            );
+        }
+    }
+    let text = report.to_text(Style::default());
+    let words = text.lines().map(|line| line.split_whitespace());
+    assert_eq!(
+        words
+            .filter(|words| words.clone().any(|word| word == "yes"))
+            .count(),
+        rows,
+        "{text}"
+    );
+}
+
+/// `/metrics`. The table, which another view compares with replies, has the same numbers of endpoints.
+fn check_metrics(server: &Server, _: &mut Seen) {
+    let report: Report = serde_json::from_value(server.document("/api/v1/table")).unwrap();
+    let (status, page) = server.get(&server.admin, "/metrics");
+    assert_eq!(status, 200);
+    let (mut expected, mut rules) = (BTreeMap::new(), BTreeMap::new());
+    for endpoint in report
+        .services
+        .iter()
+        .flat_map(|service| &service.endpoints)
+    {
+        let EndpointReport {
+            cluster,
+            state,
+            returned,
+            ..
+        } = endpoint;
+        let labels = format!(
+            "remote_cluster=\"{cluster}\",state=\"{}\",returned=\"{returned}\"",
+            state.name()
+        );
+        *expected.entry(labels).or_insert(0) += 1;
+        let why = endpoint.why.as_deref().unwrap_or_default();
+        let rule = if why.ends_with("gateway-down is include") {
+            "include"
+        } else if why.ends_with("nothing better is left") {
+            "last-resort"
+        } else {
+            continue;
+        };
+        *rules.entry(rule.to_owned()).or_insert(0) += 1;
+    }
+    let series = |metric: &str| {
+        let start = format!("global_dns_{metric}{{");
+        let lines = page
+            .lines()
+            .filter_map(|line| line.strip_prefix(&start)?.rsplit_once("} "));
+        let numbers = lines
+            .map(|(labels, value)| (labels.to_owned(), value.parse::<f64>().unwrap() as usize));
+        numbers.collect::<BTreeMap<String, usize>>()
+    };
+    assert_eq!(series("endpoints"), expected);
+    let mut counted = BTreeMap::new();
+    for (labels, count) in series("unavailable_endpoints") {
+        let rule = labels.rsplit('"').nth(1).unwrap().to_owned();
+        *counted.entry(rule).or_insert(0) += count;
+    }
+    counted.remove("false");
+    assert_eq!(counted, rules);
+}
+
+/// `/api/v1/summary`, from which the page is drawn. A service that is not failing has an answer with an endpoint that is
+/// alive, or has no endpoint at all.
+fn check_summary(server: &Server, seen: &mut Seen) {
+    let report: Report = serde_json::from_value(server.document("/api/v1/table")).unwrap();
+    let summary = server.document("/api/v1/summary");
+    let rows = summary["services"].as_array().unwrap();
+    assert_eq!(rows.len(), report.services.len());
+    for (row, service) in rows.iter().zip(&report.services) {
+        let keys = (&row["namespace"], &row["service"], &row["kind"]);
+        let expected = [&service.namespace, &service.service, &service.kind].map(|one| json!(one));
+        assert_eq!(keys, (&expected[0], &expected[1], &expected[2]));
+        let name = format!("{}.{}.global.", service.service, service.namespace);
+        let answered = server.answered(&name, seen);
+        assert_eq!(row["result"], answered.result, "{row}");
+        check_counts(row, service.endpoints.iter());
+        let cells = row["cells"].as_array().unwrap();
+        for cell in cells {
+            let is_own = |one: &&EndpointReport| cell["cluster"] == *one.cluster;
+            check_counts(cell, service.endpoints.iter().filter(is_own));
+        }
+        let count = |of: &str| {
+            cells
+                .iter()
+                .map(|cell| cell[of].as_u64().unwrap())
+                .sum::<u64>()
+        };
+        assert_eq!(row["endpoints"], count("endpoints"), "{row}");
+        let is_reachable = service.endpoints.iter().any(|one| {
+            one.state.is_alive()
+                && one
+                    .addresses
+                    .iter()
+                    .any(|ip| answered.addresses.contains(ip))
+        });
+        let is_fine =
+            answered.result != "SERVFAIL" && (answered.addresses.is_empty() || is_reachable);
+        assert!(is_fine || row["level"] == "failing", "{row}: {answered:?}");
+        assert!(
+            row["level"] != "failing" || summary["level"] == "failing",
+            "{row}"
+        );
+    }
+}
+
+/// Compares the numbers of a row or a cell with its endpoints.
+fn check_counts<'e>(counts: &Value, endpoints: impl Iterator<Item = &'e EndpointReport> + Clone) {
+    let count = |is: fn(&&EndpointReport) -> bool| endpoints.clone().filter(is).count();
+    assert_eq!(counts["endpoints"], count(|_| true), "{counts}");
+    assert_eq!(
+        counts["alive"],
+        count(|one| one.state.is_alive()),
+        "{counts}"
+    );
+    assert_eq!(counts["returned"], count(|one| one.returned), "{counts}");
+}
+
+/// `/api/v1/problems`, the status and the metrics count the same problems, and each view shows the same sentence.
+fn check_problems(server: &Server, _: &mut Seen) {
+    let page = server.document("/api/v1/problems?limit=1000");
+    let problems = page["problems"].as_array().unwrap();
+    assert_eq!(page["total"], problems.len());
+    let status = server.document("/api/v1/status");
+    let (_, metrics) = server.get(&server.admin, "/metrics");
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut levels = BTreeMap::from(["error", "warning", "note"].map(|level| (level, 0)));
+    for problem in problems {
+        *kinds.entry(problem["kind"].as_str().unwrap()).or_default() += 1;
+        *levels.get_mut(problem["level"].as_str().unwrap()).unwrap() += 1;
+    }
+    assert_eq!(status["problems"], json!(levels));
+    let of_table = server.document("/api/v1/table")["problems"].take();
+    for (index, problem) in problems.iter().enumerate() {
+        assert!(!problems[..index].contains(problem), "{problem:#}");
+    }
+    assert_eq!(of_table.as_array().unwrap().len(), problems.len());
+    let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
+    for cause in status["attention"].as_array().unwrap() {
+        *causes.entry(cause["kind"].as_str().unwrap()).or_default() +=
+            cause["count"].as_u64().unwrap() as usize;
+        let is_same = |problem: &&Value| {
+            ["kind", "sentence", "level", "hint"]
+                .iter()
+                .all(|part| problem[part] == cause[part])
+        };
+        assert!(problems.iter().any(|problem| is_same(&problem)), "{cause}");
+    }
+    for (kind, count) in kinds {
+        let line = format!("global_dns_problems{{kind=\"{kind}\"}} {count}.0");
+        assert!(metrics.contains(&line), "{line}");
+        let level = problems
+            .iter()
+            .find(|one| one["kind"] == kind)
+            .map(|one| &one["level"]);
+        let expected = if level == Some(&json!("note")) {
+            0
+        } else {
+            count
+        };
+        assert_eq!(
+            causes.get(kind).copied().unwrap_or_default(),
+            expected,
+            "{kind}"
+        );
+    }
+}

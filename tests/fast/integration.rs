@@ -1,0 +1,47 @@
+//! Integration tests of the binary with real files, real sockets and other name servers.
+//!
+//! Index:
+//!
+//! - `events`: `/api/v1/events` and `/api/v1/status`: changes of objects, streams and their clients
+//! - `file_source`: `--file`: input forms, errors at start and at run time, reloads, examples
+//! - `command_line`: usage, errors and exit codes, `explain`, `table`, `events`, `demo`, signals; finding a replica; plug-ins
+//! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
+//! - `architecture`: dependencies between modules and on outside crates, read from the source text
+//! - `answers`: order and sizes of answers, addresses of the name server, counters
+//! - `access`: `--allow`, and rate limits of untrusted clients
+//! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
+//! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
+//! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
+//! - `encrypted`: DNS over TLS, HTTPS and QUIC: equal answers, server and client certificates, connections, limits
+//! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read; `explain --all-replicas`
+//! - `history`: answers of earlier times
+//! - `liveness`: the probes of servers of which a single thread is stopped
+//! - `log`: independence from the log output; annotations in the log and in the output of commands
+//! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
+//! - `metrics`: the list of metrics in the manual
+//! - `picture`: the picture of the README, compared with the output of the demo
+//! - `schemas`: JSON Schemas of all JSON documents
+//! - `udp`: source addresses of replies on a host with several addresses; forged ICMP messages
+//! - `zone_file`: the printed zone in Knot, NSD and BIND; comparison with a running Knot
+
+mod access;
+mod answers;
+mod api_host;
+mod architecture;
+mod check;
+mod command_line;
+mod connections;
+mod cookies;
+mod encrypted;
+mod events;
+mod file_source;
+mod fleet;
+mod history;
+mod liveness;
+mod log;
+mod members;
+mod metrics;
+mod picture;
+mod schemas;
+mod udp;
+mod zone_file;

@@ -1,0 +1,183 @@
+//! `demo`: the built-in sample and the printed commands.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::json;
+use support::differences::set;
+use support::process::{run_global_dns, run_tool};
+use support::server::Server;
+use support::wait::wait_for;
+use support::wire::Transport;
+
+/// Starts the demo on free ports. A file receives its output.
+fn demo() -> (Server, PathBuf) {
+    demo_with(&[])
+}
+
+/// Starts the demo with further flags.
+fn demo_with(flags: &[&str]) -> (Server, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let printed = folder.path().join("printed");
+    let output = Stdio::from(File::create(&printed).unwrap());
+    let server = Server::demo(folder, output, flags);
+    (server, printed)
+}
+
+/// Waits for the complete output of the demo and returns it.
+fn text(printed: &Path) -> String {
+    wait_for("the hints", || {
+        let text = fs::read_to_string(printed).unwrap();
+        text.contains("Ctrl-C").then_some(text)
+    })
+}
+
+#[test]
+#[ignore = "needs dig"]
+fn each_printed_command_works() {
+    let (server, printed) = demo();
+    let mut questions = Vec::new();
+    let mut commands = Vec::new();
+    let text = text(&printed);
+    // Commands are indented, unlike the text around them.
+    for line in text.lines().filter_map(|line| line.strip_prefix("  ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (program, arguments) = words.split_first().unwrap();
+        let ended = run_tool(program, arguments);
+        assert_eq!(ended.code, Some(0), "{line}: {}", ended.stderr);
+        let ["dig", at, "-p", port, asked @ ..] = words.as_slice() else {
+            assert_eq!(
+                *program,
+                env!("CARGO_BIN_EXE_global-dns-under-test"),
+                "{line}"
+            );
+            // The summary has numbers of endpoints instead of their addresses.
+            let part = if words.contains(&"--summary") {
+                "db.prod"
+            } else {
+                "10.96.20.1"
+            };
+            assert!(ended.stdout.contains(part), "{line}: {}", ended.stdout);
+            commands.push(arguments[0].to_owned());
+            continue;
+        };
+        assert_eq!(format!("{}:{port}", &at[1..]), server.dns.to_string());
+        questions.push(asked.join(" "));
+        let output = &ended.stdout;
+        assert!(output.contains("status: NOERROR"), "{line}: {output}");
+        assert!(output.contains("flags: qr aa rd;"), "{line}: {output}");
+        assert!(!output.contains("ANSWER: 0,"), "{line}: {output}");
+        assert!(!output.contains("WARNING: Message"), "{line}: {output}");
+    }
+    // The sample has a service in three clusters, ports, names of clusters and hosts, dashes, a gateway that is down, and
+    // an import.
+    let expected = [
+        "db.prod.global",
+        "_sql._tcp.db.prod.global SRV",
+        "db.global",
+        "east.db.prod.global",
+        "db-0.west.db.prod.global",
+        "db-east.shop.global",
+        "cache.prod.global",
+        "pay.shop.global",
+        "_http._tcp.pay.shop.global SRV",
+        "api.shop.global",
+        "web.shop.global",
+        "cart.shop.global",
+        "cart.shop.svc.clusterset.local",
+    ];
+    assert_eq!(questions, expected);
+    assert_eq!(commands, ["explain", "table", "table"]);
+}
+
+#[test]
+fn sample_has_a_service_in_three_clusters_and_special_cases() {
+    let (server, _printed) = demo();
+    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
+    let db = [
+        "10.96.10.1",
+        "10.96.10.2",
+        "10.96.20.1",
+        "192.0.2.10",
+        "192.0.2.11",
+    ];
+    assert_eq!(data("db.prod.global. A"), set(db));
+    assert_eq!(data("hub.db.prod.global. A"), set(&db[3..]));
+    assert_eq!(data("db-east.shop.global. A"), set(["10.96.30.1"]));
+    assert_eq!(data("cache.prod.global. A"), set(["10.96.40.1"]));
+    // The order is `local:*`.
+    assert_eq!(data("pay.shop.global. A"), set(["10.96.50.3"]));
+    assert_eq!(data("west.pay.shop.global. A"), set(["10.96.50.2"]));
+    assert_eq!(data("api.shop.global. A"), set(["10.96.51.1"]));
+    assert_eq!(data("web.shop.global. A"), set(["10.96.52.1"]));
+    let report = server.api("/api/v1/table");
+    let endpoints = &report["services"][0]["endpoints"];
+    let first = &endpoints[0];
+    assert_eq!(
+        json!([first["state"], first["returned"]]),
+        json!(["down", true])
+    );
+    assert_eq!(report["skipped"].as_array().unwrap().len(), 1);
+    assert_eq!(report["skipped"][0]["reason"], "namespace-mismatch");
+}
+
+#[test]
+fn sample_can_be_changed_and_is_removed_with_the_demo() {
+    let (mut server, printed) = demo();
+    let printed = text(&printed);
+    let (_, rest) = printed.split_once("Edit ").unwrap();
+    let copy = rest.split(' ').next().unwrap().to_owned();
+    let text = fs::read_to_string(&copy).unwrap();
+    fs::write(&copy, text.replace("10.96.30.1", "10.96.30.7")).unwrap();
+    server.wait_for_outcome("db-east.shop.global. A", "10.96.30.7");
+    server.signal("INT");
+    assert_eq!(server.exit_code(), Some(0));
+    assert!(!Path::new(&copy).exists(), "{copy}");
+}
+
+/// Each scene is long enough for a failover, which takes two seconds.
+#[test]
+fn live_demo_plays_its_scenes() {
+    let (mut server, printed) = demo_with(&["--live=3s"]);
+    let hub = "192.0.2.10 192.0.2.11";
+    let east = "10.96.10.1 10.96.10.2";
+    for (name, outcome) in [
+        ("db.prod.global. A", format!("{east} {hub}")),
+        ("db.prod.global. A", format!("{east} 10.96.20.1 {hub}")),
+        ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
+        ("db.prod.global. A", format!("10.96.20.9 {hub}")),
+        ("pay.shop.global. A", "10.96.50.2".to_owned()),
+        ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
+        ("pay.shop.global. A", "10.96.50.1".to_owned()),
+        ("db.prod.global. A", format!("{east} 10.96.20.9")),
+    ] {
+        server.wait_for_outcome(name, &outcome);
+    }
+    let text = fs::read_to_string(&printed).unwrap();
+    let captions: Vec<&str> = text.lines().filter(|line| line.contains("/6  ")).collect();
+    assert!(captions.len() >= 6, "{text}");
+    assert!(
+        captions[0].starts_with("1/6  Only east is linked."),
+        "{text}"
+    );
+    let events = server.api("/api/v1/events").to_string();
+    for part in [
+        "\"kind\":\"demo\"",
+        "A pod restarts in west.",
+        "\"kind\":\"failover\"",
+    ] {
+        assert!(events.contains(part), "{part}: {events}");
+    }
+    let page = format!("The status page: http://{}/", server.api);
+    assert!(text.contains(&page), "{text}");
+    server.signal("INT");
+    assert_eq!(server.exit_code(), Some(0));
+}
+
+#[test]
+fn demo_rejects_other_sources() {
+    for flag in ["--file=x", "--kubeconfig=x", "--zone=a.test"] {
+        assert_eq!(run_global_dns(&["demo", flag]).code, Some(2), "{flag}");
+    }
+}

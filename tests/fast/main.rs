@@ -1,0 +1,18 @@
+//! Tests that need only Rust. `cargo test` runs them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    unreachable_pub,
+    missing_docs,
+    reason = "tests, also with enums of other crates"
+)]
+
+mod conformance; // the requirements of RFCs, section by section
+mod differential; // the comparison of two binaries
+mod fuzz; // the corpora of the fuzz targets; models of the rules; every view against the replies
+mod integration; // several modules together: sockets, the program, zone files, the boundaries of modules
+mod manual; // the links of all documents
+mod recordings; // recorded watch events of the real mirror controller, replayed one by one

@@ -1,0 +1,312 @@
+//! States of the server, changes without a reload, a restart, and a hidden page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::objects::{Gateway, Manifest, Mirror, mirror, objects};
+use support::server::Server;
+use support::standin::{Behavior, StandIn};
+use support::wait::wait_for;
+
+use crate::browser::chromium::{Chromium, PHONE, WIDE, Window};
+use crate::browser::{open, url};
+
+const DARK: Window = Window(1440, 900, "dark");
+
+fn db(cluster: &str, address: &str) -> Mirror {
+    mirror("prod", "db", cluster).endpoint("db-0", &[address])
+}
+
+fn list(mirror: Mirror) -> String {
+    Manifest::from(mirror).list()
+}
+
+fn serve(manifest: impl Into<Manifest>, flags: &[&str]) -> Server {
+    let own = ["--cluster-name=hub", "--grace=0s"];
+    Server::with_text(&manifest.into().list(), &[&own, flags].concat())
+}
+
+/// Marks the document. A reload would remove the mark.
+fn mark(chromium: &mut Chromium) {
+    chromium.evaluate("window.mark = true");
+}
+
+fn assert_not_reloaded(chromium: &mut Chromium) {
+    assert_eq!(chromium.evaluate("window.mark"), true);
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn change_appears_within_a_second_without_a_reload() {
+    let server = serve(db("east", "192.0.2.1"), &[]);
+    let mut chromium = open(&server, "#/changes", WIDE);
+    chromium.wait_for_text("#change-list", "Nothing has changed yet");
+    chromium.evaluate("location.hash = '#/?name=db.prod.global'");
+    chromium.wait_for_text("#explanation", "192.0.2.1");
+    mark(&mut chromium);
+    let mut delays = Vec::new();
+    for number in 2..7 {
+        let (cluster, address) = (format!("west-{number}"), format!("192.0.2.{number}"));
+        let both = objects()
+            .with(db("east", "192.0.2.1"))
+            .with(db(&cluster, &address));
+        server.rewrite(&both.list());
+        let begin = Instant::now();
+        chromium.wait_for_text("#map thead", &cluster);
+        delays.push(begin.elapsed());
+        chromium.wait_for_text("#explanation", &address);
+    }
+    println!("changes appeared after {delays:?}");
+    // Other work on the machine can delay single changes.
+    assert!(
+        delays.iter().min().unwrap() < &Duration::from_secs(1),
+        "{delays:?}"
+    );
+    chromium.evaluate("location.hash = '#/changes?service=prod/db'");
+    chromium.wait_for_text("#change-list", "west-6");
+    chromium.screenshot("change-1440-light");
+    server.rewrite(&list(db("west-6", "192.0.2.6")));
+    chromium.wait_for_text("#change-list", "Cluster east left");
+    // Its column says so for an hour.
+    chromium.evaluate("location.hash = '#/'");
+    chromium.wait_for_text("#map", "left since");
+    assert_not_reloaded(&mut chromium);
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn gateway_that_goes_down_appears_in_sentence_map_answer_and_changes() {
+    let both = |gateway| {
+        let west = mirror("prod", "db", "west").endpoint_behind(gateway, "db-0", &["192.0.2.2"]);
+        objects().with(db("east", "192.0.2.1")).with(west).list()
+    };
+    let server = Server::with_text(&both(Gateway::Up), &["--cluster-name=hub", "--grace=0s"]);
+    let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);
+    chromium.wait_for_text("#explanation", "192.0.2.2");
+    assert_eq!(chromium.text("#sentence"), "All names are answered");
+    server.rewrite(&both(Gateway::Down));
+    chromium.wait_for_text("#explanation", "Its gateway is down");
+    chromium.wait_for_text("#explanation", "History");
+    chromium.wait_for_text("#sentence", "1 service needs attention");
+    chromium.wait_for_text("#attention", "Gateway is down");
+    chromium.wait_for("document.querySelector('#map td .attention [href=\"#i-down\"]')");
+    assert!(chromium.text("#map").contains("0/1"));
+    chromium.screenshot("gateway-down-1440-light");
+    server.rewrite(&both(Gateway::Up));
+    chromium.wait_for("!document.querySelector('#map td [href=\"#i-down\"]')");
+    chromium.wait_for_text("#sentence", "All names are answered");
+    chromium.evaluate("location.hash = '#/changes?service=prod/db'");
+    for shape in [".attention [href=\"#i-down\"]", ".fine [href=\"#i-alive\"]"] {
+        chromium.wait_for(&format!("document.querySelector('#change-list {shape}')"));
+    }
+    // Each has its cause and the object behind it. The newest is first.
+    let reasons =
+        "[...document.querySelectorAll('#change-list .reason')].map((one) => one.innerText)";
+    let object = "Service/prod/db-0-west";
+    assert_eq!(
+        chromium.evaluate(reasons),
+        json!([
+            format!("Cause: gateway ready · {object}"),
+            format!("Cause: gateway down · {object}"),
+        ])
+    );
+    chromium.screenshot("reasons-1440-light");
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn page_survives_a_restart_of_the_server() {
+    let first = serve(db("east", "192.0.2.1"), &[]);
+    let address = first.api;
+    let mut chromium = open(&first, "#/?name=db.prod.global", WIDE);
+    chromium.wait_for_text("#explanation", "192.0.2.1");
+    mark(&mut chromium);
+    chromium.assert_no_complaint();
+    drop(first);
+    chromium.wait_for_text("#sentence", "Disconnected since");
+    assert_eq!(chromium.text("#link"), "Disconnected");
+    assert_eq!(chromium.evaluate("headline.className"), "failing");
+    // The last known state remains.
+    assert!(chromium.text("#explanation").contains("192.0.2.1"));
+    chromium.screenshot("disconnected-1440-light");
+    chromium.resize(PHONE);
+    chromium.screenshot("disconnected-360-light");
+    chromium.resize(WIDE);
+    let second = serve(
+        db("west", "192.0.2.7"),
+        &[&format!("--api-listen={address}")],
+    );
+    chromium.wait_for_text("#link", "Live");
+    chromium.wait_for_text("#explanation", "192.0.2.7");
+    assert_eq!(chromium.text("#sentence"), "All names are answered");
+    assert!(!chromium.text("#map").contains("east"));
+    assert_not_reloaded(&mut chromium);
+    // The stream works again.
+    second.rewrite(&list(db("north", "192.0.2.8")));
+    chromium.wait_for_text("#map", "north");
+    let complaints = chromium.complaints();
+    let is_network = |complaint: &String| complaint.contains("net::ERR_");
+    assert!(complaints.iter().all(is_network), "{complaints:?}");
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn page_waits_for_the_first_table() {
+    let objects = db("east", "192.0.2.1").writes();
+    let standin = StandIn::start(Behavior::InternalErrors, &objects).unwrap();
+    let server = Server::of_cluster(&standin.kubeconfig, &[]);
+    let mut chromium = Chromium::open(&url(&server, ""), WIDE);
+    chromium.wait_for_text("#sentence", "No answers yet: SERVFAIL for every name");
+    chromium.wait_for_text("#blank", "Waiting for the first complete table");
+    chromium.wait_for("document.querySelector('#attention .cause')");
+    assert_eq!(chromium.evaluate("headline.className"), "failing");
+    chromium.screenshot("loading-1440-light");
+    chromium.resize(Window(360, 740, "dark"));
+    chromium.screenshot("loading-360-dark");
+    standin.set_behavior(Behavior::Normal);
+    chromium.wait_for_text("#sentence", "1 problem needs attention");
+    chromium.wait_for_text("#map", "db.prod");
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn page_of_a_cluster_without_services_is_empty() {
+    let server = serve(objects(), &[]);
+    let mut chromium = open(&server, "", DARK);
+    chromium.wait_for_text("#blank", "No services yet");
+    assert_eq!(chromium.text("#sentence"), "No services yet");
+    chromium.screenshot("empty-1440-dark");
+    server.rewrite(&list(db("east", "192.0.2.1")));
+    chromium.wait_for_text("#map", "db.prod");
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn expired_table_leaves_nothing_green() {
+    let flags = ["--watch-timeout=1s", "--max-stale=10s"];
+    let server = serve(db("east", "192.0.2.1"), &flags);
+    let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);
+    let green = "document.querySelectorAll('#headline.fine, #headline .fine, #map .fine, #explanation .fine').length";
+    chromium.wait_for(&format!("{green} > 4"));
+    server.write_invalid("just words\n");
+    chromium.wait_for_text("#sentence", "No answers: SERVFAIL for every name");
+    chromium.wait_for_text("#attention", "--max-stale");
+    chromium.wait_for_text("#explanation .badge", "SERVFAIL");
+    chromium.wait_for_text("#map .result.failed", "SERVFAIL");
+    assert_eq!(chromium.evaluate(green), 0);
+    chromium.screenshot("expired-1440-light");
+    server.rewrite(&list(db("east", "192.0.2.1")));
+    chromium.wait_for_text("#sentence", "All names are answered");
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn table_of_a_snapshot_is_a_saved_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("snapshot.json");
+    let flags = ["--snapshot", file.to_str().unwrap()];
+    let standin = StandIn::start(Behavior::Normal, &db("east", "192.0.2.1").writes()).unwrap();
+    let first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+    wait_for("a snapshot", || {
+        fs::read_to_string(&file)
+            .ok()
+            .filter(|text| text.contains("192.0.2.1"))
+    });
+    drop(first);
+    standin.set_behavior(Behavior::InternalErrors);
+    let second = Server::of_cluster(&standin.kubeconfig, &flags);
+    let mut chromium = Chromium::open(&url(&second, ""), WIDE);
+    chromium.wait_for_text("#sentence", "Answers are from a saved copy");
+    chromium.wait_for_text("#attention", "snapshot");
+    chromium.wait_for_text("#map", "db.prod");
+    chromium.screenshot("snapshot-1440-light");
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn dead_api_server_is_one_line() {
+    let standin = StandIn::start(Behavior::Normal, &db("east", "192.0.2.1").writes()).unwrap();
+    let server = Server::ready_of_cluster(
+        &standin.kubeconfig,
+        &["--links=off", "--watch-timeout", "1s"],
+    );
+    let mut chromium = open(&server, "", WIDE);
+    standin.set_behavior(Behavior::InternalErrors);
+    wait_for("the failures of all watches", || {
+        let problems = server
+            .api("/api/v1/problems?kind=source-failed")
+            .to_string();
+        let watches = [
+            "mirrors",
+            "headless Services",
+            "exported Services",
+            "other controllers",
+        ];
+        let is_named = |watch: &str| problems.contains(&format!("EndpointSlices of {watch}"));
+        watches.into_iter().all(is_named).then_some(())
+    });
+    // What fails is a long list.
+    chromium.wait_for_text("#attention", "… Source of objects fails since");
+    chromium.evaluate("document.querySelector('#attention .fold').click()");
+    chromium.wait_for_text("#attention .affected", "EndpointSlices of mirrors");
+    assert_eq!(
+        chromium.evaluate("document.querySelectorAll('#attention > li').length"),
+        1
+    );
+    assert_ne!(chromium.evaluate("headline.className"), "fine");
+    chromium.screenshot("dead-api-server-1440-light");
+    chromium.assert_no_complaint();
+}
+
+#[test]
+#[ignore = "needs Chromium"]
+fn hidden_page_makes_no_request_and_catches_up_when_it_is_shown() {
+    let server = serve(db("east", "192.0.2.1"), &[]);
+    let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);
+    chromium.wait_for_text("#explanation", "192.0.2.1");
+    chromium.record_responses();
+    let base = url(&server, "api/v1/");
+    chromium.hide();
+    chromium.unhide();
+    chromium.wait_for("document.body.dataset.link === 'live'");
+    // Nothing has changed, so the server sends nothing again.
+    wait_for("the stream", || {
+        let responses = chromium.responses(&base);
+        assert!(
+            responses
+                .iter()
+                .all(|(path, status)| path != "summary" || *status == 304),
+            "{responses:?}"
+        );
+        responses
+            .iter()
+            .any(|(path, _)| path.starts_with("events?"))
+            .then_some(())
+    });
+    chromium.hide();
+    let before = chromium.settled_responses(&base);
+    server.rewrite(&list(db("east", "192.0.2.2")));
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(chromium.responses(&base).len(), before);
+    assert!(!chromium.text("#explanation").contains("192.0.2.2"));
+    chromium.unhide();
+    chromium.wait_for_text("#explanation", "192.0.2.2");
+    wait_for("the requests of a new page", || {
+        let responses = chromium.responses(&base);
+        let paths = responses[before..]
+            .iter()
+            .map(|(path, _)| path.split('?').next().unwrap());
+        (paths.collect::<BTreeSet<_>>() == ["events", "explain", "history", "summary"].into())
+            .then_some(())
+    });
+    chromium.assert_no_complaint();
+}

@@ -1,0 +1,232 @@
+//! Dry runs of each object and of each template's pod in a real API server, which must reject invalid copies.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::definitions::definition;
+use support::objects::namespace;
+use support::output::print_line;
+use support::steps::Steps;
+use support::wait::eventually;
+
+use crate::chart::values::{matrix, with};
+use support::helm::{NAMESPACE, kind, template};
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.prerequisite("namespaces_and_crds_exist", || prepare(cluster));
+    steps.step("api_server_accepts_every_object_and_pod", || {
+        check_all_accepted(cluster)
+    });
+    steps.step("api_server_rejects_invalid_copies", || {
+        check_invalid_copies(cluster)
+    });
+}
+
+/// Creates a namespace that enforces pod security, namespaces for Roles, and the CRDs of the Prometheus Operator.
+fn prepare(cluster: &Cluster) -> Result<()> {
+    let labels = json!({
+        "pod-security.kubernetes.io/enforce": "restricted",
+        "pod-security.kubernetes.io/enforce-version": "latest",
+    });
+    let mut enforcing = namespace(NAMESPACE);
+    enforcing["metadata"]["labels"] = labels;
+    cluster.put(&enforcing)?;
+    for name in [
+        "prod",
+        "shop",
+        "linkerd-multicluster",
+        "multicluster",
+        "links",
+    ] {
+        cluster.put(&namespace(name))?;
+    }
+    for name in ["servicemonitors", "prometheusrules"] {
+        let text = definition(&format!("monitoring.coreos.com_{name}"))?;
+        let options = serde_saphyr::options! { budget: None };
+        let definition: Value = serde_saphyr::from_str_with_options(&text, options)?;
+        cluster.put(&definition)?;
+    }
+    let values = with(json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}}));
+    let rendered = template(&values)?;
+    for kind in ["ServiceMonitor", "PrometheusRule"] {
+        let object = rendered.only(kind)?;
+        eventually(kind, || cluster.dry_run(object))?;
+    }
+    Ok(())
+}
+
+fn check_all_accepted(cluster: &Cluster) -> Result<()> {
+    let (mut objects, mut pods) = (0, 0);
+    for (name, values) in matrix() {
+        let rendered = template(&values)?;
+        for object in rendered
+            .objects
+            .iter()
+            .filter(|object| kind(object) != "Pod")
+        {
+            cluster
+                .dry_run(object)
+                .with_context(|| format!("{name}: {}", kind(object)))?;
+            objects += 1;
+        }
+        let made = rendered.pods();
+        ensure!(made.len() == 2, "{name}: {} pods", made.len());
+        for mut pod in made {
+            if pod["spec"]["hostNetwork"] == true {
+                let refused = cluster.dry_run(&pod);
+                ensure!(
+                    refused.is_err(),
+                    "{name}: pod security level restricted accepts the pod"
+                );
+                // A namespace without pod security.
+                pod["metadata"]["namespace"] = json!("prod");
+            }
+            cluster
+                .dry_run(&pod)
+                .with_context(|| format!("{name}: pod"))?;
+            pods += 1;
+        }
+    }
+    print_line(&format!(
+        "{objects} objects and {pods} pods accepted under pod security restricted"
+    ));
+    Ok(())
+}
+
+/// An invalid change: kind of the object, JSON pointer, value, and expected error of the API server.
+type InvalidChange = (&'static str, &'static str, Value, &'static str);
+
+fn check_invalid_copies(cluster: &Cluster) -> Result<()> {
+    let values = with(json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}}));
+    let rendered = template(&values)?;
+    let container = |field: &str| format!("/spec/containers/0/securityContext/{field}");
+    let (escalation, capabilities) = (
+        container("allowPrivilegeEscalation"),
+        container("capabilities"),
+    );
+    let of_pods = [
+        (
+            "/spec/securityContext/runAsNonRoot",
+            json!(false),
+            "runAsNonRoot != true",
+        ),
+        (
+            "/spec/securityContext/seccompProfile",
+            json!({"type": "Unconfined"}),
+            "seccompProfile",
+        ),
+        (
+            &escalation,
+            json!(true),
+            "allowPrivilegeEscalation != false",
+        ),
+        (
+            &capabilities,
+            json!({"drop": []}),
+            "unrestricted capabilities",
+        ),
+        ("/spec/hostNetwork", json!(true), "host namespaces"),
+        (
+            "/spec/noSuchField",
+            json!(1),
+            "unknown field \"spec.noSuchField\"",
+        ),
+    ];
+    let mut refused = 0;
+    for pod in rendered.pods() {
+        cluster.dry_run(&pod)?;
+        for (pointer, value, expected) in &of_pods {
+            check_rejected(cluster, &pod, pointer, value, expected)?;
+            refused += 1;
+        }
+    }
+    let of_objects: [InvalidChange; 8] = [
+        (
+            "Deployment",
+            "/spec/strategy",
+            json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
+            "may not be specified when strategy",
+        ),
+        (
+            "Service",
+            "/spec/loadBalancerClass",
+            json!("example.com/internal"),
+            "may only be used when `type` is 'LoadBalancer'",
+        ),
+        (
+            "Deployment",
+            "/spec/template/spec/noSuchField",
+            json!(1),
+            "unknown field",
+        ),
+        (
+            "Service",
+            "/spec/clusterIP",
+            json!("192.0.2.53"),
+            "is not in the valid range",
+        ),
+        (
+            "NetworkPolicy",
+            "/spec/ingress/0/ports/0/protocol",
+            json!("DNS"),
+            "Unsupported value",
+        ),
+        (
+            "PodDisruptionBudget",
+            "/spec/maxUnavailable",
+            json!("one"),
+            "a valid percent string must be",
+        ),
+        (
+            "ServiceMonitor",
+            "/spec/endpoints/0/noSuchField",
+            json!(1),
+            "unknown field",
+        ),
+        (
+            "PrometheusRule",
+            "/spec/groups/0/rules/0/expr",
+            json!(null),
+            "expr",
+        ),
+    ];
+    for (kind, pointer, value, expected) in of_objects {
+        let object = rendered.only(kind)?;
+        cluster.dry_run(object)?;
+        check_rejected(cluster, object, pointer, &value, expected)?;
+        refused += 1;
+    }
+    print_line(&format!("{refused} invalid copies rejected"));
+    Ok(())
+}
+
+fn check_rejected(
+    cluster: &Cluster,
+    object: &Value,
+    pointer: &str,
+    value: &Value,
+    expected: &str,
+) -> Result<()> {
+    let mut spoilt = object.clone();
+    let (parent, field) = pointer
+        .rsplit_once('/')
+        .context("an invalid JSON pointer")?;
+    let parent = spoilt
+        .pointer_mut(parent)
+        .with_context(|| format!("the object has no {pointer}"))?;
+    parent[field] = value.clone();
+    match cluster.dry_run(&spoilt) {
+        Ok(()) => anyhow::bail!(
+            "the API server accepts {} with {pointer} = {value}",
+            kind(object)
+        ),
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(
+                text.contains(expected),
+                "{pointer} = {value}: the error lacks '{expected}': {text}"
+            );
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `helm install` and `helm upgrade` in a real API server, and their notes.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::repository::repository;
+use support::steps::Steps;
+
+use crate::chart::permissions::serve;
+use crate::chart::values::{minimum, with};
+use support::helm::{NAMESPACE, RELEASE, chart, helm, helm_without_values, template};
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.step("notes_have_the_address_that_kubernetes_assigned", || {
+        check_notes_with_assigned_address(cluster)
+    });
+    steps.step("notes_have_a_pinned_address_and_every_zone", || {
+        check_notes_with_pinned_address(cluster)
+    });
+    steps.step(
+        "name_server_of_the_zone_is_the_address_of_the_service",
+        || check_name_server(cluster),
+    );
+    steps.step("upgrades_add_and_remove_listeners", || {
+        check_upgrades_of_listeners(cluster)
+    });
+    steps.step(
+        "notes_of_a_daemonset_have_the_recommended_number_of_nodes",
+        || check_notes_of_daemonset(cluster),
+    );
+    steps.step("notes_read_the_log_of_the_check_in_its_namespace", || {
+        check_notes_of_another_namespace(cluster)
+    });
+    steps.step("namespace_of_links_must_exist", || {
+        check_namespace_of_links(cluster)
+    });
+}
+
+/// Installs or upgrades the chart with these values, and returns the notes.
+pub fn install(cluster: &Cluster, values: &Value) -> Result<String> {
+    upgrade(cluster, values, &[])
+}
+
+/// Installs or upgrades the chart with additional flags for Helm.
+fn upgrade(cluster: &Cluster, values: &Value, flags: &[&str]) -> Result<String> {
+    let kubeconfig = cluster.kubeconfig.display().to_string();
+    let chart = chart();
+    let what = ["upgrade", "--install", RELEASE, &chart, "--output", "json"];
+    let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+    let ended = helm(&[&what[..], &place, flags].concat(), values)?;
+    ensure!(
+        ended.is_success(),
+        "helm upgrade --install: {}",
+        ended.stderr
+    );
+    let release: Value = serde_json::from_str(&ended.stdout)?;
+    let notes = release["info"]["notes"].as_str();
+    Ok(notes.context("no notes")?.to_owned())
+}
+
+/// Removes the installation.
+fn uninstall(cluster: &Cluster) -> Result<()> {
+    let kubeconfig = cluster.kubeconfig.display().to_string();
+    let what = ["uninstall", RELEASE, "--wait"];
+    let place = ["--namespace", NAMESPACE, "--kubeconfig", &kubeconfig];
+    let ended = helm_without_values(&[&what[..], &place].concat())?;
+    ensure!(ended.is_success(), "helm uninstall: {}", ended.stderr);
+    Ok(())
+}
+
+fn check_notes_with_assigned_address(cluster: &Cluster) -> Result<()> {
+    let notes = install(cluster, &minimum())?;
+    let command = format!(
+        "kubectl --namespace {NAMESPACE} get service {RELEASE} --output jsonpath='{{.spec.clusterIP}}'"
+    );
+    ensure!(
+        notes.contains(&command),
+        "the notes have no command for the address: {notes}"
+    );
+    ensure!(
+        notes.contains(&stanza("ADDRESS")?),
+        "the notes have no stanza: {notes}"
+    );
+    let address = service_address(cluster)?;
+    let notes = install(cluster, &minimum())?;
+    ensure!(
+        notes.contains(&stanza(&address)?),
+        "the notes lack {address}: {notes}"
+    );
+    ensure!(
+        !notes.contains("ADDRESS") && notes.contains(&format!("--set service.clusterIP={address}")),
+        "{notes}"
+    );
+    uninstall(cluster)
+}
+
+/// Every replica answers with the address of the Service, also if Kubernetes assigned it.
+fn check_name_server(cluster: &Cluster) -> Result<()> {
+    for service in [json!({}), json!({"clusterIP": "10.96.0.53"})] {
+        let values = with(json!({"service": service}));
+        install(cluster, &values)?;
+        let address = service_address(cluster)?;
+        for replica in [1, 2] {
+            let server = serve(cluster, &values)?;
+            server.wait_until_ready();
+            let explanation = server.try_api("/api/v1/explain?name=ns.dns.global")?;
+            let records = &explanation["answers"][0]["records"];
+            let data: Vec<&Value> = records
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|one| &one["data"])
+                .collect();
+            ensure!(
+                data == [&json!(address)],
+                "replica {replica}: {records}, expected {address}"
+            );
+        }
+        uninstall(cluster)?;
+    }
+    Ok(())
+}
+
+/// Returns the cluster IP of the installed Service.
+pub fn service_address(cluster: &Cluster) -> Result<String> {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": NAMESPACE, "name": RELEASE}});
+    let service = cluster.get(&service)?.context("no Service")?;
+    let address = service.data["spec"]["clusterIP"].as_str();
+    Ok(address.context("no address")?.to_owned())
+}
+
+fn check_notes_with_pinned_address(cluster: &Cluster) -> Result<()> {
+    let values =
+        json!({"service": {"clusterIP": "10.96.0.53"}, "zones": ["global", "svc.example.com"]});
+    let notes = install(cluster, &with(values))?;
+    let expected = stanza("10.96.0.53")?;
+    ensure!(
+        notes.contains(&expected),
+        "the notes have no stanza for zone global: {notes}"
+    );
+    let other = expected.replace("global:53", "svc.example.com:53");
+    ensure!(
+        notes.contains(&other),
+        "the notes have no stanza for zone svc.example.com: {notes}"
+    );
+    ensure!(
+        notes.contains("public top-level domain") && notes.contains("pin the short names"),
+        "the notes have no warning: {notes}"
+    );
+    for short_names in [
+        json!({"which": "pinned"}),
+        json!({"defaultNamespace": "prod"}),
+    ] {
+        let values = json!({
+            "service": {"clusterIP": "10.96.0.53"}, "zones": ["svc.example.com"], "shortNames": short_names,
+        });
+        let notes = install(cluster, &with(values))?;
+        ensure!(
+            !notes.contains("public top-level domain") && !notes.contains("pin the short names"),
+            "the notes have an unnecessary warning: {notes}"
+        );
+    }
+    uninstall(cluster)
+}
+
+fn check_notes_of_daemonset(cluster: &Cluster) -> Result<()> {
+    let has_warning = |notes: &str| {
+        notes.contains("up to about 100 nodes") && notes.contains("NodeLocal DNSCache")
+    };
+    let reads_links = |notes: &str| notes.contains("watches the Links in linkerd-multicluster");
+    for has_links in [true, false] {
+        let values = json!({"kind": "DaemonSet", "links": {"enabled": has_links}});
+        let notes = install(cluster, &with(values))?;
+        ensure!(
+            has_warning(&notes),
+            "the notes do not mention the number of nodes: {notes}"
+        );
+        ensure!(reads_links(&notes) == has_links, "{has_links}: {notes}");
+    }
+    let notes = install(cluster, &minimum())?;
+    ensure!(
+        !has_warning(&notes),
+        "the notes have an unnecessary warning: {notes}"
+    );
+    uninstall(cluster)
+}
+
+/// `helm test --logs` looks for the pod in the namespace of the release, also if `namespaceOverride` is another one.
+fn check_notes_of_another_namespace(cluster: &Cluster) -> Result<()> {
+    let tests = |flags: &str| format!("helm --namespace {NAMESPACE} test {RELEASE}{flags}\n");
+    let notes = install(cluster, &minimum())?;
+    ensure!(notes.contains(&tests(" --logs")), "{notes}");
+    ensure!(!notes.contains(" logs "), "{notes}");
+    uninstall(cluster)?;
+    let values = with(json!({"namespaceOverride": "shop"}));
+    let rendered = template(&values)?;
+    let pod = &rendered.only("Pod")?["metadata"];
+    ensure!(pod["namespace"] == "shop", "{pod}");
+    let pod = pod["name"].as_str().context("no name")?;
+    let notes = install(cluster, &values)?;
+    ensure!(notes.contains(&tests("")), "{notes}");
+    let logs = format!("kubectl --namespace shop logs {pod}\n");
+    ensure!(notes.contains(&logs), "{notes}");
+    uninstall(cluster)
+}
+
+/// Helm cannot create a Role in a namespace that does not exist.
+fn check_namespace_of_links(cluster: &Cluster) -> Result<()> {
+    let links =
+        |enabled: bool| with(json!({"links": {"enabled": enabled, "namespace": "nowhere"}}));
+    let refused = install(cluster, &links(true));
+    let error = refused
+        .err()
+        .context("Helm creates a Role in no namespace")?;
+    let error = format!("{error:#}");
+    ensure!(error.contains("\"nowhere\" not found"), "{error}");
+    uninstall(cluster)?;
+    install(cluster, &links(false))?;
+    uninstall(cluster)
+}
+
+/// Helm 3 merges lists of ports by number. If one number has two protocols, the notes require `--force`.
+fn check_upgrades_of_listeners(cluster: &Cluster) -> Result<()> {
+    let tls = json!({"tlsListen": ["0.0.0.0:5853"]});
+    let https = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"]});
+    let all = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"]});
+    let quic = json!({"quicListen": ["0.0.0.0:8853"]});
+    let (usual, other) = (json!([]), json!(["0.0.0.0:1053", "[::]:1053"]));
+    for (encrypted, listen, needs_force) in [
+        (&json!({}), &usual, false),
+        (&tls, &usual, false),
+        (&https, &usual, false),
+        (&all, &usual, true),
+        (&all, &usual, false),
+        (&tls, &usual, true),
+        (&quic, &usual, false),
+        (&quic, &other, true),
+        (&all, &usual, true),
+        (&quic, &usual, true),
+        (&json!({}), &usual, false),
+    ] {
+        let mut values = with(json!({"encrypted": encrypted, "listen": listen}));
+        values["encrypted"]["secretName"] = json!("certificate");
+        let flags: &[&str] = if needs_force { &["--force"] } else { &[] };
+        let notes = upgrade(cluster, &values, flags)?;
+        ensure!(
+            notes.contains("--force") == needs_force,
+            "{values}: {notes}"
+        );
+        check_ports(cluster, &values).with_context(|| format!("{values}"))?;
+    }
+    // If a new Helm succeeds here, the notes no longer need to mention it.
+    let values = |encrypted: &Value| {
+        let mut values = with(json!({"encrypted": encrypted}));
+        values["encrypted"]["secretName"] = json!("certificate");
+        values
+    };
+    upgrade(cluster, &values(&tls), &[])?;
+    let done =
+        upgrade(cluster, &values(&all), &[]).and_then(|_| check_ports(cluster, &values(&all)));
+    ensure!(done.is_err(), "the upgrade succeeds without --force");
+    uninstall(cluster)
+}
+
+/// Checks that Service and workload have the rendered ports.
+fn check_ports(cluster: &Cluster, values: &Value) -> Result<()> {
+    let rendered = template(values)?;
+    for wanted in [rendered.service()?, rendered.workload()?] {
+        let found = cluster.get(wanted)?.context("the object does not exist")?;
+        let (found, wanted) = (all_ports(&found.data), all_ports(wanted));
+        ensure!(found == wanted, "found {found:?}, expected {wanted:?}");
+    }
+    Ok(())
+}
+
+/// Returns names, numbers and protocols of the ports of a Service, or of a workload's container.
+fn all_ports(object: &Value) -> BTreeSet<(String, u64, String)> {
+    let spec = &object["spec"];
+    let of_service = spec["ports"].as_array();
+    let of_container = || spec["template"]["spec"]["containers"][0]["ports"].as_array();
+    let ports = of_service.or_else(of_container).into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let port = |port: &Value| {
+        let number = port["port"].as_u64().or(port["containerPort"].as_u64());
+        (
+            text(&port["name"]),
+            number.unwrap_or_default(),
+            text(&port["protocol"]),
+        )
+    };
+    ports.map(port).collect()
+}
+
+/// Returns the documented stanza with another address.
+fn stanza(address: &str) -> Result<String> {
+    let text = std::fs::read_to_string(repository("coredns/Corefile"))?;
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let stanza: Vec<&str> = lines.collect();
+    let stanza = stanza.join("\n");
+    ensure!(
+        stanza.contains("10.96.0.53"),
+        "coredns/Corefile lacks the expected address: {text}"
+    );
+    Ok(stanza.trim().replace("10.96.0.53", address))
+}

@@ -1,0 +1,310 @@
+//! The server with the token of its service account: the installed roles allow exactly the requests that it sends.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use support::cluster::Cluster;
+use support::commands::global_dns;
+use support::objects;
+use support::output::print_line;
+use support::server::{Server, WaitUntil};
+use support::steps::Steps;
+use support::wait::eventually;
+use tempfile::TempDir;
+
+use crate::chart::installation::{install, service_address};
+use crate::chart::values::with;
+use support::helm::{NAMESPACE, RELEASE, template};
+
+const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
+/// The namespace of Links.
+const LINKS: &str = "linkerd-multicluster";
+
+pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
+    steps.prerequisite("two_namespaces_have_a_mirror_of_a_linked_cluster", || {
+        mirror(cluster, "prod", "10.96.0.70")?;
+        mirror(cluster, "shop", "10.96.0.71")?;
+        cluster.put(&objects::link_definition())?;
+        let link = objects::link(LINKS, "west", "west");
+        eventually("the kind Link", || cluster.put(&link).map(drop))
+    });
+    steps.step("roles_have_exactly_the_needed_permissions", || {
+        let values = with(json!({}));
+        install(cluster, &values)?;
+        check_sufficient(cluster, audit, &values, &["10.96.0.70", "10.96.0.71"], "")
+    });
+    steps.step("each_verb_of_the_cluster_role_is_needed", || {
+        check_each_verb_is_needed(cluster)
+    });
+    steps.step("role_in_each_namespace_is_sufficient", || {
+        let values = with(json!({"namespaces": ["prod"]}));
+        install(cluster, &values)?;
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": RELEASE}});
+        ensure!(cluster.get(&role)?.is_none(), "the ClusterRole still exists");
+        check_sufficient(cluster, audit, &values, &["10.96.0.70"], "prod")
+    });
+}
+
+/// Checks that the server finds exactly these addresses, and that it uses all its permissions and no others.
+fn check_sufficient(
+    cluster: &Cluster,
+    audit: &Audit,
+    values: &Value,
+    addresses: &[&str],
+    namespace: &str,
+) -> Result<()> {
+    let permissions = [
+        ("list", "services", namespace),
+        ("watch", "services", namespace),
+        ("list", "endpointslices", namespace),
+        ("watch", "endpointslices", namespace),
+        ("list", "links", LINKS),
+        ("watch", "links", LINKS),
+        ("list", "leases", LINKS),
+    ];
+    for (verb, resource, namespace) in permissions {
+        eventually("the permission", || {
+            ensure!(
+                is_allowed(cluster, verb, resource, namespace)?,
+                "the account may not {verb} {resource} in namespace '{namespace}'"
+            );
+            Ok(())
+        })?;
+    }
+    for (verb, resource, namespace) in [
+        ("watch", "leases", LINKS),
+        ("get", "leases", LINKS),
+        ("update", "leases", LINKS),
+        ("get", "links", LINKS),
+        ("update", "links", LINKS),
+        ("list", "secrets", LINKS),
+        ("list", "links", ""),
+        ("list", "leases", ""),
+    ] {
+        ensure!(
+            !is_allowed(cluster, verb, resource, namespace)?,
+            "the account may {verb} {resource} in namespace '{namespace}'"
+        );
+    }
+    let before = audit.requests()?.len();
+    let server = serve(cluster, values)?;
+    server.wait_until_ready();
+    let table = server.try_api("/api/v1/table")?;
+    let services = table["services"].as_array().context("no services")?;
+    let endpoints = services
+        .iter()
+        .flat_map(|service| service["endpoints"].as_array().into_iter().flatten());
+    let seen: BTreeSet<&str> = endpoints
+        .filter_map(|endpoint| endpoint["addresses"][0].as_str())
+        .collect();
+    ensure!(
+        seen == addresses.iter().copied().collect(),
+        "the table has the addresses {seen:?}"
+    );
+    let expected = permissions.map(|(verb, resource, namespace)| {
+        (verb.to_owned(), resource.to_owned(), namespace.to_owned())
+    });
+    let expected = BTreeSet::from(expected);
+    eventually("every kind of request", || {
+        let requests = audit.requests()?;
+        for request in &requests[before..] {
+            // The API server rejects streamed lists if it does not support them.
+            let is_not_offered = request.verb == "watch" && request.code == 422;
+            ensure!(request.code < 400 || is_not_offered, "{request:?}");
+        }
+        let kinds: BTreeSet<_> = requests[before..]
+            .iter()
+            .map(|r| (r.verb.clone(), r.resource.clone(), r.namespace.clone()))
+            .collect();
+        ensure!(kinds == expected, "{kinds:?}");
+        Ok(())
+    })?;
+    let ready = server.readyz()?;
+    ensure!(ready.body == "ok\n", "/readyz returns: {}", ready.body);
+    let log = server.log.lines().join("\n");
+    ensure!(!log.contains("forbidden: User"), "{log}");
+    let asked = audit.requests()?.len() - before;
+    print_line(&format!(
+        "{asked} requests of the server's account, none forbidden; list and watch of 2 resources, in namespace '{namespace}'; \
+         Links and Leases in '{LINKS}'"
+    ));
+    Ok(())
+}
+
+/// Checks that `/readyz` reports each missing permission.
+fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
+    let rendered = template(&with(json!({})))?;
+    let whole = rendered.only("ClusterRole")?;
+    for (rule, resource, watch) in [
+        (0, "services", "Services"),
+        (1, "endpointslices", "EndpointSlices of mirrors"),
+    ] {
+        for (left, removed) in [("watch", "list"), ("list", "watch")] {
+            let mut role = whole.clone();
+            role["rules"][rule]["verbs"] = json!([left]);
+            cluster.put(&role)?;
+            eventually("the removal", || {
+                ensure!(
+                    !is_allowed(cluster, removed, resource, "")?,
+                    "the account still may {removed} {resource}"
+                );
+                Ok(())
+            })?;
+            let server = serve(cluster, &with(json!({})))?;
+            eventually("/readyz to report the missing permission", || {
+                let page = server.readyz()?;
+                let lines = page.body.lines();
+                // A line may name several watches.
+                let mut of_watch = lines.filter(|line| line.contains(watch));
+                let is_reported = of_watch.any(|line| line.contains("forbidden"));
+                ensure!(
+                    is_reported,
+                    "without {removed} of {resource}, /readyz returns: {}",
+                    page.body
+                );
+                // Without a list there is no table. Without a watch the table becomes outdated.
+                ensure!(
+                    page.status == if removed == "list" { 503 } else { 200 },
+                    "{page:?}"
+                );
+                Ok(())
+            })?;
+        }
+        cluster.put(whole)?;
+    }
+    Ok(())
+}
+
+/// Starts the server with the flags of the pod, except for listeners and access to the API server.
+pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
+    let mut values = values.clone();
+    // The chart needs ports of their own, the test free ones.
+    let listeners = [
+        ("listen", "127.0.0.1:60001"),
+        ("adminListen", "127.0.0.1:60002"),
+        ("apiListen", "127.0.0.1:60003"),
+    ];
+    for (listener, address) in listeners {
+        values[listener] = json!([address]);
+    }
+    values["log"] = json!({"format": "json"});
+    // The test has no volume for the snapshot.
+    values["snapshot"] = json!({"enabled": false});
+    let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
+    let free = |argument: String| {
+        let is_own =
+            |(_, address): &(&str, &str)| argument.ends_with(&format!("-listen={address}"));
+        match listeners.iter().find(|listener| is_own(listener)) {
+            Some((_, address)) => argument.replace(address, "127.0.0.1:0"),
+            None => argument,
+        }
+    };
+    let arguments = arguments.into_iter().map(free);
+    // The kubeconfig of the administrator with the token of the service account.
+    let token = cluster.token(NAMESPACE, RELEASE)?;
+    let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;
+    ensure!(kubeconfig.contains("token-of-admin"), "{kubeconfig}");
+    let path = cluster.directory().join("kubeconfig-of-the-account");
+    fs::write(&path, kubeconfig.replace("token-of-admin", &token))?;
+    let mut command = global_dns(&[]);
+    command.args(arguments).arg("--kubeconfig").arg(path);
+    Ok(Server::start_command(
+        tempfile::tempdir()?,
+        command,
+        WaitUntil::Listening,
+    ))
+}
+
+/// Returns whether the authorizer currently allows a request of the account.
+fn is_allowed(cluster: &Cluster, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
+    let group = match resource {
+        "endpointslices" => "discovery.k8s.io",
+        "links" => "multicluster.linkerd.io",
+        "leases" => "coordination.k8s.io",
+        _ => "",
+    };
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+        "user": ACCOUNT,
+        "resourceAttributes": {"verb": verb, "group": group, "resource": resource, "namespace": namespace},
+    }});
+    let answer = cluster.post(
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        &review,
+    )?;
+    Ok(answer["status"]["allowed"] == true)
+}
+
+/// Creates a headless mirror with one endpoint.
+fn mirror(cluster: &Cluster, namespace: &str, address: &str) -> Result<()> {
+    let mirror = objects::mirror(namespace, "db", "west");
+    cluster.put(&mirror.service())?;
+    cluster.put(&mirror.endpoint_mirror("db-0", &[address]))?;
+    Ok(())
+}
+
+// === Audit ===
+
+/// The API server's audit log of requests by service accounts.
+pub struct Audit {
+    directory: TempDir,
+}
+
+/// A request and its result.
+#[derive(Debug)]
+pub struct Request {
+    verb: String,
+    resource: String,
+    namespace: String,
+    code: u64,
+}
+
+// === impl Audit ===
+
+impl Audit {
+    /// Writes the policy.
+    pub fn prepare() -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let policy = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"},
+        ]});
+        let audit = Self { directory };
+        fs::write(audit.file("policy"), policy.to_string())?;
+        Ok(audit)
+    }
+
+    /// Returns the audit flags of the API server.
+    pub fn arguments(&self) -> [String; 2] {
+        [
+            format!("--audit-policy-file={}", self.file("policy").display()),
+            format!("--audit-log-path={}", self.file("log").display()),
+        ]
+    }
+
+    /// Returns all requests of the server's account so far.
+    fn requests(&self) -> Result<Vec<Request>> {
+        let text = fs::read_to_string(self.file("log")).unwrap_or_default();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let events: Vec<Value> = whole
+            .lines()
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()?;
+        let of_account = events
+            .iter()
+            .filter(|event| event["user"]["username"] == ACCOUNT);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let request = |event: &Value| Request {
+            verb: text(&event["verb"]),
+            resource: text(&event["objectRef"]["resource"]),
+            namespace: text(&event["objectRef"]["namespace"]),
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        };
+        Ok(of_account.map(request).collect())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}

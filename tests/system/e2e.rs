@@ -1,0 +1,239 @@
+//! End-to-end tests: the binary with a real API server and its controllers, a real CoreDNS, and `dig`.
+//!
+//! Scenarios on one shared API server, in this order:
+//!
+//! - `linked_clusters`: linking, unlinking, and a replay of the recordings in their order
+//! - `local_members`: a Node, Pods and a headless Service in this cluster
+//! - `permissions`: users that may list and watch, and one that may not
+//! - `check`: the command `check` without each permission, with and without Links, and through CoreDNS
+//! - `find`: commands find a replica and query it through the port-forward
+//! - `coredns_comparison`: names of local Services, as answered by CoreDNS and by global-dns
+//! - `owner_names`: the table of owner names, with objects that the API server accepted
+//! - `start_up`: the time from process start to readiness
+//! - `gateways_down`: all gateways are down; the last-resort rule
+//! - `failover_orders`: an annotation moves a name between clusters, and gateways go down behind a failover order
+//! - `links`: a Link is deleted, a mirror controller stops, and a tenant has Links of his own
+//! - `outage`: the API server is killed or stops responding, and recovers, under queries
+//! - `shutdown`: SIGTERM, without a lost query
+//! - `outage`, second part: etcd is restored from a backup
+//!
+//! Scenarios in a separate network namespace, which needs root, with another API server:
+//!
+//! - `recipes`: CoreDNS with the configuration from `coredns/`
+//! - `resolvers`: unbound and dnsmasq with the configuration from `coredns/`; unbound and BIND that follow the zone's
+//!   NS record
+//! - `failover`: two replicas behind one cluster IP, with the queries of `load`
+//!
+//! Scenarios in another one, with another API server:
+//!
+//! - `manual`: a shell that runs commands of the manual, and compares their output with the manual's
+//! - `manual_recipes`: recipes, the failover of a primary, and a load that moves in steps
+//! - `operators`: the names that operators of databases ask for
+//!
+//! Scenarios with one API server each:
+//!
+//! - `kinds`: the recordings of services of all kinds
+//! - `past`: `--at` gives every reply of 400 changes
+//! - `streamed_lists`: with and without the feature gate `WatchList`
+//! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
+//! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
+//!
+//! Scenarios on the simulated API server of `support::standin`:
+//!
+//! - `misbehaving_api_server`: refusals, silent connections, undecodable objects, lost history
+//! - `empty_lists`: lists without objects, confirmed and not confirmed
+//! - `restart`: the server is killed and restarted while the API server is unavailable
+//! - `support::faults`: one fault at a time, under queries; the suite `chaos` prints a table of the same faults
+
+mod check;
+mod coredns_comparison;
+mod empty_lists;
+mod failover;
+mod failover_orders;
+mod find;
+mod fleet;
+mod gateways_down;
+mod kinds;
+mod linked_clusters;
+mod links;
+mod local_members;
+mod manual;
+mod manual_recipes;
+mod mcs;
+mod misbehaving_api_server;
+mod operators;
+mod outage;
+mod owner_names;
+mod past;
+mod permissions;
+mod recipes;
+mod resolvers;
+mod restart;
+mod shutdown;
+mod start_up;
+mod streamed_lists;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use support::cluster::Cluster;
+use support::faults;
+use support::networks::in_new_network;
+use support::steps::Steps;
+
+use support::node::Node;
+
+/// Suites with a real API server run one at a time, because concurrent ones would distort the measured times.
+static SUITE_LOCK: Mutex<()> = Mutex::new(());
+
+#[test]
+#[ignore = "needs a real API server, root and dig"]
+fn real_api_server() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("real API server");
+    let mut cluster = None;
+    steps.prerequisite("api_server_and_its_controllers_start", || {
+        cluster = Some(Cluster::start_with(&[owner_names::FAMILIES.to_owned()])?);
+        Ok(())
+    });
+    if let Some(mut cluster) = cluster {
+        linked_clusters::run(&mut steps, &cluster);
+        local_members::run(&mut steps, &cluster);
+        permissions::run(&mut steps, &cluster);
+        check::run(&mut steps, &cluster);
+        find::run(&mut steps, &cluster);
+        coredns_comparison::run(&mut steps, &cluster);
+        owner_names::run(&mut steps, &cluster);
+        start_up::run(&mut steps, &cluster);
+        gateways_down::run(&mut steps, &cluster);
+        failover_orders::run(&mut steps, &cluster);
+        links::run(&mut steps, &cluster);
+        outage::run(&mut steps, &mut cluster);
+        shutdown::run(&mut steps, &cluster);
+        outage::run_last(&mut steps, &mut cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server, root and dig"]
+fn separate_network_namespace() {
+    let _lock = lock_suite();
+    in_new_network(|| {
+        let mut steps = Steps::new("separate network namespace");
+        let mut parts = None;
+        steps.prerequisite("api_server_has_a_cluster_ip", || {
+            let cluster = Cluster::start()?;
+            let node = Node::new(&cluster)?;
+            parts = Some((cluster, node));
+            Ok(())
+        });
+        if let Some((cluster, node)) = &parts {
+            recipes::run(&mut steps, cluster, node);
+            failover::run(&mut steps, cluster, node);
+        }
+        steps.finish();
+    });
+}
+
+#[test]
+#[ignore = "needs a real API server, kubectl, root and dig"]
+fn commands_of_the_manual() {
+    let _lock = lock_suite();
+    in_new_network(|| {
+        let mut steps = Steps::new("commands of the manual");
+        let mut parts = None;
+        steps.prerequisite("api_server_for_the_manual_starts", || {
+            let cluster = Cluster::start()?;
+            let node = Node::new(&cluster)?;
+            parts = Some((cluster, node));
+            Ok(())
+        });
+        if let Some((cluster, node)) = &parts {
+            manual_recipes::run(&mut steps, cluster, node);
+            operators::run(&mut steps, cluster, node);
+        }
+        steps.finish();
+    });
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn services_of_all_kinds() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("services of all kinds");
+    let mut cluster = None;
+    steps.prerequisite("api_server_for_all_kinds_starts", || {
+        cluster = Some(Cluster::start()?);
+        Ok(())
+    });
+    if let Some(cluster) = &cluster {
+        kinds::run(&mut steps, cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn answers_of_the_past() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("answers of the past");
+    let mut cluster = None;
+    steps.prerequisite("api_server_for_the_past_starts", || {
+        cluster = Some(Cluster::start()?);
+        Ok(())
+    });
+    if let Some(cluster) = &cluster {
+        past::run(&mut steps, cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn multi_cluster_services_api() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("Multi-Cluster Services API");
+    let mut cluster = None;
+    steps.prerequisite("api_server_for_imports_starts", || {
+        cluster = Some(Cluster::start_with(&[owner_names::FAMILIES.to_owned()])?);
+        Ok(())
+    });
+    if let Some(cluster) = &cluster {
+        mcs::run(&mut steps, cluster);
+    }
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn fleet_of_three_clusters() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("fleet of three clusters");
+    fleet::run(&mut steps);
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server"]
+fn with_and_without_streamed_lists() {
+    let _lock = lock_suite();
+    let mut steps = Steps::new("streamed lists");
+    streamed_lists::run(&mut steps);
+    steps.finish();
+}
+
+#[test]
+#[ignore = "needs a real API server, root and dig"]
+fn simulated_api_server() {
+    // It runs beside the others, because it waits most of the time.
+    let mut steps = Steps::new("misbehaving API server");
+    misbehaving_api_server::run(&mut steps);
+    empty_lists::run(&mut steps);
+    restart::run(&mut steps);
+    faults::run(&mut steps);
+    steps.finish();
+}
+
+fn lock_suite() -> MutexGuard<'static, ()> {
+    SUITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,204 @@
+//! Shutdown: readiness ends first, answers end last, and no query that the kernel accepted is lost.
+
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail, ensure};
+use support::cluster::Cluster;
+use support::http::Page;
+use support::observer::{AnswerRun, Observation, Observer};
+use support::output::print_line;
+use support::query::query;
+use support::server::Server;
+use support::steps::Steps;
+use support::wait::eventually;
+use support::wire::{read_datagram, read_framed};
+
+use crate::e2e::linked_clusters::{NGINX, PAUSE, answer_after_recordings, state_after_recordings};
+
+/// Number of clients in each shutdown over UDP. Each client always has one outstanding query. A loss depends on timing,
+/// so there are many shutdowns, with few and with many clients.
+const UDP_CLIENTS: [usize; 12] = [1, 12, 2, 1, 12, 2, 1, 12, 2, 1, 12, 2];
+/// Number of clients in each shutdown over TCP. Each client always has one outstanding burst of queries.
+const TCP_CLIENTS: [usize; 6] = [2; 6];
+/// Number of queries in one write. They fit into one TCP segment.
+const BURST: u16 = 50;
+/// A query without a reply after this time is lost.
+const LOSS_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.step(
+        "sigterm_ends_readiness_at_once_and_answers_after_the_grace_period",
+        || sigterm_is_graceful(cluster),
+    );
+    steps.step("datagrams_received_before_the_end_are_answered", || {
+        no_query_is_lost(cluster, "UDP", &UDP_CLIENTS, datagrams_until_the_end)
+    });
+    steps.step("queries_pipelined_before_the_end_are_answered", || {
+        no_query_is_lost(cluster, "TCP", &TCP_CLIENTS, bursts_until_the_end)
+    });
+    steps.step("second_sigterm_ends_the_process_at_once", || {
+        second_sigterm_ends_at_once(cluster)
+    });
+}
+
+fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
+    cluster.apply_state(&state_after_recordings()?)?;
+    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "1s"]);
+    let observer = Observer::start(server.dns, NGINX, PAUSE)?;
+    let signaled = Instant::now();
+    server.signal("TERM");
+    eventually("readiness to end", || {
+        let Page { status, body: text } = server.readyz()?;
+        ensure!(status == 503, "/readyz returned {status}: {text}");
+        Ok(())
+    })?;
+    observer.wait("the end of the answers", |answer| {
+        *answer != answer_after_recordings()
+    })?;
+    let status = server.end()?;
+    ensure!(status.code() == Some(0), "the server ended with {status}");
+    let history = observer.history();
+    let [
+        _,
+        AnswerRun {
+            answer: Observation::Other(end),
+            first: refused,
+            ..
+        },
+        ..,
+    ] = history.as_slice()
+    else {
+        bail!("the answer changed before the end");
+    };
+    ensure!(
+        end.contains("Connection refused"),
+        "the query after the last answer was lost: {end}"
+    );
+    let grace = *refused - signaled;
+    ensure!(
+        grace >= Duration::from_secs(1),
+        "answers ended {grace:?} after SIGTERM, before the grace period of 1 s"
+    );
+    print_line(&format!(
+        "shutdown: answers for {:.2} s after SIGTERM, exit code 0; the next query {end}",
+        grace.as_secs_f64()
+    ));
+    Ok(())
+}
+
+fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
+    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "60s"]);
+    server.signal("TERM");
+    eventually("readiness to end", || {
+        let Page { status, body: text } = server.readyz()?;
+        ensure!(status == 503, "/readyz returned {status}: {text}");
+        Ok(())
+    })?;
+    let second = Instant::now();
+    server.signal("TERM");
+    server.end()?;
+    let took = second.elapsed();
+    // Much less than the grace period of one minute.
+    ensure!(took < Duration::from_secs(20), "shutdown took {took:?}");
+    Ok(())
+}
+
+/// Shuts servers down, one after another, under the load of the given number of clients. A client returns the number of
+/// answered queries, or an error for a lost one.
+fn no_query_is_lost(
+    cluster: &Cluster,
+    transport: &str,
+    shutdowns: &[usize],
+    client: fn(SocketAddr) -> Result<u64>,
+) -> Result<()> {
+    let (mut answered, mut losses) = (0, Vec::new());
+    for (&clients, number) in shutdowns.iter().zip(1..) {
+        let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "300ms"]);
+        let address = server.dns;
+        let threads: Vec<_> = (0..clients)
+            .map(|_| thread::spawn(move || client(address)))
+            .collect();
+        thread::sleep(Duration::from_millis(100));
+        server.signal("TERM");
+        let status = server.end()?;
+        ensure!(status.code() == Some(0), "the server ended with {status}");
+        for thread in threads {
+            let outcome = thread.join().map_err(|_| anyhow!("a client panicked"))?;
+            match outcome {
+                Ok(count) => answered += count,
+                Err(error) => {
+                    losses.push(format!("shutdown {number}, {clients} clients: {error:#}"))
+                }
+            }
+        }
+    }
+    print_line(&format!(
+        "shutdown under load over {transport}: {} shutdowns, {answered} queries answered, {} of {} clients lost a query",
+        shutdowns.len(),
+        losses.len(),
+        shutdowns.iter().sum::<usize>(),
+    ));
+    ensure!(losses.is_empty(), "{}", losses.join("\n    "));
+    Ok(())
+}
+
+/// Sends queries one by one until the kernel refuses one, because the port is closed.
+fn datagrams_until_the_end(server: SocketAddr) -> Result<u64> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(LOSS_TIMEOUT))?;
+    let query = query(&format!("{NGINX} A"));
+    for answered in 0_u64.. {
+        let query = query.with_id(answered as u16); // truncated on purpose
+        let replied = socket.send(&query.0).and_then(|_| read_datagram(&socket));
+        match replied {
+            Ok(reply) => ensure!(
+                reply.starts_with(&query.id().to_be_bytes()),
+                "the reply to query {answered} has another identifier"
+            ),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(answered),
+            Err(error) => bail!("query {answered} was neither answered nor refused: {error}"),
+        }
+    }
+    bail!("the server never refused a query")
+}
+
+/// Writes bursts of queries into a connection until it ends. A burst is one segment, which the server's kernel accepts
+/// as a whole or not at all. If a part of a burst is answered, the rest must be answered too.
+fn bursts_until_the_end(server: SocketAddr) -> Result<u64> {
+    let mut stream = TcpStream::connect(server)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(LOSS_TIMEOUT))?;
+    let query = query(&format!("{NGINX} A"));
+    let burst: Vec<u8> = (0..BURST)
+        .flat_map(|id| query.with_id(id).framed())
+        .collect();
+    let mut answered = 0;
+    while stream.write_all(&burst).is_ok() {
+        for id in 0..BURST {
+            match read_framed(&mut stream) {
+                Ok(reply) => ensure!(
+                    reply.starts_with(&id.to_be_bytes()),
+                    "the replies to a burst are out of order at {id}"
+                ),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
+                    bail!(
+                        "query {id} of a burst was not answered, and the connection did not end: {error}"
+                    )
+                }
+                // The connection may have ended before the burst arrived.
+                Err(_) if id == 0 => return Ok(answered),
+                Err(error) => {
+                    bail!("only {id} of {BURST} queries of a burst were answered: {error}")
+                }
+            }
+            answered += 1;
+        }
+    }
+    Ok(answered)
+}

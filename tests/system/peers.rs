@@ -1,0 +1,18 @@
+//! Other implementations: servers with the same zone, CoreDNS as a forwarder, and clients.
+// Thousands of questions to global-dns, Knot, NSD and BIND with the same zone. Each difference has a reason.
+mod differential;
+// One to ten thousand endpoints: the TC bit, and complete answers through CoreDNS.
+mod sizes;
+// BIND as a resolver that minimizes names, while a name waits for expected clusters.
+mod minimization;
+// Name resolution of MongoDB, etcd, Go and gRPC.
+mod clients;
+
+use support::objects::Manifest;
+use support::server::Server;
+
+/// Serves objects as the cluster `hub`.
+fn serve(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
+    let own = ["--cluster-name=hub", "--grace=0s"];
+    Server::with_text(&objects.into().list(), &[&own, flags].concat())
+}

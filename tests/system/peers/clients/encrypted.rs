@@ -1,0 +1,253 @@
+//! Clients of DNS over TLS, HTTPS and QUIC, with a running server. Each test prints one line: method, client and
+//! result. The server's counters prove that all queries used this method.
+
+mod browser;
+mod certificates;
+mod curl;
+mod dig;
+mod forwarders;
+mod go;
+mod hickory;
+mod openssl;
+mod python;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use support::reply::Reply;
+use support::server::Server;
+use support::wait::wait_for;
+
+use self::certificates::Certificates;
+use super::{APP, manifest};
+use crate::peers::serve;
+
+/// Name in the server's certificate, in addition to `localhost` and 127.0.0.1.
+const NAME: &str = "dns.example.net";
+
+/// An encrypted transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    Tls,
+    Https,
+    Quic,
+}
+
+// === impl Method ===
+
+impl Method {
+    const ALL: [Self; 3] = [Self::Tls, Self::Https, Self::Quic];
+
+    /// Returns the name in log events and metrics.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Https => "https",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+/// A reply as read by a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Reading {
+    status: String,
+    /// Data of the answer section, sorted.
+    records: Vec<String>,
+}
+
+/// A question and its answer.
+struct Case {
+    name: &'static str,
+    rtype: &'static str,
+    reading: Reading,
+}
+
+// === impl Case ===
+
+impl Case {
+    /// Returns the question in the format of the test clients.
+    fn question(&self) -> String {
+        format!("{} {}", self.name, self.rtype)
+    }
+}
+
+/// Returns one question of each kind. `app` has too many addresses for a datagram.
+fn cases() -> Vec<Case> {
+    let case = |name, rtype, status: &str, records: Vec<String>| Case {
+        name,
+        rtype,
+        reading: Reading::new(status, records),
+    };
+    let db = ["10.96.1.1", "10.96.1.2", "10.96.2.1", "192.0.2.1"].map(str::to_owned);
+    let targets = [
+        ("27017", "db-0.east"),
+        ("27017", "db-1.east"),
+        ("27017", "db-0.hub"),
+        ("27018", "db-0.west"),
+    ]
+    .map(|(port, target)| format!("0 10 {port} {target}.db.prod.global."));
+    let app = (1..=APP).map(|n| format!("10.97.0.{n}")).collect();
+    vec![
+        case("db.prod.global.", "A", "NOERROR", db.into()),
+        case(
+            "db.prod.global.",
+            "AAAA",
+            "NOERROR",
+            vec!["2001:db8::1:1".to_owned()],
+        ),
+        case(
+            "_mongodb._tcp.db.prod.global.",
+            "SRV",
+            "NOERROR",
+            targets.into(),
+        ),
+        case("app.prod.global.", "A", "NOERROR", app),
+        case("db.prod.global.", "TXT", "NOERROR", Vec::new()),
+        case("nope.prod.global.", "A", "NXDOMAIN", Vec::new()),
+    ]
+}
+
+// === impl Reading ===
+
+impl Reading {
+    fn new(status: impl Into<String>, records: impl IntoIterator<Item = String>) -> Self {
+        let mut records: Vec<String> = records.into_iter().collect();
+        records.sort();
+        Self {
+            status: status.into(),
+            records,
+        }
+    }
+}
+
+impl From<Reply> for Reading {
+    fn from(reply: Reply) -> Self {
+        let records = reply.data().into_iter().map(str::to_owned);
+        Self::new(reply.status(), records)
+    }
+}
+
+/// A running `global-dns serve` with all encrypted listeners.
+struct Encrypted {
+    server: Server,
+    files: Certificates,
+}
+
+// === impl Encrypted ===
+
+impl Encrypted {
+    /// Starts a server that requires no client certificate.
+    fn start() -> Self {
+        Self::with(Certificates::issue(), &[])
+    }
+
+    /// Starts a server that requires a client certificate.
+    fn with_client_certificates() -> Self {
+        let files = Certificates::issue();
+        let flag = format!("--tls-client-ca={}", files.path("clients-ca.crt"));
+        Self::with(files, &[&flag])
+    }
+
+    fn with(files: Certificates, further: &[&str]) -> Self {
+        let certificate = format!("--tls-cert={}", files.path("server.crt"));
+        let key = format!("--tls-key={}", files.path("server.key"));
+        let flags = [
+            "--tls-listen=127.0.0.1:0",
+            "--https-listen=127.0.0.1:0",
+            "--quic-listen=127.0.0.1:0",
+            &certificate,
+            &key,
+        ];
+        let server = serve(manifest(), &[&flags, further].concat());
+        Self { server, files }
+    }
+
+    fn address(&self, method: Method) -> SocketAddr {
+        self.server.address(method.name())
+    }
+
+    /// Replaces placeholders in options and configurations of clients: `{tls}`, `{https}` and `{quic}` by addresses,
+    /// `{tls-port}` and similar ones by ports, `{name}` by the server's name, `{ca}`, `{certificate}` and `{key}` by
+    /// files.
+    fn fill(&self, template: &str) -> String {
+        let mut text = template.replace("{name}", NAME);
+        for method in Method::ALL {
+            let (name, address) = (method.name(), self.address(method));
+            text = text.replace(&format!("{{{name}}}"), &address.to_string());
+            text = text.replace(&format!("{{{name}-port}}"), &address.port().to_string());
+        }
+        for (word, file) in [
+            ("{ca}", "ca.crt"),
+            ("{certificate}", "client.crt"),
+            ("{key}", "client.key"),
+            ("{stranger-certificate}", "stranger.crt"),
+            ("{stranger-key}", "stranger.key"),
+        ] {
+            text = text.replace(word, &self.files.path(file));
+        }
+        text
+    }
+
+    /// Sends every question with a client. Fails if an answer is wrong or a query used another method.
+    fn check(&self, method: Method, client: &str, ask: impl FnOnce(&[Case]) -> Vec<Reading>) {
+        let requests = || {
+            let transports = ["udp", "tcp", "tls", "https", "quic"];
+            transports.map(|transport| (transport, self.server.requests(transport)))
+        };
+        let before = requests();
+        let cases = cases();
+        let readings = ask(&cases);
+        assert_eq!(readings.len(), cases.len(), "{client}: {readings:?}");
+        for (case, reading) in cases.iter().zip(&readings) {
+            assert_eq!(
+                *reading, case.reading,
+                "{client}: {} {}",
+                case.name, case.rtype
+            );
+        }
+        for ((transport, before), (_, after)) in before.into_iter().zip(requests()) {
+            let came = after - before;
+            if transport == method.name() {
+                // Some clients send additional queries, for example health checks.
+                assert!(
+                    came >= cases.len() as u64,
+                    "{client}: {came} queries over {transport}"
+                );
+            } else {
+                assert_eq!(came, 0, "{client}: queries over {transport}");
+            }
+        }
+        let result =
+            cases
+                .iter()
+                .zip(&readings)
+                .map(|(case, reading)| match reading.status.as_str() {
+                    "NOERROR" => format!("{} {}", reading.records.len(), case.rtype),
+                    status => status.to_owned(),
+                });
+        row(method, client, &result.collect::<Vec<_>>().join(", "));
+    }
+
+    /// Waits until no connection is open, and returns the number of closed TCP, TLS and HTTPS connections.
+    fn ended_connections(&self) -> u64 {
+        wait_for("the end of all connections", || {
+            let open = self.server.count("global_dns_tcp_connections");
+            let ended = self.server.sum("global_dns_tcp_connections_ended_total{");
+            (open == 0 && ended > 0).then_some(ended)
+        })
+    }
+}
+
+/// Prints a line of the table.
+fn row(method: Method, client: &str, result: &str) {
+    println!("peers: {:<5} | {client:<56} | {result}", method.name());
+}
+
+/// Writes a file in the folder of a client.
+fn file(folder: &tempfile::TempDir, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    path
+}
