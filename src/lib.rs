@@ -13,7 +13,7 @@
 //!
 //! # Modules
 //!
-//! A module uses only the modules below it in this table. `tests/integration/architecture.rs` checks this.
+//! A module uses only the modules below it in this table. `tests/fast/integration/architecture.rs` checks this.
 //!
 //! | module | contents |
 //! |---|---|
@@ -36,7 +36,7 @@
 //!
 //! The files that one datum passes through, in this order. Below each way are the helpers that these files call for it.
 //! Types without a decision, such as [`Item`](model::Item) or [`Text`](model::Text), are left out.
-//! `tests/integration/architecture/tour.rs` lists these, and checks that every other file is here.
+//! `tests/fast/integration/architecture/tour.rs` lists these, and checks that every other file is here.
 //!
 //! **An A query over UDP**
 //!

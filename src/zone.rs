@@ -20,13 +20,13 @@
 //! | `_P._R.` before any of these | none | one for each endpoint with the port | `tests/support/names.txt` |
 //! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that `S` stands for | the same, with short names as targets | `tests/support/names.txt`, `src/zone/tests/edges.rs` |
 //! | `Z` | SOA, NS; DS belongs to the zone above | | `tests/support/names.txt`, `src/zone/tests/nested.rs` |
-//! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/integration/answers/name_server.rs` |
+//! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/fast/integration/answers/name_server.rs` |
 //! | `dns-version.Z` | TXT | | `tests/support/names.txt` |
 //! | an address in a reverse zone, such as `7.0.96.10.in-addr.arpa` | PTR: the names of its endpoints | | `src/zone/tests.rs` |
 //!
 //! Unit, conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
 //!
-//! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/conformance/kep1645.rs`):
+//! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/fast/conformance/kep1645.rs`):
 //!
 //! | name | A, AAAA | SRV |
 //! |---|---|---|
@@ -47,7 +47,7 @@
 //!   (`src/zone/tests/edges.rs`).
 //! - If a zone is below another one, its names hide those of the other zone, and the conflict is reported
 //!   (`src/zone/tests/nested.rs`).
-//! - The target of an SRV record always resolves (`tests/recordings/invariants.rs`, `tests/peers/clients.rs`), and never
+//! - The target of an SRV record always resolves (`tests/fast/recordings/invariants.rs`, `tests/system/peers/clients.rs`), and never
 //!   to an address of another service (`src/zone/tests/namespaces.rs`). The additional section has all addresses of a
 //!   target or none (`src/zone/tests/kinds.rs`).
 //! - A PTR record names an endpoint only if that name resolves to it (`src/zone/tests/nested.rs`).

@@ -21,8 +21,6 @@
 //! - `metrics`: the list of metrics in the manual
 //! - `picture`: the picture of the README, compared with the output of the demo
 //! - `schemas`: JSON Schemas of all JSON documents
-//! - `udp`: source addresses of replies on a host with several addresses; forged ICMP messages
-//! - `zone_file`: the printed zone in Knot, NSD and BIND; comparison with a running Knot
 
 mod access;
 mod answers;
@@ -43,5 +41,3 @@ mod members;
 mod metrics;
 mod picture;
 mod schemas;
-mod udp;
-mod zone_file;

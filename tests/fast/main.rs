@@ -11,7 +11,6 @@
 )]
 
 mod conformance; // the requirements of RFCs, section by section
-mod differential; // the comparison of two binaries
 mod fuzz; // the corpora of the fuzz targets; models of the rules; every view against the replies
 mod integration; // several modules together: sockets, the program, zone files, the boundaries of modules
 mod manual; // the links of all documents

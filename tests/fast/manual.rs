@@ -1,5 +1,4 @@
 //! The manual, which is an mdBook, and the links of all documents of this repository.
 
-mod book; // the built pages: no warning, and no dead link
 mod links; // links between documents, and names of chapters in other files
 mod markdown; // links and anchors of a Markdown document

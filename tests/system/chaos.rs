@@ -1,4 +1,4 @@
-//! Faults and floods, and their effect on an honest client. `tests/chaos/run` runs these tests; `tests/run` does not.
+//! Faults and floods, and their effect on an honest client. `tests/system/chaos/run` runs these tests; `tests/run` does not.
 //!
 //! Index:
 //!

@@ -42,7 +42,6 @@ use support::steps::Steps;
 use crate::chart::permissions::Audit;
 
 #[test]
-#[ignore = "needs a real API server and Helm"]
 fn chart_works_in_a_real_api_server() {
     let mut steps = Steps::new("the chart in a real API server");
     let mut started = None;
@@ -60,7 +59,6 @@ fn chart_works_in_a_real_api_server() {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn every_combination_of_values_renders_valid_objects() -> Result<()> {
     let renderings = values::matrix();
     let (mut objects, mut kinds) = (0, std::collections::BTreeSet::new());

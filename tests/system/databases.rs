@@ -26,7 +26,6 @@ use support::networks::in_new_network;
 use support::steps::Steps;
 
 #[test]
-#[ignore = "needs a real API server, root, etcd and NATS"]
 fn databases_form_one_cluster_over_three_kubernetes_clusters() {
     in_new_network(|| {
         let mut steps = Steps::new("databases over three clusters");
@@ -78,7 +77,6 @@ fn databases_form_one_cluster_over_three_kubernetes_clusters() {
 }
 
 #[test]
-#[ignore = "needs a real API server, root and etcd"]
 fn running_database_moves_to_names_of_the_zone() {
     in_new_network(|| {
         let mut steps = Steps::new("running database");

@@ -86,7 +86,6 @@ use support::node::Node;
 static SUITE_LOCK: Mutex<()> = Mutex::new(());
 
 #[test]
-#[ignore = "needs a real API server, root and dig"]
 fn real_api_server() {
     let _lock = lock_suite();
     let mut steps = Steps::new("real API server");
@@ -115,7 +114,6 @@ fn real_api_server() {
 }
 
 #[test]
-#[ignore = "needs a real API server, root and dig"]
 fn separate_network_namespace() {
     let _lock = lock_suite();
     in_new_network(|| {
@@ -136,7 +134,6 @@ fn separate_network_namespace() {
 }
 
 #[test]
-#[ignore = "needs a real API server, kubectl, root and dig"]
 fn commands_of_the_manual() {
     let _lock = lock_suite();
     in_new_network(|| {
@@ -157,7 +154,6 @@ fn commands_of_the_manual() {
 }
 
 #[test]
-#[ignore = "needs a real API server"]
 fn services_of_all_kinds() {
     let _lock = lock_suite();
     let mut steps = Steps::new("services of all kinds");
@@ -173,7 +169,6 @@ fn services_of_all_kinds() {
 }
 
 #[test]
-#[ignore = "needs a real API server"]
 fn answers_of_the_past() {
     let _lock = lock_suite();
     let mut steps = Steps::new("answers of the past");
@@ -189,7 +184,6 @@ fn answers_of_the_past() {
 }
 
 #[test]
-#[ignore = "needs a real API server"]
 fn multi_cluster_services_api() {
     let _lock = lock_suite();
     let mut steps = Steps::new("Multi-Cluster Services API");
@@ -205,7 +199,6 @@ fn multi_cluster_services_api() {
 }
 
 #[test]
-#[ignore = "needs a real API server"]
 fn fleet_of_three_clusters() {
     let _lock = lock_suite();
     let mut steps = Steps::new("fleet of three clusters");
@@ -214,7 +207,6 @@ fn fleet_of_three_clusters() {
 }
 
 #[test]
-#[ignore = "needs a real API server"]
 fn with_and_without_streamed_lists() {
     let _lock = lock_suite();
     let mut steps = Steps::new("streamed lists");
@@ -223,7 +215,6 @@ fn with_and_without_streamed_lists() {
 }
 
 #[test]
-#[ignore = "needs a real API server, root and dig"]
 fn simulated_api_server() {
     // It runs beside the others, because it waits most of the time.
     let mut steps = Steps::new("misbehaving API server");

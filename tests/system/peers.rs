@@ -7,6 +7,8 @@ mod sizes;
 mod minimization;
 // Name resolution of MongoDB, etcd, Go and gRPC.
 mod clients;
+// The printed zone in Knot, NSD and BIND; the same answers from a running Knot.
+mod zone_file;
 
 use support::objects::Manifest;
 use support::server::Server;

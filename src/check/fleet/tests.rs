@@ -1,4 +1,4 @@
-//! Documents that servers rarely send. `tests/integration/fleet.rs` plants faults of each kind.
+//! Documents that servers rarely send. `tests/fast/integration/fleet.rs` plants faults of each kind.
 
 use serde_json::{Value, json};
 

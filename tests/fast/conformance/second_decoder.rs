@@ -4,19 +4,18 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{ChildStdin, ChildStdout, Command};
+use std::process::{ChildStdin, ChildStdout};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde::Deserialize;
 use support::commands::command;
-use support::process::{Process, run, run_checked};
+use support::process::Process;
 use support::query::hex;
 use support::reply::{Record, Reply};
 
 const PROGRAM: &str = include_str!("second_decoder.py");
-/// Environment variable: a Python interpreter that has dnspython. `tests/run` prepares one.
-const PYTHON: &str = "GLOBAL_DNS_TEST_PYTHON";
-/// Environment variable: enables the second decoder, and holds the Python interpreter to start.
+/// Environment variable: enables the second decoder, and names a Python interpreter that has dnspython. `tests/run all`
+/// sets it.
 const SECOND_DECODER: &str = "GLOBAL_DNS_TEST_SECOND_DECODER";
 
 /// A dnspython process. It exits with the test process, because its input ends.
@@ -54,17 +53,6 @@ struct Opt {
 enum Decoded {
     Message(Message),
     Error(String),
-}
-
-/// Runs all other tests of this suite with the second decoder enabled.
-#[test]
-#[ignore = "needs Python with dnspython"]
-fn dnspython_decodes_every_reply_the_same_way() {
-    let mut suite = Command::new(env::current_exe().unwrap());
-    let text = run_checked(suite.env(SECOND_DECODER, python())).unwrap();
-    let result = text.lines().rfind(|line| line.starts_with("test result: "));
-    let result = result.unwrap_or_else(|| panic!("no test result in: {text}"));
-    assert!(!result.contains(" 0 passed"), "{result}");
 }
 
 /// Asserts that dnspython decodes the same message, if the second decoder is enabled.
@@ -121,14 +109,4 @@ impl Decoder {
             output: BufReader::new(output),
         }
     }
-}
-
-fn python() -> OsString {
-    let python = env::var_os(PYTHON).unwrap_or_else(|| "python3".into());
-    let mut check = command(&python);
-    assert!(
-        run(check.args(["-c", "import dns.message"])).is_success(),
-        "{python:?} has no dnspython; set {PYTHON}, or start `tests/run conformance`, which sets it"
-    );
-    python
 }

@@ -27,7 +27,6 @@ fn assert_accessible(chromium: &mut Chromium, view: &str) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn axe_finds_nothing_on_a_past_moment_and_the_time_bar() {
     let (server, times) = server_with_past();
     for (width, height) in [(1280, 800), (390, 844)] {
@@ -46,7 +45,6 @@ fn axe_finds_nothing_on_a_past_moment_and_the_time_bar() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn axe_finds_nothing() {
     let server = demo();
     for window in [

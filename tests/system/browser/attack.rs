@@ -41,7 +41,6 @@ fn assert_no_markup(chromium: &mut Chromium) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn markup_in_every_field_of_the_api_is_shown_as_text() {
     let server = demo();
     let mut summary = server.api("/api/v1/summary");
@@ -156,7 +155,6 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn markup_in_a_link_is_shown_as_text() {
     let server = demo();
     for route in [
@@ -182,7 +180,6 @@ fn markup_in_a_link_is_shown_as_text() {
 
 /// The policy is the second line of defense. It must hold if the first one fails.
 #[test]
-#[ignore = "needs Chromium"]
 fn policy_stops_markup_scripts_and_requests_to_other_hosts() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -261,7 +258,6 @@ fn serve_document(html: String) -> u16 {
 /// A web page makes the browser send requests to a port-forward. They have no `Origin`, and the page could measure how long
 /// they take, or only cause load.
 #[test]
-#[ignore = "needs Chromium"]
 fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
     let server = demo();
     let own = format!("http://localhost:{}", server.api.port());

@@ -90,7 +90,6 @@ fn services(numbers: Range<usize>) -> Manifest {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn ten_thousand_services_scroll_and_filter_with_few_changes_of_the_page() {
     let flags = ["--cluster-name=hub", "--grace=0s"];
     let server = Server::with_text(&services(0..SERVICES).list(), &flags);

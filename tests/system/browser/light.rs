@@ -94,7 +94,6 @@ fn many() -> Manifest {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn page_of_five_thousand_services_transfers_little() {
     let standin = StandIn::start(Behavior::Normal, &many().0).unwrap();
     let flags = ["--links=off", "--grace", "0s"];

@@ -82,7 +82,6 @@ fn fill_clusters(summary: &mut Value, clusters: usize, failing: usize) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn sentence_points_to_the_causes_that_fail_and_counts_the_others() {
     let watches = "EndpointSlices of mirrors, headless Services, exported Services";
     let (_server, mut chromium) = open_with(
@@ -128,7 +127,6 @@ fn sentence_points_to_the_causes_that_fail_and_counts_the_others() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn number_of_the_sentence_leads_to_exactly_these_services() {
     let (_server, mut chromium) = open_with(
         |summary| {
@@ -162,7 +160,6 @@ fn number_of_the_sentence_leads_to_exactly_these_services() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn clusters_in_trouble_are_the_first_after_this_one_and_keep_the_focus() {
     let (_server, mut chromium) = open_with(|summary| fill_clusters(summary, 15, 14), "", LAPTOP);
     let heads = "[...document.querySelectorAll('#map thead th.cell')].map((head) => head.abbr)";
@@ -199,7 +196,6 @@ fn clusters_in_trouble_are_the_first_after_this_one_and_keep_the_focus() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn a_thousand_clusters_have_forty_columns() {
     let (_server, mut chromium) =
         open_with(|summary| fill_clusters(summary, 1000, 900), "", LAPTOP);
@@ -227,7 +223,6 @@ fn a_thousand_clusters_have_forty_columns() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn phone_shows_one_cluster_in_trouble_and_counts_the_others() {
     let long = "production-europe-cluster-of-the-shop";
     let (_server, mut chromium) = open_with(
@@ -260,7 +255,6 @@ fn phone_shows_one_cluster_in_trouble_and_counts_the_others() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn page_says_that_it_asks_now_and_then_if_there_is_no_stream() {
     let server = demo();
     let mut chromium = Chromium::start();

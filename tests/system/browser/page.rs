@@ -61,7 +61,6 @@ fn hash(chromium: &mut Chromium) -> String {
 // === First glance ===
 
 #[test]
-#[ignore = "needs Chromium"]
 fn first_glance_says_what_is_wrong_where_and_since_when() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -83,7 +82,6 @@ fn first_glance_says_what_is_wrong_where_and_since_when() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn first_glance_is_green_if_all_names_are_answered() {
     let db = mirror("prod", "db", "east").endpoint("db-0", &["192.0.2.1"]);
     let server = Server::with_objects(db, &["--cluster-name=hub", "--zone=global"]);
@@ -98,7 +96,6 @@ fn first_glance_is_green_if_all_names_are_answered() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn line_of_a_cause_leads_to_what_it_affects_and_unfolds() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -127,7 +124,6 @@ fn line_of_a_cause_leads_to_what_it_affects_and_unfolds() {
 // === Map ===
 
 #[test]
-#[ignore = "needs Chromium"]
 fn cells_say_how_many_endpoints_are_alive_and_why_others_are_not() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -185,7 +181,6 @@ fn cells_say_how_many_endpoints_are_alive_and_why_others_are_not() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn rows_in_trouble_are_first_and_the_others_in_natural_order() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -194,7 +189,6 @@ fn rows_in_trouble_are_first_and_the_others_in_natural_order() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn filters_select_rows_and_their_address_shows_the_same() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -237,7 +231,6 @@ fn filters_select_rows_and_their_address_shows_the_same() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn search_without_a_match_offers_an_explanation_and_clears_the_filters() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -251,7 +244,6 @@ fn search_without_a_match_offers_an_explanation_and_clears_the_filters() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn problems_are_filtered_by_the_address() {
     let server = demo();
     let mut chromium = open(&server, "#/problems", WIDE);
@@ -278,7 +270,6 @@ fn problems_are_filtered_by_the_address() {
 // === Answer ===
 
 #[test]
-#[ignore = "needs Chromium"]
 fn row_opens_the_answer_and_the_address_names_it() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -307,7 +298,6 @@ fn assert_rows_open_answers(chromium: &mut Chromium, suffix: &str) {
 
 /// The first thing that a newcomer does.
 #[test]
-#[ignore = "needs Chromium"]
 fn every_row_of_the_demo_opens_an_answer_in_the_first_zone() {
     let server = demo();
     assert_rows_open_answers(&mut open(&server, "", WIDE), "global");
@@ -318,7 +308,6 @@ fn every_row_of_the_demo_opens_an_answer_in_the_first_zone() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn chosen_zone_names_the_services() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -332,7 +321,6 @@ fn chosen_zone_names_the_services() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn answer_lists_records_and_what_is_not_returned() {
     let server = demo();
     let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);
@@ -367,7 +355,6 @@ fn answer_lists_records_and_what_is_not_returned() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn answer_with_nothing_but_endpoints_that_are_down_says_so() {
     let server = demo();
     let mut chromium = open(&server, "#/?name=cache.prod.global", WIDE);
@@ -378,7 +365,6 @@ fn answer_with_nothing_but_endpoints_that_are_down_says_so() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn failover_step_and_expected_clusters_are_shown_if_there_are_any() {
     let server = demo();
     let mut summary = server.api("/api/v1/summary");
@@ -438,7 +424,6 @@ fn ask(chromium: &mut Chromium, name: &str) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn search_box_explains_any_name() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -489,7 +474,6 @@ fn search_box_explains_any_name() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn copied_line_is_one_command_whatever_the_name_contains() {
     let server = demo();
     let port = server.dns.port();
@@ -533,7 +517,6 @@ fn copied_line_is_one_command_whatever_the_name_contains() {
 // === Keyboard ===
 
 #[test]
-#[ignore = "needs Chromium"]
 fn keyboard_reaches_rows_cells_and_answers() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -577,7 +560,6 @@ fn keyboard_reaches_rows_cells_and_answers() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn slash_leads_to_the_search_box_and_escape_clears_it() {
     let server = demo();
     let mut chromium = open(&server, "", WIDE);
@@ -603,7 +585,6 @@ fn slash_leads_to_the_search_box_and_escape_clears_it() {
 // === Windows ===
 
 #[test]
-#[ignore = "needs Chromium"]
 fn every_width_and_color_scheme_fits() {
     let server = demo();
     for Window(width, height, scheme) in [

@@ -16,7 +16,6 @@ const MAX_SIZE: usize = 150_000;
 
 /// The picture contains times, so it is not compared with the page.
 #[test]
-#[ignore = "needs Chromium"]
 fn picture_of_the_page_is_small() {
     if std::env::var_os(WRITE).is_some() {
         let server = demo();

@@ -39,7 +39,6 @@ fn assert_not_reloaded(chromium: &mut Chromium) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn change_appears_within_a_second_without_a_reload() {
     let server = serve(db("east", "192.0.2.1"), &[]);
     let mut chromium = open(&server, "#/changes", WIDE);
@@ -78,7 +77,6 @@ fn change_appears_within_a_second_without_a_reload() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn gateway_that_goes_down_appears_in_sentence_map_answer_and_changes() {
     let both = |gateway| {
         let west = mirror("prod", "db", "west").endpoint_behind(gateway, "db-0", &["192.0.2.2"]);
@@ -119,7 +117,6 @@ fn gateway_that_goes_down_appears_in_sentence_map_answer_and_changes() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn page_survives_a_restart_of_the_server() {
     let first = serve(db("east", "192.0.2.1"), &[]);
     let address = first.api;
@@ -155,7 +152,6 @@ fn page_survives_a_restart_of_the_server() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn page_waits_for_the_first_table() {
     let objects = db("east", "192.0.2.1").writes();
     let standin = StandIn::start(Behavior::InternalErrors, &objects).unwrap();
@@ -175,7 +171,6 @@ fn page_waits_for_the_first_table() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn page_of_a_cluster_without_services_is_empty() {
     let server = serve(objects(), &[]);
     let mut chromium = open(&server, "", DARK);
@@ -188,7 +183,6 @@ fn page_of_a_cluster_without_services_is_empty() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn expired_table_leaves_nothing_green() {
     let flags = ["--watch-timeout=1s", "--max-stale=10s"];
     let server = serve(db("east", "192.0.2.1"), &flags);
@@ -208,7 +202,6 @@ fn expired_table_leaves_nothing_green() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn table_of_a_snapshot_is_a_saved_copy() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("snapshot.json");
@@ -232,7 +225,6 @@ fn table_of_a_snapshot_is_a_saved_copy() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn dead_api_server_is_one_line() {
     let standin = StandIn::start(Behavior::Normal, &db("east", "192.0.2.1").writes()).unwrap();
     let server = Server::ready_of_cluster(
@@ -268,7 +260,6 @@ fn dead_api_server_is_one_line() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn hidden_page_makes_no_request_and_catches_up_when_it_is_shown() {
     let server = serve(db("east", "192.0.2.1"), &[]);
     let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);

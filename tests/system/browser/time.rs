@@ -66,7 +66,6 @@ fn assert_past(chromium: &mut Chromium, number: u8) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn link_with_a_time_shows_map_and_answer_of_that_time() {
     let (server, times) = server_with_past();
     let at = |number: usize| format!("#/?name=db.prod.global&at={}", times[number - 1]);
@@ -123,7 +122,6 @@ fn drag_to(chromium: &mut Chromium, time: &str) {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn dragging_shows_the_moments_under_the_pointer_with_few_requests() {
     let (server, times) = server_with_past();
     let history = server.api("/api/v1/history?name=db.prod.global");
@@ -185,7 +183,6 @@ fn dragging_shows_the_moments_under_the_pointer_with_few_requests() {
 
 /// The reader goes back to now and to the past again before the moment before is shown.
 #[test]
-#[ignore = "needs Chromium"]
 fn quick_return_to_the_past_shows_no_changes_of_now() {
     let (server, times) = server_with_past();
     let at = |number: usize| format!("#/?name=db.prod.global&at={}", times[number - 1]);
@@ -232,7 +229,6 @@ const SLOW: &str = r"(() => {
 
 /// An answer follows the summary of its moment: what the page has requested before is not shown, and what waits is not requested.
 #[test]
-#[ignore = "needs Chromium"]
 fn answer_of_another_time_is_not_shown_while_the_summary_is_slow() {
     let (server, times) = server_with_past();
     let now = "#/?name=db.prod.global";
@@ -272,7 +268,6 @@ fn answer_of_another_time_is_not_shown_while_the_summary_is_slow() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn hidden_page_of_a_past_moment_asks_nothing() {
     let (server, times) = server_with_past();
     let at = |number: usize| format!("#/?name=db.prod.global&at={}", times[number - 1]);
@@ -291,7 +286,6 @@ fn hidden_page_of_a_past_moment_asks_nothing() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn keys_step_through_the_changes_of_the_selected_service() {
     let (server, _) = server_with_past();
     let mut chromium = open(&server, "#/?name=db.prod.global&span=15m", WIDE);
@@ -312,7 +306,6 @@ fn keys_step_through_the_changes_of_the_selected_service() {
 }
 
 #[test]
-#[ignore = "needs Chromium"]
 fn time_before_the_history_says_so() {
     let (server, _) = server_with_past();
     let route = "#/?name=db.prod.global&at=2020-01-01T00:00:00Z";
@@ -325,7 +318,6 @@ fn time_before_the_history_says_so() {
 
 /// An order is tried on the objects of now. The page forgets neither the reader's text nor that the past has its own answers.
 #[test]
-#[ignore = "needs Chromium"]
 fn order_is_tried_now_and_not_in_the_past() {
     let (server, times) = server_with_past();
     let now = "#/?name=db.prod.global";
@@ -356,7 +348,6 @@ fn order_is_tried_now_and_not_in_the_past() {
 
 /// The form of an open name: a text, the answers of that order, an order that cannot be read, and the way back.
 #[test]
-#[ignore = "needs Chromium"]
 fn form_shows_the_answer_of_an_order_and_the_way_back() {
     let pay = |cluster: &str, address: &str| gateway_mirror("shop", "pay", cluster, address);
     let manifest = objects()

@@ -27,7 +27,6 @@ impl Sum {
 }
 
 #[test]
-#[ignore = "needs minutes: tests/chaos/run"]
 fn faults_of_the_api_server() {
     let heading = ("fault", "tried", "wrong", "empty", "failed", "converged");
     let (fault, tried, wrong, empty, failed, converged) = heading;

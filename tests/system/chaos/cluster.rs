@@ -13,7 +13,6 @@ use support::standin::{Behavior, StandIn};
 const CHANGES: u8 = 51;
 
 #[test]
-#[ignore = "needs minutes: tests/chaos/run"]
 fn one_change_in_a_large_cluster() {
     for (what, services, endpoints) in [
         ("a service of 5,000 endpoints", 1, 5_000),

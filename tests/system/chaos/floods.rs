@@ -109,7 +109,6 @@ fn send(stream: &mut TcpStream, octets: &[u8]) {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn excess_connections_are_replaced() {
     flood("connections", &[], |server, until| {
         let mut open = Vec::new();
@@ -133,7 +132,6 @@ fn excess_connections_are_replaced() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn slow_queries_do_not_block_honest_clients() {
     flood("slowloris", &[], |server, until| {
         let packet = frame(&question("many.prod.global"));
@@ -154,7 +152,6 @@ fn slow_queries_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn incomplete_frames_do_not_exhaust_memory() {
     flood("incomplete frames", &[], |server, until| {
         let (mut opened, mut refused) = (0, 0);
@@ -188,7 +185,6 @@ fn incomplete_frames_do_not_exhaust_memory() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn vanished_peers_do_not_block_honest_clients() {
     flood("half-open connections", &[], |server, until| {
         let established: Vec<TcpStream> = (0..800).map(|n| connect(server, attacker(n))).collect();
@@ -218,7 +214,6 @@ fn vanished_peers_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn slow_probe_clients_do_not_block_livez() {
     flood("slow HTTP", &[], |server, until| {
         let mut open = Vec::new();
@@ -242,7 +237,6 @@ fn slow_probe_clients_do_not_block_livez() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn clients_with_a_closed_window_are_closed_as_slow() {
     flood("zero-window readers", &[], |server, until| {
         let packet = frame(&question("many.prod.global")).repeat(64);
@@ -267,7 +261,6 @@ fn clients_with_a_closed_window_are_closed_as_slow() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn pipelined_queries_are_all_answered() {
     flood("pipelined queries", &[], |server, until| {
         let socket = socket(attacker(0));
@@ -297,7 +290,6 @@ fn pipelined_queries_are_all_answered() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn replies_to_a_forged_source_are_rate_limited() {
     const RATE: u32 = 50;
     let flags = [&*format!("--rate-limit={RATE}")];

@@ -64,7 +64,6 @@ struct Delays {
 }
 
 #[test]
-#[ignore = "needs minutes: tests/chaos/run"]
 fn readers_delay_neither_probes_nor_answers() {
     let standin = StandIn::start(Behavior::Normal, &objects()).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -320,7 +320,6 @@ const REPLICA_BEHIND: Case = case(
 );
 
 #[test]
-#[ignore = "needs Helm and Prometheus"]
 fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
     let mut groups = rendered_groups(json!({"enabled": true}))?;
     let delays = delays(&mut groups)?;
@@ -347,7 +346,6 @@ fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm and Prometheus"]
 fn a_cluster_that_leaves_any_service_fires_the_alert_if_the_value_is_set() -> Result<()> {
     let mut groups = rendered_groups(json!({"enabled": true, "clusterLeft": true}))?;
     let delays = delays(&mut groups)?;

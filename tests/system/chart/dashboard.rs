@@ -63,7 +63,6 @@ fn text(object: &Value, field: &str) -> Result<String> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn dashboard_is_valid_for_grafana() -> Result<()> {
     let values = with(json!({"dashboard": {"enabled": true}}));
     let dashboard = dashboard(&template(&values)?)?;

@@ -47,7 +47,6 @@ fn parse_flags(arguments: &[String]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn a_value_sets_each_flag_of_serve() -> Result<()> {
     let mut reachable = BTreeSet::new();
     for (_, mut values) in matrix() {
@@ -86,7 +85,6 @@ fn a_value_sets_each_flag_of_serve() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn defaults_are_those_of_serve() -> Result<()> {
     let flags = flags("serve")?;
     let arguments = template(&minimum())?.arguments()?;
@@ -119,7 +117,6 @@ fn defaults_are_those_of_serve() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn flags_of_links_follow_their_values() -> Result<()> {
     for (links, expected) in [
         (
@@ -158,7 +155,6 @@ fn flags_of_links_follow_their_values() -> Result<()> {
 
 /// A resolver that follows the zone's NS record must reach some replica, not only the one that answered.
 #[test]
-#[ignore = "needs Helm"]
 fn zone_name_server_is_the_service_and_not_a_pod() -> Result<()> {
     let long = "a".repeat(63);
     let chosen = "10.96.0.99";
@@ -197,7 +193,6 @@ fn zone_name_server_is_the_service_and_not_a_pod() -> Result<()> {
 
 /// A container that starts before its node has the Service must exit, so that the kubelet restarts it.
 #[test]
-#[ignore = "needs Helm"]
 fn server_exits_with_an_error_if_the_service_has_no_address() -> Result<()> {
     let arguments = template(&minimum())?.arguments()?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -213,7 +208,6 @@ fn server_exits_with_an_error_if_the_service_has_no_address() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn serve_accepts_the_flags_of_every_combination_of_values() -> Result<()> {
     for (name, values) in matrix() {
         let mut arguments = template(&values)?.passed_arguments("10.96.0.53")?;
@@ -229,7 +223,6 @@ fn serve_accepts_the_flags_of_every_combination_of_values() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn helm_test_pod_has_the_flags_of_the_server() -> Result<()> {
     for (name, values) in matrix() {
         let rendered = template(&values)?;

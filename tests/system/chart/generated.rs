@@ -34,7 +34,6 @@ const COMBINATIONS: (usize, usize) = (120, 120);
 const SEED: u64 = 0x6c07_8965_2545_f491;
 
 #[test]
-#[ignore = "needs Helm and root"]
 fn every_generated_combination_that_renders_starts() -> Result<()> {
     let mut random = Random::new(SEED);
     let valid: Vec<Value> = (0..COMBINATIONS.0)
@@ -75,7 +74,6 @@ fn every_generated_combination_that_renders_starts() -> Result<()> {
 
 /// Each text of the schema with a pattern gets texts at its limits. Helm refuses each, or the server starts with it.
 #[test]
-#[ignore = "needs Helm and root"]
 fn every_boundary_value_that_renders_starts() -> Result<()> {
     let cases = cases()?;
     let values: Vec<Value> = cases.iter().map(Case::values).collect();
@@ -103,7 +101,6 @@ fn every_boundary_value_that_renders_starts() -> Result<()> {
 
 /// The values that once rendered, and of which the server died.
 #[test]
-#[ignore = "needs Helm"]
 fn values_that_the_server_refuses_are_refused_by_name() -> Result<()> {
     let long = "a".repeat(63);
     let too_long = format!("{long}.{long}");
@@ -217,7 +214,6 @@ fn values_that_the_server_refuses_are_refused_by_name() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn without_a_number_of_replicas_an_autoscaler_owns_the_field() -> Result<()> {
     let spec = |values: Value| -> Result<Value> {
         Ok(template(&with(values))?.only("Deployment")?["spec"].clone())
@@ -273,7 +269,6 @@ fn without_a_number_of_replicas_an_autoscaler_owns_the_field() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn namespace_of_all_objects_can_be_another_one() -> Result<()> {
     let values = json!({"namespaceOverride": "names", "serviceMonitor": {"enabled": true}, "alerts": {"enabled": true},
         "dashboard": {"enabled": true}, "service": {"type": "NodePort"}, "links": {"namespace": "links"}});
@@ -297,7 +292,6 @@ fn namespace_of_all_objects_can_be_another_one() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn further_objects_are_templates() -> Result<()> {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "{{ include \"global-dns.fullname\" . }}-a"}, "data": {"cluster": "{{ .Values.clusterName }}"}});
@@ -326,7 +320,6 @@ fn further_objects_are_templates() -> Result<()> {
 
 /// Each file sets something, and nothing that the chart does not have: its schema refuses that.
 #[test]
-#[ignore = "needs Helm"]
 fn value_files_are_complete() -> Result<()> {
     let folder = repository("charts/global-dns/examples/values");
     let mut names = BTreeSet::new();
@@ -363,7 +356,6 @@ fn value_files_are_complete() -> Result<()> {
 
 /// A container runtime gives capabilities to root only. So that is what the chart requires for low ports of the node.
 #[test]
-#[ignore = "needs Helm and root"]
 fn ports_of_the_node_below_1024_need_root_and_one_capability() -> Result<()> {
     let root = json!({"hostNetwork": true, "listen": ["0.0.0.0:53"],
         "podSecurityContext": {"runAsNonRoot": false}, "securityContext": {"runAsUser": 0}});

@@ -14,7 +14,6 @@ use crate::chart::values::{every_flag, matrix, minimum, with};
 use support::helm::{chart, helm, helm_without_values, try_template};
 
 #[test]
-#[ignore = "needs Helm"]
 fn helm_lint_reports_no_problem() -> Result<()> {
     let chart = chart();
     for (name, values) in matrix() {
@@ -29,7 +28,6 @@ fn helm_lint_reports_no_problem() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn invalid_values_are_rejected_with_their_names() -> Result<()> {
     let cases = [
         (
@@ -317,7 +315,6 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
 
 /// Helm stores the package in the cluster, in the Secret of each revision of a release.
 #[test]
-#[ignore = "needs Helm"]
 fn the_package_has_no_manual_and_no_examples() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().display().to_string();
@@ -348,7 +345,6 @@ fn the_package_has_no_manual_and_no_examples() -> Result<()> {
 
 /// A reader who copies the commands gets the image that the commands have built.
 #[test]
-#[ignore = "needs Helm"]
 fn the_manual_installs_the_image_that_it_builds() -> Result<()> {
     let document = "charts/global-dns/docs/src/install.md";
     let installed = install_as_documented(document)?;

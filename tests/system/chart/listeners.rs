@@ -56,7 +56,6 @@ impl Listener {
 
 /// Commands find the API by the name of its port. A port-forward reaches loopback only.
 #[test]
-#[ignore = "needs Helm"]
 fn port_of_the_api_on_loopback_has_a_name() {
     let port = |addresses: Value| {
         let rendered = template(&with(json!({"apiListen": addresses}))).unwrap();
@@ -77,7 +76,6 @@ fn port_of_the_api_on_loopback_has_a_name() {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn each_encrypted_listener_adds_only_its_ports_and_flags() {
     let listeners = encrypted_listeners();
     let plain = template(&with(json!({}))).unwrap();
@@ -133,7 +131,6 @@ fn each_encrypted_listener_adds_only_its_ports_and_flags() {
 
 /// A listener on several addresses must be reachable on the port of each address.
 #[test]
-#[ignore = "needs Helm"]
 fn network_policy_allows_the_port_of_every_address() {
     let rendered = template(&with(json!({
         "listen": ["0.0.0.0:1053", "[::]:1054"], "adminListen": ["0.0.0.0:8080", "[::]:8081"],
@@ -157,7 +154,6 @@ fn network_policy_allows_the_port_of_every_address() {
 
 /// The path in a flag must be the mount path of its Secret.
 #[test]
-#[ignore = "needs Helm"]
 fn secrets_are_mounted_at_the_paths_of_the_flags() {
     let rendered = template(&with(json!({
         "cookies": {"secretName": "shared", "secretKey": "secrets"},
@@ -180,7 +176,6 @@ fn secrets_are_mounted_at_the_paths_of_the_flags() {
 
 /// The Secret of a CA may hold its private key, with which the pod could issue client certificates.
 #[test]
-#[ignore = "needs Helm"]
 fn only_the_ca_certificate_of_the_client_secret_is_mounted() {
     for Listener { value, address, .. } in encrypted_listeners() {
         let mut encrypted = json!({"secretName": "certificate", "clientCASecretName": "clients"});

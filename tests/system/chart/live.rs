@@ -57,7 +57,6 @@ const PROCESS: [(&str, &str); 7] = [
 ];
 
 #[test]
-#[ignore = "needs Helm and Prometheus"]
 fn prometheus_fills_every_panel_and_fires_the_alerts() -> Result<()> {
     let rendered = render("global-dns")?;
     let [mut groups, mut absent] = [groups(&rendered)?, groups(&render(NOBODY)?)?];

@@ -51,7 +51,6 @@ struct Selector {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
     let exported = Exported::read_from_server()?;
     let values = with(json!({
@@ -145,7 +144,6 @@ fn expressions(values: Value) -> Result<BTreeMap<String, String>> {
 
 /// Objects that are skipped on purpose, and other notes, need no alert.
 #[test]
-#[ignore = "needs Helm"]
 fn alerts_ignore_the_problems_that_are_notes() -> Result<()> {
     let expressions = expressions(json!({"alerts": {"enabled": true}}))?;
     let notes = |family: Family| {
@@ -174,7 +172,6 @@ fn alerts_ignore_the_problems_that_are_notes() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn ambiguous_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
     const OWN: &str = "GlobalDnsShortNameAmbiguous";
     let others = |expressions: &BTreeMap<String, String>| {
@@ -206,7 +203,6 @@ fn ambiguous_short_names_have_a_separate_alert_unless_ignored() -> Result<()> {
 
 /// Each alert refers to its section of the manual, and each section has an alert.
 #[test]
-#[ignore = "needs Helm"]
 fn alerts_refer_to_their_sections_of_the_manual() -> Result<()> {
     let urls = |prefix: &str| {
         let values = with(json!({
@@ -297,7 +293,6 @@ fn check_dashboard(
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn expressions_with_unknown_names_are_rejected() -> Result<()> {
     let exported = Exported::read_from_server()?;
     for good in [

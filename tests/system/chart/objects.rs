@@ -10,7 +10,6 @@ use support::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, templat
 
 /// Every kubelet of a cluster must support the fields. Kubernetes has all addresses of a node only since 1.29.
 #[test]
-#[ignore = "needs Helm"]
 fn server_gets_the_addresses_of_its_pod_and_node() {
     for (kubernetes, node) in [
         ("1.27.0", "status.hostIP"),
@@ -39,7 +38,6 @@ type Expected<'v> = (&'v str, Value);
 
 /// The server reads ServiceImports for such a zone, so it is not ready without the permission.
 #[test]
-#[ignore = "needs Helm"]
 fn zone_of_the_multi_cluster_services_api_permits_service_imports() {
     let zones = |zone: &str| json!({"zones": ["global", zone]});
     for (values, expected) in [
@@ -59,7 +57,6 @@ fn zone_of_the_multi_cluster_services_api_permits_service_imports() {
 
 /// Each value of the chart sets the right field.
 #[test]
-#[ignore = "needs Helm"]
 fn values_set_the_right_fields() {
     let pod = "/spec/template/spec";
     let container = format!("{pod}/containers/0");
@@ -205,7 +202,6 @@ fn values_set_the_right_fields() {
 
 /// Prometheus must find the pods by annotations or by the operator's objects, but not by both.
 #[test]
-#[ignore = "needs Helm"]
 fn pods_are_scraped_once() {
     let found = |prefix: &str, values: Value| -> Value {
         let rendered = template(&with(values)).unwrap();
@@ -235,7 +231,6 @@ fn pods_are_scraped_once() {
 
 /// A container that restarts without the API server must find the snapshot of the previous container.
 #[test]
-#[ignore = "needs Helm"]
 fn snapshot_volume_lives_as_long_as_the_pod() {
     let objects = json!({"extraVolumes": [{"name": "objects", "configMap": {"name": "objects"}}],
         "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}], "source": {"files": ["/objects/a.yaml"]}});
@@ -279,7 +274,6 @@ fn snapshot_volume_lives_as_long_as_the_pod() {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn external_services_do_not_expose_metrics() {
     for (service, is_outside) in [
         (json!({}), false),
@@ -305,7 +299,6 @@ fn external_services_do_not_expose_metrics() {
 }
 
 #[test]
-#[ignore = "needs Helm"]
 fn common_labels_are_on_every_object_and_not_in_selectors() {
     let given = json!({
         "commonLabels": {"team": "dns", "app.kubernetes.io/component": "not-this"},
@@ -450,7 +443,6 @@ fn check_life_cycle(case: &str, rendered: &Rendered, pod: &Value) {
 
 /// The only permissions are to list and watch Links, and to list Leases, in the namespaces of Linkerd's controllers.
 #[test]
-#[ignore = "needs Helm"]
 fn role_for_links_is_in_each_of_their_namespaces() {
     for (values, expected) in [
         (json!({}), &["linkerd-multicluster"][..]),

@@ -160,7 +160,7 @@ fn status(clusters: &Clusters) -> Result<Vec<String>> {
 
 fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
     let mut command = jars::java(clusters, cluster, JARS)?;
-    let options = repository("tests/clients/cassandra/jvm.options");
+    let options = repository("tests/system/clients/cassandra/jvm.options");
     // The syntax of the file is that of Java.
     command.arg(format!("@{}", options.display()));
     Ok(command)

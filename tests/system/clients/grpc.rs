@@ -10,7 +10,7 @@ use support::process::Process;
 use crate::clients::scenario::client::{Event, Profile, Running, View};
 use crate::clients::scenario::pod::Pod;
 
-/// The Go program `tests/clients/grpc_go`.
+/// The Go program `tests/system/clients/grpc_go`.
 pub const GO_PROGRAM: &str = "grpc_go";
 
 /// A client that prints the servers of its calls.

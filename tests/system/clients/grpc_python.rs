@@ -35,7 +35,7 @@ impl Client for GrpcPython {
 
     fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {
         let mut command = pod.clusters.pod_command(EAST, &python()?)?;
-        command.arg(repository("tests/clients/grpc_python/client.py"));
+        command.arg(repository("tests/system/clients/grpc_python/client.py"));
         command.args(grpc::targets(service));
         let process = Process::start("grpc_python", command)?;
         Ok(Box::new(grpc::Client { process }))

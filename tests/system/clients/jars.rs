@@ -19,7 +19,7 @@ pub fn folder(variable: &str) -> Result<PathBuf> {
 /// Builds a command that runs Java in a pod, with the jars of a directory and the short cache of `java/java.security`.
 pub fn java(clusters: &Clusters, cluster: usize, variable: &str) -> Result<Command> {
     let mut command = clusters.pod_command(cluster, &tool("java")?)?;
-    let security = repository("tests/clients/java/java.security");
+    let security = repository("tests/system/clients/java/java.security");
     command
         .arg(format!("-Djava.security.properties={}", security.display()))
         .arg("-XX:+UseSerialGC")

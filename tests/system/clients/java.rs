@@ -44,7 +44,7 @@ impl Client for Java {
         let [defaults, file] = VIEWS;
         let program = pod.configuration("java/Client.java", service, &[])?;
         let program = program.display().to_string();
-        let properties = support::repository::repository("tests/clients/java/java.security");
+        let properties = support::repository::repository("tests/system/clients/java/java.security");
         let properties = format!("-Djava.security.properties={}", properties.display());
         Ok(Box::new(Printed(vec![
             start(pod, "java", &[&program, defaults, "upper"])?,

@@ -218,6 +218,6 @@ fn tool_command(clusters: &Clusters, cluster: usize, class: &str) -> Result<Comm
 fn client(clusters: &Clusters, cluster: usize, words: &[&str]) -> Result<String> {
     let mut command = clusters.pod_command(cluster, &tool("timeout")?)?;
     command.arg("30").arg(python()?);
-    command.arg(repository("tests/clients/kafka/client.py"));
+    command.arg(repository("tests/system/clients/kafka/client.py"));
     run_checked(command.args(words))
 }

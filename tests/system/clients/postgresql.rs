@@ -209,7 +209,7 @@ fn psql(clusters: &Clusters, cluster: usize, target: &str, statement: &str) -> R
     command.env("PGPASSWORD", PASSWORD);
     command.env(
         "PGSERVICEFILE",
-        repository("tests/clients/postgresql/pg_service.conf"),
+        repository("tests/system/clients/postgresql/pg_service.conf"),
     );
     command.args(["--no-psqlrc", "--tuples-only", "--no-align", "--quiet"]);
     let ended = run(command.args(["--command", statement, target]));

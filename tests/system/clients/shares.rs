@@ -1,7 +1,7 @@
 //! The shares of connections that clusters with weights get from real programs (rule K5w).
 //!
 //! The programs ask the server itself, so that no cache is between the two. Each test writes its results to
-//! `target/clients/shares`; `tests/clients/table` makes the tables from these files.
+//! `target/clients/shares`; `tests/system/clients/table` makes the tables from these files.
 //!
 //! Index:
 //!
@@ -97,37 +97,31 @@ enum Expected {
 }
 
 #[test]
-#[ignore = "needs root and Envoy"]
 fn envoy() {
     prove(&envoy::Envoy);
 }
 
 #[test]
-#[ignore = "needs root and Go"]
 fn go() {
     prove(&go::Go);
 }
 
 #[test]
-#[ignore = "needs root and HAProxy"]
 fn haproxy() {
     prove(&haproxy::Haproxy);
 }
 
 #[test]
-#[ignore = "needs root and Java"]
 fn java() {
     prove(&java::Java);
 }
 
 #[test]
-#[ignore = "needs root and nginx"]
 fn nginx() {
     prove(&nginx::Nginx);
 }
 
 #[test]
-#[ignore = "needs root and CoreDNS"]
 fn coredns() {
     spread::measure();
 }

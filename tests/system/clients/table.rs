@@ -1,4 +1,4 @@
-//! The tables of `tests/clients/README.md`, made from the results of the last run of each program.
+//! The tables of `tests/system/clients/README.md`, made from the results of the last run of each program.
 
 use std::env;
 use std::fs;
@@ -16,12 +16,11 @@ use crate::clients::scenario::recorder::Fault;
 
 /// A program that asks more often than this has no cache: the scenario uses it all the time.
 const CACHED: f64 = 0.5;
-const README: &str = "tests/clients/README.md";
+const README: &str = "tests/system/clients/README.md";
 const TOGETHER: &str = "the ways of this program ask for the same name, and were measured together";
 
-/// `tests/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the tables are only printed.
+/// `tests/system/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the tables are only printed.
 #[test]
-#[ignore = "needs results of programs"]
 fn tables_of_the_last_runs_are_written_to_the_readme() {
     let outcomes = Outcome::read_all().unwrap();
     let file = repository(README);
@@ -44,7 +43,7 @@ pub fn with_table(text: &str, name: &str, table: &str) -> String {
 
 /// Splits a document at a table: the text before it, the table, and the text after it. The marks belong to the text.
 fn table_of<'t>(text: &'t str, name: &str) -> (&'t str, &'t str, &'t str) {
-    let begin = format!("<!-- table of {name}: tests/clients/table writes it -->\n");
+    let begin = format!("<!-- table of {name}: tests/system/clients/table writes it -->\n");
     let end = format!("<!-- end of the table of {name} -->\n");
     let begin = text.find(&begin).expect("the begin of the table") + begin.len();
     let end = begin + text[begin..].find(&end).expect("the end of the table");

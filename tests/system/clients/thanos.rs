@@ -156,7 +156,7 @@ fn fill_bucket(clusters: &Clusters, cluster: usize, folder: &PathBuf) -> Result<
     let mut create = clusters.pod_command(cluster, &tool("promtool")?)?;
     create.args(["tsdb", "create-blocks-from", "openmetrics"]);
     run_checked(create.arg(samples).arg(&blocks))?;
-    let text = fs::read_to_string(repository("tests/clients/thanos/bucket.yml"))?;
+    let text = fs::read_to_string(repository("tests/system/clients/thanos/bucket.yml"))?;
     let bucket = folder.join("bucket").display().to_string();
     fs::write(&configuration, text.replace("BUCKET", &bucket))?;
     let mut upload = thanos(clusters, cluster)?;

@@ -48,7 +48,7 @@ impl Client for Unbound {
     fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {
         let file = pod.directory().join("unbound.conf");
         std::fs::copy(
-            support::repository::repository("tests/clients/unbound/unbound.conf"),
+            support::repository::repository("tests/system/clients/unbound/unbound.conf"),
             &file,
         )?;
         let mut command = pod.command("unbound")?;

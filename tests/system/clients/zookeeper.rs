@@ -100,10 +100,10 @@ impl Database for Zookeeper {
 
 /// Returns the flags of a server: those of `zookeeper/java.env`, with the path of the file of security properties.
 fn server_flags() -> Result<Vec<String>> {
-    let file = repository("tests/clients/zookeeper/java.env");
+    let file = repository("tests/system/clients/zookeeper/java.env");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let flags = text.split('"').nth(1).context("no flags in java.env")?;
-    let security = repository("tests/clients/java/java.security");
+    let security = repository("tests/system/clients/java/java.security");
     ensure!(flags.contains(SECURITY), "no {SECURITY} in {flags}");
     let flags = flags.split_whitespace();
     let flags = flags.map(|flag| flag.replace(SECURITY, &security.display().to_string()));

@@ -28,7 +28,6 @@ use scripts::Scripts;
 const FOLDER: &str = "charts/global-dns/examples/three-clusters";
 
 #[test]
-#[ignore = "needs real API servers, root, Helm, kubectl and etcd"]
 fn scripts_of_the_reference_architecture_run_in_their_order() {
     in_new_network(|| {
         let mut steps = Steps::new("reference architecture");

@@ -95,7 +95,6 @@ struct Zone {
 }
 
 #[test]
-#[ignore = "needs Knot, NSD and BIND"]
 fn every_difference_to_knot_nsd_and_bind_is_explained() {
     let (manifest, size) = table::manifest();
     let addresses = "--ns-address=192.0.2.53,2001:db8::53";
@@ -185,7 +184,6 @@ pub fn zone_file(server: &Server) -> String {
 
 /// The peers give the answers of the table of owner names if they have the same zone.
 #[test]
-#[ignore = "needs Knot, NSD and BIND"]
 fn knot_nsd_and_bind_answer_as_the_table_of_owner_names() {
     let server = Server::with_objects(names::sample(), &names::FLAGS);
     let folder = tempfile::tempdir().unwrap();

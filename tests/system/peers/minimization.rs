@@ -16,7 +16,6 @@ use support::wire::{Transport, resolve, try_ask};
 use crate::peers::serve;
 
 #[test]
-#[ignore = "needs BIND"]
 fn names_below_a_name_that_waits_are_resolved() {
     let west = mirror("prod", "db", "west").endpoint("db-0", &["10.96.1.2"]);
     let own = local("prod", "db").without_selector();

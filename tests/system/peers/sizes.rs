@@ -210,7 +210,6 @@ fn is_of_target(record: &Record, count: usize) -> bool {
 }
 
 #[test]
-#[ignore = "needs CoreDNS"]
 fn coredns_forwards_the_complete_set_with_and_without_force_tcp() {
     let counts: Vec<usize> = COUNTS.into_iter().filter(|count| *count <= 1000).collect();
     let server = server(&counts);

@@ -1,4 +1,4 @@
-//! `check` with a simulated API server. The real one, with RBAC, is part of `tests/e2e`.
+//! `check` with a simulated API server. The real one, with RBAC, is part of `tests/system/e2e`.
 
 use serde_json::Value;
 use support::objects::{Gateway, mirror};

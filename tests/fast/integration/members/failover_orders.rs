@@ -1,4 +1,4 @@
-//! Failover orders (rules K5 to K7), with objects from a file. `tests/e2e` has the delays.
+//! Failover orders (rules K5 to K7), with objects from a file. `tests/system/e2e` has the delays.
 
 use serde_json::{Value, json};
 use support::objects::{Gateway, Local, Manifest, gateway_mirror, local, mirror, objects};

@@ -14,7 +14,6 @@ use super::{attacker, connect_to, count_ended, send, socket, tls};
 const EXCESS: u32 = 3000;
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn excess_encrypted_connections_are_replaced() {
     flood_encrypted("TLS, HTTPS: connections", |server, until| {
         let hello = tls::hello(&tls::config("dot", &TLS13));
@@ -49,7 +48,6 @@ fn excess_encrypted_connections_are_replaced() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn lack_of_descriptors_does_not_block_udp() {
     // The server accepts at least eight connections of each kind, but the limit here allows fewer.
     let flood = Flood {

@@ -29,7 +29,6 @@ fn listeners(server: &Server) -> [(SocketAddr, &'static str); 2] {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn complete_handshakes_do_not_block_honest_clients() {
     flood_encrypted("TLS: complete handshakes", |server, until| {
         let clients = listeners(server).map(|(to, protocol)| (to, tls::config(protocol, &TLS13)));
@@ -64,7 +63,6 @@ fn complete_handshakes_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn replayed_client_hellos_do_not_block_honest_clients() {
     flood_encrypted("TLS: replayed hellos", |server, until| {
         // The server's part of a handshake is the expensive one. A client that disconnects skips its own part.
@@ -99,7 +97,6 @@ fn replayed_client_hellos_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn incomplete_handshakes_time_out() {
     flood_encrypted("TLS: incomplete handshakes", |server, until| {
         let listeners = listeners(server);
@@ -126,7 +123,6 @@ fn incomplete_handshakes_time_out() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn slow_handshakes_time_out() {
     flood_encrypted("TLS: slow handshakes", |server, until| {
         let listeners = listeners(server);
@@ -148,7 +144,6 @@ fn slow_handshakes_time_out() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn large_client_hellos_do_not_exhaust_memory() {
     flood_encrypted("TLS: large hellos", |server, until| {
         let listeners = listeners(server);

@@ -204,7 +204,6 @@ fn is_open(written: io::Result<usize>) -> bool {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn floods_of_slow_readers_do_not_exceed_the_memory_limit() {
     in_new_network(|| {
         let network = Network::of_this_thread();

@@ -133,7 +133,6 @@ fn send_initials(server: SocketAddr, until: Instant) -> u64 {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn abandoned_quic_handshakes_do_not_block_other_listeners() {
     Flood::new(Listeners::Quic, "QUIC: initial flood").run(|server, until| {
         let to = server.address("quic");
@@ -146,7 +145,6 @@ fn abandoned_quic_handshakes_do_not_block_other_listeners() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn stalled_quic_handshake_does_not_block_other_listeners() {
     Flood::new(Listeners::Quic, "QUIC: a stalled handshake").run(|server, _| {
         let to = server.address("quic");

@@ -27,7 +27,6 @@ const RECORD: usize = 16 * 1024;
 const HANDSHAKE: u8 = 22;
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn renegotiation_is_refused() {
     flood_encrypted("TLS 1.2: renegotiation", |server, until| {
         // Without the header of its record.
@@ -83,7 +82,6 @@ fn handshakes(mut octets: &[u8]) -> u64 {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn key_updates_do_not_block_honest_clients() {
     flood_encrypted("TLS 1.3: key updates", |server, until| {
         let config = tls::config("dot", &TLS13);
@@ -121,7 +119,6 @@ fn key_updates_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn empty_records_do_not_block_honest_clients() {
     flood_encrypted("TLS 1.2: empty records", |server, until| {
         let [records, connections] = in_threads(THREADS, |thread| {
@@ -151,7 +148,6 @@ fn empty_records_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn queries_in_tiny_records_are_answered() {
     flood_encrypted("TLS: tiny records", |server, until| {
         let config = tls::config("dot", &TLS13);
@@ -181,7 +177,6 @@ fn queries_in_tiny_records_are_answered() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn too_long_messages_are_closed_as_malformed() {
     flood_encrypted("TLS: incomplete messages", |server, until| {
         let config = tls::config("dot", &TLS13);
@@ -246,7 +241,6 @@ fn with_small_window(server: &Server, listener: &str, protocol: &str, number: u3
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn clients_that_do_not_read_are_closed_as_slow() {
     flood_encrypted("TLS: unread replies", |server, until| {
         let packet = frame(&question("many.prod.global")).repeat(64);
@@ -273,7 +267,6 @@ fn clients_that_do_not_read_are_closed_as_slow() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn busy_tls_connections_do_not_block_honest_clients() {
     flood_encrypted("TLS: busy connections", |server, until| {
         const EACH: u32 = 125;
@@ -306,7 +299,6 @@ fn busy_tls_connections_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn pipelined_tls_queries_are_all_answered() {
     flood_encrypted("TLS: pipelined queries", |server, until| {
         let config = tls::config("dot", &TLS13);

@@ -62,7 +62,6 @@ fn status_so_far(stream: &mut Stream) -> Option<u16> {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn slow_bodies_get_status_408() {
     flood_encrypted("HTTPS: slow bodies", |server, until| {
         const EACH: u64 = 25;
@@ -114,7 +113,6 @@ fn slow_bodies_get_status_408() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn slow_heads_are_closed() {
     flood_encrypted("HTTPS: slow heads", |server, until| {
         const EACH: u64 = 100;
@@ -143,7 +141,6 @@ fn slow_heads_are_closed() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn large_bodies_are_refused() {
     flood_encrypted("HTTPS: large bodies", |server, until| {
         let known = format!("{POST}content-length: {}\r\n\r\n", 1 << 30);
@@ -194,7 +191,6 @@ fn large_bodies_are_refused() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn endless_gets_are_refused() {
     flood_encrypted("HTTPS: GETs of 1 MiB", |server, until| {
         let dns = "A".repeat(LONG);
@@ -249,7 +245,6 @@ fn endless_gets_are_refused() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn http1_clients_that_do_not_read_are_closed_as_slow() {
     flood_encrypted("HTTP/1.1: unread replies", |server, until| {
         let path = base64url(&question("many.prod.global"));

@@ -39,7 +39,6 @@ fn connect(server: &Server, thread: u32, number: u64, settings: &[(u16, u32)]) -
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn rapid_resets_do_not_block_honest_clients() {
     flood_encrypted("HTTP/2: rapid reset", |server, until| {
         let fields = http2::get(&question("many.prod.global"));
@@ -75,7 +74,6 @@ fn rapid_resets_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn endless_header_blocks_do_not_exhaust_memory() {
     flood_encrypted("HTTP/2: continuations", |server, until| {
         let start = http2::frame(
@@ -117,7 +115,6 @@ fn endless_header_blocks_do_not_exhaust_memory() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn requests_without_bodies_do_not_exhaust_memory() {
     flood_encrypted("HTTP/2: header lists", |server, until| {
         // Just below the limit of 16 KiB. The bodies never arrive, so that the server keeps all lists until its
@@ -151,7 +148,6 @@ fn requests_without_bodies_do_not_exhaust_memory() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn hpack_bombs_do_not_exhaust_memory() {
     flood_encrypted("HTTP/2: HPACK bomb", |server, until| {
         // A field of 4000 octets in the dynamic table, then one octet for each reference to it.
@@ -226,13 +222,11 @@ fn close_windows(name: &str, packet: &[u8]) {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn closed_windows_do_not_exhaust_memory() {
     close_windows("HTTP/2: closed windows", &question("many.prod.global"));
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn closed_windows_with_long_queries_do_not_exhaust_memory() {
     close_windows(
         "HTTP/2: closed windows, 4 KiB queries",
@@ -241,7 +235,6 @@ fn closed_windows_with_long_queries_do_not_exhaust_memory() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn frames_that_require_replies_do_not_block_honest_clients() {
     let flood = |name: &str, reading: Reading| {
         flood_encrypted(name, |server, until| {
@@ -285,7 +278,6 @@ fn frames_that_require_replies_do_not_block_honest_clients() {
 }
 
 #[test]
-#[ignore = "needs minutes and root: tests/chaos/run"]
 fn goaway_during_requests_does_not_block_honest_clients() {
     flood_encrypted("HTTP/2: GOAWAY races", |server, until| {
         let fields = http2::get(&question("many.prod.global"));

@@ -21,7 +21,7 @@ pub fn cluster_of(service: &Service, name: &str) -> Option<usize> {
     })
 }
 
-/// Copies a file of `tests/clients` for the member of a cluster. Replaces `SELF` by its global name, `ADDRESS` by the
+/// Copies a file of `tests/system/clients` for the member of a cluster. Replaces `SELF` by its global name, `ADDRESS` by the
 /// address of its pod, and `DATA` by its directory. A copy that the program may have changed is kept.
 pub fn configuration(
     clusters: &Clusters,
@@ -30,7 +30,7 @@ pub fn configuration(
     file: &str,
 ) -> Result<PathBuf> {
     let folder = data(clusters, cluster)?;
-    let source = repository("tests/clients").join(file);
+    let source = repository("tests/system/clients").join(file);
     let target = folder.join(Path::new(file).file_name().context("not a file")?);
     if !target.exists() {
         let text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;

@@ -42,7 +42,7 @@ impl Pod<'_> {
         self.clusters.pod_command(cluster, &tool(program)?)
     }
 
-    /// Copies a file of `tests/clients` to the pod, with the name of a Service instead of `web.prod.global` and with
+    /// Copies a file of `tests/system/clients` to the pod, with the name of a Service instead of `web.prod.global` and with
     /// replacements for paths of the machine. Fails if the file does not contain one of the texts.
     pub fn configuration(
         &self,
@@ -50,7 +50,7 @@ impl Pod<'_> {
         service: &Service,
         replacements: &[(&str, &str)],
     ) -> Result<PathBuf> {
-        let source = repository("tests/clients").join(file);
+        let source = repository("tests/system/clients").join(file);
         let mut text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
         let name = format!("{}.{NAMESPACE}.global", service.name);
         let all = [&[("web.prod.global", name.as_str())], replacements].concat();

@@ -186,13 +186,13 @@ impl Bed {
         self.folder.path()
     }
 
-    /// Copies a file of `tests/clients` with replacements. Fails if the file does not contain one of the texts.
+    /// Copies a file of `tests/system/clients` with replacements. Fails if the file does not contain one of the texts.
     pub(super) fn configuration(
         &self,
         file: &str,
         replacements: &[(&str, &str)],
     ) -> Result<PathBuf> {
-        let source = repository("tests/clients").join(file);
+        let source = repository("tests/system/clients").join(file);
         let mut text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
         for (old, new) in replacements {
             ensure!(text.contains(old), "{file} does not contain {old:?}");

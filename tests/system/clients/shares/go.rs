@@ -73,7 +73,7 @@ impl Program for Go {
         if !program.exists() {
             let mut build = Command::new(tool("go")?);
             build.args(["build", "-trimpath", "-o"]).arg(&program);
-            build.arg(repository("tests/clients/go/connect.go"));
+            build.arg(repository("tests/system/clients/go/connect.go"));
             run_checked(build.env("GOWORK", "off").env("CGO_ENABLED", "0"))?;
         }
         let mut command = bed.command(&program)?;

@@ -11,14 +11,13 @@ use super::bed::{CLUSTERS, percent};
 use super::outcome::{Shares, Spread, SpreadRow, WayShares};
 use crate::clients::table::{Table, with_table};
 
-/// `tests/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the tables are only printed.
+/// `tests/system/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the tables are only printed.
 #[test]
-#[ignore = "needs results of programs"]
 fn tables_of_the_last_runs_are_written_to_the_readme_and_the_manual() {
     let shares = programs(&Shares::read_all().unwrap());
     let spread = spread(&Spread::read().unwrap());
     for (name, table, file) in [
-        ("shares", shares, "tests/clients/README.md"),
+        ("shares", shares, "tests/system/clients/README.md"),
         (
             "shares in a minute",
             spread,

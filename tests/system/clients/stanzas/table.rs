@@ -14,7 +14,7 @@ use crate::clients::scenario::outcome::folder;
 use super::load::Losses;
 use super::settings::{Setting, Stanza};
 
-const BEGIN: &str = "<!-- table: tests/clients/table writes it -->\n";
+const BEGIN: &str = "<!-- table: tests/system/clients/table writes it -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
 /// The measurements of a stanza.
@@ -104,9 +104,8 @@ pub fn write(rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// `tests/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the table is only printed.
+/// `tests/system/clients/table` runs this, with `GLOBAL_DNS_WRITE_TABLE`. Without it, the table is only printed.
 #[test]
-#[ignore = "needs results of the stanzas"]
 fn table_of_the_last_run_is_written_to_the_recipes() {
     let table = fs::read_to_string(folder().join("stanzas.md")).unwrap();
     print_line(&table);

@@ -21,7 +21,6 @@ fn scripts() -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs shellcheck"]
 fn shellcheck_finds_nothing_in_the_scripts() -> Result<()> {
     let scripts = scripts();
     ensure!(scripts.len() == 11, "{scripts:?}");
@@ -32,7 +31,6 @@ fn shellcheck_finds_nothing_in_the_scripts() -> Result<()> {
 }
 
 #[test]
-#[ignore = "needs openssl"]
 fn certificates_of_all_clusters_have_one_authority() -> Result<()> {
     let folder = tempfile::tempdir()?;
     for name in ["certificates", "common"] {

@@ -16,7 +16,6 @@ use support::wait::TIMEOUT;
 const MEMBER: &str = "10.96.7.1";
 
 #[test]
-#[ignore = "needs root, etcd and etcdctl"]
 fn etcd_finds_its_cluster_and_etcdctl_finds_etcd() {
     in_new_network(find_the_cluster);
 }

@@ -99,7 +99,6 @@ impl Lookup {
 }
 
 #[test]
-#[ignore = "needs Go"]
 fn go_finds_every_record_with_and_without_prefix() {
     let server = server();
     let cases = cases();

@@ -14,13 +14,12 @@ fn resolve_hosts(server: &Server, hosts: &[&str]) -> Vec<Value> {
     let mut command = command(python("dns, pymongo"));
     command
         .arg("-I")
-        .arg(repository("tests/peers/clients/mongodb.py"));
+        .arg(repository("tests/system/peers/clients/mongodb.py"));
     let found = run_checked(command.args([ip, port]).args(hosts)).unwrap();
     serde_json::from_str(&found).unwrap()
 }
 
 #[test]
-#[ignore = "needs Python with pymongo"]
 fn pymongo_accepts_canonical_and_short_names() {
     let server = server();
     let hosts = ["db.prod.global", "db.global", "east.db.prod.global"];
@@ -79,7 +78,6 @@ fn lower_case(options: &Value) -> Value {
 }
 
 #[test]
-#[ignore = "needs Python with pymongo"]
 fn pymongo_rejects_services_without_the_port_and_unknown_services() {
     let server = server();
     let hosts = [

@@ -51,7 +51,6 @@ fn open(website: &Website, template: &str, trusts_the_authority: bool) -> (bool,
 }
 
 #[test]
-#[ignore = "needs root and Chromium"]
 fn chromium_opens_a_page_by_a_name_from_dns_over_https() {
     in_new_network(|| {
         let website = Website::start();

@@ -63,7 +63,6 @@ fn ask(server: &Encrypted, options: &[&str], is_get: bool, case: &Case) -> Respo
 }
 
 #[test]
-#[ignore = "needs curl"]
 fn curl_reads_every_answer_by_post_and_by_get() {
     let server = Encrypted::start();
     for (version, number) in [("--http2", "2"), ("--http1.1", "1.1")] {
@@ -88,7 +87,6 @@ fn curl_reads_every_answer_by_post_and_by_get() {
 }
 
 #[test]
-#[ignore = "needs curl"]
 fn curl_without_an_accept_header_is_answered() {
     let server = Encrypted::start();
     server.check(Https, "curl --http2 POST, no accept", |cases| {
@@ -100,7 +98,6 @@ fn curl_without_an_accept_header_is_answered() {
 }
 
 #[test]
-#[ignore = "needs curl"]
 fn curl_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     let path = |name: &str| server.files.path(name);
@@ -177,7 +174,6 @@ impl Website {
 }
 
 #[test]
-#[ignore = "needs root and curl"]
 fn curl_finds_a_web_server_by_its_name_with_doh_url() {
     in_new_network(|| {
         let website = Website::start();

@@ -112,7 +112,6 @@ fn client(way: &Way) -> String {
 }
 
 #[test]
-#[ignore = "needs dig and kdig"]
 fn dig_and_kdig_read_every_answer() {
     let server = Encrypted::start();
     for way in WAYS {
@@ -125,7 +124,6 @@ fn dig_and_kdig_read_every_answer() {
 }
 
 #[test]
-#[ignore = "needs dig and kdig"]
 fn dig_and_kdig_reject_a_certificate_for_another_name() {
     let server = Encrypted::start();
     let wrong = |program, method, on| -> Way {
@@ -149,7 +147,6 @@ fn dig_and_kdig_reject_a_certificate_for_another_name() {
 }
 
 #[test]
-#[ignore = "needs dig and kdig"]
 fn keepopen_sends_several_questions_on_one_connection() {
     let ways: [Way; 3] = [
         ("kdig", Tls, "+tls +keepopen", &["+tls", "+keepopen"]),
@@ -174,7 +171,6 @@ fn keepopen_sends_several_questions_on_one_connection() {
 }
 
 #[test]
-#[ignore = "needs dig and kdig"]
 fn replies_to_padded_queries_are_padded() {
     /// Block size of padded replies (RFC 8467 section 4.1).
     const BLOCK: usize = 468;
@@ -252,7 +248,6 @@ fn replies_to_padded_queries_are_padded() {
 }
 
 #[test]
-#[ignore = "needs dig and kdig"]
 fn dig_and_kdig_use_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     const OWN: [&str; 2] = ["+tls-certfile={certificate}", "+tls-keyfile={key}"];

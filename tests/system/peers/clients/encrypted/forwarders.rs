@@ -119,7 +119,6 @@ const STRANGE: [&str; 2] = [
 ];
 
 #[test]
-#[ignore = "needs root and CoreDNS"]
 fn coredns_forwards_over_tls_https_and_quic() {
     in_new_network(|| {
         let server = Encrypted::start();
@@ -151,7 +150,6 @@ fn coredns_forwards_over_tls_https_and_quic() {
 }
 
 #[test]
-#[ignore = "needs root and CoreDNS"]
 fn coredns_uses_a_client_certificate() {
     in_new_network(|| {
         let server = Encrypted::with_client_certificates();
@@ -210,7 +208,6 @@ fn coredns_uses_a_client_certificate() {
 }
 
 #[test]
-#[ignore = "needs root and unbound"]
 fn unbound_forwards_over_tls() {
     // Unbound does not support client certificates.
     in_new_network(|| {
@@ -231,7 +228,6 @@ fn unbound_forwards_over_tls() {
 }
 
 #[test]
-#[ignore = "needs root and dnsdist"]
 fn dnsdist_forwards_over_tls_and_https() {
     in_new_network(|| {
         let server = Encrypted::start();
@@ -265,7 +261,6 @@ fn dnsdist_forwards_over_tls_and_https() {
 }
 
 #[test]
-#[ignore = "needs root and Knot Resolver"]
 fn knot_resolver_forwards_over_tls() {
     in_new_network(|| {
         let configuration = "net.listen('127.0.0.1', {port}, { kind = 'dns' })\nmodules.unload('priming')\n\
@@ -283,7 +278,6 @@ fn knot_resolver_forwards_over_tls() {
 }
 
 #[test]
-#[ignore = "needs root and stubby"]
 fn stubby_forwards_over_tls() {
     in_new_network(|| {
         let configuration = "resolution_type: GETDNS_RESOLUTION_STUB\ndns_transport_list:\n  - GETDNS_TRANSPORT_TLS\n\

@@ -5,7 +5,6 @@ use super::{Encrypted, NAME, Reading, row};
 use crate::peers::clients::go::{Lookup, build};
 
 #[test]
-#[ignore = "needs Go"]
 fn go_resolves_over_tls_and_resumes_its_sessions() {
     let server = Encrypted::start();
     let lookup = build();
@@ -13,7 +12,6 @@ fn go_resolves_over_tls_and_resumes_its_sessions() {
 }
 
 #[test]
-#[ignore = "needs Go"]
 fn go_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     let lookup = build();

@@ -64,7 +64,6 @@ fn ask(server: &Encrypted, version: &str, session: &str) {
 }
 
 #[test]
-#[ignore = "needs openssl"]
 fn openssl_resumes_sessions_of_tls_1_2_and_1_3() {
     let server = Encrypted::start();
     for (version, name) in [("-tls1_2", "TLSv1.2"), ("-tls1_3", "TLSv1.3")] {
@@ -103,7 +102,6 @@ fn openssl_resumes_sessions_of_tls_1_2_and_1_3() {
 }
 
 #[test]
-#[ignore = "needs openssl"]
 fn old_tls_versions_and_other_protocols_are_refused() {
     let server = Encrypted::start();
     for (what, options) in [
@@ -117,7 +115,6 @@ fn old_tls_versions_and_other_protocols_are_refused() {
 }
 
 #[test]
-#[ignore = "needs openssl"]
 fn renegotiation_is_refused() {
     let server = Encrypted::start();
     let command = command(&server, &["-tls1_2"]);
@@ -144,7 +141,6 @@ fn renegotiation_is_refused() {
 }
 
 #[test]
-#[ignore = "needs openssl"]
 fn openssl_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     let file = |name: &str| server.files.path(name);

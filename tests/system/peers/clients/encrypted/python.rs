@@ -40,9 +40,9 @@ fn ask(
     cases: &[Case],
 ) -> Result<Vec<Reading>, String> {
     let mut command = command(python("dns, httpx, h2, aioquic"));
-    command
-        .arg("-I")
-        .arg(repository("tests/peers/clients/encrypted/encrypted.py"));
+    command.arg("-I").arg(repository(
+        "tests/system/peers/clients/encrypted/encrypted.py",
+    ));
     command.arg(method.name());
     command.arg(server.address(method).port().to_string());
     command.arg(server.files.path("ca.crt"));
@@ -66,7 +66,6 @@ fn ask(
 }
 
 #[test]
-#[ignore = "needs Python with dnspython, httpx and aioquic"]
 fn dnspython_reads_every_answer_over_tls_https_and_quic() {
     let server = Encrypted::start();
     for (method, client, options) in WAYS {
@@ -77,7 +76,6 @@ fn dnspython_reads_every_answer_over_tls_https_and_quic() {
 }
 
 #[test]
-#[ignore = "needs Python with dnspython, httpx and aioquic"]
 fn dnspython_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
     for (method, client) in [

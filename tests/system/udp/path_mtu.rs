@@ -23,7 +23,6 @@ struct Family {
 }
 
 #[test]
-#[ignore = "needs root and iproute2"]
 fn forged_icmp_messages_do_not_fragment_replies() {
     let v4 = Family {
         asked: dns(INTERFACE[0]),

@@ -15,7 +15,7 @@ use support::reply::{Reply, sorted_texts};
 use support::server::Server;
 use support::wire::resolve;
 
-use crate::integration::zone_file::knot::Knot;
+use crate::peers::zone_file::knot::Knot;
 
 /// Returns some hundred services with one to four clusters and one to three endpoints in each. They have both address
 /// families, ports of all protocols and without names, dashes, gateways that are down, local members, and names in several
@@ -134,7 +134,6 @@ fn zone_of(server: &Server, query: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs Knot, NSD and BIND"]
 fn zone_of_the_demo_loads_everywhere() {
     let sample = std::fs::read_to_string(support::repository::repository("src/demo.yaml")).unwrap();
     let server = Server::with_text(&sample, &["--cluster-name=hub"]);
@@ -142,7 +141,6 @@ fn zone_of_the_demo_loads_everywhere() {
 }
 
 #[test]
-#[ignore = "needs Knot, NSD and BIND"]
 fn empty_zone_loads_everywhere() {
     let server = Server::with_objects(mirror("prod", "db", "east"), &[]);
     let zone = zone_of(&server, "");
@@ -151,7 +149,6 @@ fn empty_zone_loads_everywhere() {
 }
 
 #[test]
-#[ignore = "needs Knot, NSD and BIND"]
 fn large_zone_loads_everywhere() {
     let server = Server::with_objects(generated(), &["--cluster-name=hub"]);
     let zone = zone_of(&server, "");
@@ -164,7 +161,6 @@ fn large_zone_loads_everywhere() {
 }
 
 #[test]
-#[ignore = "needs Knot, NSD and BIND"]
 fn nested_zones_load_everywhere_and_do_not_overlap() {
     let manifest = objects()
         .with(mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]))
@@ -195,7 +191,6 @@ fn nested_zones_load_everywhere_and_do_not_overlap() {
 
 /// Names between the outer zone and the nested one exist; sibling names do not (RFC 8020).
 #[test]
-#[ignore = "needs Knot"]
 fn names_around_nested_zones_are_answered_like_by_knot() {
     let manifest = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
     let zones = [
@@ -308,7 +303,6 @@ fn compared_parts(reply: &Reply) -> (u16, bool, BTreeSet<String>, Vec<String>) {
 }
 
 #[test]
-#[ignore = "needs Knot"]
 fn answers_equal_those_of_a_running_knot() {
     let server = Server::with_objects(
         generated(),

@@ -22,7 +22,6 @@ struct Client {
 }
 
 #[test]
-#[ignore = "needs root and iproute2"]
 fn replies_have_the_queried_source_address() {
     in_networks(|networks| {
         let _server = serve(&[]);
@@ -35,7 +34,6 @@ fn replies_have_the_queried_source_address() {
 }
 
 #[test]
-#[ignore = "needs root and iproute2"]
 fn replies_in_one_batch_have_the_queried_source_addresses() {
     in_networks(|networks| {
         for workers in ["--udp-workers=1", "--udp-workers=2"] {
@@ -47,7 +45,6 @@ fn replies_in_one_batch_have_the_queried_source_addresses() {
 
 /// Port 5353 is that of multicast DNS (RFC 6762), and many servers may receive such a query.
 #[test]
-#[ignore = "needs root and iproute2"]
 fn multicast_and_broadcast_queries_get_no_reply() {
     in_networks(|networks| {
         let server = serve(&[]);
@@ -71,7 +68,6 @@ fn multicast_and_broadcast_queries_get_no_reply() {
 
 /// The host loses addresses and an interface between queries and replies.
 #[test]
-#[ignore = "needs root and iproute2"]
 fn reply_from_a_removed_address_does_not_delay_other_replies() {
     in_networks(|networks| {
         let server = serve(&["--udp-workers=1"]);
@@ -118,7 +114,6 @@ fn reply_from_a_removed_address_does_not_delay_other_replies() {
 
 /// Like kube-proxy: a reply from another address than the queried one would not be translated back.
 #[test]
-#[ignore = "needs root, iproute2 and nftables"]
 fn replies_pass_network_address_translation() {
     in_networks(|networks| {
         let _server = serve(&[]);

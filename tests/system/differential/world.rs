@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use support::names;
 use support::standin::StandIn;
 
+use super::choices::Choices;
 use super::settings::Setting;
-use crate::fuzz::checks::choices::Choices;
-use crate::fuzz::checks::{kinds, objects};
+use super::{kinds, objects};
 
 /// A change of the objects of an API server.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Compares the answers of two binaries: that of another revision, and that of the current source. Both watch one simulated
 //! API server, and both are asked the same questions after each change. A refactoring must not change an answer.
-//! `tests/differential/run` runs these tests. `tests/run` only runs those of the comparison itself.
+//! `tests/system/differential/run` runs these tests. `tests/run` only runs those of the comparison itself.
 //!
 //! Index:
 //!
@@ -17,6 +17,13 @@ mod settings;
 mod world;
 
 // The generators of the fuzz targets.
+#[path = "../fuzz/checks/choices.rs"]
+#[allow(dead_code, reason = "the fuzz targets use all of it")]
+mod choices;
+#[path = "../fuzz/checks/kinds.rs"]
+mod kinds;
+#[path = "../fuzz/checks/objects.rs"]
+mod objects;
 
 use std::env;
 use std::path::PathBuf;
@@ -34,10 +41,9 @@ fn variable(name: &str) -> Option<String> {
 }
 
 #[test]
-#[ignore = "needs the binary of another revision"]
 fn answers_equal_those_of_another_revision() {
     let reference = variable("GLOBAL_DNS_TEST_REFERENCE")
-        .expect("tests/differential/run sets GLOBAL_DNS_TEST_REFERENCE");
+        .expect("tests/system/differential/run sets GLOBAL_DNS_TEST_REFERENCE");
     let number = |name: &str, default: u64| {
         variable(name).map_or(default, |value| value.parse().expect("a number"))
     };
@@ -53,7 +59,7 @@ fn answers_equal_those_of_another_revision() {
                 total.add(&outcome);
             }
             Err(difference) => panic!(
-                "{difference:#}\nrepeat it with: tests/differential/run --seed {seed} --worlds 1 REVISION"
+                "{difference:#}\nrepeat it with: tests/system/differential/run --seed {seed} --worlds 1 REVISION"
             ),
         }
     }
