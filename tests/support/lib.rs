@@ -12,7 +12,7 @@
 //! | API servers | [`cluster`], a real one, with the [`definitions`] of further resources; [`standin`], a simulated one, with [`credentials`] and [`faults`]; [`kubelet`], which forwards ports for both; [`watches`], those of the server |
 //! | linked clusters | [`fleet`], three clusters that agree, and faults; [`multicluster`], three clusters with gateways between them |
 //! | one cluster | [`node`], a simulated node with its pods and CoreDNS; [`load`], queries of its pods; [`helm`] |
-//! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`] |
+//! | long tests | [`steps`], [`observer`], [`dig`], [`latency`], [`output`], [`wait`], [`differences`], [`rounds`](mod@rounds) |
 
 #![allow(
     clippy::unwrap_used,
@@ -55,6 +55,7 @@ pub mod ports;
 pub mod process;
 pub mod quic;
 pub mod recordings;
+pub mod rounds;
 pub mod server;
 pub mod sockets;
 pub mod standin;

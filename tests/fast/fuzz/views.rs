@@ -30,6 +30,7 @@ use global_dns::wire::Transport;
 use global_dns::zone::{Name, ZoneKind, print, reverse};
 use serde_json::{Value, json};
 use support::reply::{Reply, rtype};
+use support::rounds::rounds;
 use tower::ServiceExt as _;
 
 use crate::fuzz::checks::answers;
@@ -137,13 +138,17 @@ struct Answered {
 #[test]
 fn views_tell_what_replies_contain() {
     let mut seen = Seen::default();
-    for number in 0..WORLDS {
+    let worlds = rounds(WORLDS);
+    for number in 0..worlds {
         check_world(number, &mut seen);
     }
     println!(
-        "{WORLDS} worlds, {} moments, {} questions; endpoints: {:?}; answers: {:?}",
+        "{worlds} worlds, {} moments, {} questions; endpoints: {:?}; answers: {:?}",
         seen.moments, seen.questions, seen.endpoints, seen.results
     );
+    if worlds < WORLDS {
+        return; // too few for the rare cases
+    }
     for (state, returned) in [
         ("alive", &[true, false][..]),
         ("down", &[true, false]),
