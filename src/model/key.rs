@@ -49,9 +49,6 @@ pub const WATCH: &str = "global-dns/watch";
 /// Time of the change of a Service or pod that led to a slice. The EndpointSlice controller writes it (annotation).
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// Mark of the bookmark that completes a streamed list (annotation).
-pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-
 /// The prefix of the annotations of this server.
 pub const PREFIX: &str = "global-dns/";
 
@@ -67,7 +64,7 @@ pub const SETTINGS: [&str; 7] = [
 ];
 
 /// The other labels and annotations.
-pub const OTHERS: [&str; 17] = [
+pub const OTHERS: [&str; 16] = [
     MIRRORED_SERVICE,
     CLUSTER_NAME,
     HEADLESS_MIRROR,
@@ -84,5 +81,4 @@ pub const OTHERS: [&str; 17] = [
     SUBMARINER_NAMESPACE,
     PUBLISH_NOT_READY,
     TRIGGER_TIME,
-    INITIAL_EVENTS_END,
 ];

@@ -2,7 +2,7 @@
 //! ServiceImports, lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
-//! watches that end after `timeoutSeconds`, no streamed lists as in Kubernetes 1.33. An object that a watch no longer
+//! watches that end after `timeoutSeconds`. An object that a watch no longer
 //! selects is deleted on that watch. The stand-in records all requests.
 
 mod history;
@@ -90,8 +90,6 @@ pub struct ApiRequest {
     pub at: Instant,
     /// Whether it is a watch.
     pub watch: bool,
-    /// Whether it is a streamed list (`sendInitialEvents`).
-    pub streamed: bool,
     /// Whether it is limited to one object.
     pub probe: bool,
     /// `services`, `endpoints`, `endpointslices`, `serviceimports`, `deployments`, `daemonsets` or `pods`.

@@ -34,7 +34,6 @@
 //!
 //! - `kinds`: the recordings of services of all kinds
 //! - `past`: `--at` gives every reply of 400 changes
-//! - `streamed_lists`: with and without the feature gate `WatchList`
 //! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
 //! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
 //!
@@ -71,7 +70,6 @@ mod resolvers;
 mod restart;
 mod shutdown;
 mod start_up;
-mod streamed_lists;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -203,14 +201,6 @@ fn fleet_of_three_clusters() {
     let _lock = lock_suite();
     let mut steps = Steps::new("fleet of three clusters");
     fleet::run(&mut steps);
-    steps.finish();
-}
-
-#[test]
-fn with_and_without_streamed_lists() {
-    let _lock = lock_suite();
-    let mut steps = Steps::new("streamed lists");
-    streamed_lists::run(&mut steps);
     steps.finish();
 }
 

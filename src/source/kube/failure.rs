@@ -47,15 +47,12 @@ pub(super) enum Failure {
     /// The server is unreachable.
     #[error("{0}")]
     Unreachable(String),
-    /// The server sent nothing in time, or the response broke off.
+    /// The server sent nothing in time, a list did not end in time, or the response broke off.
     #[error("{0}")]
     Broken(String),
     /// The connection ended. Servers and proxies often end a watch in this way.
     #[error("{0}")]
     Ended(String),
-    /// A list did not end in time, or a streamed list ended or stalled before it was complete.
-    #[error("{0}")]
-    Incomplete(String),
     /// The response, or an event, cannot be parsed. The feed must be relisted.
     #[error("{0}")]
     Unreadable(String),
@@ -63,7 +60,7 @@ pub(super) enum Failure {
 
 /// Returns whether a status means that the resource version is in the future. Like client-go, it checks the cause,
 /// which servers send since Kubernetes 1.19, and the message, for older ones.
-pub(super) fn is_future_version(status: &Status) -> bool {
+fn is_future_version(status: &Status) -> bool {
     let mut causes = status
         .details
         .iter()
@@ -78,14 +75,15 @@ pub(super) fn is_future_version(status: &Status) -> bool {
 impl Failure {
     /// Converts the status of a refused request.
     pub(super) fn from_status(status: Status) -> Self {
+        let is_gone = status.code == 410 || is_future_version(&status);
         let Status {
             code,
             message,
             details,
             ..
         } = status;
-        if code == 410 {
-            return Self::gone(&message);
+        if is_gone {
+            return Self::Gone(format!("the resource version is gone: {message}"));
         }
         let seconds = details.map_or(0, |details| details.retry_after_seconds);
         // The limit ensures that the recovery of the server is noticed.
@@ -95,11 +93,6 @@ impl Failure {
             message,
             retry_after: (!pause.is_zero()).then_some(pause),
         }
-    }
-
-    /// Returns the failure of a request for a version that has expired or is in the future.
-    pub(super) fn gone(message: &str) -> Self {
-        Self::Gone(format!("the resource version is gone: {message}"))
     }
 
     /// Returns the failure of a server that sent nothing in time.
@@ -119,16 +112,6 @@ impl Failure {
             } => !matches!(code, 400..=499) || matches!(code, 408 | 429) || retry_after.is_some(),
             Self::Gone(_) => false,
             _ => true,
-        }
-    }
-
-    /// Returns whether a streamed list failed because the server or a proxy does not support or permit it. A list may
-    /// be permitted where a watch is not. Overload has other status codes.
-    pub(super) fn is_streaming_unsupported(&self) -> bool {
-        match self {
-            Self::Refused { code, .. } => !self.is_server_wide() && *code != 401,
-            Self::Incomplete(_) => true,
-            _ => false,
         }
     }
 

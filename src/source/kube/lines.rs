@@ -1,6 +1,6 @@
-//! The events of a watch or of a streamed list, one in each line of the response.
+//! The events of a watch, one in each line of the response.
 //!
-//! A line has the same limit as an object of a plain list. A server or a proxy that never ends a line must not fill the
+//! A line has the same limit as an object of a list. A server or a proxy that never ends a line must not fill the
 //! memory. kube's own stream of events has no limit, and skips lines that it cannot decode.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::failure::Failure;
 use super::list::MAX_OBJECT_OCTETS;
 use crate::log::error_chain;
-use crate::model::{KubeObject, Object, ObjectKey, Watch, key, parse};
+use crate::model::{KubeObject, Object, ObjectKey, Watch, parse};
 
 /// The capacity that the buffer of a watch keeps between two lines. Most objects are shorter.
 const KEPT_CAPACITY: usize = 64 << 10;
@@ -29,7 +29,7 @@ pub(super) struct EventReader<B> {
     is_read: bool,
 }
 
-/// An event of a watch or of a streamed list.
+/// An event of a watch.
 pub(super) struct WatchEvent<'l> {
     pub(super) kind: EventKind,
     pub(super) object: KubeObject<'l>,
@@ -154,13 +154,6 @@ impl WatchEvent<'_> {
             Some((key, object)) => Some((key, Some(object))),
             None => Some((self.object.key()?, None)),
         }
-    }
-
-    /// Returns the version of the list that the event completes, if it completes a streamed list.
-    pub(super) fn list_version(&self) -> Option<&str> {
-        let end = self.object.annotation(key::INITIAL_EVENTS_END);
-        let is_end = self.kind == EventKind::Bookmark && end == Some("true");
-        self.object.resource_version().filter(|_| is_end)
     }
 }
 

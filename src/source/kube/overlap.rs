@@ -11,17 +11,27 @@ pub(super) struct Overlap {
     events: Option<Vec<QueuedEvent>>,
     /// The version of the last list. It includes all events up to this version.
     list_version: Option<u64>,
+    /// The last version seen in a list or an event.
+    last_version: Option<String>,
 }
 
-/// An event of the watch: its version, the object's key, and the object, unless it was deleted.
-type QueuedEvent = (Option<u64>, (ObjectKey, Option<Object>));
+/// The version of a list that may have any version.
+const ANY_VERSION: &str = "0";
+
+/// A change: the object's key, and the object, unless it was deleted.
+type Change = (ObjectKey, Option<Object>);
+
+/// An event of the watch: its version and its change.
+type QueuedEvent = (Option<u64>, Change);
 
 // === impl Overlap ===
 
 impl Overlap {
-    /// Starts a list. Later events may be newer than the list.
-    pub(super) fn begin(&mut self) {
+    /// Starts a list. Later events may be newer than the list. Returns the version that it must not be older than.
+    pub(super) fn begin(&mut self) -> String {
         self.events = Some(Vec::new());
+        let last = self.last_version.as_deref();
+        last.unwrap_or(ANY_VERSION).to_owned()
     }
 
     /// Abandons the current list.
@@ -29,23 +39,32 @@ impl Overlap {
         self.events = None;
     }
 
-    /// Notes an event. Returns whether to apply it: an event that the last list includes would restore an older state
-    /// of the object.
+    /// Notes an event: its version, and its change unless it is a bookmark. Returns the change if it is to be applied: an
+    /// event that the last list includes would restore an older state of the object.
     pub(super) fn note_event(
         &mut self,
-        version: Option<u64>,
-        change: &(ObjectKey, Option<Object>),
-    ) -> bool {
-        let is_new = !is_included(version, self.list_version);
-        if let Some(events) = self.events.as_mut().filter(|_| is_new) {
-            events.push((version, change.clone()));
+        version: Option<&str>,
+        change: Option<Change>,
+    ) -> Option<Change> {
+        let number = version.and_then(|version| version.parse().ok());
+        if is_included(number, self.list_version) {
+            return None;
         }
-        is_new
+        if let Some(version) = version {
+            let last = self.last_version.get_or_insert_default();
+            last.replace_range(.., version);
+        }
+        let change = change?;
+        if let Some(events) = &mut self.events {
+            events.push((number, change.clone()));
+        }
+        Some(change)
     }
 
     /// Ends the list: adds the events since its start that are newer.
     pub(super) fn finish(&mut self, objects: &mut Objects, version: &str) {
         self.list_version = version.parse().ok();
+        self.last_version = Some(version.to_owned());
         for (version, change) in self.events.take().unwrap_or_default() {
             if !is_included(version, self.list_version) {
                 apply(objects, change);

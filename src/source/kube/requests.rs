@@ -1,15 +1,13 @@
 //! The requests of one feed: complete lists, watches, and checks whether the server has reached a version.
 //!
-//! If the API server supports it, a list is streamed: the objects arrive as events of a watch, and a bookmark marks the
-//! end. This costs the server a fraction of the memory of a plain list. By default, Kubernetes 1.33 and releases up to
-//! 1.31 do not support it. Then one unpaginated, compressed list is requested. API servers since Kubernetes 1.31 answer
-//! it from memory, but read all objects from etcd for each page of a paginated list. A missing feature is detected once
-//! and remembered until the process ends.
+//! A list is one unpaginated, compressed response. API servers answer it from memory if the request names a version, but
+//! read all objects from etcd for each page of a paginated list. Streamed lists are not used: some proxies drop the
+//! bookmark that ends them.
 //!
 //! Each object is reduced when it arrives. All objects are returned when the list is complete.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{AsyncBufRead, AsyncBufReadExt as _, FutureExt as _, pin_mut};
@@ -20,13 +18,12 @@ use kube::api::{ListParams, VersionMatch, WatchParams};
 use kube::core::Request;
 use kube::{Client, Resource};
 use tokio::time::timeout;
-use tracing::info;
 
 use super::super::Feed;
-use super::failure::{self, Failure, within};
+use super::failure::{Failure, within};
 use super::limiter::ListLimiter;
 use super::lines::EventReader;
-use super::list::{ListError, ListReader, MAX_OBJECTS};
+use super::list::ListReader;
 use crate::model::watch::{IMPORT_VERSIONS, LINK_VERSIONS};
 use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::store::Objects;
@@ -50,8 +47,6 @@ const CLOSED: HeaderValue = HeaderValue::from_static("close");
 pub(super) struct ApiServer {
     pub(super) client: Client,
     pub(super) limiter: ListLimiter,
-    /// Whether it supports streamed lists.
-    supports_streamed_lists: AtomicBool,
 }
 
 /// The requests of one feed.
@@ -68,12 +63,11 @@ pub(super) type VersionedList = (Objects, String);
 // === impl ApiServer ===
 
 impl ApiServer {
-    /// Creates an API server. Assumes that it supports everything.
+    /// Creates an API server.
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
             limiter: ListLimiter::default(),
-            supports_streamed_lists: AtomicBool::new(true),
         }
     }
 }
@@ -90,18 +84,22 @@ impl Requests {
         }
     }
 
-    /// Lists all objects of the feed. Returns `None` if the API server does not define the kind.
+    /// Lists all objects of the feed, not older than the version `oldest`. Without one, the list is consistent: as new as
+    /// the request. Returns `None` if the API server does not define the kind.
     ///
     /// # Errors
     ///
-    /// If the list is not complete.
-    pub(super) async fn list(&self) -> Result<Option<VersionedList>, Failure> {
+    /// [`Failure::Gone`] if the server does not have the version. Other failures if the list is not complete.
+    pub(super) async fn list(
+        &self,
+        oldest: Option<&str>,
+    ) -> Result<Option<VersionedList>, Failure> {
         if !self.is_optional() {
-            return self.list_version().await.map(Some);
+            return self.list_version(oldest).await.map(Some);
         }
         for version in 0..versions(self.feed.watch.kind()).len() {
             self.version.store(version, Ordering::Relaxed);
-            match self.list_version().await {
+            match self.list_version(oldest).await {
                 Err(Failure::Refused { code: 404, .. }) => {}
                 other => return other.map(Some),
             }
@@ -115,35 +113,19 @@ impl Requests {
     }
 
     /// Lists all objects of the feed, in one version of their kind.
-    async fn list_version(&self) -> Result<VersionedList, Failure> {
-        if self.server.supports_streamed_lists.load(Ordering::Relaxed) {
-            match with_list_timeout(self.streamed_list()).await {
-                // Neither the support of streamed lists nor other kinds are in doubt.
-                Err(
-                    failure @ Failure::Refused {
-                        code: 403 | 404, ..
-                    },
-                ) if self.is_optional() => {
-                    return Err(failure);
-                }
-                Err(failure) if failure.is_streaming_unsupported() => {
-                    let reason = failure.to_string();
-                    info!(
-                        reason,
-                        "API server does not support streamed lists; using plain lists"
-                    );
-                    let supported = &self.server.supports_streamed_lists;
-                    supported.store(false, Ordering::Relaxed);
-                }
-                other => return other,
-            }
-        }
-        with_list_timeout(self.plain_list()).await
+    async fn list_version(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
+        let list = timeout(LIST_TIMEOUT, self.read_list(oldest)).await;
+        list.unwrap_or_else(|_| {
+            let seconds = LIST_TIMEOUT.as_secs();
+            let reason = format!("the list did not end within {seconds} s");
+            Err(Failure::Broken(reason))
+        })
     }
 
-    /// Reads a plain list, which is one JSON object.
-    async fn plain_list(&self) -> Result<VersionedList, Failure> {
-        let params = ListParams::default().labels(&self.feed.watch.label_selector());
+    /// Requests a list, which is one JSON object, and reads it object by object.
+    async fn read_list(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
+        let mut params = ListParams::default().labels(&self.feed.watch.label_selector());
+        params.resource_version = oldest.map(str::to_owned);
         let mut request = self.path().list(&params)?;
         request.headers_mut().insert(CONNECTION, CLOSED);
         let body = within(LIST_SILENCE, self.server.client.request_stream(request)).await?;
@@ -164,34 +146,6 @@ impl Requests {
         Ok((objects, reader.finish()?))
     }
 
-    /// Reads a streamed list: events of a watch, until the bookmark that completes it. Changes during the list are
-    /// events, too.
-    async fn streamed_list(&self) -> Result<VersionedList, Failure> {
-        // Without a version, the list is as new as the request.
-        let params = self.watch_params(LIST_TIMEOUT).initial_events();
-        let mut request = self.watch_request(&params, "")?;
-        request.headers_mut().insert(CONNECTION, CLOSED);
-        let mut events = within(LIST_SILENCE, self.open_watch(request)).await?;
-        let mut objects = Objects::new();
-        loop {
-            let incomplete =
-                |what| Failure::Incomplete(format!("the streamed list is incomplete: {what}"));
-            let event = timeout(LIST_SILENCE, events.next())
-                .await
-                .map_err(|_| incomplete("the server stopped sending"))??;
-            let event = event.ok_or_else(|| incomplete("the response ended"))?;
-            if let Some(version) = event.list_version() {
-                return Ok((objects, version.to_owned()));
-            }
-            if let Some(change) = event.change(self.feed.watch) {
-                apply(&mut objects, change);
-            }
-            if objects.len() > MAX_OBJECTS {
-                return Err(ListError::TooMany.into());
-            }
-        }
-    }
-
     /// Checks whether the server has reached `version`. An etcd that was restored from a backup has not. It accepts a
     /// watch from a version in the future, but sends no events. The check lists one object that is not older than
     /// `version`.
@@ -210,9 +164,6 @@ impl Requests {
             .client
             .request_text(request)
             .map(|response| match response {
-                Err(kube::Error::Api(status)) if failure::is_future_version(&status) => {
-                    Err(Failure::gone(&status.message))
-                }
                 // A server that does not support or permit this list may still support the watch.
                 Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
                 other => other.map(drop).map_err(Failure::from),
@@ -294,18 +245,6 @@ pub(super) fn url_path(kind: Kind, namespace: Option<&str>, version: &str) -> St
         None => format!("/apis/{version}/{resource}"),
         Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/{resource}"),
     }
-}
-
-/// Limits the duration of a list.
-async fn with_list_timeout(
-    list: impl Future<Output = Result<VersionedList, Failure>>,
-) -> Result<VersionedList, Failure> {
-    let list = timeout(LIST_TIMEOUT, list).await;
-    list.unwrap_or_else(|_| {
-        let seconds = LIST_TIMEOUT.as_secs();
-        let reason = format!("the list did not end within {seconds} s");
-        Err(Failure::Incomplete(reason))
-    })
 }
 
 /// Lists a few objects at a path. Calls `take` with the JSON of each.

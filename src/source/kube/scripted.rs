@@ -42,6 +42,8 @@ pub(super) enum Behavior {
     EverythingFails,
     /// Every request gets 429 with this `Retry-After` in seconds.
     TooManyRequests(u32),
+    /// Lists that name a version get this status.
+    VersionsGone(u16),
     /// Watches get 410.
     WatchesExpire,
     /// Watches get an event with 410 after this time.
@@ -66,20 +68,9 @@ pub(super) enum Behavior {
     LeasesDenied(&'static str),
 }
 
-/// The support of streamed lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Streaming {
-    /// They are refused, as by Kubernetes 1.33.
-    Off,
-    On,
-    /// They are accepted but never completed.
-    Unfinished,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Verb {
     List,
-    StreamedList,
     /// A list of one object.
     Check,
     Watch,
@@ -92,6 +83,8 @@ pub(super) struct RecordedRequest {
     pub(super) verb: Verb,
     /// The name of the feed, by [`feed_name`].
     pub(super) feed: String,
+    /// The version that it names.
+    pub(super) version: Option<String>,
 }
 
 #[derive(Clone)]
@@ -102,12 +95,9 @@ pub(super) struct ScriptedServer {
 
 struct State {
     behavior: Behavior,
-    streaming: Streaming,
     requests: Vec<RecordedRequest>,
     /// The items of the lists of each feed.
     items: HashMap<String, Vec<Value>>,
-    /// More events of a streamed list, before its end.
-    events: Vec<Value>,
     watches: Vec<(String, mpsc::UnboundedSender<String>)>,
     endless_octets: usize,
 }
@@ -117,13 +107,11 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 // === impl ScriptedServer ===
 
 impl ScriptedServer {
-    pub(super) fn new(streaming: Streaming) -> Self {
+    pub(super) fn new() -> Self {
         let state = State {
             behavior: Behavior::Normal,
-            streaming,
             requests: Vec::new(),
             items: HashMap::new(),
-            events: Vec::new(),
             watches: Vec::new(),
             endless_octets: 0,
         };
@@ -164,11 +152,6 @@ impl ScriptedServer {
         self.state().items.insert(feed.to_owned(), items);
     }
 
-    /// Sets the events of a streamed list after its items.
-    pub(super) fn set_list_events(&self, events: Vec<Value>) {
-        self.state().events = events;
-    }
-
     /// Sends an event to the open watches of a feed.
     pub(super) fn send_event(&self, feed: &str, kind: &str, object: &Value) {
         let line = line(kind, object);
@@ -205,12 +188,10 @@ impl ScriptedServer {
             at: Instant::now(),
             verb: query.verb,
             feed: query.feed.clone(),
+            version: query.version.clone(),
         });
-        let (behavior, streaming) = {
-            let state = self.state();
-            (state.behavior, state.streaming)
-        };
-        let is_list = matches!(query.verb, Verb::List | Verb::StreamedList);
+        let behavior = self.state().behavior;
+        let is_list = query.verb == Verb::List;
         let is_list_or_check = is_list || query.verb == Verb::Check;
         match behavior {
             Behavior::EverythingFails => return refuse(504, "the server is overloaded"),
@@ -222,6 +203,9 @@ impl ScriptedServer {
                 let headers = answer.headers_mut();
                 headers.insert(http::header::RETRY_AFTER, seconds.into());
                 return answer;
+            }
+            Behavior::VersionsGone(code) if is_list && query.version.is_some() => {
+                return refuse(code, "Too large resource version: 1007, current: 1000");
             }
             Behavior::WatchesExpire if query.verb == Verb::Watch => {
                 return refuse(410, "too old resource version");
@@ -268,31 +252,12 @@ impl ScriptedServer {
             .get(&query.feed)
             .cloned()
             .unwrap_or_default();
-        match (query.verb, streaming) {
-            (Verb::List | Verb::Check, _) => {
+        match query.verb {
+            Verb::List | Verb::Check => {
                 let metadata = json!({"resourceVersion": VERSION.to_string()});
                 text(json!({"metadata": metadata, "items": items}).to_string())
             }
-            (Verb::StreamedList, Streaming::Off) => refuse(
-                422,
-                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
-            ),
-            (Verb::StreamedList, _) => {
-                let (sender, receiver) = mpsc::unbounded_channel();
-                let items = items.iter().map(|item| line("ADDED", item));
-                let events: Vec<String> =
-                    self.state().events.iter().map(Value::to_string).collect();
-                let mark = json!({"resourceVersion": VERSION.to_string(),
-                    "annotations": {"k8s.io/initial-events-end": "true"}});
-                let end = (streaming == Streaming::On)
-                    .then(|| line("BOOKMARK", &json!({"metadata": mark})));
-                let events = events.into_iter().map(|event| event + "\n");
-                for line in items.chain(events).chain(end) {
-                    let _ = sender.send(line);
-                }
-                self.open(query, sender, receiver)
-            }
-            (Verb::Watch, _) => {
+            Verb::Watch => {
                 let (sender, receiver) = mpsc::unbounded_channel();
                 self.open(query, sender, receiver)
             }
@@ -349,6 +314,7 @@ impl ScriptedServer {
 struct Query {
     verb: Verb,
     feed: String,
+    version: Option<String>,
     lasts: Duration,
 }
 
@@ -360,15 +326,10 @@ impl Query {
             .filter_map(|pair| pair.split_once('='))
             .collect();
         let is_watch = pairs.get("watch") == Some(&"true");
-        let verb = match (is_watch, pairs.contains_key("sendInitialEvents")) {
-            (true, true) => {
-                assert_eq!(pairs.get("resourceVersionMatch"), Some(&"NotOlderThan"));
-                assert_eq!(pairs.get("allowWatchBookmarks"), Some(&"true"));
-                Verb::StreamedList
-            }
-            (true, false) => Verb::Watch,
-            (false, _) if pairs.get("limit") == Some(&"1") => Verb::Check,
-            (false, _) => Verb::List,
+        let verb = match pairs.get("limit") {
+            _ if is_watch => Verb::Watch,
+            Some(&"1") => Verb::Check,
+            _ => Verb::List,
         };
         let seconds = pairs.get("timeoutSeconds").map(|text| text.parse());
         let selector = pairs
@@ -383,6 +344,7 @@ impl Query {
         Self {
             verb,
             feed: feed_name(resource, &selector),
+            version: pairs.get("resourceVersion").map(|&text| text.to_owned()),
             lasts: Duration::from_secs(seconds.map_or(0, Result::unwrap)),
         }
     }

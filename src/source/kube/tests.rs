@@ -8,9 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::list::MAX_OBJECT_OCTETS;
-use super::scripted::{
-    Behavior, CHUNK, RecordedRequest, ScriptedServer, Streaming, VERSION, Verb, feed_name,
-};
+use super::scripted::{Behavior, CHUNK, RecordedRequest, ScriptedServer, VERSION, Verb, feed_name};
 use super::*;
 use crate::model::{Kind, Mcs, Watch};
 use crate::source::{Feed, Update};
@@ -161,9 +159,7 @@ fn at(mut object: Value, version: u64) -> Value {
 }
 
 fn count_lists(requests: &[RecordedRequest]) -> usize {
-    let is_list = |request: &&RecordedRequest| {
-        matches!(request.verb, Verb::List | Verb::StreamedList | Verb::Check)
-    };
+    let is_list = |request: &&RecordedRequest| matches!(request.verb, Verb::List | Verb::Check);
     requests.iter().filter(is_list).count()
 }
 
@@ -171,7 +167,7 @@ fn count_lists(requests: &[RecordedRequest]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn watch_continues_while_lists_fail() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let mut replica = Replica::start_ready(&server, SECOND).await;
     server.set_behavior(Behavior::ListsFail);
     let start = Instant::now();
@@ -209,37 +205,35 @@ async fn watch_continues_while_lists_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn overloaded_server_gets_at_most_three_lists_in_50_seconds() {
-    for streaming in [Streaming::Off, Streaming::On] {
-        for behavior in [Behavior::ListsFail, Behavior::EverythingFails] {
-            for case in ["at the start", "when a relist is due", "with 410 before"] {
-                let server = ScriptedServer::new(streaming);
-                let replica = if case == "at the start" {
-                    server.set_behavior(behavior);
-                    Replica::start(&server, NEVER)
-                } else {
-                    let relist = if case == "with 410 before" {
-                        NEVER
-                    } else {
-                        SECOND
-                    };
-                    Replica::start_ready(&server, relist).await
-                };
-                if case == "with 410 before" {
-                    let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
-                    for watch in Watch::ALL {
-                        server.send_event(&feed_of(watch), "ERROR", &gone);
-                    }
-                }
+    for behavior in [Behavior::ListsFail, Behavior::EverythingFails] {
+        for case in ["at the start", "when a relist is due", "with 410 before"] {
+            let server = ScriptedServer::new();
+            let replica = if case == "at the start" {
                 server.set_behavior(behavior);
-                let start = Instant::now();
-                sleep(50 * SECOND).await;
-                let lists = count_lists(&server.requests_since(start));
-                assert!(
-                    (1..=3).contains(&lists),
-                    "{lists} lists, {streaming:?}, {behavior:?}, {case}"
-                );
-                drop(replica);
+                Replica::start(&server, NEVER)
+            } else {
+                let relist = if case == "with 410 before" {
+                    NEVER
+                } else {
+                    SECOND
+                };
+                Replica::start_ready(&server, relist).await
+            };
+            if case == "with 410 before" {
+                let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
+                for watch in Watch::ALL {
+                    server.send_event(&feed_of(watch), "ERROR", &gone);
+                }
             }
+            server.set_behavior(behavior);
+            let start = Instant::now();
+            sleep(50 * SECOND).await;
+            let lists = count_lists(&server.requests_since(start));
+            assert!(
+                (1..=3).contains(&lists),
+                "{lists} lists, {behavior:?}, {case}"
+            );
+            drop(replica);
         }
     }
 }
@@ -254,7 +248,7 @@ async fn pauses_grow_to_minutes_for_every_failure() {
         Behavior::WatchesExpireLater(2 * SECOND),
         Behavior::WatchesExpireLater(20 * SECOND),
     ] {
-        let server = ScriptedServer::new(Streaming::Off);
+        let server = ScriptedServer::new();
         let replica = Replica::start_ready(&server, NEVER).await;
         server.set_behavior(behavior);
         sleep(30 * MINUTE).await;
@@ -281,7 +275,7 @@ async fn pauses_grow_to_minutes_for_every_failure() {
 /// An API server that starts refuses some requests at first. That is no reason to wait as long as for an overloaded one.
 #[tokio::test(start_paused = true)]
 async fn return_of_an_unreachable_server_is_noticed_within_half_a_minute() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let replica = Replica::start_ready(&server, NEVER).await;
     server.set_behavior(Behavior::Unreachable);
     server.end_watches();
@@ -296,7 +290,7 @@ async fn return_of_an_unreachable_server_is_noticed_within_half_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_observed_with_jitter() {
     let wanted = 30 * SECOND;
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let _replica = Replica::start_ready(&server, NEVER).await;
     server.set_behavior(Behavior::TooManyRequests(30));
     sleep(MINUTE).await;
@@ -319,7 +313,7 @@ async fn retry_after_is_observed_with_jitter() {
 
 #[tokio::test(start_paused = true)]
 async fn pauses_grow_if_a_proxy_ends_watches_at_once() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let _replica = Replica::start_ready(&server, NEVER).await;
     server.set_behavior(Behavior::WatchesEnd);
     sleep(10 * MINUTE).await;
@@ -332,7 +326,7 @@ async fn pauses_grow_if_a_proxy_ends_watches_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn denied_feed_does_not_delay_other_feeds() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     server.set_behavior(Behavior::SlicesDenied);
     let replica = Replica::start(&server, NEVER);
     sleep(5 * MINUTE).await;
@@ -352,7 +346,7 @@ async fn denied_feed_does_not_delay_other_feeds() {
 
 #[tokio::test(start_paused = true)]
 async fn first_expired_version_is_relisted_at_once() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let _replica = Replica::start_ready(&server, NEVER).await;
     let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
     let start = Instant::now();
@@ -380,7 +374,7 @@ fn service(name: &str, labels: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn service_of_the_mcs_api_is_dropped() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let mut replica = Replica::start_ready(&server, NEVER).await;
     let mut names = BTreeMap::new();
     let mut version = VERSION;
@@ -413,7 +407,7 @@ async fn service_of_the_mcs_api_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn events_during_a_list_are_newer_than_the_list() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     let named = |host: &str| endpoint("prod", "db", "east", host, &["10.0.0.1"]);
     server.set_items(SERVICES, vec![named("db-0"), named("db-1")]);
     let mut replica = Replica::start_ready(&server, MINUTE).await;
@@ -450,71 +444,63 @@ async fn events_during_a_list_are_newer_than_the_list() {
 
 #[tokio::test(start_paused = true)]
 async fn watches_are_relisted_in_turn() {
-    for streaming in [Streaming::Off, Streaming::On] {
-        let server = ScriptedServer::new(streaming);
-        let replica = Replica::start_with(&server, HOUR, 10 * MINUTE);
-        replica.wait_until_watched().await;
-        let start = Instant::now();
-        sleep(100 * HOUR).await;
-        let verb = match streaming {
-            Streaming::On => Verb::StreamedList,
-            Streaming::Off | Streaming::Unfinished => Verb::List,
-        };
-        let requests = server.requests_since(start);
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for request in requests.iter().filter(|request| request.verb == verb) {
-            *counts.entry(&request.feed).or_default() += 1;
-        }
-        let sum: usize = counts.values().sum();
-        assert!((90..=110).contains(&sum), "{counts:?}");
-        assert_eq!(counts.len(), WATCHES);
-        let share = 100 / WATCHES;
-        let range = share - share / 5..=share + share / 4 + 1;
-        assert!(
-            counts.values().all(|count| range.contains(count)),
-            "{counts:?}"
-        );
+    let server = ScriptedServer::new();
+    let replica = Replica::start_with(&server, HOUR, 10 * MINUTE);
+    replica.wait_until_watched().await;
+    let start = Instant::now();
+    sleep(100 * HOUR).await;
+    let requests = server.requests_since(start);
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for request in requests.iter().filter(|request| request.verb == Verb::List) {
+        *counts.entry(&request.feed).or_default() += 1;
     }
+    let sum: usize = counts.values().sum();
+    assert!((90..=110).contains(&sum), "{counts:?}");
+    assert_eq!(counts.len(), WATCHES);
+    let share = 100 / WATCHES;
+    let range = share - share / 5..=share + share / 4 + 1;
+    assert!(
+        counts.values().all(|count| range.contains(count)),
+        "{counts:?}"
+    );
 }
 
 // === Kinds that a CRD defines ===
 
 #[tokio::test(start_paused = true)]
 async fn kind_that_is_not_defined_is_empty_until_it_is() {
-    for streaming in [Streaming::On, Streaming::Off] {
-        let server = ScriptedServer::new(streaming);
-        server.set_behavior(Behavior::ImportsUndefined(None));
-        let imports = feed_of(Watch::ServiceImports);
-        server.set_items(&imports, vec![import("prod", "db", "Headless", &[])]);
-        let mut replica = Replica::start(&server, NEVER);
-        while !replica.feeds.problems().is_empty() {
+    let server = ScriptedServer::new();
+    server.set_behavior(Behavior::ImportsUndefined(None));
+    let imports = feed_of(Watch::ServiceImports);
+    server.set_items(&imports, vec![import("prod", "db", "Headless", &[])]);
+    let mut replica = Replica::start(&server, NEVER);
+    while !replica.feeds.problems().is_empty() {
+        sleep(SECOND).await;
+    }
+    assert!(replica.received_imports().is_empty());
+    // The feed is active meanwhile.
+    sleep(HOUR).await;
+    assert!(
+        replica.feeds.age() < 2 * MINUTE,
+        "{:?}",
+        replica.feeds.age()
+    );
+    assert_eq!(replica.feeds.problems(), []);
+
+    for version in ["v1alpha1", "v1beta1"] {
+        server.set_behavior(Behavior::ImportsUndefined(Some(version)));
+        let start = Instant::now();
+        while replica.received_imports() != ["db"] {
+            assert!(start.elapsed() < 2 * MINUTE, "{version}");
             sleep(SECOND).await;
         }
-        assert!(replica.received_imports().is_empty());
-        // The feed is active meanwhile, and other lists are still streamed.
-        sleep(HOUR).await;
-        assert!(
-            replica.feeds.age() < 2 * MINUTE,
-            "{:?}",
-            replica.feeds.age()
-        );
-        assert_eq!(replica.feeds.problems(), []);
-
-        for version in ["v1alpha1", "v1beta1"] {
-            server.set_behavior(Behavior::ImportsUndefined(Some(version)));
-            let start = Instant::now();
-            while replica.received_imports() != ["db"] {
-                assert!(start.elapsed() < 2 * MINUTE, "{version}");
-                sleep(SECOND).await;
-            }
-            // The CRD is removed. The watch ends, and its next request is refused.
-            server.set_behavior(Behavior::ImportsUndefined(None));
-            server.end_watches();
-            let start = Instant::now();
-            while !replica.received_imports().is_empty() {
-                assert!(start.elapsed() < 2 * MINUTE, "{version}");
-                sleep(SECOND).await;
-            }
+        // The CRD is removed. The watch ends, and its next request is refused.
+        server.set_behavior(Behavior::ImportsUndefined(None));
+        server.end_watches();
+        let start = Instant::now();
+        while !replica.received_imports().is_empty() {
+            assert!(start.elapsed() < 2 * MINUTE, "{version}");
+            sleep(SECOND).await;
         }
     }
 }
@@ -524,7 +510,7 @@ async fn kind_that_is_not_defined_is_empty_until_it_is() {
 /// A server or a proxy that breaks the protocol must not fill the memory.
 #[tokio::test(start_paused = true)]
 async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
-    let server = ScriptedServer::new(Streaming::Off);
+    let server = ScriptedServer::new();
     server.set_items(SERVICES, vec![mirror("prod", "db", "east")]);
     let mut replica = Replica::start_ready(&server, NEVER).await;
     let mut names = BTreeMap::new();
@@ -564,64 +550,49 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
     }
 }
 
-// === Streamed lists ===
+// === Versions of lists ===
 
 #[tokio::test(start_paused = true)]
-async fn streamed_list_includes_events_before_its_end() {
-    let server = ScriptedServer::new(Streaming::On);
-    let named = |host: &str| endpoint("prod", "db", "east", host, &["10.0.0.1"]);
+async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone() {
+    let server = ScriptedServer::new();
     let start = Instant::now();
-    server.set_items(SERVICES, vec![named("db-0"), named("db-1"), named("db-2")]);
-    let mut unlabelled = named("db-1");
-    unlabelled["metadata"]["labels"] = json!({"multicluster.kubernetes.io/service-name": "db"});
-    server.set_list_events(vec![
-        json!({"type": "DELETED", "object": named("db-0")}),
-        json!({"type": "MODIFIED", "object": unlabelled}),
-        json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}),
-        json!({"type": "ADDED", "object": named("db-3")}),
-    ]);
-    let mut replica = Replica::start_ready(&server, NEVER).await;
-    assert_eq!(replica.received_names(), ["db-2-east", "db-3-east"]);
-    let requests = server.requests_since(start);
-    assert_eq!(server.count(Verb::StreamedList, start), WATCHES);
-    assert!(
-        requests.iter().all(|request| request.verb != Verb::List),
-        "{requests:?}"
-    );
-}
+    let replica = Replica::start_ready(&server, HOUR).await;
+    let lists = |start| -> Vec<Option<String>> {
+        let requests = server.requests_since(start).into_iter();
+        let lists = requests.filter(|one| one.verb == Verb::List && one.feed == SERVICES);
+        lists.map(|list| list.version).collect()
+    };
+    // The first list may come from the memory of the API server.
+    assert_eq!(lists(start), [Some("0".to_owned())]);
 
-#[tokio::test(start_paused = true)]
-async fn error_event_fails_the_streamed_list() {
-    let server = ScriptedServer::new(Streaming::On);
-    let status = json!({"kind": "Status", "code": 504, "message": "etcd is slow"});
-    server.set_list_events(vec![json!({"type": "ERROR", "object": status})]);
-    let replica = Replica::start(&server, NEVER);
+    let last = VERSION + 7;
+    let bookmark = json!({"metadata": {"resourceVersion": last.to_string()}});
+    server.send_event(SERVICES, "BOOKMARK", &bookmark);
     let start = Instant::now();
+    let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
+    server.send_event(SERVICES, "ERROR", &gone);
     sleep(SECOND).await;
-    let problems = replica.feeds.problems();
-    let expected = "the API server returned 504: etcd is slow";
-    assert!(
-        problems.iter().any(|one| one.detail == expected),
-        "{problems:?}"
-    );
-    assert_eq!(server.count(Verb::List, start), 0);
-    server.set_list_events(Vec::new());
-    replica.wait_until_watched().await;
-}
+    assert_eq!(lists(start), [Some(last.to_string())]);
 
-#[tokio::test(start_paused = true)]
-async fn streamed_list_is_tried_once_if_unsupported() {
-    for streaming in [Streaming::Off, Streaming::Unfinished] {
-        let server = ScriptedServer::new(streaming);
-        server.set_items(SERVICES, vec![mirror("prod", "db", "east")]);
+    for code in [410, 504] {
+        server.set_behavior(Behavior::VersionsGone(code));
         let start = Instant::now();
-        let mut replica = Replica::start_ready(&server, HOUR).await;
-        assert!(start.elapsed() < 35 * SECOND, "{:?}", start.elapsed());
-        sleep(6 * HOUR).await;
-        assert_eq!(server.count(Verb::StreamedList, start), 1);
-        assert!(server.count(Verb::List, start) > 9);
-        assert_eq!(replica.received_names(), ["db-east"]);
+        server.send_event(SERVICES, "ERROR", &gone);
+        sleep(MINUTE).await;
+        assert_eq!(lists(start), [Some(VERSION.to_string()), None], "{code}");
+        server.set_behavior(Behavior::Normal);
+        assert_eq!(replica.feeds.problems(), []);
     }
+
+    // A list that is requested, because the last one is in doubt, is consistent.
+    let start = Instant::now();
+    let feeds = replica.feeds.all();
+    let services = feeds.iter().find(|feed| feed.watch == Watch::Services);
+    replica
+        .feeds
+        .request_relist(services.unwrap(), Instant::now());
+    sleep(SECOND).await;
+    assert_eq!(lists(start), [None]);
 }
 
 // === Number of requests ===
@@ -632,61 +603,58 @@ async fn requests_of_one_replica_and_of_a_thousand() {
     const REPLICAS: f64 = 1000.0;
     let default_relist = 12 * HOUR;
     println!(
-        "{:44} {:>8} {:>8} {:>8} {:>8} {:>12}",
-        "one replica", "lists", "streamed", "checks", "watches", "1,000: LIST/s"
+        "{:44} {:>8} {:>8} {:>8} {:>12}",
+        "one replica", "lists", "checks", "watches", "1,000: LIST/s"
     );
     let print = |name: &str, server: &ScriptedServer, start: Instant| -> f64 {
         let lasted = start.elapsed().as_secs_f64();
         let count = |verb| f64::from(u32::try_from(server.count(verb, start)).unwrap());
-        let [lists, streamed, checks, watches] =
-            [Verb::List, Verb::StreamedList, Verb::Check, Verb::Watch].map(count);
-        let a_second = (lists + streamed) * REPLICAS / lasted;
-        println!("{name:44} {lists:8} {streamed:8} {checks:8} {watches:8} {a_second:12.3}");
+        let [lists, checks, watches] = [Verb::List, Verb::Check, Verb::Watch].map(count);
+        let a_second = lists * REPLICAS / lasted;
+        println!("{name:44} {lists:8} {checks:8} {watches:8} {a_second:12.3}");
         a_second
     };
-    for (streaming, how) in [(Streaming::Off, "lists"), (Streaming::On, "streamed lists")] {
-        let server = ScriptedServer::new(streaming);
-        let replica = Replica::start_ready(&server, default_relist).await;
+    let server = ScriptedServer::new();
+    let replica = Replica::start_ready(&server, default_relist).await;
+    let start = Instant::now();
+    sleep(HOUR).await;
+    print("a quiet hour", &server, start);
+    assert!(server.count(Verb::Watch, start) <= 120 * WATCHES);
+    for (behavior, name) in [
+        (Behavior::EverythingFails, "504 to everything"),
+        (Behavior::ListsFail, "504 to lists"),
+        (Behavior::TooManyRequests(5), "429, Retry-After: 5"),
+        (Behavior::WatchesExpire, "410 to watches"),
+    ] {
+        server.set_behavior(behavior);
         let start = Instant::now();
-        sleep(HOUR).await;
-        print(&format!("a quiet hour, {how}"), &server, start);
-        assert!(server.count(Verb::Watch, start) <= 120 * WATCHES);
-        for (behavior, name) in [
-            (Behavior::EverythingFails, "504 to everything"),
-            (Behavior::ListsFail, "504 to lists"),
-            (Behavior::TooManyRequests(5), "429, Retry-After: 5"),
-            (Behavior::WatchesExpire, "410 to watches"),
-        ] {
-            server.set_behavior(behavior);
-            let start = Instant::now();
-            sleep(10 * MINUTE).await;
-            print(&format!("10 minutes of {name}, {how}"), &server, start);
-            let requests = server.requests_since(start).len();
-            // Fewer requests than in ten normal minutes, and few lists, except after 410.
-            assert!(requests <= 21 * WATCHES, "{requests} requests: {name}");
-            let most = if behavior == Behavior::WatchesExpire {
-                6 * WATCHES
-            } else {
-                6
-            };
-            let listed = count_lists(&server.requests_since(start));
-            assert!(listed <= most, "{listed} lists: {name}");
-            server.set_behavior(Behavior::Normal);
-            replica.wait_until_watched().await;
-            sleep(11 * MINUTE).await;
-        }
-        drop(replica);
-
-        // This counts lists only, so watches may last longer.
-        let server = ScriptedServer::new(streaming);
-        let replica = Replica::start_with(&server, default_relist, 12 * HOUR);
+        sleep(10 * MINUTE).await;
+        print(&format!("10 minutes of {name}"), &server, start);
+        let requests = server.requests_since(start).len();
+        // Fewer requests than in ten normal minutes, and few lists, except after 410.
+        assert!(requests <= 21 * WATCHES, "{requests} requests: {name}");
+        let most = if behavior == Behavior::WatchesExpire {
+            6 * WATCHES
+        } else {
+            6
+        };
+        let listed = count_lists(&server.requests_since(start));
+        assert!(listed <= most, "{listed} lists: {name}");
+        server.set_behavior(Behavior::Normal);
         replica.wait_until_watched().await;
-        let start = Instant::now();
-        sleep(120 * 24 * HOUR).await;
-        let a_second = print(&format!("120 quiet days, {how}"), &server, start);
-        assert!(
-            a_second <= 0.05,
-            "{a_second} lists per second of 1,000 replicas"
-        );
+        sleep(11 * MINUTE).await;
     }
+    drop(replica);
+
+    // This counts lists only, so watches may last longer.
+    let server = ScriptedServer::new();
+    let replica = Replica::start_with(&server, default_relist, 12 * HOUR);
+    replica.wait_until_watched().await;
+    let start = Instant::now();
+    sleep(120 * 24 * HOUR).await;
+    let a_second = print("120 quiet days", &server, start);
+    assert!(
+        a_second <= 0.05,
+        "{a_second} lists per second of 1,000 replicas"
+    );
 }

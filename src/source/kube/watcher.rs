@@ -33,7 +33,7 @@ use super::super::{Arrival, Feed, Feeds, Update, Updates, log_problem};
 use super::failure::{Failure, LIST_GROWTH, LIST_PAUSE, LONGEST_UNREACHABLE, WATCH_PAUSE, within};
 use super::lines::{EventKind, WatchEvent};
 use super::overlap::Overlap;
-use super::requests::{ApiServer, Requests};
+use super::requests::{ApiServer, Requests, VersionedList};
 use super::timing::WatchTiming;
 use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
@@ -73,6 +73,15 @@ enum WatcherState {
     Listed(String),
     /// The watch has lost events, or cannot continue from its version.
     Gone(Failure),
+}
+
+/// How new a list must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freshness {
+    /// Not older than the last version seen. The first list may have any version.
+    LastVersion,
+    /// As new as the request.
+    Consistent,
 }
 
 /// The position of a watch in the history of the API server.
@@ -121,12 +130,10 @@ impl Watcher {
 
     async fn step(&mut self, state: WatcherState) -> WatcherState {
         match state {
-            WatcherState::Unlisted => {
-                *self.overlap.lock() = Overlap::default();
-                self.list()
-                    .await
-                    .map_or(WatcherState::Undefined, WatcherState::Listed)
-            }
+            WatcherState::Unlisted => self
+                .list(Freshness::LastVersion)
+                .await
+                .map_or(WatcherState::Undefined, WatcherState::Listed),
             WatcherState::Undefined => WatcherState::Listed(self.wait_for_definition().await),
             WatcherState::Listed(version) => {
                 let after = self.relist_after;
@@ -161,13 +168,10 @@ impl Watcher {
 
     /// Lists until a list succeeds, and sends it. Returns its version, or `None` if the API server does not define the
     /// kind. A watch may continue meanwhile.
-    async fn list(&self) -> Option<String> {
+    async fn list(&self, freshness: Freshness) -> Option<String> {
         let mut backoff = Backoff::new(LIST_PAUSE, LIST_GROWTH);
         let listed = loop {
-            let list = async {
-                self.overlap.lock().begin();
-                self.requests.list().await
-            };
+            let list = self.list_once(freshness);
             match self.requests.server.limiter.list(list).await {
                 Ok(listed) => break listed,
                 Err(failure) => {
@@ -195,14 +199,26 @@ impl Watcher {
         version
     }
 
+    /// Lists once. If the last version is gone, the list is consistent.
+    async fn list_once(&self, freshness: Freshness) -> Result<Option<VersionedList>, Failure> {
+        let last = self.overlap.lock().begin();
+        if freshness == Freshness::LastVersion {
+            match self.requests.list(Some(&last)).await {
+                Err(Failure::Gone(reason)) => info!(reason, "Listing consistently"),
+                listed => return listed,
+            }
+        }
+        self.requests.list(None).await
+    }
+
     /// Lists until the API server defines the kind. Returns the version of the list.
     async fn wait_for_definition(&self) -> String {
         let interval = self.timing.relist.min(UNDEFINED_POLL);
         info!("The API server does not define this kind; asking again every {interval:?}");
         loop {
-            self.wait_for_relist(Instant::now() + jittered(interval))
-                .await;
-            if let Some(version) = self.list().await {
+            let due = Instant::now() + jittered(interval);
+            let freshness = self.wait_for_relist(due).await;
+            if let Some(version) = self.list(freshness).await {
                 return version;
             }
         }
@@ -211,19 +227,23 @@ impl Watcher {
     /// Relists whenever a relist is due, beside the watch. Ends if the API server does not define the kind.
     async fn relist_repeatedly(&self, mut after: Duration) {
         loop {
-            self.wait_for_relist(Instant::now() + jittered(after)).await;
-            if self.list().await.is_none() {
+            let due = Instant::now() + jittered(after);
+            let freshness = self.wait_for_relist(due).await;
+            if self.list(freshness).await.is_none() {
                 return;
             }
             after = self.relist_cycle();
         }
     }
 
-    /// Waits until a relist is due, or is requested.
-    async fn wait_for_relist(&self, due: Instant) {
+    /// Waits until a relist is due, or is requested. A requested one is consistent.
+    async fn wait_for_relist(&self, due: Instant) -> Freshness {
         tokio::select! {
-            () = sleep_until(due) => {}
-            () = self.feeds.wait_for_relist(&self.feed) => self.feeds.clear_relist(&self.feed),
+            () = sleep_until(due) => Freshness::LastVersion,
+            () = self.feeds.wait_for_relist(&self.feed) => {
+                self.feeds.clear_relist(&self.feed);
+                Freshness::Consistent
+            }
         }
     }
 
@@ -326,12 +346,8 @@ impl Watcher {
         if let Some(version) = version {
             position.version.replace_range(.., version);
         }
-        let version = version.and_then(|version| version.parse().ok());
-        let Some(change) = event.change(watch) else {
-            return;
-        };
-        if self.overlap.lock().note_event(version, &change) {
-            let (key, object) = change;
+        let change = self.overlap.lock().note_event(version, event.change(watch));
+        if let Some((key, object)) = change {
             let update = Update::Apply {
                 watch,
                 key,

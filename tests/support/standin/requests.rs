@@ -103,11 +103,6 @@ async fn answer(
             ];
             return (StatusCode::TOO_MANY_REQUESTS, head, text).into_response();
         }
-        _ if request.streamed => {
-            let text = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is \
-                        forbidden for watch unless the WatchList feature gate is enabled";
-            return refuse(422, "Invalid", text);
-        }
         // Alternates with the event that `ServerState::watch` sends.
         Behavior::ExpiredWatches if request.watch && state.requests.len().is_multiple_of(2) => {
             return refuse(410, "Expired", "too old resource version");
@@ -261,11 +256,9 @@ impl ApiRequest {
         .contains(&resource);
         is_known.then_some(())?;
         let parameter = |name: &str| query.get(name).cloned().unwrap_or_default();
-        let streamed = parameter("sendInitialEvents") == "true";
         Some(Self {
             at: Instant::now(),
-            watch: matches!(parameter("watch").as_str(), "true" | "1") && !streamed,
-            streamed,
+            watch: matches!(parameter("watch").as_str(), "true" | "1"),
             probe: parameter("limit") == "1",
             resource: resource.to_owned(),
             namespace: namespace.to_owned(),

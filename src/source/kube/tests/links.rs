@@ -96,7 +96,7 @@ impl Drop for Server {
 }
 
 fn api() -> ScriptedServer {
-    let api = ScriptedServer::new(Streaming::On);
+    let api = ScriptedServer::new();
     let mirrors = ["east", "west"].map(|cluster| {
         let address = format!("10.96.0.{}", cluster.len() + usize::from(cluster == "west"));
         [
@@ -347,21 +347,6 @@ async fn removed_crd_makes_no_cluster_unlinked() {
     }
     assert_eq!(server.state("east"), Some("unknown"));
     assert_eq!(server.answered(), 2);
-}
-
-/// A server without the role for Links uses streamed lists for everything else.
-#[tokio::test(start_paused = true)]
-async fn refused_links_do_not_end_streamed_lists() {
-    let api = api();
-    api.set_behavior(Behavior::LinksDenied);
-    let server = Server::start(&api);
-    while !server.feeds.has_published() {
-        sleep(SECOND / 10).await;
-    }
-    sleep(10 * MINUTE).await;
-    let lists = api.requests_since(Instant::now() - 11 * MINUTE).into_iter();
-    let plain = lists.filter(|one| one.verb == Verb::List && one.feed != LEASES);
-    assert_eq!(plain.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
