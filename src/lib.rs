@@ -20,7 +20,7 @@
 //! | [`app`] | wiring: opens sources, binds listeners, starts and stops tasks |
 //! | [`cli`] | flags and subcommands |
 //! | [`admin`] | `/livez /readyz`, metrics, `/api/v1/…`, the status page |
-//! | [`server`] | listeners for UDP and TCP and, if enabled, TLS, HTTPS and QUIC; limits and counters |
+//! | [`server`] | listeners for UDP and TCP and, if enabled, TLS and QUIC; limits and counters |
 //! | [`source`] | sources of objects: the API server or YAML files; the update loop |
 //! | [`check`](mod@check) | diagnosis of an installation |
 //! | [`explain`](mod@explain) | explanation of an answer |

@@ -1,5 +1,5 @@
-//! The DNS listeners. UDP uses worker threads, TCP uses tasks; both call `Answerer::answer`. DNS over TLS, HTTPS and
-//! QUIC are in [`encrypted`].
+//! The DNS listeners. UDP uses worker threads, TCP uses tasks; both call `Answerer::answer`. DNS over TLS and QUIC are
+//! in [`encrypted`].
 //!
 //! This module makes no DNS decisions: it passes messages to [`wire`](crate::wire) and sends the replies. A listener continues after
 //! a failed `accept` or `send`. A query never terminates the process.
@@ -119,7 +119,7 @@ impl DnsServer {
         })
     }
 
-    /// Starts the encrypted listeners. `limits` applies to TLS and HTTPS connections together.
+    /// Starts the encrypted listeners. `limits` applies to TLS connections.
     pub fn start_encrypted(
         &mut self,
         listeners: Encrypted,

@@ -1,17 +1,16 @@
-//! Flags of DNS over TLS, HTTPS and QUIC.
+//! Flags of DNS over TLS and QUIC.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use super::values::parse_https_path;
 use crate::server::ListenAddress;
 use crate::server::encrypted::Options;
 
-/// DNS over TLS, HTTPS and QUIC. The default, which `demo` uses, has no listener.
+/// DNS over TLS and QUIC. The default, which `demo` uses, has no listener.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Encrypted listeners")]
-#[command(group = ArgGroup::new("encrypted").args(["tls_listen", "https_listen", "quic_listen"]).multiple(true))]
+#[command(group = ArgGroup::new("encrypted").args(["tls_listen", "quic_listen"]).multiple(true))]
 pub struct EncryptedArgs {
     /// Address for DNS over TLS, for example 0.0.0.0:5853 (repeatable) [default: none]
     #[arg(
@@ -21,15 +20,6 @@ pub struct EncryptedArgs {
         requires_all = ["tls_cert", "tls_key"]
     )]
     pub tls_listen: Vec<ListenAddress>,
-
-    /// Address for DNS over HTTPS, for example 0.0.0.0:8443 (repeatable) [default: none]
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        value_delimiter = ',',
-        requires_all = ["tls_cert", "tls_key"]
-    )]
-    pub https_listen: Vec<ListenAddress>,
 
     /// Address for DNS over QUIC, for example 0.0.0.0:5853 (repeatable). Experimental: handshakes run one after
     /// another, a connection carries at most 100 queries, replies are not padded, and connections are not limited
@@ -56,10 +46,6 @@ pub struct EncryptedArgs {
     /// certificate that one of them issued; reloaded when it changes [default: none]
     #[arg(long, value_name = "FILE", requires = "encrypted")]
     pub tls_client_ca: Option<PathBuf>,
-
-    /// Path of DNS over HTTPS
-    #[arg(long, value_name = "PATH", default_value = "/dns-query", value_parser = parse_https_path)]
-    pub https_path: String,
 }
 
 impl EncryptedArgs {
@@ -67,12 +53,10 @@ impl EncryptedArgs {
     pub fn options(self) -> Option<Options> {
         let Self {
             tls_listen,
-            https_listen,
             quic_listen,
             tls_cert,
             tls_key,
             tls_client_ca,
-            https_path,
         } = self;
         // clap requires both files with a listener.
         let (Some(certificate), Some(key)) = (tls_cert, tls_key) else {
@@ -80,9 +64,7 @@ impl EncryptedArgs {
         };
         Some(Options {
             tls: tls_listen,
-            https: https_listen,
             quic: quic_listen,
-            https_path,
             certificate,
             key,
             client_ca: tls_client_ca,

@@ -54,11 +54,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub udp_workers: Option<u16>,
 
-    /// Maximum number of open TCP connections, and separately of TLS and HTTPS connections together; a further connection replaces the one that has been idle longest; lower if the hard limit of open files requires it
+    /// Maximum number of open TCP connections, and separately of TLS connections; a further connection replaces the one that has been idle longest; lower if the hard limit of open files requires it
     #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections: u32,
 
-    /// Maximum number of open TCP connections from the client addresses of one /24 (IPv6: /56), and separately of TLS and HTTPS connections together; a further connection replaces one of the address with most
+    /// Maximum number of open TCP connections from the client addresses of one /24 (IPv6: /56), and separately of TLS connections; a further connection replaces one of the address with most
     #[arg(long, value_name = "NUMBER", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     pub tcp_connections_per_address: u32,
 

@@ -305,16 +305,6 @@ pub(super) fn parse_text(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses the path of DNS over HTTPS. It is compared with the path of requests octet by octet.
-pub(super) fn parse_https_path(text: &str) -> Result<String, String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~".contains(c);
-    if text.starts_with('/') && text.chars().all(is_plain) {
-        Ok(text.to_owned())
-    } else {
-        Err("a path starts with '/' and holds letters, digits, '-', '.', '_' and '~'".to_owned())
-    }
-}
-
 /// Parses a TTL. A TTL has 31 bits (RFC 2181 section 8); the limit of one day is this program's.
 pub(super) fn parse_ttl(text: &str) -> Result<u32, String> {
     const DAY: u32 = 86_400;
@@ -386,16 +376,6 @@ mod tests {
         }
         for bad in ["", "/api", "http://", "a b", "::1:"] {
             assert!(parse_server(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn https_path_is_absolute_and_plain() {
-        for good in ["/", "/dns-query", "/a/b.c"] {
-            assert_eq!(parse_https_path(good).as_deref(), Ok(good));
-        }
-        for bad in ["", "dns-query", "/dns-query{?dns}", "/a b", "/ü", "/a?b"] {
-            assert!(parse_https_path(bad).is_err(), "{bad}");
         }
     }
 

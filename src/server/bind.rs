@@ -37,7 +37,7 @@ pub enum Addresses {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot bind the {listener} listener to {address} ({}): {source}{}", self.flag(), self.way_out())]
 pub struct BindError {
-    /// Name of the listener: `dns`, `admin`, `api`, `tls`, `https`, `quic`.
+    /// Name of the listener: `dns`, `admin`, `api`, `tls`, `quic`.
     pub listener: &'static str,
     /// The requested address.
     pub address: SocketAddr,

@@ -68,7 +68,7 @@ pub enum EndReason {
     Stopped,
 }
 
-pub(crate) const PROTOS: [&str; 5] = ["udp", "tcp", "tls", "https", "quic"];
+pub(crate) const PROTOS: [&str; 4] = ["udp", "tcp", "tls", "quic"];
 pub(crate) const TYPES: [(RecordType, &str); 7] = [
     (RecordType::A, "A"),
     (RecordType::AAAA, "AAAA"),
@@ -217,7 +217,6 @@ fn proto(transport: Transport) -> usize {
         Transport::Udp => 0,
         Transport::Tcp => 1,
         Transport::Tls => 2,
-        Transport::Https => 3,
-        Transport::Quic => 4,
+        Transport::Quic => 3,
     }
 }

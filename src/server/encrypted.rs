@@ -1,14 +1,10 @@
-//! DNS over TLS (RFC 7858), HTTPS (RFC 8484) and QUIC (RFC 9250). They are off by default. Only this module uses
-//! rustls, HTTP/2 and hickory-server.
+//! DNS over TLS (RFC 7858) and QUIC (RFC 9250). They are off by default. Only this module uses rustls and hickory-server.
 //!
-//! After the TLS handshake, `tcp` serves DNS over TLS, and `https` serves DNS over HTTPS. hickory-server serves QUIC,
-//! with its own limits.
+//! After the TLS handshake, `tcp` serves DNS over TLS. hickory-server serves QUIC, with its own limits.
 
 mod certificate;
 mod client_ca;
-mod https;
 mod quic;
-pub mod request;
 mod tls;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -35,7 +31,6 @@ use super::socket::Budget;
 use super::tcp::{self, Connection};
 use crate::wire::Transport;
 use client_ca::ClientCa;
-use https::Exchange;
 use quic::QuicListener;
 use tls::{OVER_QUIC, OVER_TCP, handshake};
 
@@ -44,12 +39,8 @@ use tls::{OVER_QUIC, OVER_TCP, handshake};
 pub struct Options {
     /// Addresses of DNS over TLS.
     pub tls: Vec<ListenAddress>,
-    /// Addresses of DNS over HTTPS.
-    pub https: Vec<ListenAddress>,
     /// Addresses of DNS over QUIC.
     pub quic: Vec<ListenAddress>,
-    /// Path of DNS over HTTPS.
-    pub https_path: String,
     /// PEM file of the certificate chain.
     pub certificate: PathBuf,
     /// PEM file of the private key.
@@ -63,27 +54,17 @@ pub struct Encrypted {
     options: Options,
     certificate: Arc<Certificate>,
     client_ca: Option<Arc<ClientCa>>,
-    /// TLS configurations for TLS, HTTPS and QUIC.
-    configs: [Arc<ServerConfig>; 3],
-    listeners: Vec<(InnerProtocol, TcpListener)>,
+    /// TLS configurations for TLS and QUIC.
+    configs: [Arc<ServerConfig>; 2],
+    listeners: Vec<TcpListener>,
     quic: Vec<UdpSocket>,
 }
 
-/// The protocol inside TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InnerProtocol {
-    Dns,
-    Http,
-}
-
-/// Serves the connections of a listener.
+/// Serves the connections of a TLS listener.
 #[derive(Clone)]
-struct InnerService {
-    protocol: InnerProtocol,
+struct TlsService {
     acceptor: TlsAcceptor,
     answerer: Arc<Answerer>,
-    /// `--https-path`.
-    path: Arc<str>,
     budget: Budget,
     client_ca: Option<Arc<ClientCa>>,
     stop: CancellationToken,
@@ -105,14 +86,9 @@ impl Encrypted {
             .map(ClientCa::open)
             .transpose()?
             .map(Arc::new);
-        let config = |protocols, versions| {
-            tls::config(protocols, versions, &certificate, client_ca.as_ref())
-        };
-        let configs = [
-            config(&[b"dot"], OVER_TCP)?,
-            config(&[b"h2", b"http/1.1"], OVER_TCP)?,
-            config(&[b"doq"], OVER_QUIC)?,
-        ];
+        let config =
+            |protocol, versions| tls::config(protocol, versions, &certificate, client_ca.as_ref());
+        let configs = [config(b"dot", OVER_TCP)?, config(b"doq", OVER_QUIC)?];
         Ok(Self {
             options,
             certificate,
@@ -129,22 +105,12 @@ impl Encrypted {
     ///
     /// If an address cannot be bound.
     pub fn bind(mut self) -> Result<Self, BindError> {
-        let listeners = [
-            ("tls", InnerProtocol::Dns, &self.options.tls),
-            ("https", InnerProtocol::Http, &self.options.https),
-        ];
-        for (name, protocol, addresses) in listeners {
-            let bound = Addresses::Given(addresses.clone())
-                .bind_tcp(name)?
-                .into_iter()
-                .map(|listener| (protocol, listener));
-            self.listeners.extend(bound);
-        }
+        self.listeners = Addresses::Given(self.options.tls.clone()).bind_tcp("tls")?;
         self.quic = Addresses::Given(self.options.quic.clone()).bind_udp("quic")?;
         Ok(self)
     }
 
-    /// Returns the number of descriptors for each allowed connection: 1 if there is a TLS or HTTPS listener, else 0.
+    /// Returns the number of descriptors for each allowed connection: 1 if there is a TLS listener, else 0.
     pub fn descriptors_per_connection(&self) -> usize {
         usize::from(!self.listeners.is_empty())
     }
@@ -171,19 +137,12 @@ impl Encrypted {
         budget: &Budget,
         stop: &CancellationToken,
     ) -> Vec<BoxFuture<'static, ()>> {
-        let [dns, http, quic] = self.configs;
-        let path = Arc::from(self.options.https_path);
+        let [tls, quic] = self.configs;
         let mut tasks = Vec::new();
-        for (protocol, listener) in self.listeners {
-            let config = match protocol {
-                InnerProtocol::Dns => &dns,
-                InnerProtocol::Http => &http,
-            };
-            let service = InnerService {
-                protocol,
-                acceptor: TlsAcceptor::from(config.clone()),
+        for listener in self.listeners {
+            let service = TlsService {
+                acceptor: TlsAcceptor::from(tls.clone()),
                 answerer: answerer.clone(),
-                path: Arc::clone(&path),
                 budget: budget.clone(),
                 client_ca: self.client_ca.clone(),
                 stop: stop.clone(),
@@ -206,17 +165,13 @@ impl Encrypted {
     }
 }
 
-// === impl InnerService ===
+// === impl TlsService ===
 
-impl InnerService {
+impl TlsService {
     /// Accepts connections until `stop`, and serves each until it ends.
     async fn accept(self, listener: TcpListener, connections: Connections) {
-        let transport = match self.protocol {
-            InnerProtocol::Dns => Transport::Tls,
-            InnerProtocol::Http => Transport::Https,
-        };
         let serve = |stream, client, slot| self.clone().serve(stream, client, slot);
-        let note_end = |ended| tcp::note_end(&self.answerer, transport, ended);
+        let note_end = |ended| tcp::note_end(&self.answerer, Transport::Tls, ended);
         accept(listener, connections, self.stop.clone(), serve, note_end).await;
     }
 
@@ -247,18 +202,8 @@ impl InnerService {
                 return socket.close(ended, ended == EndReason::Handshake);
             }
         };
-        match self.protocol {
-            InnerProtocol::Dns => {
-                let (answerer, stop) = (self.answerer, self.stop);
-                let connection =
-                    Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
-                connection.serve().await;
-            }
-            InnerProtocol::Http => {
-                let (answerer, path) = (self.answerer, self.path);
-                let exchange = Exchange::new(answerer, client, slot, socket, path);
-                https::serve(stream, exchange, self.stop).await;
-            }
-        }
+        let (answerer, stop) = (self.answerer, self.stop);
+        let connection = Connection::new(stream, Transport::Tls, client, slot, answerer, stop);
+        connection.serve().await;
     }
 }

@@ -7,9 +7,8 @@
 //! The sum is an estimate that only grows: nobody tells when a client receives octets. Only when it exceeds the budget,
 //! the kernel is asked for each connection. Well-behaved clients read at once, so that happens rarely.
 //!
-//! Pending requests over HTTPS count, too, as far as they have arrived: a connection may have a hundred. Other octets that
-//! the server has not answered do not count. The buffers for them are small, and a client that waits because the server is
-//! busy is not a slow reader.
+//! Octets that the server has not answered do not count. The buffers for them are small, and a client that waits because the
+//! server is busy is not a slow reader.
 
 mod stream;
 #[cfg(test)]
@@ -95,14 +94,10 @@ struct Inner {
 /// The octets of a connection.
 #[derive(Default)]
 struct Account {
-    /// Octets of pending requests.
-    requests: usize,
     /// Octets of replies that are not written.
     queued: usize,
-    /// Those of them that will be written with the next flush. HTTP and TLS have copied them.
+    /// Those of them that will be written with the next flush. TLS has copied them.
     taken: usize,
-    /// Time since which the kernel takes no more octets.
-    blocked: Option<Instant>,
     /// Octets in the kernel: those of the last measurement, and all that were written since.
     kernel: usize,
     /// Number of octets that were ever written.
@@ -248,24 +243,9 @@ impl Socket {
         }
     }
 
-    /// Adds octets of a pending request.
-    pub(super) fn hold(&self, octets: usize) {
-        self.0.change(|account| account.requests += octets);
-    }
-
-    /// Removes octets of a pending request.
-    pub(super) fn release(&self, octets: usize) {
-        self.0.change(|account| account.requests -= octets);
-    }
-
     /// Notes that the task has yielded to other connections.
     pub(super) fn note_yield(&self) {
         self.0.read.store(0, Relaxed);
-    }
-
-    /// Returns since when writes are blocked. They are until everything is flushed.
-    pub(super) fn blocked_since(&self) -> Option<Instant> {
-        self.0.account.lock().blocked
     }
 
     /// Waits until the connection must be closed, because the budget is exceeded.
@@ -361,7 +341,7 @@ impl Inner {
     }
 
     /// Replaces the estimate of the octets in the kernel. Returns since when the client has not received a reply, if
-    /// there is one or a request is pending, and the octets of the connection.
+    /// there is one, and the octets of the connection.
     fn measure(&self, now: Instant) -> Option<(Instant, usize)> {
         let mut account = self.account.lock();
         let unsent = self.unsent();
@@ -383,8 +363,7 @@ impl Inner {
         let after = account.octets();
         let in_use = &self.budget.0.in_use;
         in_use.fetch_add(after.wrapping_sub(before), Relaxed);
-        let pending = (account.requests > 0).then_some(now);
-        let since = account.oldest.map(|unread| unread.since).or(pending);
+        let since = account.oldest.map(|unread| unread.since);
         since
             .filter(|_| !account.is_cut)
             .map(|since| (since, after))
@@ -418,7 +397,7 @@ impl Account {
         if self.is_cut {
             0
         } else {
-            self.requests + self.queued + self.kernel
+            self.queued + self.kernel
         }
     }
 
@@ -430,7 +409,6 @@ impl Account {
 
     fn note_flushed(&mut self) {
         self.queued -= mem::take(&mut self.taken);
-        self.blocked = None;
     }
 
     /// Notes that everything up to here may be unread, if nothing earlier is.

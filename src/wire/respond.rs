@@ -41,8 +41,6 @@ pub enum Transport {
     Tcp,
     /// The same stream inside TLS (RFC 7858).
     Tls,
-    /// An HTTP exchange for each message of up to 65,535 octets (RFC 8484).
-    Https,
     /// A QUIC stream for each message of up to 65,535 octets (RFC 9250).
     Quic,
 }
@@ -305,7 +303,7 @@ fn empty_reply<'t>(
         edns: edns.map(|edns| reply_edns(settings, edns, context)),
         limit: match context.transport {
             Transport::Udp => payload,
-            Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => u16::MAX,
+            Transport::Tcp | Transport::Tls | Transport::Quic => u16::MAX,
         },
         order: settings.order,
         turn: mix(context.turn),
@@ -317,10 +315,9 @@ fn reply_edns<'t>(
     edns: &Edns,
     context: &QueryContext,
 ) -> ReplyEdns<'t> {
-    // Over HTTPS, the idle timeout belongs to HTTP.
     let has_idle_time = matches!(context.transport, Transport::Tcp | Transport::Tls);
     // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.
-    let can_pad = matches!(context.transport, Transport::Tls | Transport::Https);
+    let can_pad = context.transport == Transport::Tls;
     let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
     ReplyEdns {
         payload: settings.udp_max,
@@ -365,17 +362,6 @@ impl Reply<'_> {
             Body::Empty | Body::RetryOverTcp | Body::Answer(_) => CLASS_IN,
             Body::Chaos(_) => CLASS_CH,
         }
-    }
-
-    /// Returns for how many seconds HTTP caches may store the reply (RFC 8484 section 5.1). This is the TTL of the
-    /// answer section, which is one RRset, or that of the SOA record. `None` means that the reply has neither.
-    pub fn max_age(&self, query: &Query) -> Option<u32> {
-        let mut first = None;
-        let _ = self.visit_records(&query.name, |record| {
-            first = Some(record.ttl);
-            ControlFlow::Break(())
-        });
-        first.filter(|_| matches!(self.body, Body::Answer(_)))
     }
 }
 

@@ -415,12 +415,7 @@ fn reply_limit_follows_from_client_server_and_transport() {
     ] {
         assert_eq!(limit(payload, Transport::Udp), expected, "{payload:?}");
     }
-    for transport in [
-        Transport::Tcp,
-        Transport::Tls,
-        Transport::Https,
-        Transport::Quic,
-    ] {
+    for transport in [Transport::Tcp, Transport::Tls, Transport::Quic] {
         assert_eq!(limit(None, transport), 65_535);
     }
 }
@@ -453,45 +448,6 @@ fn keepalive_is_returned_only_over_tcp_and_tls() {
     assert_eq!(keepalive(Transport::Tls, true), Some(300));
     assert_eq!(keepalive(Transport::Tcp, false), None);
     assert_eq!(keepalive(Transport::Udp, true), None);
-    assert_eq!(keepalive(Transport::Https, true), None);
-}
-
-#[test]
-fn max_age_is_the_ttl_of_the_answer_or_soa() {
-    let zone = crate::zone::Zone {
-        name: "global".parse().unwrap(),
-        ttl: 7,
-        negative_ttl: 3,
-        ns_addresses: Vec::new(),
-        kind: crate::zone::ZoneKind::Forward,
-    };
-    let settings = ResponseSettings {
-        zones: crate::zone::Zones::new(vec![zone]),
-        ..settings()
-    };
-    let age = |now: &Published, name: &'static str, rtype: u16| {
-        let fields = TestQuery {
-            name,
-            rtype,
-            ..QUERY
-        };
-        let query = parse(&packet(fields));
-        let reply = respond(&settings, now, &query, &CONTEXT).unwrap();
-        reply.max_age(query.as_ref().unwrap())
-    };
-    let now = published(shop());
-    for (name, rtype, expected) in [
-        ("db.prod.global", 1, Some(5)),
-        ("db.prod.global", 16, Some(3)),
-        ("nope.prod.global", 1, Some(3)),
-        ("global", 6, Some(3)),
-        ("global", 2, Some(7)),
-        ("dns-version.global", 16, Some(7)),
-        ("example.org", 1, None),
-    ] {
-        assert_eq!(age(&now, name, rtype), expected, "{name} {rtype}");
-    }
-    assert_eq!(age(&Published::default(), "db.prod.global", 1), None);
 }
 
 /// Returns the host of the first row in the answer for `db.prod.global`. `number` is the number of the query.

@@ -12,7 +12,7 @@
 //! - `mirrors`: the same with one slice each on a real API server, also during relists
 //! - `kinds`: an A query for each kind of service; memory with 20,000 mirrors with a cluster IP
 //! - `tcp`: pipelined queries, and one query for each connection
-//! - `encrypted`: TLS and HTTPS with persistent and with new connections, compared with CoreDNS
+//! - `encrypted`: TLS with persistent and with new connections, compared with CoreDNS
 //! - `start`: time from start to ready on a real API server, and memory, compared with CoreDNS
 //! - `freshness`: time from an acknowledged write to the changed answer, compared with CoreDNS
 //! - `coredns`: queries per second compared with CoreDNS and its `kubernetes` plugin on a real API server
@@ -112,7 +112,7 @@ enum Section {
     Mirrors,
     /// Queries per second over TCP, pipelined and with one query for each connection: Knot and NSD
     Tcp,
-    /// CPU time per query and latency over TLS and HTTPS, with persistent and with new connections: CoreDNS
+    /// CPU time per query and latency over TLS, with persistent and with new connections: CoreDNS
     Encrypted,
     /// Time from start to ready, and memory, on a real API server with 10,000 endpoint mirrors: CoreDNS
     Start,
@@ -166,7 +166,7 @@ enum Part {
         #[arg(long)]
         seconds: u32,
     },
-    /// Sends queries over TLS or HTTPS
+    /// Sends queries over TLS
     #[command(name = "part-encrypted", hide = true)]
     Encrypted(encrypted::client::Load),
     /// Sends each query on a separate connection

@@ -1,8 +1,8 @@
-//! DNS over TLS and HTTPS: CPU time per query and latency, on persistent and on new connections. The comparison is
+//! DNS over TLS: CPU time per query and latency, on persistent and on new connections. The comparison is
 //! CoreDNS with its `file` plugin, the same zone and the same certificate.
 //!
 //! Clients offer one cipher suite (AES-128-GCM) and one group (X25519), so that both servers use the same cryptography.
-//! The client is a closed loop in this crate, because dnsperf supports TLS and HTTPS but reports no percentiles.
+//! The client is a closed loop in this crate, because dnsperf supports TLS but reports no percentiles.
 
 pub(crate) mod client;
 
@@ -21,19 +21,17 @@ use crate::processes::{LOAD, SERVER, command};
 use crate::report::{Goals, KEPT, Report, Table};
 use crate::servers::{COREDNS, ONE_CORE, Served, Server, Source, free_address};
 use crate::{Effort, print_line};
-use client::{Connections, Protocol};
+use client::Connections;
 
-/// A server with its encrypted listeners.
+/// A server with its TLS listener.
 struct Encrypted {
     server: Server,
     tls: SocketAddr,
-    https: SocketAddr,
 }
 
 /// A kind of load.
 struct Way {
     name: String,
-    protocol: Protocol,
     connections: Connections,
     /// Number of parallel connections.
     clients: u32,
@@ -58,7 +56,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let mut servers = vec![ours, theirs];
     check_same_answers(servers.iter().map(|one| &one.server), asked, Transport::Tcp)?;
 
-    let title = "TLS and HTTPS, one core, compared with CoreDNS: A, 9 addresses";
+    let title = "TLS, one core, compared with CoreDNS: A, 9 addresses";
     let mut table = Table::new("encrypted", title, Goals::HalfOfCoreDns);
     for round in 1..=effort.rounds {
         for way in ways() {
@@ -84,8 +82,7 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
 /// query, and a new connection for each query.
 fn ways() -> Vec<Way> {
     use Connections::{Kept, New, Resumed};
-    use Protocol::{Get, Http1, Post, Tls};
-    let way = |protocol: Protocol, connections: Connections, (clients, depth): (u32, u32)| {
+    let way = |connections: Connections, (clients, depth): (u32, u32)| {
         let connected = match connections {
             Kept => KEPT,
             New => "new",
@@ -93,23 +90,17 @@ fn ways() -> Vec<Way> {
         };
         let at_once = clients * depth;
         Way {
-            name: format!("{} {connected}, {at_once} at once", protocol.name()),
-            protocol,
+            name: format!("TLS {connected}, {at_once} at once"),
             connections,
             clients,
             depth,
         }
     };
     vec![
-        way(Tls, Kept, (8, 8)),
-        way(Tls, Kept, (1, 1)),
-        way(Tls, New, (8, 1)),
-        way(Tls, Resumed, (8, 1)),
-        way(Post, Kept, (8, 8)),
-        way(Post, Kept, (1, 1)),
-        way(Post, New, (8, 1)),
-        way(Get, Kept, (8, 8)),
-        way(Http1, Kept, (8, 1)),
+        way(Kept, (8, 8)),
+        way(Kept, (1, 1)),
+        way(New, (8, 1)),
+        way(Resumed, (8, 1)),
     ]
 }
 
@@ -117,14 +108,9 @@ fn ways() -> Vec<Way> {
 
 impl Way {
     fn run(&self, one: &Encrypted, questions: &Path, folder: &Path, seconds: u32) -> Result<Round> {
-        let server = match self.protocol {
-            Protocol::Tls => one.tls,
-            Protocol::Post | Protocol::Get | Protocol::Http1 => one.https,
-        };
         let mut own = command(std::env::current_exe()?, LOAD)?;
         own.arg("part-encrypted");
-        own.arg(format!("--server={server}"));
-        own.arg(format!("--protocol={}", self.protocol.name()));
+        own.arg(format!("--server={}", one.tls));
         own.arg(format!("--connections={}", self.connections.name()));
         own.arg(format!("--clients={}", self.clients));
         own.arg(format!("--depth={}", self.depth));
@@ -139,27 +125,18 @@ impl Way {
 
 impl Encrypted {
     fn global_dns(served: &Served, folder: &Path) -> Result<Self> {
-        let (tls, https) = (free_address(), free_address());
+        let tls = free_address();
         let [certificate, key] = Identity::flags(folder);
-        let listen = [
-            format!("--tls-listen={tls}"),
-            format!("--https-listen={https}"),
-        ];
-        let flags = [
-            "--log-level=warn",
-            &listen[0],
-            &listen[1],
-            &certificate,
-            &key,
-        ];
+        let listen = format!("--tls-listen={tls}");
+        let flags = ["--log-level=warn", &listen, &certificate, &key];
         let source = Source::File(&served.manifest);
         let (server, _) = Server::start_global_dns(source, ONE_CORE, &flags)?;
-        Ok(Self { server, tls, https })
+        Ok(Self { server, tls })
     }
 
     /// Starts CoreDNS with the same records and the same certificate.
     fn coredns(served: &Served, folder: &Path) -> Result<Self> {
-        let (address, tls, https) = (free_address(), free_address(), free_address());
+        let (address, tls) = (free_address(), free_address());
         let zone = format!(
             "    file {} {{\n        reload 0\n    }}",
             served.zone.display()
@@ -173,15 +150,11 @@ impl Encrypted {
             )
         };
         let corefile = folder.join("Corefile");
-        let blocks = [
-            block("", address, ""),
-            block("tls://", tls, &certificate),
-            block("https://", https, &certificate),
-        ];
+        let blocks = [block("", address, ""), block("tls://", tls, &certificate)];
         fs::write(&corefile, blocks.concat())?;
         let mut command = command("coredns", SERVER)?;
         command.arg("-conf").arg(&corefile);
         let server = Server::start_with_zone(COREDNS, address, command)?;
-        Ok(Self { server, tls, https })
+        Ok(Self { server, tls })
     }
 }

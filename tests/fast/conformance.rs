@@ -1,4 +1,4 @@
-//! Conformance tests: queries and expected replies, RFC section by RFC section, over UDP, TCP, TLS, HTTPS and QUIC.
+//! Conformance tests: queries and expected replies, RFC section by RFC section, over UDP, TCP, TLS and QUIC.
 //!
 //! Expected records use zone file syntax. `support::names` holds the sample objects and the names that they produce.
 //! `support::query` documents the syntax of queries. Two decoders read every reply: that of `support::reply`, and
@@ -20,7 +20,6 @@
 //! - `rfc7830_8467`: padding
 //! - `rfc7858`: TLS
 //! - `rfc7873_9018`: cookies
-//! - `rfc8484`: HTTPS
 //! - `rfc8906`: every query of the RFC's compliance test
 //! - `rfc8914`: extended DNS errors
 //! - `rfc9250`: QUIC
@@ -50,7 +49,6 @@ mod rfc7828;
 mod rfc7830_8467;
 mod rfc7858;
 mod rfc7873_9018;
-mod rfc8484;
 mod rfc8906;
 mod rfc8914;
 mod rfc9250;

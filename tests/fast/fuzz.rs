@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use checks::requests::{self, Outcome};
 use checks::{answers, cluster, decoders, framing, manifest, memory, messages, raw, worlds};
-use global_dns::server::encrypted::request::DnsRequest;
 use support::repository::repository;
 use support::rounds::rounds;
 
@@ -46,11 +44,6 @@ fn question_corpus_passes() {
 #[test]
 fn stream_corpus_passes() {
     replay("framing", framing::check);
-}
-
-#[test]
-fn request_corpus_passes() {
-    replay("request", requests::check);
 }
 
 #[test]
@@ -175,33 +168,6 @@ fn stream_checks_cover_every_kind_of_stream() {
     assert!(full.times_full > 0 && full.sent.len() > 16 * 1024);
     let padded = outcome("asks-for-padding");
     assert!(padded.sent.len() > 2 && padded.padded > padded.sent.len());
-}
-
-#[test]
-fn request_checks_cover_every_kind_of_request() {
-    let outcome = |name: &str| requests::check(&input("request", name));
-    for name in ["get", "head", "get-4096", "get-second-parameter"] {
-        let outcome = outcome(name);
-        assert!(
-            matches!(&outcome, Outcome::Accepted(DnsRequest::Message(message)) if message.len() >= 12),
-            "{name}: {outcome:?}"
-        );
-    }
-    assert_eq!(outcome("post"), Outcome::Accepted(DnsRequest::Body));
-    assert_eq!(outcome("options"), Outcome::Accepted(DnsRequest::Methods));
-    for (name, status) in [
-        ("get-none", 400),
-        ("get-two", 400),
-        ("get-padding", 400),
-        ("another-path", 404),
-        ("put", 405),
-        ("get-4097", 414),
-        ("post-no-type", 415),
-        ("post-text", 415),
-    ] {
-        assert_eq!(outcome(name), Outcome::Refused(status), "{name}");
-    }
-    assert_eq!(outcome("no-uri"), Outcome::Invalid);
 }
 
 #[test]

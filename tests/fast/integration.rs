@@ -12,7 +12,7 @@
 //! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
 //! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
-//! - `encrypted`: DNS over TLS, HTTPS and QUIC: equal answers, server and client certificates, connections, limits
+//! - `encrypted`: DNS over TLS and QUIC: equal answers, server and client certificates, connections, limits
 //! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read; `explain --all-replicas`
 //! - `history`: answers of earlier times
 //! - `liveness`: the probes of servers of which a single thread is stopped

@@ -4,7 +4,7 @@
 //!
 //! | subject | modules |
 //! |---|---|
-//! | messages | [`query`], [`reply`], [`codes`], [`wire`]; encrypted: [`tls`], [`https`], [`quic`], [`encrypted`], [`certificates`] |
+//! | messages | [`query`], [`reply`], [`codes`], [`wire`]; encrypted: [`tls`], [`quic`], [`encrypted`], [`certificates`] |
 //! | processes | [`commands`], [`process`], [`log`], [`server`], [`http`], [`event_stream`], [`sockets`] |
 //! | objects | [`objects`], [`recordings`] |
 //! | tables | [`names`], the answers of owner names; [`expectations`], the answers of recordings |
@@ -40,7 +40,6 @@ pub mod faults;
 pub mod fleet;
 pub mod helm;
 pub mod http;
-pub mod https;
 pub mod kubelet;
 pub mod latency;
 pub mod load;

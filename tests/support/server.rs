@@ -186,7 +186,7 @@ impl Server {
         self.started.elapsed()
     }
 
-    /// Returns the address of a listener: `dns`, `admin`, `api`, and, if enabled, `tls`, `https` and `quic`.
+    /// Returns the address of a listener: `dns`, `admin`, `api`, and, if enabled, `tls` and `quic`.
     pub fn address(&self, listener: &str) -> SocketAddr {
         self.listeners[listener]
     }

@@ -17,7 +17,7 @@ declare -A package_of=(
     [buildah]=buildah [debootstrap]=debootstrap [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
-    [chromium]=chromium [certutil]=libnss3-tools [prometheus]=prometheus [promtool]=prometheus
+    [chromium]=chromium [prometheus]=prometheus [promtool]=prometheus
     [haproxy]=haproxy [nginx]=nginx [node]=nodejs [javac]=default-jdk-headless [mvn]=maven [musl-gcc]=musl-tools
     [git]=git [shellcheck]=shellcheck
     [redis-server]=redis-server [redis-cli]=redis-tools [psql]=postgresql-client [ss]=iproute2

@@ -168,9 +168,8 @@ linkerd.io/inject: disabled
 {{/* Enabled encrypted listeners, as a YAML list: name and number of the Service port, protocol, addresses. */}}
 {{- define "global-dns.encryptedListeners" -}}
 {{- $tls := dict "name" "dns-tls" "port" 853 "protocol" "TCP" "addresses" .Values.encrypted.tlsListen -}}
-{{- $https := dict "name" "dns-https" "port" 443 "protocol" "TCP" "addresses" .Values.encrypted.httpsListen -}}
 {{- $quic := dict "name" "dns-quic" "port" 853 "protocol" "UDP" "addresses" .Values.encrypted.quicListen -}}
-{{- range list $tls $https $quic -}}
+{{- range list $tls $quic -}}
 {{- if .addresses }}
 - {{ toJson . }}
 {{- end -}}
@@ -351,16 +350,12 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range .tlsListen }}
 - {{ printf "--tls-listen=%s" . | quote }}
 {{- end }}
-{{- range .httpsListen }}
-- {{ printf "--https-listen=%s" . | quote }}
-{{- end }}
 {{- range .quicListen }}
 - {{ printf "--quic-listen=%s" . | quote }}
 {{- end }}
 {{- if include "global-dns.tlsSecret" $ }}
 - --tls-cert=/etc/global-dns/tls/tls.crt
 - --tls-key=/etc/global-dns/tls/tls.key
-- {{ printf "--https-path=%s" .httpsPath | quote }}
 {{- end }}
 {{- if include "global-dns.clientCASecret" $ }}
 - --tls-client-ca=/etc/global-dns/client-ca/ca.crt
@@ -392,7 +387,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{/* Secret with the certificate of the encrypted listeners. */}}
 {{- define "global-dns.tlsSecret" -}}
 {{- if include "global-dns.encryptedListeners" . -}}
-{{ required "encrypted.secretName is required with encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen: set it to a Secret of type kubernetes.io/tls" .Values.encrypted.secretName }}
+{{ required "encrypted.secretName is required with encrypted.tlsListen or encrypted.quicListen: set it to a Secret of type kubernetes.io/tls" .Values.encrypted.secretName }}
 {{- end -}}
 {{- end }}
 
@@ -402,7 +397,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if include "global-dns.encryptedListeners" $ -}}
 {{ . }}
 {{- else -}}
-{{ fail "encrypted.clientCASecretName needs a listener: set encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen" }}
+{{ fail "encrypted.clientCASecretName needs a listener: set encrypted.tlsListen or encrypted.quicListen" }}
 {{- end -}}
 {{- end -}}
 {{- end }}
@@ -527,7 +522,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 - {{ dict "value" "adminListen" "protocols" (list "TCP") "addresses" ($v.adminListen | default (list ":9153")) | toJson }}
 - {{ dict "value" "apiListen" "protocols" (list "TCP") "addresses" $v.apiListen | toJson }}
 - {{ dict "value" "encrypted.tlsListen" "protocols" (list "TCP") "addresses" $v.encrypted.tlsListen | toJson }}
-- {{ dict "value" "encrypted.httpsListen" "protocols" (list "TCP") "addresses" $v.encrypted.httpsListen | toJson }}
 - {{ dict "value" "encrypted.quicListen" "protocols" (list "UDP") "addresses" $v.encrypted.quicListen | toJson }}
 {{- end }}
 

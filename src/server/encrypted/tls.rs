@@ -26,14 +26,14 @@ pub(super) const OVER_TCP: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 /// Versions inside QUIC (RFC 9001 section 4.2).
 pub(super) const OVER_QUIC: &[&SupportedProtocolVersion] = &[&TLS13];
 
-/// Returns the TLS configuration of a listener. `protocols` are offered by ALPN (RFC 7301). Over TCP, clients may omit
+/// Returns the TLS configuration of a listener. `protocol` is offered by ALPN (RFC 7301). Over TCP, clients may omit
 /// ALPN.
 ///
 /// # Errors
 ///
 /// If the system has no random numbers for the keys of session tickets.
 pub(super) fn config(
-    protocols: &[&[u8]],
+    protocol: &[u8],
     versions: &[&'static SupportedProtocolVersion],
     certificate: &Arc<Certificate>,
     client_ca: Option<&Arc<ClientCa>>,
@@ -46,7 +46,7 @@ pub(super) fn config(
         Some(client_ca) => builder.with_client_cert_verifier(client_ca.clone()),
     };
     let mut config = authenticated.with_cert_resolver(certificate.clone());
-    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    config.alpn_protocols = vec![protocol.to_vec()];
     // Sessions are resumed with tickets, which need no memory on the server (RFC 5077, RFC 8446 section 2.2).
     config.session_storage = Arc::new(NoServerSessionStorage {});
     match client_ca {

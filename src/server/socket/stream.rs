@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
 
 use super::{READ_QUOTA, Socket};
 
@@ -84,12 +83,7 @@ impl Socket {
         write: impl Fn(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let is_ready = self.0.stream.poll_write_ready(cx);
-            if is_ready.is_pending() {
-                let mut account = self.0.account.lock();
-                account.blocked.get_or_insert_with(Instant::now);
-            }
-            ready!(is_ready)?;
+            ready!(self.0.stream.poll_write_ready(cx))?;
             match write(&self.0.stream) {
                 Ok(length) => {
                     self.0.change(|account| account.note_written(length));

@@ -61,7 +61,6 @@ async fn slowest_readers_are_closed_above_the_budget() {
     assert_eq!(budget.in_use(), 0);
 }
 
-/// A window of HTTP/2 can be closed while the kernel has nothing.
 #[tokio::test(start_paused = true)]
 async fn reply_that_is_never_written_is_unread() {
     let budget = Budget::new(10 * PART);
@@ -109,7 +108,7 @@ async fn largest_of_the_last_moment_is_the_slowest() {
     assert_eq!([&small, &large].map(is_cut), [false, true]);
 }
 
-/// HTTP and TLS copy replies.
+/// TLS copies replies.
 #[tokio::test]
 async fn reply_counts_until_it_is_flushed() {
     let budget = Budget::new(usize::MAX);
@@ -118,18 +117,6 @@ async fn reply_counts_until_it_is_flushed() {
     assert_eq!(budget.in_use(), PART);
     socket.flush().await.unwrap();
     assert_eq!(budget.in_use(), 0);
-}
-
-#[tokio::test]
-async fn writes_are_blocked_until_everything_is_flushed() {
-    let (mut socket, mut client) = connect(&Budget::new(usize::MAX)).await;
-    while socket.write(&[0; PART]).now_or_never().is_some() {}
-    assert!(socket.blocked_since().is_some());
-    tokio::spawn(async move { tokio::io::copy(&mut client, &mut tokio::io::sink()).await });
-    socket.write_all(&[0; PART]).await.unwrap();
-    assert!(socket.blocked_since().is_some());
-    socket.flush().await.unwrap();
-    assert!(socket.blocked_since().is_none());
 }
 
 /// Other connections of the same thread get their turn.

@@ -1,4 +1,4 @@
-//! The load generator: a closed loop of queries over TLS, HTTP/2 or HTTP/1.1, in one thread. Each reply triggers the
+//! The load generator: a closed loop of queries over TLS, in one thread. Each reply triggers the
 //! next query. Latency ends with the reply. It starts with the query, or with the connect if the connection is new.
 
 use std::net::SocketAddr;
@@ -8,11 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use futures::future::try_join_all;
-use h2::client::SendRequest;
-use http::Request;
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::crypto::ring;
@@ -22,7 +19,6 @@ use rustls::version::TLS13;
 use support::wire::frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -43,9 +39,6 @@ pub(crate) struct Load {
     /// Server address
     #[arg(long)]
     server: SocketAddr,
-    /// Protocol
-    #[arg(long)]
-    protocol: Protocol,
     /// Lifetime of connections
     #[arg(long)]
     connections: Connections,
@@ -66,23 +59,6 @@ pub(crate) struct Load {
     questions: PathBuf,
 }
 
-/// Protocol of the queries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Protocol {
-    /// RFC 7858.
-    #[value(name = "TLS")]
-    Tls,
-    /// RFC 8484 over HTTP/2 with POST.
-    #[value(name = "HTTPS-POST")]
-    Post,
-    /// RFC 8484 over HTTP/2 with GET.
-    #[value(name = "HTTPS-GET")]
-    Get,
-    /// RFC 8484 over HTTP/1.1 with POST.
-    #[value(name = "HTTP/1.1-POST")]
-    Http1,
-}
-
 /// Lifetime of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Connections {
@@ -97,7 +73,6 @@ pub(crate) enum Connections {
 /// State that all clients share.
 struct Shared {
     server: SocketAddr,
-    protocol: Protocol,
     /// Each connection takes only one query.
     is_new: bool,
     depth: usize,
@@ -116,29 +91,6 @@ struct Results {
 }
 
 type Stream = TlsStream<TcpStream>;
-
-// === impl Protocol ===
-
-impl Protocol {
-    /// Returns the name in the tables.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Tls => "TLS",
-            Self::Post => "HTTPS-POST",
-            Self::Get => "HTTPS-GET",
-            Self::Http1 => "HTTP/1.1-POST",
-        }
-    }
-
-    /// Returns the protocol ID of ALPN.
-    fn alpn(self) -> &'static [u8] {
-        match self {
-            Self::Tls => b"dot",
-            Self::Post | Self::Get => b"h2",
-            Self::Http1 => b"http/1.1",
-        }
-    }
-}
 
 // === impl Connections ===
 
@@ -165,7 +117,6 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
     let length = Duration::from_secs(load.seconds.into());
     let shared = Rc::new(Shared {
         server: load.server,
-        protocol: load.protocol,
         is_new: load.connections != Connections::Kept,
         depth: usize::try_from(load.depth)?,
         connector: connector(load)?,
@@ -174,7 +125,7 @@ pub(crate) fn ask(load: &Load) -> Result<()> {
     });
     let clients = (0..load.clients).map(|number| Shared::run_client(shared.clone(), number));
     let all = async { tokio::time::timeout(length + TIMEOUT, try_join_all(clients)).await };
-    let results = LocalSet::new().block_on(&runtime, all);
+    let results = runtime.block_on(all);
     let results = results.context("the load generator timed out")??;
     let took = started.elapsed();
     let lost = results.iter().map(|results| results.lost).sum();
@@ -212,7 +163,7 @@ fn connector(load: &Load) -> Result<TlsConnector> {
         .with_protocol_versions(&[&TLS13])?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![load.protocol.alpn().to_vec()];
+    config.alpn_protocols = vec![b"dot".to_vec()];
     if load.connections != Connections::Resumed {
         config.resumption = Resumption::disabled();
     }
@@ -227,14 +178,7 @@ impl Shared {
         let mut results = Results::default();
         let mut next = number as usize * 37; // clients start at different names
         while Instant::now() < shared.deadline {
-            let asked = match shared.protocol {
-                Protocol::Tls => shared.ask_tls(&mut next, &mut results).await,
-                Protocol::Post | Protocol::Get => {
-                    Self::ask_http2(&shared, &mut next, &mut results).await
-                }
-                Protocol::Http1 => shared.ask_http1(&mut next, &mut results).await,
-            };
-            if let Err(error) = asked {
+            if let Err(error) = shared.ask_tls(&mut next, &mut results).await {
                 results.lost += 1;
                 if results.lost >= FAILURES {
                     return Err(error.context("a thousand connections failed"));
@@ -312,122 +256,6 @@ impl Shared {
         outbox.extend(frame(&query));
         Ok(())
     }
-
-    async fn ask_http2(shared: &Rc<Self>, next: &mut usize, results: &mut Results) -> Result<()> {
-        let began = Instant::now();
-        let stream = shared.connect().await?;
-        let (client, connection) = h2::client::handshake(stream).await?;
-        let connection = spawn_local(connection);
-        let places = (0..shared.depth).map(|place| {
-            let (shared, client) = (shared.clone(), client.clone());
-            let mut next = *next + place * 101;
-            async move {
-                let mut results = Results::default();
-                let mut began = began;
-                loop {
-                    if !shared.is_new {
-                        began = Instant::now();
-                    }
-                    shared.request(client.clone(), &mut next).await?;
-                    results.record(began.elapsed());
-                    if shared.is_over() {
-                        return Ok::<_, anyhow::Error>(results);
-                    }
-                }
-            }
-        });
-        for place in try_join_all(places).await? {
-            results.latencies.extend(place.latencies);
-        }
-        *next += 1;
-        drop(client);
-        // The connection sends GOAWAY after all handles are dropped.
-        connection.await??;
-        Ok(())
-    }
-
-    /// Sends a query over HTTP/2.
-    async fn request(&self, client: SendRequest<Bytes>, next: &mut usize) -> Result<()> {
-        let query = self.query(next);
-        let mut client = client.ready().await?;
-        let accept = ("accept", "application/dns-message");
-        let response = match self.protocol {
-            Protocol::Get => {
-                let uri = format!("https://localhost/dns-query?dns={}", base64url(query));
-                let request = Request::get(uri).header(accept.0, accept.1).body(())?;
-                client.send_request(request, true)?.0
-            }
-            Protocol::Post | Protocol::Tls | Protocol::Http1 => {
-                let request = Request::post("https://localhost/dns-query");
-                let request = request.header("content-type", accept.1);
-                let request = request.header(accept.0, accept.1).body(())?;
-                let (response, mut body) = client.send_request(request, false)?;
-                body.send_data(Bytes::copy_from_slice(query), true)?;
-                response
-            }
-        };
-        let response = response.await?;
-        ensure!(response.status() == 200, "{}", response.status());
-        let mut body = response.into_body();
-        let mut reply = Vec::new();
-        while let Some(part) = body.data().await {
-            let part = part?;
-            body.flow_control().release_capacity(part.len())?;
-            reply.extend_from_slice(&part);
-        }
-        check(&reply)
-    }
-
-    async fn ask_http1(&self, next: &mut usize, results: &mut Results) -> Result<()> {
-        let mut began = Instant::now();
-        let mut stream = self.connect().await?;
-        let mut inbox = Vec::new();
-        loop {
-            if !self.is_new {
-                began = Instant::now();
-            }
-            let query = self.query(next);
-            let head = format!(
-                "POST /dns-query HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/dns-message\r\n\
-                 accept: application/dns-message\r\ncontent-length: {}\r\n\r\n",
-                query.len()
-            );
-            stream.write_all(&[head.as_bytes(), query].concat()).await?;
-            stream.flush().await?;
-            read_http1(&mut stream, &mut inbox).await?;
-            results.record(began.elapsed());
-            if self.is_over() {
-                stream.shutdown().await?;
-                return Ok(());
-            }
-        }
-    }
-}
-
-/// Reads a response with a length.
-async fn read_http1(stream: &mut Stream, inbox: &mut Vec<u8>) -> Result<()> {
-    inbox.clear();
-    loop {
-        ensure!(
-            stream.read_buf(inbox).await? > 0,
-            "the server closed the connection"
-        );
-        let Some(head) = inbox.windows(4).position(|octets| octets == b"\r\n\r\n") else {
-            continue;
-        };
-        let text = std::str::from_utf8(&inbox[..head])?.to_ascii_lowercase();
-        ensure!(text.starts_with("http/1.1 200"), "{text}");
-        let mut lines = text.lines();
-        let length = lines.find_map(|line| line.strip_prefix("content-length:"));
-        let length: usize = length
-            .context("a response without content-length")?
-            .trim()
-            .parse()?;
-        let Some(reply) = inbox.get(head + 4..head + 4 + length) else {
-            continue;
-        };
-        return check(reply);
-    }
 }
 
 /// Checks that a reply has records, as all questions of the load do.
@@ -436,20 +264,6 @@ fn check(reply: &[u8]) -> Result<()> {
         bail!("a reply without records: {reply:?}");
     }
     Ok(())
-}
-
-/// Encodes octets with the URL alphabet, without padding (RFC 4648 section 5).
-fn base64url(octets: &[u8]) -> String {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let letters = octets.chunks(3).flat_map(|three| {
-        let bits = three
-            .iter()
-            .fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
-        let bits = bits << (8 * (3 - three.len()));
-        let letter = move |index: usize| ALPHABET[(bits >> (18 - 6 * index)) as usize & 63];
-        (0..=three.len()).map(letter)
-    });
-    letters.map(char::from).collect()
 }
 
 // === impl Results ===

@@ -1,6 +1,5 @@
 //! RFC 7828: edns-tcp-keepalive.
 
-use support::https::{PATH, get, post};
 use support::query::query;
 use support::tls::ask;
 
@@ -41,9 +40,9 @@ fn s3_2_keepalive_is_sent_over_tcp_only() {
     );
 }
 
-/// DNS runs directly over a TLS connection. HTTP and QUIC have their own timeouts.
+/// DNS runs directly over a TLS connection. QUIC has a timeout of its own.
 #[test]
-fn s3_2_keepalive_is_sent_over_tls_and_not_over_https() {
+fn s3_2_keepalive_is_sent_over_tls() {
     let server = serve_encrypted(&[]);
     for (text, has_answer) in [
         ("west.db.prod.global. A", true),
@@ -59,10 +58,6 @@ fn s3_2_keepalive_is_sent_over_tls_and_not_over_https() {
         };
         let tls = ask(&mut server.tls(), &question.0).unwrap();
         assert_eq!(timeout(&tls), Some("012c".to_owned()), "{text}");
-        let by_post = server.http2().send(&post(PATH), &question.0).unwrap();
-        assert_eq!(timeout(&by_post.message()), None, "{text}");
-        let by_get = server.http1().send(&get(PATH, &question.0), &[]).unwrap();
-        assert_eq!(timeout(&by_get.message()), None, "{text}");
         let plain = ask(&mut server.tls(), &query(&format!("{text} +edns")).0);
         assert_eq!(timeout(&plain.unwrap()), None, "{text}");
     }

@@ -2,7 +2,6 @@
 //! query. If a client pads, replies over encrypted transports are padded to a few lengths.
 
 use support::encrypted::EncryptedServer;
-use support::https::{PATH, get, post};
 use support::objects::members;
 use support::query::{Packet, query};
 use support::reply::Opt;
@@ -35,16 +34,9 @@ const QUESTIONS: [&str; 13] = [
     "db.prod.global. CH A +edns",
 ];
 
-/// Sends a query over each encrypted transport that pads.
-fn send(server: &EncryptedServer, question: &Packet) -> [(&'static str, Vec<u8>); 3] {
-    let tls = support::tls::ask(&mut server.tls(), &question.0).unwrap();
-    let by_post = server.http2().send(&post(PATH), &question.0).unwrap();
-    let by_get = server.http1().send(&get(PATH, &question.0), &[]).unwrap();
-    [
-        ("TLS", tls),
-        ("POST", by_post.message()),
-        ("GET", by_get.message()),
-    ]
+/// Sends a query over TLS, the transport that pads.
+fn send(server: &EncryptedServer, question: &Packet) -> Vec<u8> {
+    support::tls::ask(&mut server.tls(), &question.0).unwrap()
 }
 
 /// Returns the octets of the padding option, if there is one.
@@ -72,13 +64,11 @@ fn r8467_s4_1_replies_are_padded_to_blocks_of_468_octets() {
     let server = serve_encrypted(&["--order=stable", "--server-id=replica-1"]);
     for text in QUESTIONS {
         let question = query(&format!("{text} {REQUEST}"));
-        for (over, reply) in send(&server, &question) {
-            assert!(
-                !reply.is_empty() && reply.len().is_multiple_of(BLOCK),
-                "{text} over {over}: {} octets",
-                reply.len()
-            );
-        }
+        let length = send(&server, &question).len();
+        assert!(
+            length > 0 && length.is_multiple_of(BLOCK),
+            "{text}: {length} octets"
+        );
     }
 }
 
@@ -92,10 +82,8 @@ fn r8467_s4_1_replies_are_padded_to_the_next_block() {
         let plain = query(&format!("{name} +edns"));
         let plain = support::tls::ask(&mut server.tls(), &plain.0).unwrap();
         let least = plain.len() + 4; // an empty option
-        for (over, reply) in send(&server, &query(&format!("{name} {REQUEST}"))) {
-            let expected = least.next_multiple_of(BLOCK);
-            assert_eq!(reply.len(), expected, "{count} over {over}");
-        }
+        let reply = send(&server, &query(&format!("{name} {REQUEST}")));
+        assert_eq!(reply.len(), least.next_multiple_of(BLOCK), "{count}");
     }
 }
 
@@ -106,14 +94,12 @@ fn r7830_s3_padding_is_zeros_and_changes_nothing_else() {
     for text in QUESTIONS {
         let plain = query(text);
         let padded = query(&format!("{text} {REQUEST}"));
-        for ((over, without), (_, with)) in send(&server, &plain).iter().zip(send(&server, &padded))
-        {
-            let (without, with) = (decode(without), decode(&with));
-            assert_eq!(padding(&without), None, "{text} over {over}");
-            let zeros = padding(&with).unwrap_or_else(|| panic!("{text} over {over}: no padding"));
-            assert!(zeros.iter().all(|octet| *octet == 0), "{text}");
-            assert_eq!(unpadded(with), unpadded(without), "{text} over {over}");
-        }
+        let without = decode(&send(&server, &plain));
+        let with = decode(&send(&server, &padded));
+        assert_eq!(padding(&without), None, "{text}");
+        let zeros = padding(&with).unwrap_or_else(|| panic!("{text}: no padding"));
+        assert!(zeros.iter().all(|octet| *octet == 0), "{text}");
+        assert_eq!(unpadded(with), unpadded(without), "{text}");
     }
 }
 
@@ -130,10 +116,9 @@ fn r7830_s3_any_padding_in_the_query_requests_padding() {
         "+ednsopt=12 +ednsopt=12:00".to_owned(),
         "+nsid +ednsopt=12:00 +ednsopt=65001:00".to_owned(),
     ] {
-        for (over, reply) in send(&server, &query(&format!("db.prod.global. A {option}"))) {
-            assert!(reply.len().is_multiple_of(BLOCK), "{option} over {over}");
-            assert_eq!(decode(&reply).answers.len(), 4);
-        }
+        let reply = send(&server, &query(&format!("db.prod.global. A {option}")));
+        assert!(reply.len().is_multiple_of(BLOCK), "{option}");
+        assert_eq!(decode(&reply).answers.len(), 4);
     }
 }
 
@@ -145,9 +130,8 @@ fn r7830_s4_reply_is_not_padded_if_the_query_is_not() {
         .into_iter()
         .chain(["db.prod.global. A", "nope.global. A"])
     {
-        for (over, reply) in send(&server, &query(text)) {
-            assert_eq!(padding(&decode(&reply)), None, "{text} over {over}");
-        }
+        let reply = send(&server, &query(text));
+        assert_eq!(padding(&decode(&reply)), None, "{text}");
     }
 }
 
@@ -180,21 +164,20 @@ fn r7830_s4_padding_is_limited_to_the_maximum_message_size() {
         let plain = support::tls::ask(&mut server.tls(), &plain.0).unwrap();
         let least = plain.len() + 4;
         let plain = decode(&plain).answers;
-        for (over, reply) in send(&server, &query(&format!("{name} {REQUEST}"))) {
-            let (length, answer) = (reply.len(), decode(&reply).answers);
-            assert!(length <= LONGEST, "{count} over {over}");
-            match least.next_multiple_of(BLOCK) {
-                blocks if blocks <= LONGEST => {
-                    padded += 1;
-                    assert_eq!(length, blocks, "{count} over {over}");
-                }
-                _ => limited += 1,
+        let reply = send(&server, &query(&format!("{name} {REQUEST}")));
+        let (length, answer) = (reply.len(), decode(&reply).answers);
+        assert!(length <= LONGEST, "{count}");
+        match least.next_multiple_of(BLOCK) {
+            blocks if blocks <= LONGEST => {
+                padded += 1;
+                assert_eq!(length, blocks, "{count}");
             }
-            if least <= LONGEST {
-                assert_eq!(answer, plain, "{count} over {over}");
-            } else {
-                assert!(plain.starts_with(&answer), "{count} over {over}");
-            }
+            _ => limited += 1,
+        }
+        if least <= LONGEST {
+            assert_eq!(answer, plain, "{count}");
+        } else {
+            assert!(plain.starts_with(&answer), "{count}");
         }
     }
     assert!(

@@ -27,17 +27,12 @@ pub fn serve_without_table(api_server: SocketAddr, flags: &[&str]) -> Server {
     Server::without_table(api_server, &[&FLAGS[..], flags].concat())
 }
 
-/// Serves the sample objects over TLS, HTTPS and QUIC as well.
+/// Serves the sample objects over TLS and QUIC as well.
 pub fn serve_encrypted(flags: &[&str]) -> EncryptedServer {
     serve_encrypted_objects(objects(), flags)
 }
 
-/// Serves the objects over TLS, HTTPS and QUIC as well.
+/// Serves the objects over TLS and QUIC as well.
 pub fn serve_encrypted_objects(objects: impl Into<Manifest>, flags: &[&str]) -> EncryptedServer {
     EncryptedServer::start(|own| serve_objects(objects, &[own, flags].concat()))
-}
-
-/// Starts a server without a table, over TLS, HTTPS and QUIC as well.
-pub fn serve_encrypted_without_table(api_server: SocketAddr) -> EncryptedServer {
-    EncryptedServer::start(|own| serve_without_table(api_server, own))
 }

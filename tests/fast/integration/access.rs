@@ -89,12 +89,11 @@ fn disallowed_client_is_refused_on_every_transport() {
     let server = serve(sample(), &issued, &["--allow=192.0.2.0/24,2001:db8::/32"]);
     let packet = packet();
     let ask = |over| exchange(server.dns, &packet, over, TIMEOUT).unwrap();
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     for (over, reply) in [
         ("UDP", ask(Transport::Udp)),
         ("TCP", ask(Transport::Tcp)),
         ("TLS", issued.ask_tls(tls, &packet).unwrap()),
-        ("HTTPS", issued.ask_https(https, &packet).message()),
     ] {
         assert_eq!(Reply::read(&reply).unwrap().outcome(), "REFUSED", "{over}");
         // The reply is the query plus option 15 with code 18, Prohibited.
@@ -146,7 +145,7 @@ fn queries_over_connections_are_not_limited() {
     let issued = issue_valid();
     let flags = ["--trusted=192.0.2.0/24", "--rate-limit=1"];
     let server = serve(sample(), &issued, &flags);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     for _ in 0..30 {
         for (over, reply) in [
             (
@@ -154,7 +153,6 @@ fn queries_over_connections_are_not_limited() {
                 exchange(server.dns, &packet(), Transport::Tcp, TIMEOUT).unwrap(),
             ),
             ("TLS", issued.ask_tls(tls, &packet()).unwrap()),
-            ("HTTPS", issued.ask_https(https, &packet()).message()),
         ] {
             let message = Reply::read(&reply).unwrap();
             assert!(!message.is_truncated(), "{over}");

@@ -1,4 +1,4 @@
-//! DNS over TLS (RFC 7858), over HTTPS (RFC 8484) and over QUIC (RFC 9250).
+//! DNS over TLS (RFC 7858) and over QUIC (RFC 9250).
 
 mod certificate;
 mod client_certificates;

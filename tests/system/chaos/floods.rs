@@ -5,7 +5,7 @@
 //! released, and the answers must be right.
 //!
 //! The limits follow from the flags: 1024 connections, each with an incomplete query of 4 KiB, replies of 16 KiB and
-//! one outstanding message; the same again for TLS and HTTP/2. Usage that grows with the flood would exceed them by
+//! one outstanding message; the same again for TLS. Usage that grows with the flood would exceed them by
 //! far.
 //!
 //! Index:
@@ -14,22 +14,17 @@
 //! - `handshakes`: TLS connections that never send a query
 //! - `records`: records and queries inside TLS, unread replies
 //! - `connection_limits`: more connections than the limit, or than descriptors
-//! - `streams`: frames of HTTP/2
-//! - `requests`: slow, large and endless HTTP requests
 //! - `memory`: slow readers on all listeners, with the memory limit of the chart
 //! - `quic`: QUIC; its figures are printed without limits
-//! - `harness`: the server and the limits; `honest`: the honest client; `tls`, `http2`: clients of attackers
+//! - `harness`: the server and the limits; `honest`: the honest client; `tls`: clients of attackers
 
 mod connection_limits;
 mod handshakes;
 pub mod harness;
 pub mod honest;
-mod http2;
 mod memory;
 mod quic;
 mod records;
-mod requests;
-mod streams;
 mod tls;
 
 use std::io::{self, IoSlice, Read as _, Write as _};

@@ -69,8 +69,7 @@ fn readers_delay_neither_probes_nor_answers() {
     let folder = tempfile::tempdir().unwrap();
     issue_valid().write(folder.path());
     let [certificate, key] = Identity::flags(folder.path());
-    let encrypted = ["--tls-listen=127.0.0.1:0", "--https-listen=127.0.0.1:0"];
-    let flags = [&encrypted[..], &[&certificate, &key]].concat();
+    let flags = ["--tls-listen=127.0.0.1:0", &certificate, &key];
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let other = Server::with_objects(mirror("prod", "db", "east"), &[]);
     let servers = [&server, &other];

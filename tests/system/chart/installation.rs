@@ -224,14 +224,12 @@ fn check_namespace_of_links(cluster: &Cluster) -> Result<()> {
 /// Helm 3 merges lists of ports by number. If one number has two protocols, the notes require `--force`.
 fn check_upgrades_of_listeners(cluster: &Cluster) -> Result<()> {
     let tls = json!({"tlsListen": ["0.0.0.0:5853"]});
-    let https = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"]});
-    let all = json!({"tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"]});
+    let all = json!({"tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:8853"]});
     let quic = json!({"quicListen": ["0.0.0.0:8853"]});
     let (usual, other) = (json!([]), json!(["0.0.0.0:1053", "[::]:1053"]));
     for (encrypted, listen, needs_force) in [
         (&json!({}), &usual, false),
         (&tls, &usual, false),
-        (&https, &usual, false),
         (&all, &usual, true),
         (&all, &usual, false),
         (&tls, &usual, true),

@@ -140,7 +140,7 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         (
             with(json!({"encrypted": {"secretName": "tls", "clientCASecretName": "ca"}})),
             "encrypted.clientCASecretName needs a listener: \
-             set encrypted.tlsListen, encrypted.httpsListen or encrypted.quicListen",
+             set encrypted.tlsListen or encrypted.quicListen",
         ),
         (
             with(json!({"encrypted": {"clientCASecretName": ["ca"]}})),
@@ -149,10 +149,6 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
         (
             with(json!({"encrypted": {"quicListen": ["853"]}})),
             "at '/encrypted/quicListen/0': '853'",
-        ),
-        (
-            with(json!({"encrypted": {"httpsPath": "dns-query"}})),
-            "at '/encrypted/httpsPath': 'dns-query'",
         ),
         (
             with(json!({"apiHosts": ["dns.example.com:9154"]})),

@@ -20,7 +20,7 @@ struct Listener {
 /// A port by number and protocol.
 type Port = (u64, String);
 
-fn encrypted_listeners() -> [Listener; 3] {
+fn encrypted_listeners() -> [Listener; 2] {
     let port = |name: &str, port: u16, protocol: &str| json!({"name": name, "port": port, "targetPort": name, "protocol": protocol});
     [
         Listener {
@@ -28,12 +28,6 @@ fn encrypted_listeners() -> [Listener; 3] {
             address: "0.0.0.0:5853",
             port: port("dns-tls", 853, "TCP"),
             flag: "--tls-listen=",
-        },
-        Listener {
-            value: "httpsListen",
-            address: "0.0.0.0:8443",
-            port: port("dns-https", 443, "TCP"),
-            flag: "--https-listen=",
         },
         Listener {
             value: "quicListen",
@@ -212,7 +206,6 @@ pub fn check(case: &str, rendered: &Rendered) {
         ("dns", 53, "UDP", listened("--listen=", Some(5353))),
         ("dns-tcp", 53, "TCP", listened("--listen=", Some(5353))),
         ("dns-tls", 853, "TCP", listened("--tls-listen=", None)),
-        ("dns-https", 443, "TCP", listened("--https-listen=", None)),
         ("dns-quic", 853, "UDP", listened("--quic-listen=", None)),
         (
             "metrics",

@@ -34,8 +34,7 @@ pub fn every_flag() -> Map<String, Value> {
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": [":8080"], "apiListen": ["localhost:9154"],
         "apiHosts": ["dns.example.com", "2001:db8::1"],
         "encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-clients",
-            "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:8853"],
-            "httpsPath": "/ask"},
+            "tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:8853"]},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
         "maxStale": "10m", "snapshot": {"enabled": true, "maxAge": "2h", "volume": {"persistentVolumeClaim": {"claimName": "global-dns"}}}, "journal": {"max": "4Mi"}, "graceSeconds": 40,
@@ -257,12 +256,6 @@ fn combinations() -> Vec<(&'static str, Value)> {
             with(json!({"cookies": {"secretName": "global-dns-cookies"}})),
         ),
         (
-            "DNS over HTTPS",
-            with(
-                json!({"encrypted": {"secretName": "global-dns-tls", "httpsListen": ["0.0.0.0:8443"]}}),
-            ),
-        ),
-        (
             "DNS over QUIC",
             with(
                 json!({"encrypted": {"secretName": "global-dns-tls", "quicListen": ["0.0.0.0:5853"]},
@@ -273,7 +266,7 @@ fn combinations() -> Vec<(&'static str, Value)> {
             "client certificates, and ports of both families",
             with(
                 json!({"encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-tls",
-            "tlsListen": ["0.0.0.0:5853", "[::]:5854"], "httpsListen": ["0.0.0.0:8443", "[::]:8443"]},
+            "tlsListen": ["0.0.0.0:5853", "[::]:5854"]},
             "listen": ["0.0.0.0:1053", "[::]:1054"], "adminListen": ["0.0.0.0:8080", "[::]:8081"]}),
             ),
         ),
@@ -281,7 +274,7 @@ fn combinations() -> Vec<(&'static str, Value)> {
             "a load balancer for every listener",
             with(
                 json!({"service": {"type": "LoadBalancer"}, "encrypted": {"secretName": "global-dns-tls",
-            "tlsListen": ["0.0.0.0:5853"], "httpsListen": ["0.0.0.0:8443"], "quicListen": ["0.0.0.0:5853"]}}),
+            "tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:5853"]}}),
             ),
         ),
         ("every flag", Value::Object(every_flag())),

@@ -30,13 +30,8 @@ const WITHOUT_DECISION: [&str; 18] = [
     "wire/rcode",
     "zone/record_type",
 ];
-/// Files that `server/encrypted.rs` uses before there is a query, or for queries over HTTPS and QUIC.
-const OTHER_LISTENERS: [&str; 4] = [
-    "server/bind",
-    "server/encrypted/https",
-    "server/encrypted/https/exchange",
-    "server/encrypted/quic",
-];
+/// Files that `server/encrypted.rs` uses before there is a query, or for queries over QUIC.
+const OTHER_LISTENERS: [&str; 2] = ["server/bind", "server/encrypted/quic"];
 
 #[test]
 fn tour_lists_each_file_that_a_listed_file_uses() {

@@ -6,7 +6,6 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
 use support::certificates::{Authority, Identity, issue_valid};
 use support::encrypted::{QUIC, files};
-use support::https::{Http1, Http2, PATH, post};
 use support::process::run_global_dns;
 use support::quic::{ConnectionError, Quic};
 use support::server::{Server, WaitUntil};
@@ -26,8 +25,6 @@ struct GuardedServer {
 /// A client for each listener, with its TLS sessions.
 struct Clients {
     tls: Client,
-    first: Client,
-    second: Client,
     quic: Client,
 }
 
@@ -38,12 +35,7 @@ fn serve(authorities: &[&Authority]) -> GuardedServer {
     let files = files(folder.path(), small(), &issued);
     std::fs::write(folder.path().join("ca.crt"), bundle(authorities)).unwrap();
     let ca = format!("--tls-client-ca={}/ca.crt", folder.path().display());
-    let listen = [
-        "--tls-listen=127.0.0.1:0",
-        "--https-listen=127.0.0.1:0",
-        QUIC,
-        &ca,
-    ];
+    let listen = ["--tls-listen=127.0.0.1:0", QUIC, &ca];
     let files = files.each_ref().map(String::as_str);
     let server = Server::start(folder, &[&files[..], &listen].concat(), WaitUntil::Ready);
     GuardedServer { server, issued }
@@ -72,31 +64,19 @@ impl GuardedServer {
         };
         Clients {
             tls: client("dot"),
-            first: client("http/1.1"),
-            second: client("h2"),
             quic: client("doq"),
         }
     }
 
     /// Returns the listeners that answer a client.
     fn answers(&self, clients: &Clients) -> Vec<&'static str> {
-        let (tls, https) = (self.server.address("tls"), self.server.address("https"));
-        let by_http1 = || {
-            let mut connection = Http1::connect(&clients.first, https).ok()?;
-            connection.send(&post(PATH), &packet()).ok()
-        };
-        let by_http2 = || {
-            let mut connection = Http2::connect(&clients.second, https).ok()?;
-            connection.send(&post(PATH), &packet()).ok()
-        };
+        let tls = self.server.address("tls");
         let by_quic = || {
             let connection = Quic::connect(&clients.quic, self.server.address("quic")).ok()?;
             connection.ask(&quic_packet()).ok()
         };
         let answered = [
             ("TLS", clients.tls.ask(tls, &packet()).is_ok()),
-            ("HTTP/1.1", by_http1().is_some()),
-            ("HTTP/2", by_http2().is_some()),
             ("QUIC", by_quic().is_some()),
         ];
         let answered = answered.into_iter().filter(|(_, is_answered)| *is_answered);
@@ -123,7 +103,7 @@ impl GuardedServer {
     }
 }
 
-const ALL: [&str; 4] = ["TLS", "HTTP/1.1", "HTTP/2", "QUIC"];
+const ALL: [&str; 2] = ["TLS", "QUIC"];
 const NONE: [&str; 0] = [];
 
 #[test]
@@ -154,8 +134,8 @@ fn only_clients_of_these_authorities_are_answered() {
         let clients = guarded.clients(identity.as_ref());
         assert_eq!(guarded.answers(&clients), answered, "{what}");
     }
-    // Three TCP connections for each of the five rejected clients.
-    guarded.server.wait_for_ended_connections("handshake", 15);
+    // A TCP connection for each of the five rejected clients.
+    guarded.server.wait_for_ended_connections("handshake", 5);
 }
 
 /// The alert contains the reason (RFC 8446 section 4.4.2.4).
@@ -212,20 +192,13 @@ fn connections_end_when_an_authority_is_removed() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let identity = old.issue_client();
     let guarded = serve(&[&old]);
-    let (tls, https) = (
-        guarded.server.address("tls"),
-        guarded.server.address("https"),
-    );
+    let tls = guarded.server.address("tls");
     let clients = guarded.clients(Some(&identity));
     let newcomer = guarded.clients(Some(&new.issue_client()));
     let quic = Quic::connect(&clients.quic, guarded.server.address("quic")).unwrap();
     let mut stream = clients.tls.connect(tls).unwrap();
-    let mut first = Http1::connect(&clients.first, https).unwrap();
-    let mut second = Http2::connect(&clients.second, https).unwrap();
     let mut ask_all = || {
         ask(&mut stream, &packet()).unwrap();
-        first.send(&post(PATH), &packet()).unwrap().message();
-        second.send(&post(PATH), &packet()).unwrap().message();
         quic.ask(&quic_packet()).unwrap();
     };
     ask_all();
@@ -244,9 +217,7 @@ fn connections_end_when_an_authority_is_removed() {
     let took = removed.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
     assert_eq!(read_end(&mut stream), ConnectionEnd::CloseNotify);
-    assert_eq!(read_end(first.0.get_mut()), ConnectionEnd::CloseNotify);
-    second.wait_for_end().unwrap();
-    guarded.server.wait_for_ended_connections("stopped", 3);
+    guarded.server.wait_for_ended_connections("stopped", 1);
     // The listeners continue, also after another removal.
     assert_eq!(guarded.answers(&newcomer), ALL);
     assert_eq!(guarded.answers(&clients), NONE);

@@ -3,7 +3,6 @@
 use support::certificates::issue_valid;
 use support::commands::global_dns;
 use support::encrypted::{QUIC, serve};
-use support::https::{PATH, get, post, request};
 use support::process::{run, run_global_dns};
 use support::query::query;
 use support::server::{Server, WaitUntil};
@@ -23,22 +22,22 @@ fn encrypted_listeners_are_off_by_default() {
     assert_eq!(listeners.collect::<Vec<_>>(), ["dns", "admin", "api"]);
     let page = server.admin("/metrics").body;
     assert!(!page.contains(METRIC));
-    assert!(page.contains("global_dns_requests_total{proto=\"https\",type=\"A\"} 0"));
+    assert!(page.contains("global_dns_requests_total{proto=\"tls\",type=\"A\"} 0"));
 }
 
 #[test]
 fn listeners_require_both_files_and_the_files_require_a_listener() {
-    let cases: [(&[&str], &[&str]); 9] = [
+    let cases: [(&[&str], &[&str]); 8] = [
         (
             &["--tls-listen=127.0.0.1:0"],
             &["--tls-cert <FILE>", "--tls-key <FILE>"],
         ),
         (
-            &["--https-listen=127.0.0.1:0", "--tls-key=k"],
+            &["--tls-listen=127.0.0.1:0", "--tls-key=k"],
             &["--tls-cert <FILE>"],
         ),
         (
-            &["--https-listen=127.0.0.1:0", "--tls-cert=c"],
+            &["--tls-listen=127.0.0.1:0", "--tls-cert=c"],
             &["--tls-key <FILE>"],
         ),
         (
@@ -47,11 +46,7 @@ fn listeners_require_both_files_and_the_files_require_a_listener() {
         ),
         (
             &["--tls-cert=c", "--tls-key=k"],
-            &[
-                "--tls-listen <ADDRESS>",
-                "--https-listen <ADDRESS>",
-                "--quic-listen <ADDRESS>",
-            ],
+            &["--tls-listen <ADDRESS>", "--quic-listen <ADDRESS>"],
         ),
         (&["--tls-client-ca=ca"], &["--tls-listen <ADDRESS>"]),
         (
@@ -59,10 +54,6 @@ fn listeners_require_both_files_and_the_files_require_a_listener() {
             &["--tls-cert <FILE>", "--tls-key <FILE>"],
         ),
         (&["--tls-listen=853"], &["'853'", "--tls-listen <ADDRESS>"]),
-        (
-            &["--https-path=dns-query"],
-            &["'dns-query'", "--https-path <PATH>", "starts with '/'"],
-        ),
     ];
     for (flags, parts) in cases {
         let ended = run_global_dns(&[&["serve", "--file=x"], flags].concat());
@@ -92,7 +83,7 @@ fn address_in_use_is_an_error_that_names_the_listener() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken_too = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let (tcp, udp) = (taken.local_addr(), taken_too.local_addr());
-    for (listener, address) in [("tls", &tcp), ("https", &tcp), ("quic", &udp)] {
+    for (listener, address) in [("tls", &tcp), ("quic", &udp)] {
         let address = address.as_ref().unwrap();
         let flags = [
             format!("--file={}", objects.display()),
@@ -124,8 +115,7 @@ fn environment_variables_set_all_flags() {
         ("LISTEN", "127.0.0.1:0".to_owned()),
         ("ADMIN_LISTEN", "127.0.0.1:0".to_owned()),
         ("API_LISTEN", "127.0.0.1:0".to_owned()),
-        ("HTTPS_LISTEN", "127.0.0.1:0".to_owned()),
-        ("HTTPS_PATH", "/ask".to_owned()),
+        ("TLS_LISTEN", "127.0.0.1:0".to_owned()),
         (
             "TLS_CERT",
             folder.path().join("tls.crt").display().to_string(),
@@ -139,8 +129,8 @@ fn environment_variables_set_all_flags() {
     }
     let server = Server::start_command(folder, command, WaitUntil::Ready);
     let packet = query("db.prod.global. A").0;
-    let reply = issued.request(server.address("https"), &post("/ask"), &packet);
-    assert!(reply.message().len() > 12);
+    let reply = issued.ask_tls(server.address("tls"), &packet).unwrap();
+    assert!(reply.len() > 12);
 }
 
 fn requests(server: &Server, proto: &str, rtype: &str) -> f64 {
@@ -153,54 +143,40 @@ fn requests(server: &Server, proto: &str, rtype: &str) -> f64 {
 fn queries_are_counted_by_transport() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[QUIC]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     let packet = query("db.prod.global. A").0;
     let of_quic = [&[0, 0], &packet[2..]].concat();
     for _ in 0..3 {
         issued.ask_tls(tls, &packet).unwrap();
     }
-    issued.ask_https(https, &packet).message();
-    let mut first = issued.http1(https);
-    first.send(&get(PATH, &packet), &[]).unwrap().message();
     for _ in 0..4 {
         issued.quic(server.address("quic")).ask(&of_quic).unwrap();
     }
-    for (proto, count) in [
-        ("udp", 0.0),
-        ("tcp", 0.0),
-        ("tls", 3.0),
-        ("https", 2.0),
-        ("quic", 4.0),
-    ] {
+    for (proto, count) in [("udp", 0.0), ("tcp", 0.0), ("tls", 3.0), ("quic", 4.0)] {
         assert_eq!(requests(&server, proto, "A"), count, "{proto}");
     }
     let answered = "global_dns_responses_total{rcode=\"NOERROR\"}";
-    assert_eq!(server.metric(answered), 9.0);
+    assert_eq!(server.metric(answered), 7.0);
 }
 
 #[test]
 fn malformed_queries_are_counted_but_responses_are_not() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     let unreadable = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x02a";
     issued.ask_tls(tls, unreadable).unwrap();
-    issued.ask_https(https, unreadable).message();
-    let refused = issued.request(https, &request("PUT", PATH), &[]);
-    assert_eq!(refused.status, 405);
-    for proto in ["tls", "https"] {
-        assert_eq!(requests(&server, proto, "other"), 1.0, "{proto}");
-        assert_eq!(requests(&server, proto, "A"), 0.0, "{proto}");
-    }
+    assert_eq!(requests(&server, "tls", "other"), 1.0);
+    assert_eq!(requests(&server, "tls", "A"), 0.0);
     let answered = "global_dns_responses_total{rcode=\"FORMERR\"}";
-    assert_eq!(server.metric(answered), 2.0);
+    assert_eq!(server.metric(answered), 1.0);
 }
 
 #[test]
 fn queries_and_errors_of_clients_are_not_logged() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[QUIC]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     server.log.wait(0, "Published table"); // this line can come after readiness
     let mark = server.log.mark();
     let packet = query("db.prod.global. A +bufsize=1232").0;
@@ -209,18 +185,13 @@ fn queries_and_errors_of_clients_are_not_logged() {
     let cut: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x02a";
     for packet in [&packet, no_length, cut] {
         issued.ask_tls(tls, packet).unwrap();
-        issued.ask_https(https, packet).message();
         let of_quic = [&[0, 0], &packet[2..]].concat();
         let _ = issued.quic(server.address("quic")).ask(&of_quic);
     }
-    issued.request(https, &post("/nothing"), &packet);
-    issued.request(https, &post(PATH), &[]);
     for protocol in ["h2", "dot"] {
         let stranger = issue_valid();
-        for listener in [tls, https] {
-            let _ = issued.client(&[protocol]).connect(listener);
-            assert!(stranger.client(&[protocol]).connect(listener).is_err());
-        }
+        let _ = issued.client(&[protocol]).connect(tls);
+        assert!(stranger.client(&[protocol]).connect(tls).is_err());
     }
     assert_eq!(server.log.lines()[mark..], [] as [String; 0]);
 }

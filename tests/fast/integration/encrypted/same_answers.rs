@@ -1,4 +1,4 @@
-//! Each query has the same reply octets over UDP, TCP, TLS and HTTPS, and the same records over QUIC. hickory-server,
+//! Each query has the same reply octets over UDP, TCP and TLS, and the same records over QUIC. hickory-server,
 //! with the printed zone and without shared code, is the oracle for the records.
 
 mod messages;
@@ -15,7 +15,6 @@ use support::certificates::issue_valid;
 use support::differences::{assert_none, set};
 use support::encrypted::{QUIC, serve};
 use support::http::get;
-use support::https::{post, request};
 use support::objects::{Gateway, Manifest, local, mirror, objects};
 use support::query::{hex, query};
 use support::reply::{Record, Reply};
@@ -173,28 +172,16 @@ fn transport_differences(asked: &TestMessage, replies: &Replies) -> Vec<String> 
                 asked.what
             ));
         };
-    for (over, reply) in &replies.streams {
-        let normal = Normal::of(reply, &asked.packet);
-        if normal.octets[2..] != tcp.octets[2..] {
-            note(over, "octets", &hex(reply), &hex(&replies.tcp));
-        }
-        // The ID is that of the query, even if it is zero.
-        let id: &[u8] = if *over == "HTTP/2 GET" {
-            &[0, 0]
-        } else {
-            &asked.packet[..2]
-        };
-        if reply[..2] != *id {
-            note(over, "identifier", &&reply[..2], &id);
-        }
-        let has_keepalive = *over == "TLS" && tcp.keepalive.is_some();
-        if normal.keepalive.is_some() != has_keepalive {
-            note(over, "keepalive", &normal.keepalive, &tcp.keepalive);
-        }
-        let asks = asked.asks_for_padding;
-        if asks.is_some_and(|asks| asks != normal.is_padded(reply.len())) {
-            note(over, "padding", &normal.padding, &asks);
-        }
+    let tls = Normal::of(&replies.tls, &asked.packet);
+    if tls.octets != tcp.octets {
+        note("TLS", "octets", &hex(&replies.tls), &hex(&replies.tcp));
+    }
+    if tls.keepalive.is_some() != tcp.keepalive.is_some() {
+        note("TLS", "keepalive", &tls.keepalive, &tcp.keepalive);
+    }
+    let asks = asked.asks_for_padding;
+    if asks.is_some_and(|asks| asks != tls.is_padded(replies.tls.len())) {
+        note("TLS", "padding", &tls.padding, &asks);
     }
     let udp = Normal::of(&replies.udp, &asked.packet);
     for (over, normal) in [("UDP", &udp), ("TCP", &tcp)] {
@@ -264,12 +251,12 @@ fn text(record: &Record) -> String {
     record.to_string().to_lowercase()
 }
 
-/// A message that is not a query closes a stream connection and is a bad request over HTTP.
+/// A message that is not a query closes a stream connection.
 #[test]
 fn messages_that_are_not_queries_are_not_answered() {
     let issued = issue_valid();
     let server = serve(sample(), &issued, &FLAGS);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     let query = query("db.prod.global. A").0;
     let mut response = query.clone();
     response[2] |= 0x80;
@@ -297,11 +284,6 @@ fn messages_that_are_not_queries_are_not_answered() {
             ConnectionEnd::CloseNotify,
             "{what} over TLS"
         );
-        let by_post = issued.request(https, &post("/dns-query"), packet);
-        assert_eq!(by_post.status, 400, "{what} by POST");
-        let encoded = support::https::base64url(packet);
-        let by_get = request("GET", &format!("/dns-query?dns={encoded}"));
-        assert_eq!(issued.request(https, &by_get, &[]).status, 400, "{what}");
     }
 }
 
@@ -323,22 +305,14 @@ fn too_large_answers_are_truncated_equally() {
         let tcp = Reply::read(&replies.tcp).unwrap();
         assert!(tcp.is_truncated() && tcp.opt.is_some(), "{}", asked.what);
         assert!(tcp.answers.len() > 1_000, "{}", tcp.answers.len());
-        for (over, reply) in &replies.streams {
-            assert_eq!(reply[2..], replies.tcp[2..], "{} over {over}", asked.what);
-        }
+        assert_eq!(replies.tls, replies.tcp, "{}", asked.what);
         // Over QUIC, compression is weaker, so fewer records fit.
         let quic = Reply::read(&replies.quic.unwrap()).unwrap();
         assert!(quic.is_truncated() && quic.opt.is_some());
         assert!(quic.answers.len() > 500, "{}", quic.answers.len());
     }
     let of = |proto: &str| format!("global_dns_truncated_responses_total{{proto=\"{proto}\"}}");
-    for (proto, count) in [
-        ("udp", 2.0),
-        ("tcp", 2.0),
-        ("tls", 2.0),
-        ("https", 8.0),
-        ("quic", 2.0),
-    ] {
+    for (proto, count) in [("udp", 2.0), ("tcp", 2.0), ("tls", 2.0), ("quic", 2.0)] {
         assert_eq!(server.metric(&of(proto)), count, "{proto}");
     }
 }

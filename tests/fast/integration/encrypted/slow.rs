@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use support::certificates::{Identity, issue_valid};
 use support::encrypted::serve;
-use support::https::{Http1, Http2, PATH, get, post};
 use support::tls::{ConnectionEnd, localhost, read_end, send};
 use support::wait::TIMEOUT;
 use support::wire::frame;
@@ -14,12 +13,12 @@ use support::wire::frame;
 use super::{packet, small};
 use crate::integration::connections::wait_for_end;
 
-/// Timeout of the rest of a message, a body or a handshake.
+/// Timeout of the rest of a message or a handshake.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Returns the ClientHello of a client.
-fn hello(issued: &Identity, protocol: &str) -> Vec<u8> {
-    let client = issued.client(&[protocol]);
+fn hello(issued: &Identity) -> Vec<u8> {
+    let client = issued.client(&["dot"]);
     let connection = rustls::ClientConnection::new(client.0, localhost());
     let mut hello = Vec::new();
     connection.unwrap().write_tls(&mut hello).unwrap();
@@ -51,17 +50,15 @@ fn slow_handshake_is_aborted() {
     let started = Instant::now();
     let mut ended = 0;
     let mut waiting = Vec::new();
-    for (listener, protocol) in [("tls", "dot"), ("https", "h2")] {
-        let hello = hello(&issued, protocol);
-        for part in [&[][..], &hello[..1], &hello[..hello.len() / 2], &hello] {
-            let mut stream = connect(server.address(listener));
-            stream.write_all(part).unwrap();
-            waiting.push(stream);
-            ended += 1;
-        }
+    let hello = hello(&issued);
+    for part in [&[][..], &hello[..1], &hello[..hello.len() / 2], &hello] {
+        let mut stream = connect(server.address("tls"));
+        stream.write_all(part).unwrap();
+        waiting.push(stream);
+        ended += 1;
     }
     let slow = std::thread::spawn({
-        let (hello, address) = (hello(&issued, "dot"), server.address("tls"));
+        let address = server.address("tls");
         move || {
             let sent = trickle(&mut connect(address), &hello);
             assert!(sent < hello.len(), "the server read the whole handshake");
@@ -69,9 +66,6 @@ fn slow_handshake_is_aborted() {
     });
     // Other clients do not wait.
     issued.ask_tls(server.address("tls"), &packet()).unwrap();
-    issued
-        .ask_https(server.address("https"), &packet())
-        .message();
     for stream in &mut waiting {
         // The response to a complete ClientHello comes first.
         let _ = std::io::copy(stream, &mut std::io::sink());
@@ -88,30 +82,24 @@ fn slow_handshake_is_aborted() {
 fn failed_handshake_is_counted_at_once() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
-    let mut failed = 0;
-    for listener in ["tls", "https"] {
-        let address = server.address(listener);
-        assert!(issued.client(&["smtp"]).connect(address).is_err());
-        let stranger = issue_valid();
-        let protocol = if listener == "tls" { "dot" } else { "h2" };
-        assert!(stranger.client(&[protocol]).connect(address).is_err());
-        let mut clear = connect(address);
-        clear.write_all(&frame(&packet())).unwrap();
-        let _ = std::io::copy(&mut clear, &mut std::io::sink());
-        failed += 3;
-    }
-    server.wait_for_ended_connections("handshake", failed);
+    let address = server.address("tls");
+    assert!(issued.client(&["smtp"]).connect(address).is_err());
+    let stranger = issue_valid();
+    assert!(stranger.client(&["dot"]).connect(address).is_err());
+    let mut clear = connect(address);
+    clear.write_all(&frame(&packet())).unwrap();
+    let _ = std::io::copy(&mut clear, &mut std::io::sink());
+    server.wait_for_ended_connections("handshake", 3);
     // A client that disconnects during the handshake also counts as failed.
-    drop(connect(server.address("tls")));
-    drop(connect(server.address("https")));
-    server.wait_for_ended_connections("handshake", failed + 2);
+    drop(connect(address));
+    server.wait_for_ended_connections("handshake", 4);
 }
 
 #[test]
 fn message_that_arrives_octet_by_octet_gets_no_extra_time() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     let mut half = issued.tls(tls);
     half.write_all(&frame(&packet())[..9]).unwrap();
     half.flush().unwrap();
@@ -122,18 +110,10 @@ fn message_that_arrives_octet_by_octet_gets_no_extra_time() {
             let sent = trickle(&mut issued.tls(tls), &framed);
             assert!(sent < framed.len(), "the server read the whole message");
         });
-        // An incomplete request does not count as a request, so its head has the timeout of a first query.
-        scope.spawn(|| {
-            let mut connection = issued.http1(https);
-            let text = Http1::text(&get(PATH, &[0; 100]), &[]);
-            let sent = trickle(connection.0.get_mut(), &text);
-            assert!(sent < text.len(), "the server read the whole request");
-        });
         assert_eq!(read_end(&mut half), ConnectionEnd::CloseNotify);
     });
     assert!(started.elapsed() >= LIMIT, "too soon");
     server.wait_for_ended_connections("slow", 2);
-    server.wait_for_ended_connections("idle", 1);
 }
 
 /// Writes until all buffers are full, then until the server closes the connection.
@@ -150,42 +130,12 @@ fn write_until_refused(stream: &mut impl std::io::Write, octets: &[u8]) {
 fn client_that_reads_no_replies_is_disconnected() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut stream = issued.tls(tls);
-            stream.sock.set_write_timeout(Some(TIMEOUT)).unwrap();
-            write_until_refused(&mut stream, &frame(&packet()).repeat(100));
-        });
-        scope.spawn(|| {
-            let mut connection = issued.http1(https);
-            let stream = connection.0.get_mut();
-            stream.sock.set_write_timeout(Some(TIMEOUT)).unwrap();
-            let text = Http1::text(&get(PATH, &packet()), &[]);
-            write_until_refused(stream, &text.repeat(20));
-        });
-    });
-    server.wait_for_ended_connections("slow", 2);
-    issued.ask_tls(tls, &packet()).unwrap();
-}
-
-/// A closed flow-control window blocks a reply like a full socket (RFC 9113 section 5.2).
-#[test]
-fn http2_client_with_a_closed_window_is_disconnected() {
-    let issued = issue_valid();
-    let server = serve(small(), &issued, &[]);
-    let mut settings = h2::client::Builder::new();
-    settings.initial_window_size(0);
-    let client = issued.client(&["h2"]);
-    let mut deaf = Http2::connect_with(&client, server.address("https"), settings).unwrap();
-    let requests = vec![(post(PATH), packet()); 50];
-    for response in deaf.send_all(&requests) {
-        assert!(response.is_err(), "{response:?}");
-    }
+    let tls = server.address("tls");
+    let mut stream = issued.tls(tls);
+    stream.sock.set_write_timeout(Some(TIMEOUT)).unwrap();
+    write_until_refused(&mut stream, &frame(&packet()).repeat(100));
     server.wait_for_ended_connections("slow", 1);
-    issued
-        .ask_https(server.address("https"), &packet())
-        .message();
+    issued.ask_tls(tls, &packet()).unwrap();
 }
 
 /// Clients that close their connections are not counted as failures.
@@ -193,24 +143,17 @@ fn http2_client_with_a_closed_window_is_disconnected() {
 fn clients_that_close_their_connections_are_counted_as_done() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     for _ in 0..3 {
         let mut stream = issued.tls(tls);
         send(&mut stream, &packet()).unwrap();
         stream.conn.send_close_notify();
         stream.flush().unwrap();
         read_end(&mut stream);
-        let mut connection = issued.http1(https);
-        connection.send(&post(PATH), &packet()).unwrap().message();
-        let stream = connection.0.get_mut();
-        stream.conn.send_close_notify();
-        stream.flush().unwrap();
-        read_end(stream);
-        issued.ask_https(https, &packet()).message();
     }
-    server.wait_for_ended_connections("done", 9);
+    server.wait_for_ended_connections("done", 3);
     let mut gone = connect(tls);
-    gone.write_all(&hello(&issued, "dot")[..3]).unwrap();
+    gone.write_all(&hello(&issued)[..3]).unwrap();
     gone.shutdown(std::net::Shutdown::Write).unwrap();
     wait_for_end(&mut gone);
     server.wait_for_ended_connections("handshake", 1);

@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpListener};
 use support::certificates::issue_valid;
 use support::differences::set;
 use support::encrypted::{QUIC, files, serve};
-use support::https::{PATH, post};
 use support::query::query;
 use support::server::{Server, WaitUntil};
 use support::sockets::Socket;
@@ -68,10 +67,10 @@ fn only_listeners_of_flags_are_open() {
     let issued = issue_valid();
     let packet = query("db.prod.global. A").0;
     let has_v6 = TcpListener::bind("[::1]:0").is_ok();
-    for chosen in 0..8 {
+    for chosen in 0..4 {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path(), small(), &issued);
-        let kinds: Vec<&str> = ["tls", "https", "quic"]
+        let kinds: Vec<&str> = ["tls", "quic"]
             .into_iter()
             .enumerate()
             .filter(|(bit, _)| chosen >> bit & 1 == 1)
@@ -105,7 +104,6 @@ fn only_listeners_of_flags_are_open() {
             for address in &listeners[*kind] {
                 match *kind {
                     "tls" => drop(issued.ask_tls(*address, &packet).unwrap()),
-                    "https" => drop(issued.ask_https(*address, &packet).message()),
                     _ if address.is_ipv6() => {} // the client here has IPv4 only
                     _ => drop(issued.quic(*address).ask(&packet_of_quic(&packet)).unwrap()),
                 }
@@ -127,24 +125,16 @@ fn packet_of_quic(packet: &[u8]) -> Vec<u8> {
 fn connection_uses_one_descriptor() {
     let issued = issue_valid();
     let server = serve(small(), &issued, &[QUIC]);
-    let (tls, https) = (server.address("tls"), server.address("https"));
+    let tls = server.address("tls");
     let packet = query("db.prod.global. A").0;
     wait_for_listeners_only(&server, &expected(&listeners(&server)));
     let before = server.process().descriptors();
 
     let mut streams: Vec<_> = (0..20).map(|_| issued.tls(tls)).collect();
-    let mut first: Vec<_> = (0..20).map(|_| issued.http1(https)).collect();
-    let mut second: Vec<_> = (0..10).map(|_| issued.http2(https)).collect();
     for stream in &mut streams {
         support::tls::ask(stream, &packet).unwrap();
     }
-    for connection in &mut first {
-        connection.send(&post(PATH), &packet).unwrap().message();
-    }
-    for connection in &mut second {
-        connection.send(&post(PATH), &packet).unwrap().message();
-    }
-    assert_eq!(server.process().descriptors() - before, 50);
+    assert_eq!(server.process().descriptors() - before, 20);
 
     // All QUIC connections share one socket.
     let quic: Vec<_> = (0..10)
@@ -153,9 +143,9 @@ fn connection_uses_one_descriptor() {
     for connection in &quic {
         connection.ask(&packet_of_quic(&packet)).unwrap();
     }
-    assert_eq!(server.process().descriptors() - before, 50);
+    assert_eq!(server.process().descriptors() - before, 20);
 
-    drop((streams, first, second, quic));
+    drop((streams, quic));
     wait_for("the previous number of descriptors", || {
         (server.process().descriptors() == before).then_some(())
     });
@@ -168,18 +158,14 @@ fn handshake_uses_one_descriptor_and_releases_it() {
     let server = serve(small(), &issued, &[]);
     wait_for_listeners_only(&server, &expected(&listeners(&server)));
     let before = server.process().descriptors();
-    let silent: Vec<_> = ["tls", "https"]
-        .iter()
-        .flat_map(|listener| [server.address(listener); 10])
-        .map(|address| std::net::TcpStream::connect(address).unwrap())
+    let tls = server.address("tls");
+    let silent: Vec<_> = (0..20)
+        .map(|_| std::net::TcpStream::connect(tls).unwrap())
         .collect();
     wait_for("a descriptor for each", || {
         (server.process().descriptors() == before + silent.len()).then_some(())
     });
-    for listener in ["tls", "https"] {
-        let refused = issued.client(&["smtp"]).connect(server.address(listener));
-        assert!(refused.is_err());
-    }
+    assert!(issued.client(&["smtp"]).connect(tls).is_err());
     drop(silent);
     wait_for("the previous number of descriptors", || {
         (server.process().descriptors() == before).then_some(())

@@ -15,14 +15,14 @@ const EXCESS: u32 = 3000;
 
 #[test]
 fn excess_encrypted_connections_are_replaced() {
-    flood_encrypted("TLS, HTTPS: connections", |server, until| {
+    flood_encrypted("TLS: connections", |server, until| {
         let hello = tls::hello(&tls::config("dot", &TLS13));
-        let listeners = ["tls", "https"].map(|name| server.address(name));
+        let tls = server.address("tls");
         let mut open = Vec::new();
         let mut most = 0;
         for count in 0..2 * EXCESS {
             let from = if count % 2 == 0 { count } else { 1 };
-            let mut stream = connect_to(listeners[count as usize / 2 % 2], attacker(from));
+            let mut stream = connect_to(tls, attacker(from));
             // One in eight starts a handshake, which costs the server work, and does not complete it.
             if count % 8 == 0 {
                 send(&mut stream, &hello);
@@ -57,7 +57,7 @@ fn lack_of_descriptors_does_not_block_udp() {
         ..Flood::new(Listeners::Encrypted, "no descriptors left")
     };
     flood.run(|server, until| {
-        let all = ["dns", "tls", "https"].map(|name| server.address(name));
+        let all = ["dns", "tls"].map(|name| server.address(name));
         let mut open: Vec<TcpStream> = Vec::new();
         let mut count = 0;
         while Instant::now() < until {

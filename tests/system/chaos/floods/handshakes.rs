@@ -1,7 +1,7 @@
 //! TLS connections that never send a query: fast, incomplete and slow handshakes.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,26 +20,17 @@ const WITHIN: u32 = 800;
 /// Time limit of an attacker for replies of the server.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns both listeners that use TLS, with their protocols.
-fn listeners(server: &Server) -> [(SocketAddr, &'static str); 2] {
-    [
-        (server.address("tls"), "dot"),
-        (server.address("https"), "h2"),
-    ]
-}
-
 #[test]
 fn complete_handshakes_do_not_block_honest_clients() {
     flood_encrypted("TLS: complete handshakes", |server, until| {
-        let clients = listeners(server).map(|(to, protocol)| (to, tls::config(protocol, &TLS13)));
+        let (to, config) = (server.address("tls"), tls::config("dot", &TLS13));
         let [done, failed] = in_threads(THREADS, |thread| {
-            let (to, config) = &clients[thread as usize % 2];
             let (mut done, mut failed) = (0, 0);
             let mut kept = Vec::new();
             while Instant::now() < until {
                 let from = attacker(thread * EACH + (done + failed) as u32 % EACH);
-                let stream = open(*to, from, TIMEOUT);
-                match stream.and_then(|stream| tls::begin(stream, config)) {
+                let stream = open(to, from, TIMEOUT);
+                match stream.and_then(|stream| tls::begin(stream, &config)) {
                     Ok(stream) => {
                         done += 1;
                         kept.push(stream);
@@ -66,15 +57,14 @@ fn complete_handshakes_do_not_block_honest_clients() {
 fn replayed_client_hellos_do_not_block_honest_clients() {
     flood_encrypted("TLS: replayed hellos", |server, until| {
         // The server's part of a handshake is the expensive one. A client that disconnects skips its own part.
-        let clients = listeners(server)
-            .map(|(to, protocol)| (to, tls::hello(&tls::config(protocol, &TLS13))));
+        let to = server.address("tls");
+        let hello = tls::hello(&tls::config("dot", &TLS13));
         let [answered, failed] = in_threads(THREADS, |thread| {
-            let (to, hello) = &clients[thread as usize % 2];
             let (mut answered, mut failed) = (0, 0);
             while Instant::now() < until {
                 let from = attacker(thread * EACH + (answered + failed) as u32 % EACH);
-                let answer = open(*to, from, TIMEOUT).and_then(|mut stream| {
-                    stream.write_all(hello)?;
+                let answer = open(to, from, TIMEOUT).and_then(|mut stream| {
+                    stream.write_all(&hello)?;
                     stream.read_exact(&mut [0])
                 });
                 match answer {
@@ -99,13 +89,12 @@ fn replayed_client_hellos_do_not_block_honest_clients() {
 #[test]
 fn incomplete_handshakes_time_out() {
     flood_encrypted("TLS: incomplete handshakes", |server, until| {
-        let listeners = listeners(server);
+        let to = server.address("tls");
         let hello = tls::hello(&tls::config("dot", &TLS13));
         let connect = |number: u32| {
-            let (to, _) = listeners[number as usize % 2];
             let mut stream = connect_to(to, attacker(number));
             // Nothing, a ClientHello, half a ClientHello, or no TLS.
-            match number / 2 % 4 {
+            match number % 4 {
                 0 => {}
                 1 => send(&mut stream, &hello),
                 2 => send(&mut stream, &hello[..hello.len() / 2]),
@@ -125,9 +114,9 @@ fn incomplete_handshakes_time_out() {
 #[test]
 fn slow_handshakes_time_out() {
     flood_encrypted("TLS: slow handshakes", |server, until| {
-        let listeners = listeners(server);
+        let to = server.address("tls");
         let hello = tls::hello(&tls::config("dot", &TLS13));
-        let connect = |number: u32| connect_to(listeners[number as usize % 2].0, attacker(number));
+        let connect = |number: u32| connect_to(to, attacker(number));
         let mut open: Vec<TcpStream> = (0..WITHIN).map(connect).collect();
         for octet in &hello {
             if Instant::now() > until {
@@ -146,7 +135,7 @@ fn slow_handshakes_time_out() {
 #[test]
 fn large_client_hellos_do_not_exhaust_memory() {
     flood_encrypted("TLS: large hellos", |server, until| {
-        let listeners = listeners(server);
+        let to = server.address("tls");
         // Records of 16 KiB with a message of 64 KiB that lacks its end (RFC 8446 sections 4 and 5.1).
         let message = [&[1, 0, 0xff, 0xff, 3, 3][..], &[7; 60_000]].concat();
         let records = message.chunks(16_384).flat_map(|part| {
@@ -157,7 +146,6 @@ fn large_client_hellos_do_not_exhaust_memory() {
         let [opened] = in_threads(THREADS, |thread| {
             let numbers = thread * EACH..thread * EACH + WITHIN / THREADS;
             let open = numbers.filter_map(|number| {
-                let (to, _) = listeners[number as usize % 2];
                 let mut stream = open(to, attacker(number), TIMEOUT).ok()?;
                 stream.write_all(&records).ok()?;
                 Some(stream)

@@ -17,15 +17,14 @@ use support::server::{Server, WaitUntil};
 
 use super::honest::{self, Tally, Way};
 
-/// Default of `--tcp-connections`. TLS and HTTPS connections have the same limit of their own.
+/// Default of `--tcp-connections`. TLS connections have the same limit of their own.
 pub const CONNECTIONS: u64 = 1024;
 /// Descriptors other than connections: listeners, the clock, the log, the runtime, and 64 ended connections whose clients
 /// have not received the last reply.
 const OTHER_DESCRIPTORS: u64 = 64 + 64;
 /// KiB for each connection: an incomplete query, 16 KiB of replies, and one more message.
 const PER_CONNECTION: u64 = 4 + 16 + 64;
-/// Additional KiB for each encrypted connection: TLS buffers an incomplete record and unsent records, HTTP/2 its
-/// streams.
+/// Additional KiB for each encrypted connection: TLS buffers an incomplete record and unsent records.
 const PER_ENCRYPTION: u64 = 84;
 /// KiB for everything else: the server with its table, and temporary allocations.
 const BASE_MEMORY: u64 = 64 * 1024;
@@ -45,7 +44,7 @@ pub const MANY: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listeners {
     Plain,
-    /// TLS and HTTPS.
+    /// TLS.
     Encrypted,
     Quic,
 }
@@ -74,7 +73,7 @@ fn start(flood: &Flood<'_>) -> Server {
     command.args(flood.flags);
     let listeners: &[&str] = match flood.listeners {
         Listeners::Plain => &[],
-        Listeners::Encrypted => &["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"],
+        Listeners::Encrypted => &["--tls-listen=127.0.0.1:853"],
         Listeners::Quic => &["--quic-listen=127.0.0.1:853"],
     };
     if !listeners.is_empty() {
@@ -95,14 +94,6 @@ fn memory(server: &Server) -> (u64, u64) {
 /// Returns a question of type A with EDNS.
 pub fn question(name: &str) -> Vec<u8> {
     query(&format!("{name} A +edns")).0
-}
-
-/// Returns the same question with padding (RFC 7830) up to the longest accepted query.
-pub fn long_question(name: &str) -> Vec<u8> {
-    const LONGEST: usize = 4096;
-    let rest = LONGEST - query(&format!("{name} A +ednsopt=12")).0.len();
-    let padding = "00".repeat(rest);
-    query(&format!("{name} A +ednsopt=12:{padding}")).0
 }
 
 // === Floods ===
@@ -149,7 +140,7 @@ pub fn flood(name: &str, flags: &[&str], attack: impl FnOnce(&Server, Instant) -
     flood.run(attack);
 }
 
-/// Runs a flood on a server with TLS and HTTPS.
+/// Runs a flood on a server with TLS.
 pub fn flood_encrypted(name: &str, attack: impl FnOnce(&Server, Instant) -> String + Send) {
     Flood::new(Listeners::Encrypted, name).run(attack);
 }
@@ -289,7 +280,7 @@ impl<'f> Flood<'f> {
                 honest::ask_once(server, *way);
             }
         }
-        for proto in ["udp", "tcp", "tls", "https", "quic"] {
+        for proto in ["udp", "tcp", "tls", "quic"] {
             let panics = format!("global_dns_worker_panics_total{{proto=\"{proto}\"}}");
             assert_eq!(server.count(&panics), 0);
         }

@@ -16,7 +16,6 @@ use support::wait::wait_for;
 use support::wire::{Transport, exchange, frame, read_framed};
 
 use super::harness::{Listeners, question};
-use super::http2::Http2;
 use super::open;
 use super::quic;
 use super::tls::{self, Stream};
@@ -37,9 +36,6 @@ pub enum Way {
     Tls,
     /// One query for each connection, with a full handshake.
     NewTls,
-    /// HTTP/2 on a persistent connection.
-    Https,
-    NewHttps,
     /// One query for each connection.
     Quic,
 }
@@ -59,9 +55,7 @@ pub struct Tally {
 pub struct Client<'s> {
     server: &'s Server,
     tls: Arc<ClientConfig>,
-    https: Arc<ClientConfig>,
     kept_tls: Option<Stream>,
-    kept_https: Option<Http2>,
 }
 
 // === impl Way ===
@@ -71,14 +65,7 @@ impl Way {
     pub fn of(listeners: Listeners) -> &'static [Self] {
         match listeners {
             Listeners::Plain => &[Self::Udp, Self::Tcp],
-            Listeners::Encrypted => &[
-                Self::Udp,
-                Self::Tcp,
-                Self::Tls,
-                Self::NewTls,
-                Self::Https,
-                Self::NewHttps,
-            ],
+            Listeners::Encrypted => &[Self::Udp, Self::Tcp, Self::Tls, Self::NewTls],
             Listeners::Quic => &[Self::Udp, Self::Tcp, Self::Quic],
         }
     }
@@ -89,8 +76,6 @@ impl Way {
             Self::Tcp => "new TCP",
             Self::Tls => "persistent TLS",
             Self::NewTls => "new TLS",
-            Self::Https => "persistent HTTPS",
-            Self::NewHttps => "new HTTPS",
             Self::Quic => "new QUIC",
         }
     }
@@ -139,9 +124,7 @@ impl<'s> Client<'s> {
         Self {
             server,
             tls: tls::config("dot", &TLS13),
-            https: tls::config("h2", &TLS13),
             kept_tls: None,
-            kept_https: None,
         }
     }
 
@@ -162,16 +145,6 @@ impl<'s> Client<'s> {
                 Ok(reply)
             }
             Way::NewTls => ask_tls(&mut tls::begin(self.connect("tls")?, &self.tls)?, &packet),
-            Way::Https => {
-                let mut client = match self.kept_https.take() {
-                    Some(client) => client,
-                    None => Http2::begin(self.connect("https")?, &self.https, &[])?,
-                };
-                let reply = client.ask(&packet)?;
-                self.kept_https = Some(client);
-                Ok(reply)
-            }
-            Way::NewHttps => Http2::begin(self.connect("https")?, &self.https, &[])?.ask(&packet),
             Way::Quic => quic::ask(server.address("quic"), &packet, TIMEOUT),
         }
     }

@@ -25,10 +25,6 @@ use support::wire::frame;
 
 use super::harness::{Listeners, question};
 use super::honest::{Way, ask_once, ask_until};
-use super::http2::{
-    self, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PING, WINDOW_UPDATE, base64url,
-    get, settings,
-};
 use super::tls::{self, push};
 use super::{attacker, count_ended, in_threads, socket};
 
@@ -38,8 +34,8 @@ const LIMIT: u64 = 256 << 20;
 const ADDRESSES: u32 = 4093;
 /// Connections from each address: the default of `--tcp-connections-per-address`.
 const EACH: u32 = 256;
-/// Addresses of attackers, each with another prefix. Half of them attack TCP, and half TLS and HTTPS: together they may
-/// have all connections of both limits.
+/// Addresses of attackers, each with another prefix. Half of them attack TCP, and half TLS: together they may have
+/// all connections of both limits.
 const ATTACKERS: u32 = 8;
 const DURATION: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,12 +105,8 @@ fn start(group: &Group) -> Server {
     command.arg(group.folder.join("cgroup.procs")).arg(binary());
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
-    command.args(["--tls-listen=127.0.0.1:853", "--https-listen=127.0.0.1:443"]);
-    command.args([
-        "--quic-listen=127.0.0.1:853",
-        "--cluster-name=hub",
-        "--file",
-    ]);
+    command.args(["--tls-listen=127.0.0.1:853", "--quic-listen=127.0.0.1:853"]);
+    command.args(["--cluster-name=hub", "--file"]);
     command.arg(file).args(Identity::flags(folder.path()));
     Server::start_command(folder, command, WaitUntil::Ready)
 }
@@ -147,52 +139,25 @@ fn attack<S>(
     opened
 }
 
-/// Attacks the listener that belongs to the number of a thread: TCP, TLS, HTTPS with HTTP/1.1 or HTTP/2.
+/// Attacks the listener that belongs to the number of a thread: TCP or TLS.
 fn attack_listener(server: &Server, number: u32, until: Instant) -> u64 {
-    let packet = question("many.prod.global");
-    let framed = frame(&packet).repeat(64);
-    let (listener, protocol) = match number {
-        0..=3 => {
-            let open = || {
-                let stream = open(server.dns, number)?;
-                stream.set_nonblocking(true).unwrap();
-                Some(stream)
-            };
-            return attack(until, open, |stream| is_open(stream.write(&framed)));
-        }
-        4 => ("tls", "dot"),
-        5 => ("https", "http/1.1"),
-        _ => ("https", "h2"),
-    };
-    let config = tls::config(protocol, &TLS13);
-    let target = format!("/dns-query?dns={}", base64url(&packet));
-    let (first, next) = match protocol {
-        "dot" => (Vec::new(), framed),
-        "http/1.1" => {
-            let request = format!("GET {target} HTTP/1.1\r\nhost: a\r\n\r\n");
-            (Vec::new(), request.repeat(32).into_bytes())
-        }
-        _ => {
-            // The window of the connection is large, too, so that the replies leave HTTP.
-            const LARGE: u32 = 1 << 30;
-            let mut first = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-            first.extend(settings(&[(INITIAL_WINDOW_SIZE, LARGE)]));
-            first.extend(http2::frame(WINDOW_UPDATE, 0, 0, &LARGE.to_be_bytes()));
-            for request in 0..90 {
-                let flags = END_HEADERS | END_STREAM;
-                first.extend(http2::frame(HEADERS, flags, 2 * request + 1, &get(&packet)));
-            }
-            (first, http2::frame(PING, 0, 0, &[0; 8]))
-        }
-    };
+    let framed = frame(&question("many.prod.global")).repeat(64);
+    if number < ATTACKERS / 2 {
+        let open = || {
+            let stream = open(server.dns, number)?;
+            stream.set_nonblocking(true).unwrap();
+            Some(stream)
+        };
+        return attack(until, open, |stream| is_open(stream.write(&framed)));
+    }
+    let config = tls::config("dot", &TLS13);
     let open = || {
-        let stream = open(server.address(listener), number)?;
-        let mut stream = tls::begin(stream, &config).ok()?;
-        stream.write_all(&first).ok()?;
+        let stream = open(server.address("tls"), number)?;
+        let stream = tls::begin(stream, &config).ok()?;
         stream.sock.set_nonblocking(true).unwrap();
         Some(stream)
     };
-    attack(until, open, |stream| push(stream, &next))
+    attack(until, open, |stream| push(stream, &framed))
 }
 
 /// Returns whether a non-blocking connection is open after a write.

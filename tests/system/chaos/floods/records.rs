@@ -11,7 +11,6 @@ use support::server::Server;
 use support::wire::{frame, read_framed};
 
 use super::harness::{MANY, flood_encrypted, question};
-use super::http2::drain;
 use super::tls::{self, Forger, Stream};
 use super::{attacker, count_ended, in_threads, open, socket};
 
@@ -229,13 +228,13 @@ fn too_long_messages_are_closed_as_malformed() {
 }
 
 /// Opens a non-blocking TLS connection with the smallest receive window of the kernel.
-fn with_small_window(server: &Server, listener: &str, protocol: &str, number: u32) -> Stream {
+fn with_small_window(server: &Server, number: u32) -> Stream {
     let socket = socket(attacker(number));
     socket.set_recv_buffer_size(1).unwrap();
-    let to = server.address(listener);
+    let to = server.address("tls");
     socket.connect_timeout(&to.into(), TIMEOUT).unwrap();
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-    let stream = tls::begin(socket.into(), &tls::config(protocol, &TLS13)).unwrap();
+    let stream = tls::begin(socket.into(), &tls::config("dot", &TLS13)).unwrap();
     stream.sock.set_nonblocking(true).unwrap();
     stream
 }
@@ -247,7 +246,7 @@ fn clients_that_do_not_read_are_closed_as_slow() {
         const EACH: u32 = 125;
         in_threads(THREADS, |thread| {
             let numbers = thread * EACH..(thread + 1) * EACH;
-            let readers = numbers.map(|number| with_small_window(server, "tls", "dot", number));
+            let readers = numbers.map(|number| with_small_window(server, number));
             let mut readers: Vec<Stream> = readers.collect();
             while Instant::now() < until {
                 for stream in &mut readers {
@@ -285,7 +284,7 @@ fn busy_tls_connections_do_not_block_honest_clients() {
             while Instant::now() < until {
                 open.retain_mut(|stream| {
                     batches += 1;
-                    tls::push(stream, &batch) && drain(stream)
+                    tls::push(stream, &batch) && tls::drain(stream)
                 });
             }
             [batches, open.len() as u64]

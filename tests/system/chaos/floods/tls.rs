@@ -1,6 +1,6 @@
 //! TLS clients: normal ones, and ones that send data that no TLS library would send.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 
@@ -127,6 +127,24 @@ pub fn push(stream: &mut Stream, octets: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// Reads and discards available data of a non-blocking connection. Returns whether it is still open.
+pub fn drain(stream: &mut Stream) -> bool {
+    loop {
+        match stream.conn.read_tls(&mut stream.sock) {
+            Ok(0) => return false,
+            Ok(_) => {}
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        }
+        let Ok(state) = stream.conn.process_new_packets() else {
+            return false;
+        };
+        let mut octets = vec![0; state.plaintext_bytes_to_read()];
+        if stream.conn.reader().read_exact(&mut octets).is_err() || state.peer_has_closed() {
+            return false;
+        }
+    }
 }
 
 // === impl Forger ===

@@ -283,10 +283,6 @@ fn texts(of: &str) -> Option<Texts> {
             &["a", "cookie-secrets", ".a", "_", "a..b"],
             &["", ".", "..", "../tls", "a/b", "a b"],
         ),
-        "encrypted.httpsPath" => (
-            &["/", "/dns-query", "/a/b.c_~-"],
-            &["", "dns-query", "/a b", "/a?b", "/ä", "/a{?dns}"],
-        ),
         "source.files.[]" => (&["/a", "a", "-a", "--", "/a b"], &["", "-", "/a,b", ","]),
         "journal.max" => (
             &[

@@ -242,12 +242,11 @@ pub fn combination(random: &mut Random) -> Value {
         json!(r.some(0, &["dns.example.com.", "a_b", "2001:db8::1", "192.0.2.1"])),
     );
     if r.chance(40) {
-        let (tls, https) = (addresses(r, &mut port, 1), addresses(r, &mut port, 0));
-        let quic = addresses(r, &mut port, 0);
+        let (tls, quic) = (addresses(r, &mut port, 1), addresses(r, &mut port, 0));
         put(
             "encrypted",
-            json!({"secretName": "tls", "clientCASecretName": r.pick(&["", "ca"]), "tlsListen": tls, "httpsListen": https,
-                "quicListen": quic, "httpsPath": r.pick(&["/", "/dns-query", "/~a/b.c_d"])}),
+            json!({"secretName": "tls", "clientCASecretName": r.pick(&["", "ca"]), "tlsListen": tls,
+                "quicListen": quic}),
         );
     }
     if r.chance(20) {

@@ -1,9 +1,7 @@
-//! Clients of DNS over TLS, HTTPS and QUIC, with a running server. Each test prints one line: method, client and
+//! Clients of DNS over TLS and QUIC, with a running server. Each test prints one line: method, client and
 //! result. The server's counters prove that all queries used this method.
 
-mod browser;
 mod certificates;
-mod curl;
 mod dig;
 mod forwarders;
 mod go;
@@ -30,20 +28,18 @@ const NAME: &str = "dns.example.net";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Tls,
-    Https,
     Quic,
 }
 
 // === impl Method ===
 
 impl Method {
-    const ALL: [Self; 3] = [Self::Tls, Self::Https, Self::Quic];
+    const ALL: [Self; 2] = [Self::Tls, Self::Quic];
 
     /// Returns the name in log events and metrics.
     fn name(self) -> &'static str {
         match self {
             Self::Tls => "tls",
-            Self::Https => "https",
             Self::Quic => "quic",
         }
     }
@@ -155,7 +151,6 @@ impl Encrypted {
         let key = format!("--tls-key={}", files.path("server.key"));
         let flags = [
             "--tls-listen=127.0.0.1:0",
-            "--https-listen=127.0.0.1:0",
             "--quic-listen=127.0.0.1:0",
             &certificate,
             &key,
@@ -168,7 +163,7 @@ impl Encrypted {
         self.server.address(method.name())
     }
 
-    /// Replaces placeholders in options and configurations of clients: `{tls}`, `{https}` and `{quic}` by addresses,
+    /// Replaces placeholders in options and configurations of clients: `{tls}` and `{quic}` by addresses,
     /// `{tls-port}` and similar ones by ports, `{name}` by the server's name, `{ca}`, `{certificate}` and `{key}` by
     /// files.
     fn fill(&self, template: &str) -> String {
@@ -193,7 +188,7 @@ impl Encrypted {
     /// Sends every question with a client. Fails if an answer is wrong or a query used another method.
     fn check(&self, method: Method, client: &str, ask: impl FnOnce(&[Case]) -> Vec<Reading>) {
         let requests = || {
-            let transports = ["udp", "tcp", "tls", "https", "quic"];
+            let transports = ["udp", "tcp", "tls", "quic"];
             transports.map(|transport| (transport, self.server.requests(transport)))
         };
         let before = requests();
@@ -230,7 +225,7 @@ impl Encrypted {
         row(method, client, &result.collect::<Vec<_>>().join(", "));
     }
 
-    /// Waits until no connection is open, and returns the number of closed TCP, TLS and HTTPS connections.
+    /// Waits until no connection is open, and returns the number of closed TCP and TLS connections.
     fn ended_connections(&self) -> u64 {
         wait_for("the end of all connections", || {
             let open = self.server.count("global_dns_tcp_connections");

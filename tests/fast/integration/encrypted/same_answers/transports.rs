@@ -4,9 +4,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use hickory_proto::op::Message;
-use http::Method;
 use support::certificates::Identity;
-use support::https::{Http1, Http2, PATH, get, post};
 use support::quic::Quic;
 use support::server::Server;
 use support::tls::{Client, Stream};
@@ -20,8 +18,6 @@ pub struct Transports {
     udp: UdpSocket,
     tcp: TcpStream,
     tls: Stream,
-    first: Http1,
-    second: Http2,
     doq: Client,
     quic: SocketAddr,
 }
@@ -30,8 +26,7 @@ pub struct Transports {
 pub struct Replies {
     pub udp: Vec<u8>,
     pub tcp: Vec<u8>,
-    /// Replies over TLS and HTTPS in all forms. GET over HTTP/2 has ID 0.
-    pub streams: Vec<(&'static str, Vec<u8>)>,
+    pub tls: Vec<u8>,
     /// Reply over QUIC, if the library of that listener can parse the message. The library itself answers other
     /// messages.
     pub quic: Option<Vec<u8>>,
@@ -49,8 +44,6 @@ impl Transports {
             udp,
             tcp,
             tls: issued.tls(server.address("tls")),
-            first: issued.http1(server.address("https")),
-            second: issued.http2(server.address("https")),
             doq: issued.client(&["doq"]),
             quic: server.address("quic"),
         }
@@ -71,47 +64,22 @@ impl Transports {
         self.tls.flush().unwrap();
         let tls = batch.iter().map(|_| read_framed(&mut self.tls).unwrap());
         let tls: Vec<_> = tls.collect();
-        let posts = batch.iter().map(|asked| (post(PATH), asked.packet.clone()));
-        let posts: Vec<_> = posts.collect();
-        let gets = batch.iter().map(|asked| get(PATH, &asked.with_id_zero()));
-        let gets: Vec<_> = gets.map(|get| (get, Vec::new())).collect();
-        let posted = self.second.send_all(&posts);
-        let got = self.second.send_all(&gets);
         let quic = self.ask_quic(batch);
 
-        let streams = tcp
-            .into_iter()
-            .zip(tls)
-            .zip(posted.into_iter().zip(got))
-            .zip(quic);
-        let replies =
-            batch
-                .iter()
-                .zip(streams)
-                .map(|(asked, (((tcp, tls), (posted, got)), quic))| {
-                    let name = |error: h2::Error| panic!("{}: {error}", asked.what);
-                    let by_get = self.http1(&Http1::text(&get(PATH, &asked.packet), &[]));
-                    let by_post = self.http1(&Http1::text(&post(PATH), &asked.packet));
-                    self.udp.send(&asked.packet).unwrap();
-                    Replies {
-                        udp: read_datagram(&self.udp).unwrap(),
-                        tcp,
-                        streams: vec![
-                            ("TLS", tls),
-                            ("HTTP/1.1 GET", by_get),
-                            ("HTTP/1.1 POST", by_post),
-                            ("HTTP/2 GET", got.unwrap_or_else(name).message()),
-                            ("HTTP/2 POST", posted.unwrap_or_else(name).message()),
-                        ],
-                        quic,
-                    }
-                });
+        let streams = tcp.into_iter().zip(tls).zip(quic);
+        let replies = batch
+            .iter()
+            .zip(streams)
+            .map(|(asked, ((tcp, tls), quic))| {
+                self.udp.send(&asked.packet).unwrap();
+                Replies {
+                    udp: read_datagram(&self.udp).unwrap(),
+                    tcp,
+                    tls,
+                    quic,
+                }
+            });
         replies.collect()
-    }
-
-    fn http1(&mut self, request: &[u8]) -> Vec<u8> {
-        self.first.write(request).unwrap();
-        self.first.receive(&Method::GET).unwrap().message()
     }
 
     /// Sends the messages that are valid over QUIC over a new connection.

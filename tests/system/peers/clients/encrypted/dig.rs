@@ -1,10 +1,10 @@
-//! kdig and dig: over TLS and HTTPS, and kdig over QUIC; with padding, with several questions on one connection, with
+//! kdig and dig: over TLS, and kdig over QUIC; with padding, with several questions on one connection, with
 //! client certificates.
 
 use support::commands::{command, tool};
 use support::process;
 
-use super::Method::{self, Https, Quic, Tls};
+use super::Method::{self, Quic, Tls};
 use super::{Case, Encrypted, Reading, cases, row};
 
 /// A command: program, method, text in the output, options. In kdig, options about certificates imply `+tls`, so that
@@ -13,7 +13,7 @@ type Way = (&'static str, Method, &'static str, &'static [&'static str]);
 
 const VERIFIED: [&str; 2] = ["+tls-ca={ca}", "+tls-hostname={name}"];
 
-const WAYS: [Way; 14] = [
+const WAYS: [Way; 7] = [
     ("kdig", Tls, "+tls", &["+tls"]),
     (
         "kdig",
@@ -22,19 +22,6 @@ const WAYS: [Way; 14] = [
         &["+tls", VERIFIED[0], VERIFIED[1]],
     ),
     ("kdig", Tls, "+nopadding", &["+tls", "+nopadding"]),
-    ("kdig", Https, "+https", &["+https"]),
-    (
-        "kdig",
-        Https,
-        "+https +tls-ca +tls-hostname",
-        &["+https", VERIFIED[0], VERIFIED[1]],
-    ),
-    (
-        "kdig",
-        Https,
-        "+https +https-get",
-        &["+https", "+https-get"],
-    ),
     ("kdig", Quic, "+quic", &["+quic"]),
     (
         "kdig",
@@ -48,20 +35,6 @@ const WAYS: [Way; 14] = [
         Tls,
         "+tls-ca +tls-hostname",
         &["+tls", VERIFIED[0], VERIFIED[1]],
-    ),
-    ("dig", Https, "+https", &["+https"]),
-    (
-        "dig",
-        Https,
-        "+https +tls-ca +tls-hostname",
-        &["+https", VERIFIED[0], VERIFIED[1]],
-    ),
-    ("dig", Https, "+https-get", &["+https-get"]),
-    (
-        "dig",
-        Https,
-        "+https-get +padding",
-        &["+https-get", "+padding=128"],
     ),
 ];
 
@@ -132,10 +105,8 @@ fn dig_and_kdig_reject_a_certificate_for_another_name() {
     };
     let ways = [
         wrong("kdig", Tls, "+tls"),
-        wrong("kdig", Https, "+https"),
         wrong("kdig", Quic, "+quic"),
         wrong("dig", Tls, "+tls"),
-        wrong("dig", Https, "+https"),
     ];
     for way in ways {
         // The exit code of dig does not show the failure.
@@ -143,14 +114,13 @@ fn dig_and_kdig_reject_a_certificate_for_another_name() {
         assert_eq!(readings(&printed), [], "{} {:?}: {printed}", way.0, way.1);
     }
     let asked = Method::ALL.map(|method| server.server.requests(method.name()));
-    assert_eq!(asked, [0, 0, 0]);
+    assert_eq!(asked, [0, 0]);
 }
 
 #[test]
 fn keepopen_sends_several_questions_on_one_connection() {
-    let ways: [Way; 3] = [
+    let ways: [Way; 2] = [
         ("kdig", Tls, "+tls +keepopen", &["+tls", "+keepopen"]),
-        ("kdig", Https, "+https +keepopen", &["+https", "+keepopen"]),
         ("dig", Tls, "+tls +keepopen", &["+tls", "+keepopen"]),
     ];
     for way in ways {
@@ -175,7 +145,7 @@ fn replies_to_padded_queries_are_padded() {
     /// Block size of padded replies (RFC 8467 section 4.1).
     const BLOCK: usize = 468;
     let server = Encrypted::start();
-    let ways: [(Way, bool); 9] = [
+    let ways: [(Way, bool); 6] = [
         (("kdig", Tls, "+tls +padding", &["+tls", "+padding"]), true),
         (
             ("kdig", Tls, "+tls +padding=64", &["+tls", "+padding=64"]),
@@ -183,19 +153,6 @@ fn replies_to_padded_queries_are_padded() {
         ),
         (
             ("kdig", Tls, "+tls +nopadding", &["+tls", "+nopadding"]),
-            false,
-        ),
-        (
-            ("kdig", Https, "+https +padding", &["+https", "+padding"]),
-            true,
-        ),
-        (
-            (
-                "kdig",
-                Https,
-                "+https +nopadding",
-                &["+https", "+nopadding"],
-            ),
             false,
         ),
         (
@@ -209,15 +166,6 @@ fn replies_to_padded_queries_are_padded() {
         (
             ("dig", Tls, "+tls +padding=0", &["+tls", "+padding=0"]),
             false,
-        ),
-        (
-            (
-                "dig",
-                Https,
-                "+https +padding=128",
-                &["+https", "+padding=128"],
-            ),
-            true,
         ),
     ];
     for (way, is_padded) in ways {
@@ -259,10 +207,8 @@ fn dig_and_kdig_use_a_client_certificate() {
     ];
     for (program, method, on) in [
         ("kdig", Tls, "+tls"),
-        ("kdig", Https, "+https"),
         ("kdig", Quic, "+quic"),
         ("dig", Tls, "+tls"),
-        ("dig", Https, "+https"),
     ] {
         let with = |certificate: &[&'static str]| -> Way {
             let options = [&VERIFIED, certificate, &[on]].concat();

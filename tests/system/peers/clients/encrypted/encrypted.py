@@ -1,6 +1,6 @@
-"""Sends queries over TLS, HTTPS or QUIC with dnspython, and prints statuses and records as JSON.
+"""Sends queries over TLS or QUIC with dnspython, and prints statuses and records as JSON.
 
-Usage: encrypted.py METHOD PORT CA [--get] [--http 1|2] [--patience SECONDS] [--certificate FILE --key FILE]
+Usage: encrypted.py METHOD PORT CA [--patience SECONDS] [--certificate FILE --key FILE]
        NAME/TYPE…
 """
 
@@ -16,7 +16,6 @@ import dns.query
 import dns.quic
 import dns.rcode
 import dns.version
-import httpx
 from aioquic.quic.configuration import QuicConfiguration
 
 ADDRESS = "127.0.0.1"
@@ -37,21 +36,6 @@ def over_tls(options, queries):
         yield dns.query.tls(
             query, ADDRESS, options.patience, options.port, ssl_context=context(options), server_hostname=NAME
         )
-
-
-def over_https(options, queries):
-    url = f"https://{NAME}:{options.port}/dns-query"
-    version = {1: dns.query.HTTPVersion.H1, 2: dns.query.HTTPVersion.H2}[options.http]
-    kind = {"post": not options.get, "http_version": version}
-    if options.certificate:
-        is_2 = options.http == 2
-        session = httpx.Client(http1=not is_2, http2=is_2, verify=context(options))
-        with session:
-            for query in queries:
-                yield dns.query.https(query, url, options.patience, session=session, bootstrap_address=ADDRESS, **kind)
-        return
-    for query in queries:
-        yield dns.query.https(query, url, options.patience, verify=options.ca, bootstrap_address=ADDRESS, **kind)
 
 
 def over_quic(options, queries):
@@ -77,21 +61,19 @@ def reading(reply):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("method", choices=["tls", "https", "quic"])
+    parser.add_argument("method", choices=["tls", "quic"])
     parser.add_argument("port", type=int)
     parser.add_argument("ca")
     parser.add_argument("questions", nargs="+")
-    parser.add_argument("--get", action="store_true")
-    parser.add_argument("--http", type=int, choices=[1, 2], default=2)
     parser.add_argument("--patience", type=float, default=60, help="seconds for each question")
     parser.add_argument("--certificate")
     parser.add_argument("--key")
     options = parser.parse_args()
     asked = [question.split("/") for question in options.questions]
     queries = [dns.message.make_query(name, rtype, use_edns=0) for name, rtype in asked]
-    over = {"tls": over_tls, "https": over_https, "quic": over_quic}[options.method]
+    over = {"tls": over_tls, "quic": over_quic}[options.method]
     print(json.dumps([reading(reply) for reply in over(options, queries)]))
-    versions = f"dnspython {dns.version.version}, httpx {httpx.__version__}, aioquic {aioquic.__version__}"
+    versions = f"dnspython {dns.version.version}, aioquic {aioquic.__version__}"
     print(versions, file=sys.stderr)
 
 

@@ -13,7 +13,7 @@ use support::wait::TIMEOUT;
 use support::wire::{Transport, resolve, try_ask};
 use tempfile::TempDir;
 
-use super::Method::{self, Https, Quic, Tls};
+use super::Method::{self, Quic, Tls};
 use super::{Encrypted, Reading, file, row};
 
 /// Command and configuration of a forwarder. Placeholders: `{front}` and `{port}` are its listen address and port,
@@ -119,24 +119,11 @@ const STRANGE: [&str; 2] = [
 ];
 
 #[test]
-fn coredns_forwards_over_tls_https_and_quic() {
+fn coredns_forwards_over_tls_and_quic() {
     in_new_network(|| {
         let server = Encrypted::start();
-        let get = [VERIFIED[0], VERIFIED[1], "doh_method GET"];
         for recipe in [
             coredns(Tls, "CoreDNS forward . tls://", "tls://{tls}", &VERIFIED),
-            coredns(
-                Https,
-                "CoreDNS forward . https:// (POST)",
-                "https://{https}",
-                &VERIFIED,
-            ),
-            coredns(
-                Https,
-                "CoreDNS forward . https://, doh_method GET",
-                "https://{https}",
-                &get,
-            ),
             coredns(
                 Quic,
                 "CoreDNS forward . quic://",
@@ -158,11 +145,6 @@ fn coredns_uses_a_client_certificate() {
                 Tls,
                 "CoreDNS forward . tls://, client certificate",
                 "tls://{tls}",
-            ),
-            (
-                Https,
-                "CoreDNS forward . https://, client certificate",
-                "https://{https}",
             ),
             (
                 Quic,
@@ -228,35 +210,19 @@ fn unbound_forwards_over_tls() {
 }
 
 #[test]
-fn dnsdist_forwards_over_tls_and_https() {
+fn dnsdist_forwards_over_tls() {
     in_new_network(|| {
-        let server = Encrypted::start();
-        for (method, client, to) in [
-            (
-                Tls,
-                "dnsdist newServer tls=openssl",
-                "address='{tls}', tls='openssl'",
-            ),
-            (
-                Https,
-                "dnsdist newServer tls=openssl, dohPath",
-                "address='{https}', tls='openssl', dohPath='/dns-query'",
-            ),
-        ] {
-            let configuration = format!(
-                "setLocal('{{front}}')\nsetSecurityPollSuffix('')\nnewServer({{{to}, caStore='{{ca}}', \
-                 subjectName='{{name}}', checkName='global.', checkType='SOA', mustResolve=true, \
-                 checkTimeout=20000, maxCheckFailures=10}})\n"
-            );
-            let recipe = Recipe {
-                method,
-                client,
-                program: "dnsdist",
-                arguments: &["--supervised", "--disable-syslog", "-C", "{configuration}"],
-                configuration,
-            };
-            check(&server, &recipe);
-        }
+        let configuration = "setLocal('{front}')\nsetSecurityPollSuffix('')\nnewServer({address='{tls}', tls='openssl', \
+             caStore='{ca}', subjectName='{name}', checkName='global.', checkType='SOA', mustResolve=true, \
+             checkTimeout=20000, maxCheckFailures=10})\n";
+        let recipe = Recipe {
+            method: Tls,
+            client: "dnsdist newServer tls=openssl",
+            program: "dnsdist",
+            arguments: &["--supervised", "--disable-syslog", "-C", "{configuration}"],
+            configuration: configuration.to_owned(),
+        };
+        check(&Encrypted::start(), &recipe);
     });
 }
 

@@ -1,29 +1,17 @@
-//! dnspython: TLS with Python's ssl, HTTPS with httpx, QUIC with aioquic.
+//! dnspython: TLS with Python's ssl, QUIC with aioquic.
 
 use serde_json::Value;
 use support::commands::command;
 use support::process::run;
 use support::repository::repository;
 
-use super::Method::{self, Https, Quic, Tls};
+use super::Method::{self, Quic, Tls};
 use super::{Case, Encrypted, Reading, cases, row};
 use crate::peers::clients::python;
 
-const WAYS: [(Method, &str, &[&str]); 6] = [
-    (Tls, "dnspython query.tls", &[]),
-    (Https, "dnspython query.https POST, HTTP/2", &["--http=2"]),
-    (
-        Https,
-        "dnspython query.https GET, HTTP/2",
-        &["--http=2", "--get"],
-    ),
-    (Https, "dnspython query.https POST, HTTP/1.1", &["--http=1"]),
-    (
-        Https,
-        "dnspython query.https GET, HTTP/1.1",
-        &["--http=1", "--get"],
-    ),
-    (Quic, "dnspython query.quic (aioquic)", &[]),
+const WAYS: [(Method, &str); 2] = [
+    (Tls, "dnspython query.tls"),
+    (Quic, "dnspython query.quic (aioquic)"),
 ];
 
 const OWN: [&str; 2] = ["--certificate={certificate}", "--key={key}"];
@@ -39,7 +27,7 @@ fn ask(
     options: &[&str],
     cases: &[Case],
 ) -> Result<Vec<Reading>, String> {
-    let mut command = command(python("dns, httpx, h2, aioquic"));
+    let mut command = command(python("dns, aioquic"));
     command.arg("-I").arg(repository(
         "tests/system/peers/clients/encrypted/encrypted.py",
     ));
@@ -66,11 +54,11 @@ fn ask(
 }
 
 #[test]
-fn dnspython_reads_every_answer_over_tls_https_and_quic() {
+fn dnspython_reads_every_answer_over_tls_and_quic() {
     let server = Encrypted::start();
-    for (method, client, options) in WAYS {
+    for (method, client) in WAYS {
         server.check(method, client, |cases| {
-            ask(&server, method, options, cases).unwrap()
+            ask(&server, method, &[], cases).unwrap()
         });
     }
 }
@@ -78,11 +66,7 @@ fn dnspython_reads_every_answer_over_tls_https_and_quic() {
 #[test]
 fn dnspython_uses_a_client_certificate() {
     let server = Encrypted::with_client_certificates();
-    for (method, client) in [
-        (Tls, "dnspython query.tls"),
-        (Https, "dnspython query.https"),
-        (Quic, "dnspython query.quic (aioquic)"),
-    ] {
+    for (method, client) in WAYS {
         let label = format!("{client}, client certificate");
         server.check(method, &label, |cases| {
             ask(&server, method, &OWN, cases).unwrap()
