@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -19,7 +20,8 @@ pub fn binary() -> PathBuf {
 /// Returns a command that runs the binary under test.
 pub fn global_dns(arguments: &[&str]) -> Command {
     let mut command = command(binary());
-    command.args(arguments);
+    // Help and errors name the program as it was called.
+    command.arg0("global-dns").args(arguments);
     command
 }
 

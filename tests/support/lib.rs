@@ -54,7 +54,6 @@ pub mod ports;
 pub mod process;
 pub mod quic;
 pub mod recordings;
-pub mod rounds;
 pub mod server;
 pub mod sockets;
 pub mod standin;
@@ -62,4 +61,4 @@ pub mod steps;
 pub mod tls;
 pub mod watches;
 
-pub use shared::{codes, names, objects, query, reply, repository, wait, wire};
+pub use shared::{codes, names, objects, query, reply, repository, rounds, wait, wire};

@@ -16,5 +16,6 @@ pub mod query;
 mod reader;
 pub mod reply;
 pub mod repository;
+pub mod rounds;
 pub mod wait;
 pub mod wire;

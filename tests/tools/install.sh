@@ -3,7 +3,6 @@
 # shellcheck shell=bash
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/global-dns
-mdbook_version=0.5.4
 # A module may need a newer Go than that of the machine. Go downloads it.
 export GOTOOLCHAIN=auto
 
@@ -176,13 +175,6 @@ module_folder() { # FOLDER MODULE
     echo "downloading the CRDs of $2, as pinned in tests/tools/$1/go.mod" >&2
     folder=$(cd "tests/tools/$1" && GOFLAGS=-mod=readonly GOWORK=off go mod download -json "$2" |
         sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && [[ -n $folder ]] && echo "$folder"
-}
-
-# Installs mdBook, and adds its directory to PATH.
-mdbook_tool() {
-    local flags=(--no-default-features --features search)
-    cache_once mdbook "$mdbook_version-search" install_crate mdbook "$mdbook_version" "${flags[@]}" || return
-    PATH+=:$cached/bin
 }
 
 # Builds a program of a Go module in tests/tools. The go.mod of the module pins the version. If the package is the module

@@ -3,6 +3,7 @@ use crate::model::{KubeObject, Watch};
 use crate::table::Built;
 use crate::table::publish::Publisher;
 use crate::table::{Rules, Store, Table, Timers, build};
+use crate::testing::support::rounds::rounds;
 use crate::testing::{
     endpoint, gateway, kind_of, mirror, parsed, rules, service_keys, store, table,
 };
@@ -310,7 +311,7 @@ fn memory_stays_within_its_limit_under_a_storm_of_changes() {
     // Building tables from objects is slow. These are two versions of one service.
     let tables: Vec<_> = (0..2).map(|number| table(&objects(number))).collect();
     let publisher = Publisher::new(at(0), limits);
-    for number in 0..900_000_u64 {
+    for number in 0..u64::from(rounds(45_000)) * 20 {
         let built = Built {
             table: tables[(number % 2) as usize].clone(),
             is_changed: true,
