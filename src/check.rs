@@ -16,6 +16,7 @@ mod facts;
 mod failover;
 mod finding;
 pub mod fleet;
+mod gateway;
 mod imports;
 mod links;
 mod mirrors;

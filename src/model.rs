@@ -51,7 +51,9 @@ pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind, ROWS};
 pub use settings::{FailoverMode, GatewayDown, Settings};
 pub use similar::{most_similar, typing_errors};
-pub use slice::{ImportEndpoints, ListedHost, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
+pub use slice::{
+    ImportEndpoints, ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints,
+};
 pub use timestamp::Timestamp;
 pub use watch::{Mcs, Watch};
 pub use weight::{InvalidWeight, Weight};

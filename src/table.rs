@@ -88,6 +88,7 @@ mod candidates;
 pub mod change;
 mod cluster_ip;
 mod content;
+mod dead_ports;
 pub mod difference;
 mod earlier;
 mod endpoint;

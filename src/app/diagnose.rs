@@ -1,6 +1,6 @@
 //! `check`: gathers facts from the API server or files, and from name servers, and prints the diagnosis.
 
-mod api_server;
+pub(super) mod api_server;
 mod end_to_end;
 mod facts;
 mod files;

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::api::Api;
+use super::diagnose::api_server::read_gateways;
 use super::first_table::{ONE_SHOT_TIMING, first_table};
 use super::flags::{log_to_stderr, zones};
 use super::output::{print, print_to_stderr, render};
@@ -37,6 +38,8 @@ const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// The longest response whose date tells something about the clock of the server.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
+/// The namespace of Links, and of the gateway, by default.
+const LINKS_NAMESPACE: &str = "linkerd-multicluster";
 /// What to do if a cluster cannot be read.
 const HINT: &str = "the permissions of explain in this cluster suffice; global-dns check --explain fleet-clusters lists them";
 /// What to do if a document cannot be parsed.
@@ -189,7 +192,12 @@ async fn read_cluster(access: KubeAccess, namespace: Option<&Namespace>) -> Fact
         .position(is_current)
         .or_else(|| facts.iter().position(|one| one.status.is_ok()));
     match index.and_then(|index| Some((index, apis[index].as_mut()?))) {
-        Some((index, api)) => member(api, facts, index).await,
+        Some((index, api)) => {
+            let namespaces = Vec::from_iter(LINKS_NAMESPACE.parse());
+            let gateways = read_gateways(&cluster, &[], &namespaces);
+            let (facts, gateways) = tokio::join!(member(api, facts, index), gateways);
+            Ok(MemberFacts { gateways, ..facts? })
+        }
         // Each has the same reason, or one of them is enough.
         None => Err(facts
             .into_iter()
@@ -269,6 +277,7 @@ async fn member(api: &mut Api, replicas: Vec<ReplicaFacts>, index: usize) -> Fac
         status,
         table,
         replicas,
+        gateways: Err(NotChecked::new("no API server is given", "set --contexts")),
     })
 }
 
@@ -304,6 +313,7 @@ async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
                 problems: KnownItems(report.problems),
             },
             replicas: vec![replica],
+            gateways: Err(NotChecked::new("no API server is given", "set --contexts")),
         })
     };
     let hint = "check the files of --file";

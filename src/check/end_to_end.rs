@@ -46,8 +46,8 @@ pub struct ResolverReply {
 pub struct ConnectionAttempt {
     /// The target.
     pub target: Target,
-    /// The time that it took, or the reason of the failure.
-    pub result: Result<Duration, String>,
+    /// The time that it took, or the reason of the failure. `None`: nothing shows that more than a proxy was reached.
+    pub result: Result<Option<Duration>, String>,
 }
 
 // === The findings ===
@@ -309,10 +309,15 @@ fn connections(way: &EndToEnd) -> Vec<Finding> {
 fn connection(connection: &ConnectionAttempt) -> Finding {
     let Target { endpoint, address } = &connection.target;
     match &connection.result {
-        Ok(time) => Check::Connections.green(format!(
-            "connected to {address} ({endpoint}) in {:.1} ms",
+        Ok(Some(time)) => Check::Connections.green(format!(
+            "connected to {address} ({endpoint}) in {:.1} ms, and it replied",
             time.as_secs_f64() * 1000.0
         )),
+        Ok(None) => {
+            let hint = "a proxy accepts before it reaches the endpoint: test with a client of its protocol";
+            let reason = NotChecked::new("accepted by the proxy, without a reply", hint);
+            Check::Connections.part_not_checked(&format!("{address} ({endpoint})"), &reason)
+        }
         Err(why) => Check::Connections.red(
             format!("cannot connect to {address} ({endpoint}): {why}"),
             "only meshed clients reach endpoints of other clusters: run check in a Pod with Linkerd's proxy, and check the \

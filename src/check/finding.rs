@@ -78,6 +78,8 @@ pub enum Check {
     Namespaces,
     /// Each headless mirror has endpoint mirrors.
     EndpointMirrors,
+    /// Every port of an endpoint mirror reaches its pod.
+    DeadPorts,
     /// No headless mirror lists gateway addresses.
     ClobberedMirrors,
     /// No two Links write one mirror.
@@ -92,6 +94,8 @@ pub enum Check {
     EndpointSlices,
     /// Gateways are up.
     Gateways,
+    /// The gateways of this cluster forget the address of a pod that is gone.
+    GatewayCache,
     /// ServiceImports are read, if they are wanted.
     ServiceImports,
     /// Each short name has one owner.
@@ -147,7 +151,7 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 37] = {
+pub(super) static CHECKS: [CheckRow; 39] = {
     use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, heading: &'static str) -> CheckRow {
@@ -164,6 +168,7 @@ pub(super) static CHECKS: [CheckRow; 37] = {
         row(C::LinkStatus, Mirrors, "Link status"),
         row(C::Namespaces, Mirrors, "Missing namespaces"),
         row(C::EndpointMirrors, Mirrors, "Missing endpoint mirrors"),
+        row(C::DeadPorts, Mirrors, "Dead ports"),
         row(C::ClobberedMirrors, Mirrors, "Overwritten headless mirrors"),
         row(C::Identity, Mirrors, "Mirrors written by two Links"),
         row(C::MirrorLabels, Mirrors, "Mirror labels"),
@@ -171,6 +176,7 @@ pub(super) static CHECKS: [CheckRow; 37] = {
         row(C::OpaquePorts, Mirrors, "Opaque ports"),
         row(C::EndpointSlices, Mirrors, "EndpointSlices of mirrors"),
         row(C::Gateways, Mirrors, "Gateways"),
+        row(C::GatewayCache, Mirrors, "Gateway address cache"),
         row(C::ServiceImports, Mirrors, "ServiceImports"),
         row(C::ShortNames, Names, "Short names"),
         row(C::Conflicts, Names, "Other conflicts"),

@@ -20,6 +20,7 @@ pub use member::{Member, MemberFacts, ReplicaFacts};
 pub use report::{ClusterRow, Fleet};
 
 use super::finding::Diagnosis;
+use super::gateway;
 
 /// Compares the clusters of a fleet.
 pub fn compare(members: &[Member]) -> Fleet {
@@ -33,6 +34,11 @@ pub fn compare(members: &[Member]) -> Fleet {
     findings.extend(links.findings(&clusters));
     findings.extend(of_services.findings);
     findings.extend(of_settings);
+    for cluster in &clusters {
+        let mut finding = gateway::check(&cluster.facts.gateways);
+        finding.sentence = format!("{}: {}", cluster.name, finding.sentence).into();
+        findings.push(finding);
+    }
     findings.sort_by_key(|finding| finding.check as usize);
     Fleet::new(members, &clusters, &links, Diagnosis(findings))
 }

@@ -5,11 +5,13 @@ use std::fmt::Display;
 
 use super::facts::Facts;
 use super::finding::{Check, Finding, NotChecked, count, list_some};
+use super::gateway;
 use super::imports::count_imports;
 use super::links;
 use super::objects::{
-    CheckedObjects, EndpointSlice, Endpoints, KubeService, addresses_without_hostname,
-    mirror_of_endpoints, mirror_of_slice, unmarked_ports, unwatched_object,
+    CheckedObjects, EndpointSlice, Endpoints, KubeService, OPAQUE_BY_DEFAULT,
+    addresses_without_hostname, mirror_of_endpoints, mirror_of_slice, unmarked_ports,
+    unwatched_object,
 };
 use crate::model::{ClusterName, Kind, ObjectRef, ProblemKind, Text};
 use crate::table::links::{LinkState, UnknownReason};
@@ -42,6 +44,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             links::namespaces(links, &facts.namespaces),
         ],
         Check::EndpointMirrors.problems(table, "every headless mirror has endpoint mirrors"),
+        Check::DeadPorts.problems(table, "every port can be reached from other clusters"),
         vec![
             Check::ClobberedMirrors.check_both(table, slices, |table, slices| {
                 overwritten_mirrors(table, slices)
@@ -61,6 +64,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             endpoint_slices(facts),
         ],
         gateways(facts),
+        vec![gateway::check(&facts.objects.gateways)],
     ]
     .concat()
 }
@@ -242,14 +246,13 @@ fn mirror_labels(services: &[KubeService], slices: &[EndpointSlice]) -> Finding 
 /// Checks ports. If the server speaks first and the port is not opaque, the proxy waits for the client in vain.
 fn opaque_ports(table: &Table, services: &[KubeService]) -> Finding {
     let unmarked = of_headless(table, services.iter().filter_map(unmarked_ports), "");
-    Check::OpaquePorts.yellow_list(
-        unmarked,
-        "no port of a headless mirror needs to be marked opaque",
-        "not marked opaque",
-        "if the server speaks first or uses TLS of its own, annotate the exported Service with \
-         config.linkerd.io/opaque-ports, and also the client's Pod or namespace, because endpoint mirrors do not get \
-         this annotation; an annotation of any value ends this warning",
-    )
+    let hint = format!(
+        "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
+         config.linkerd.io/opaque-ports={OPAQUE_BY_DEFAULT},PORTS, before the mirrors are made (others get it when their pods \
+         restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no effect"
+    );
+    let none = "no port of an endpoint mirror needs to be marked opaque";
+    Check::OpaquePorts.yellow_list(unmarked, none, "not marked opaque", &hint)
 }
 
 /// Checks that Kubernetes copies the Endpoints of mirrors to slices. A cluster may turn off the controller that does this

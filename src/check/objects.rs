@@ -4,8 +4,11 @@
 //! ignored.
 
 use k8s_openapi::Metadata;
+pub use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{EndpointSubset, ServicePort};
-pub use k8s_openapi::api::core::v1::{Endpoints, Service as KubeService};
+pub use k8s_openapi::api::core::v1::{
+    Endpoints, Namespace as KubeNamespace, Service as KubeService,
+};
 pub use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Deserialize;
@@ -17,9 +20,10 @@ use crate::model::{Kind, key};
 /// Selects mirrors, their Endpoints and their slices. Linkerd labels Services and Endpoints alike, and Kubernetes copies the
 /// labels of Endpoints to slices.
 pub const MIRRORS: &str = "mirror.linkerd.io/mirrored-service=true";
-/// Selects mirrors of whole Services, without endpoint mirrors.
-pub const SERVICE_MIRRORS: &str =
-    "mirror.linkerd.io/mirrored-service=true,!mirror.linkerd.io/headless-mirror-svc-name";
+/// Selects Services that this cluster exports through its gateway.
+pub const EXPORTED: &str = "mirror.linkerd.io/exported=true";
+/// Selects the Deployments of gateways.
+pub const GATEWAYS: &str = "component=gateway,linkerd.io/extension=multicluster";
 /// Selects objects that no watch selects, neither as a mirror nor as an object of this cluster.
 pub const UNWATCHED_OBJECTS: &str =
     "mirror.linkerd.io/mirrored-service,mirror.linkerd.io/mirrored-service!=true";
@@ -33,10 +37,12 @@ const GATEWAY: &str = "mirror.linkerd.io/mirrored-gateway";
 /// Annotation: the tool that created an object, with its version.
 const CREATED_BY: &str = "linkerd.io/created-by";
 
-/// Annotation: ports without protocol detection by the proxy.
+/// Annotation: the time for which a proxy keeps an address that it does not use.
+const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
+/// Annotation: ports without protocol detection by the proxy. It replaces the default.
 const OPAQUE_PORTS: &str = "config.linkerd.io/opaque-ports";
-/// Ports that are opaque without an annotation, by default in Linkerd.
-const OPAQUE_BY_DEFAULT: [i32; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
+/// The value of [`OPAQUE_PORTS`] that is the default in Linkerd.
+pub(super) const OPAQUE_BY_DEFAULT: &str = "25,587,3306,4444,5432,6379,9300,11211";
 /// Prefixes of port names and application protocols that the proxy knows.
 const DETECTED: [&str; 4] = ["http", "grpc", "h2c", "kubernetes.io/h2c"];
 
@@ -48,7 +54,7 @@ impl<T: DeserializeOwned + Metadata<Ty = ObjectMeta>> KubeType for T {}
 /// The objects that only `check` reads. There may be more than a check is about.
 #[derive(Debug)]
 pub struct CheckedObjects {
-    /// Mirrors of whole Services, probe Services of gateways, and Services that no watch selects.
+    /// Mirrors, probe Services of gateways, and Services that no watch selects.
     pub services: Fact<Vec<KubeService>>,
     /// Slices of mirrors, and those that no watch selects.
     pub slices: Fact<Vec<EndpointSlice>>,
@@ -56,6 +62,21 @@ pub struct CheckedObjects {
     pub endpoints: Fact<Vec<Endpoints>>,
     /// The Links of this cluster.
     pub links: Fact<Vec<Link>>,
+    /// The gateways of this cluster.
+    pub gateways: Gateways,
+}
+
+/// The gateways of a cluster in the namespaces of Links, each or the reason why it is not known. `None`: the cluster exports no
+/// headless Service.
+pub type Gateways = Fact<Option<Vec<Fact<Gateway>>>>;
+
+/// A gateway of this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// The namespace and the name of its Deployment.
+    pub name: String,
+    /// The annotation [`CACHE_TIMEOUT`] of its pods.
+    pub cache_timeout: Option<String>,
 }
 
 /// A Link of this cluster to another cluster.
@@ -158,7 +179,7 @@ fn is_mirror(metadata: &ObjectMeta) -> bool {
     label(metadata, key::MIRRORED_SERVICE) == Some("true")
 }
 
-/// Returns whether [`SERVICE_MIRRORS`] selects an object.
+/// Returns whether an object belongs to the mirror of a whole Service.
 fn is_service_mirror(metadata: &ObjectMeta) -> bool {
     is_mirror(metadata) && label(metadata, key::HEADLESS_MIRROR).is_none()
 }
@@ -213,34 +234,46 @@ pub(super) fn addresses_without_hostname(
     Some((mirror, nameless.flat_map(|one| &one.addresses).collect()))
 }
 
-/// Returns a headless mirror with its TCP ports of unknown protocol, such as `26257 (sql)`, if no annotation lists opaque ports.
-/// Returns `None` for any other Service.
+/// Returns the headless mirror of an endpoint mirror, with the TCP ports of unknown protocol that are not opaque, such as
+/// `26257 (sql)`. Returns `None` for any other Service. The annotation of the headless mirror has no effect.
 pub(super) fn unmarked_ports(service: &KubeService) -> Option<((&str, &str), Vec<String>)> {
     let (metadata, spec) = (&service.metadata, service.spec.as_ref()?);
-    if !is_service_mirror(metadata) || spec.cluster_ip.as_deref() != Some("None") {
-        return None;
-    }
-    // Any value shows that the owner of the exported Service has decided.
-    let is_decided = annotation(metadata, OPAQUE_PORTS).is_some();
+    let headless = label(metadata, key::HEADLESS_MIRROR).filter(|_| is_mirror(metadata))?;
+    let opaque = annotation(metadata, OPAQUE_PORTS).unwrap_or(OPAQUE_BY_DEFAULT);
+    let is_opaque = |port: i32| {
+        let mut ranges = opaque.split(',');
+        ranges.any(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let [first, last] = [first, last].map(|number| number.trim().parse::<i32>());
+            first.is_ok_and(|first| last.is_ok_and(|last| (first..=last).contains(&port)))
+        })
+    };
     let ports = spec.ports.iter().flatten();
-    let unmarked = ports.filter(|port| !is_decided && is_unmarked(port));
+    let unmarked = ports.filter(|port| is_unknown(port) && !is_opaque(port.port));
     let describe = |port: &ServicePort| match &port.name {
         Some(name) => format!("{} ({name})", port.port),
         None => port.port.to_string(),
     };
-    Some((name_of(metadata), unmarked.map(describe).collect()))
+    let ports = unmarked.map(describe).collect();
+    Some(((name_of(metadata).0, headless), ports))
 }
 
-/// Returns whether a port may need to be marked opaque, because its protocol is unknown.
-fn is_unmarked(port: &ServicePort) -> bool {
+/// Returns whether the protocol of a port is unknown.
+fn is_unknown(port: &ServicePort) -> bool {
     let is_detected = |text: &Option<String>| {
         let begins = |text: &String| DETECTED.iter().any(|start| text.starts_with(start));
         text.as_ref().is_some_and(begins)
     };
     port.protocol.as_deref().unwrap_or("TCP") == "TCP"
-        && !OPAQUE_BY_DEFAULT.contains(&port.port)
         && !is_detected(&port.name)
         && !is_detected(&port.app_protocol)
+}
+
+/// Returns whether Linkerd can mirror a Service of this cluster with a mirror for each pod.
+pub fn is_exported_headless(service: &KubeService) -> bool {
+    let spec = service.spec.as_ref();
+    let is_headless = spec.is_some_and(|spec| spec.cluster_ip.as_deref() == Some("None"));
+    is_headless && label(&service.metadata, key::EXPORTED) == Some("true")
 }
 
 /// Returns the version of Linkerd that created a gateway's probe Service: `linkerd/helm edge-26.8.3`. Returns `None`
@@ -248,6 +281,31 @@ fn is_unmarked(port: &ServicePort) -> bool {
 pub(super) fn linkerd_version(service: &KubeService) -> Option<&str> {
     let is_probe = label(&service.metadata, GATEWAY) == Some("true");
     annotation(&service.metadata, CREATED_BY).filter(|_| is_probe)
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Reads the annotation of a gateway's pods as Linkerd's injector does: that of the template, else that of the namespace.
+    ///
+    /// # Errors
+    ///
+    /// If the annotation of the namespace counts, and the namespace cannot be read.
+    pub fn read(deployment: &Deployment, namespace: &Fact<KubeNamespace>) -> Fact<Self> {
+        let spec = deployment.spec.as_ref();
+        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+        let own = template.and_then(|metadata| annotation(metadata, CACHE_TIMEOUT));
+        let value = match (own, namespace) {
+            (None, Err(reason)) => return Err(reason.clone()),
+            (None, Ok(namespace)) => annotation(&namespace.metadata, CACHE_TIMEOUT),
+            _ => own,
+        };
+        let (namespace, name) = name_of(&deployment.metadata);
+        Ok(Self {
+            name: format!("{namespace}/{name}"),
+            cache_timeout: value.map(str::to_owned),
+        })
+    }
 }
 
 // === impl Link ===

@@ -25,6 +25,7 @@ impl Check {
             Self::SkippedObjects => kind.row().family == Family::Skipped,
             Self::OrphanedMirrors => matches!(kind, K::Unlinked | K::LinksUnknown),
             Self::EndpointMirrors => matches!(kind, K::NoEndpointMirror | K::MissingHost),
+            Self::DeadPorts => kind == K::DeadPort,
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
                 let is_of_order = matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::dns::ReplySummary;
 use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
 use super::finding::CHECKS;
-use super::objects::{CheckedObjects, Link, parse_all, parse_links};
+use super::objects::{CheckedObjects, Gateway, Gateways, Link, parse_all, parse_links};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::question::{Question, QuestionOrigin, Target};
 use super::*;
@@ -88,6 +88,7 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
             slices: Ok(Vec::new()),
             endpoints: Ok(Vec::new()),
             links: Ok(self::links(&["east", "west"])),
+            gateways: Ok(None),
         },
         namespaces: Ok(Vec::new()),
         server_problems: Ok(Vec::new()),
@@ -102,6 +103,7 @@ fn no_objects(reason: impl Fn() -> NotChecked) -> CheckedObjects {
         slices: Err(reason()),
         endpoints: Err(reason()),
         links: Err(reason()),
+        gateways: Err(reason()),
     }
 }
 
@@ -152,7 +154,7 @@ pub(super) fn way() -> EndToEnd {
         searched: vec![("db.prod.global.cluster.local.".to_owned(), Ok(no_name()))],
         connections: Some(Ok(vec![ConnectionAttempt {
             target,
-            result: Ok(Duration::from_micros(1_200)),
+            result: Ok(Some(Duration::from_micros(1_200))),
         }])),
     }
 }
@@ -217,7 +219,7 @@ fn missing_fact_is_grey() {
         .0
         .iter()
         .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
-    assert_eq!(not_checked.count(), 16);
+    assert_eq!(not_checked.count(), 17);
     assert!(diagnosis.is_success());
 }
 
@@ -694,25 +696,86 @@ fn mirror_names_that_are_too_long_are_yellow() {
 }
 
 #[test]
+fn dead_ports_are_red() {
+    let none = "every port can be reached from other clusters";
+    assert_eq!(findings(&facts(&healthy()), Check::DeadPorts), green(none));
+    let mut objects = healthy();
+    objects[1]["spec"]["ports"][0]["targetPort"] = json!(15432);
+    let sentence = "Port cannot be reached from other clusters: prod/db: cluster 'east': port 26257 is 15432 in its pods";
+    assert_eq!(findings(&facts(&objects), Check::DeadPorts), red(sentence));
+}
+
+#[test]
 fn unmarked_ports_are_yellow() {
-    let mirror = |name: &str, ports: Value| {
-        let spec = json!({"clusterIP": "None", "ports": ports});
-        json!({"metadata": mirror_metadata(name, &[]), "spec": spec}).to_string()
+    let mirror = |host: &str, headless: &str, ports: Value| {
+        let labels = [("mirror.linkerd.io/headless-mirror-svc-name", headless)];
+        let metadata = mirror_metadata(&format!("{host}-{headless}"), &labels);
+        json!({"metadata": metadata, "spec": {"ports": ports}}).to_string()
     };
-    let none = || mirror("db-east", json!([]));
+    let none = || mirror("db-0", "db-east", json!([]));
     let mut facts = facts(&healthy());
     // Mirrors that are not used are ignored.
-    let other = mirror("x-east", json!([{"name": "x", "port": 9}]));
+    let other = mirror("x-0", "x-east", json!([{"name": "x", "port": 9}]));
     facts.objects.services = Ok(parse_all([none(), other]));
     let found = findings(&facts, Check::OpaquePorts);
     assert_eq!(
         found,
-        green("no port of a headless mirror needs to be marked opaque")
+        green("no port of an endpoint mirror needs to be marked opaque")
     );
-    let unmarked = json!([{"name": "client", "port": 4222}, {"port": 6222}]);
-    facts.objects.services = Ok(parse_all([mirror("db-east", unmarked), none()]));
+    let unmarked = || json!([{"name": "client", "port": 4222}, {"port": 6222}]);
+    let pods = ["db-1", "db-2"].map(|host| mirror(host, "db-east", unmarked()));
+    facts.objects.services = Ok(parse_all([pods.to_vec(), vec![none()]].concat()));
     let sentence = "not marked opaque: Service/prod/db-east 4222 (client), 6222";
     assert_eq!(findings(&facts, Check::OpaquePorts), yellow(sentence));
+    // The hint has the whole list.
+    let hint = check(&facts).0.into_iter();
+    let mut hint = hint.filter(|one| one.check == Check::OpaquePorts);
+    let hint = hint.next().and_then(|one| one.hint).unwrap();
+    let list = "config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS,";
+    assert!(hint.contains(list), "{hint:?}");
+}
+
+#[test]
+fn gateway_that_keeps_addresses_is_yellow_if_pods_are_exported() {
+    let gateway = |timeout: Option<&str>| {
+        Ok(Gateway {
+            name: "linkerd-multicluster/linkerd-gateway".to_owned(),
+            cache_timeout: timeout.map(str::to_owned),
+        })
+    };
+    let finding = |gateways: Gateways| {
+        let mut facts = facts(&healthy());
+        facts.objects.gateways = gateways;
+        findings(&facts, Check::GatewayCache)
+    };
+    let none = "no headless Service is exported from here";
+    assert_eq!(finding(Ok(None)), green(none));
+    let denied = || Err(NotChecked::new("cannot list Deployments: 403", "ask"));
+    for (timeout, text) in [
+        (None, "(not set)"),
+        (Some("1s"), "(1s)"),
+        (Some(" 0s"), "( 0s)"),
+        (Some(""), "()"),
+    ] {
+        // What can be read counts.
+        let gateways = vec![gateway(Some("0s")), denied(), gateway(timeout)];
+        let sentence = format!(
+            "gateways that keep the address of a pod that is gone: Deployment/linkerd-multicluster/linkerd-gateway {text}"
+        );
+        assert_eq!(finding(Ok(Some(gateways))), yellow(&sentence));
+    }
+    let sentence = "Gateway address cache: not checked, cannot list Deployments: 403";
+    let gateways = vec![gateway(Some("0s")), denied()];
+    assert_eq!(finding(Ok(Some(gateways))), grey(sentence));
+    let sentence =
+        "Gateway address cache: not checked, there is no gateway in the namespaces of Links";
+    assert_eq!(finding(Ok(Some(Vec::new()))), grey(sentence));
+    let sentence = "no gateway keeps the address of a pod that is gone";
+    let gateways = vec![gateway(Some("0s"))];
+    assert_eq!(finding(Ok(Some(gateways))), green(sentence));
+    let sentence = "Gateway address cache: not checked, not read";
+    let unread = Err(NotChecked::new("not read", "read it"));
+    assert_eq!(finding(unread), grey(sentence));
 }
 
 /// Sets the Endpoints of mirrors, each with its name in namespace `prod` and whether it has a slice.
@@ -1001,8 +1064,8 @@ fn consequences_share_a_line_without_hint() {
     );
     let short = "× api-server: cannot reach the API server: connection refused\n\
                  · not checked: permissions, more-permissions, mirrors, headless-mirroring, orphaned-mirrors, link-status, \
-                 namespaces, endpoint-mirrors, clobbered-mirrors, mirror-labels, long-names, opaque-ports, endpoint-slices, \
-                 gateways, short-names, conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters, \
+                 namespaces, endpoint-mirrors, dead-ports, clobbered-mirrors, mirror-labels, long-names, opaque-ports, endpoint-slices, \
+                 gateways, gateway-cache, short-names, conflicts, skipped-objects, answer-sizes, failover-orders, expected-clusters, \
                  versions\n";
     assert_eq!(diagnosis.to_short_text(Colors::Plain), short);
 }

@@ -115,9 +115,20 @@ pub(super) fn ports(spec: &ServiceSpec<'_>) -> Ports {
     list_of_ports(spec.ports.as_ref())
 }
 
+/// Reads the ports of the pods behind a Service, as far as `targetPort` is a number. If it is absent, it is the port itself.
+pub(super) fn pod_ports(spec: &ServiceSpec<'_>) -> Ports {
+    let target = |one: &KubePort<'_>| match &one.target_port {
+        Some(target) => target.as_i64(),
+        None => one.port.map(i64::from),
+    };
+    let ports = spec.ports.iter().flatten();
+    Ports::interned(ports.filter_map(|one| port(one, target(one)?)))
+}
+
 /// Reads a list of ports.
 pub(super) fn list_of_ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
-    Ports::interned(ports.into_iter().flatten().filter_map(port))
+    let ports = ports.into_iter().flatten();
+    Ports::interned(ports.filter_map(|one| port(one, one.port?.into())))
 }
 
 /// Parses an address, and rejects addresses that clients cannot use.
@@ -141,11 +152,11 @@ pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
     Ok(address)
 }
 
-/// Parses a port. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
+/// Parses a port with its number. Returns `None` if the number is out of range or SRV has no name for the protocol. If the name is not
 /// a label, the port is kept without it, so that it has an SRV record at the name without `_P._R`.
-fn port(port: &KubePort<'_>) -> Option<Port> {
+fn port(port: &KubePort<'_>, number: i64) -> Option<Port> {
     Some(Port {
-        number: u16::try_from(port.port?).ok().filter(|n| *n != 0)?,
+        number: u16::try_from(number).ok().filter(|n| *n != 0)?,
         name: port
             .name
             .as_deref()

@@ -21,7 +21,7 @@ pub struct Item {
     pub host: Option<MirroredHost>,
     /// `spec.clusterIPs` of a Service, `spec.ips` of a ServiceImport. Empty if it is headless.
     pub addresses: Few<IpAddr>,
-    /// `spec.ports`: the ports of the cluster IP. Empty if a Service is headless, because its slices have the ports.
+    /// `spec.ports`, which clients in other clusters use. Empty if a mirror is headless.
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +93,8 @@ pub struct MirroredHost {
     pub hostname: Hostname,
     /// Label `mirror.linkerd.io/headless-mirror-svc-name`: the name of the headless mirror.
     pub parent: Text,
+    /// The ports of its pod, each with the name of a port of the mirror. Those with a `targetPort` that is a name are omitted.
+    pub pod_ports: Ports,
 }
 
 /// What a Service of this cluster is.

@@ -13,6 +13,7 @@ use std::ops::Deref;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
 
 use super::{ObjectKey, key};
 
@@ -92,6 +93,7 @@ pub struct ServiceSpec<'j> {
 
 /// An entry of `ports` of a Service or a slice.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct KubePort<'j> {
     /// `name`.
     #[serde(borrow)]
@@ -101,6 +103,8 @@ pub struct KubePort<'j> {
     pub protocol: Option<JsonText<'j>>,
     /// `port`.
     pub port: Option<i32>,
+    /// `targetPort`: a number or a name. Slices have none.
+    pub target_port: Option<Value>,
 }
 
 /// The fields of an EndpointSlice that are read.

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use super::fields::{
-    bad_name, cluster, cluster_addresses, mirrored_service, ports, same_namespace, service_key,
-    shorten, split, strip_cluster, undecodable, usable_address,
+    bad_name, cluster, cluster_addresses, list_of_ports, mirrored_service, pod_ports, ports,
+    same_namespace, service_key, shorten, split, strip_cluster, undecodable, usable_address,
 };
 use super::kube_object::{KubeEndpoint, ServiceSpec, SliceBody};
 use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
     ClusterName, ClusterSet, Clusters, Few, Hostname, Item, ItemKind, KubeObject, ListedHost,
-    MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName, Settings, Slice,
-    SliceContent, intern, key,
+    ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName, Settings,
+    Slice, SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -67,7 +67,8 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
     if slice.label(key::HEADLESS_MIRROR).is_none() {
         let hosts = listed_hosts(&body);
         if !hosts.is_empty() {
-            let content = SliceContent::Hosts(Box::new(hosts));
+            let ports = list_of_ports(body.ports.as_ref());
+            let content = SliceContent::Hosts(Box::new(ListedHosts { hosts, ports }));
             return Ok(Slice { owner, content });
         }
     }
@@ -138,6 +139,7 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
         host: Some(MirroredHost {
             hostname,
             parent: intern(parent),
+            pod_ports: pod_ports(spec),
         }),
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),

@@ -31,7 +31,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
     let (form, addresses, ports) = if service.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
-        (form, Few::default(), Ports::interned([]))
+        (form, Few::default(), ports(&spec))
     } else {
         match cluster_addresses(&spec) {
             Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(&spec)),

@@ -155,6 +155,8 @@ pub enum ProblemKind {
     NoEndpointMirror,
     /// A headless mirror lists hosts that have no endpoint mirror.
     MissingHost,
+    /// The pods behind endpoint mirrors listen on another port than that of the exported Service.
+    DeadPort,
     /// A headless Service of this cluster does not join the service of its name (rule M5).
     NotAMember,
     /// No Link names a cluster of Linkerd's mirrors (rule L3).
@@ -216,7 +218,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 56] = {
+pub static ROWS: [ProblemRow; 57] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -324,6 +326,8 @@ pub static ROWS: [ProblemRow; 56] = {
             "global-dns explain NAME shows whether another object has the name of the endpoint mirror; if not, Linkerd's \
             mirror controller creates it at the next change in that cluster, within ten minutes, or when it restarts; update \
             Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless Services of one name"),
+        row(K::DeadPort, "dead-port", State, Error, "Port cannot be reached from other clusters",
+            "in the exported Service, set targetPort = port, and restart the pods: an endpoint mirror keeps its first ports"),
         row(K::NotAMember, "not-a-member", State, Note, "Service of this cluster is not a member",
             "nothing, or export it: kubectl label service NAME mirror.linkerd.io/exported=true"),
         row(K::Unlinked, "unlinked", State, Warning, "Cluster has no Link",

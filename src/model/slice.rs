@@ -26,13 +26,22 @@ pub struct Slice {
 pub enum SliceContent {
     /// Whether an address is ready: of a gateway, or of pods behind a cluster IP. `None` if there is no address.
     Ready(Option<bool>),
-    /// The hosts that a headless mirror lists, sorted, each once. They are not used for answers. The slice contains the
-    /// ports of the remote pods and no state of gateways, and it can be overwritten with gateway addresses.
-    Hosts(Box<Box<[ListedHost]>>),
+    /// The hosts that a headless mirror lists. They are not used for answers. The slice contains the ports of the remote
+    /// pods and no state of gateways, and it can be overwritten with gateway addresses.
+    Hosts(Box<ListedHosts>),
     /// The pods of a Service of this cluster (rule M5).
     Endpoints(Box<SliceEndpoints>),
     /// The endpoints of one cluster of a ServiceImport.
     Import(Box<ImportEndpoints>),
+}
+
+/// A slice of a headless mirror.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedHosts {
+    /// Its hosts, sorted, each once.
+    pub hosts: Box<[ListedHost]>,
+    /// The ports of their pods.
+    pub ports: Ports,
 }
 
 /// An entry of a headless mirror's slice.

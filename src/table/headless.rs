@@ -1,16 +1,18 @@
 //! Endpoints of headless mirrors (kind `headless`, rules M1 to M3).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::dead_ports::DeadPorts;
 use super::endpoint::{Draft, Source};
 use super::items::{Items, Mirror};
 use super::kind::Rank;
+use super::missing::listed_hosts;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceKey, SliceContent, Text,
+    ClusterName, Item, ItemKind, ListedHosts, MirroredHost, ObjectKey, ObjectRef, Problem,
+    ProblemKind, ServiceKey, SliceContent, Text,
 };
 
 /// Collects the endpoints of other clusters (rules M1, M2, M3, M6).
@@ -22,9 +24,12 @@ pub(super) fn mirror_drafts(
     problems: &mut Vec<Problem>,
 ) -> Vec<Draft> {
     // Collected once, because a service may have thousands of endpoint mirrors, and the parent of each is looked up.
-    let parents: BTreeSet<(Text, &ClusterName)> = items
+    let parents: BTreeMap<(Text, &ClusterName), Vec<&ListedHosts>> = items
         .headless_mirrors()
-        .map(|parent| (parent.object.name.text(), parent.link))
+        .map(|parent| {
+            let slices = listed_hosts(store, parent.object).collect();
+            ((parent.object.name.text(), parent.link), slices)
+        })
         .collect();
     // The mirrors of a cluster are in the order of its hosts, with few exceptions.
     let mut clusters: BTreeMap<ClusterName, Vec<(Mirror<'_>, &MirroredHost)>> = BTreeMap::new();
@@ -35,21 +40,24 @@ pub(super) fn mirror_drafts(
     let mut drafts = Vec::with_capacity(clusters.values().map(Vec::len).sum());
     for (cluster, mirrors) in clusters {
         let exclusion = rules.exclusion(&cluster);
+        let mut dead_ports = DeadPorts::default();
         for (Mirror { object, item, link }, host) in mirrors {
             let problem = if let Some(problem) = &exclusion {
                 problem.clone()
-            } else if !parents.contains(&(host.parent.clone(), link)) {
+            } else if let Some(slices) = parents.get(&(host.parent.clone(), link)) {
+                drafts.push(draft_of_mirror(object, item, host, cluster.clone(), store));
+                dead_ports.add_mirror(item, host, slices);
+                continue;
+            } else {
                 let parent = &host.parent;
                 let detail = format!(
                     "headless mirror '{parent}' of {key} in cluster '{link}' does not exist"
                 );
                 Problem::new(ProblemKind::NoParent, detail).of_cluster(link)
-            } else {
-                drafts.push(draft_of_mirror(object, item, host, cluster.clone(), store));
-                continue;
             };
             problems.push(problem.of_object(ObjectRef::service(object)));
         }
+        problems.extend(dead_ports.problem(&cluster));
     }
     drafts
 }

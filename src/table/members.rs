@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::alias::AliasSource;
 use super::candidates::{choose, kind_of, mixed_kinds};
 use super::cluster_ip;
+use super::dead_ports::exported_problem;
 use super::endpoint::{Draft, Source};
 use super::failover::{Failover, FailoverContext, NextFailover, StepHealth, has_pods, order_of};
 use super::gate::{Gate, expected_of};
@@ -284,6 +285,8 @@ impl Offer {
         drafts.extend(headless::adopt_hosts(&mut missing, store, rules));
         drafts.extend(cluster_ip::federated_drafts(items, rules));
         drafts.extend(cluster_ip::mirror_drafts(items, store, rules, problems));
+        let own = items.own();
+        problems.extend(own.and_then(|(own, _)| exported_problem(key, own, store, rules)));
         let own_ip = cluster_ip_member(items, rules);
         drafts.extend(own_ip.map(|own| cluster_ip::own_draft(own, store, rules)));
         drafts.extend(import_drafts(key, items, rules, problems));

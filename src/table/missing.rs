@@ -7,7 +7,7 @@ use super::items::{Items, Mirror};
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Hostname, ListedHost, ObjectKey, ObjectRef, ServiceKey, SliceContent, Text,
+    ClusterName, Hostname, ListedHosts, ObjectKey, ObjectRef, ServiceKey, SliceContent, Text,
 };
 
 /// A host that a headless mirror lists and that has no endpoint mirror.
@@ -68,7 +68,7 @@ fn listed_names<'i>(
         if rules.excluded_clusters.contains(&rules.name_of(link)) {
             continue;
         }
-        for host in listed_hosts(store, object) {
+        for host in listed_hosts(store, object).flat_map(|slice| &slice.hosts) {
             let name = (object.name.text(), link, &host.hostname);
             listed.entry(name).or_insert(host.address);
         }
@@ -76,16 +76,14 @@ fn listed_names<'i>(
     listed
 }
 
-/// Returns the hosts that the slices of a headless mirror list.
-fn listed_hosts<'i>(
+/// Returns the slices of a headless mirror that list hosts.
+pub(super) fn listed_hosts<'i>(
     store: &'i Store,
     mirror: &ObjectKey,
-) -> impl Iterator<Item = &'i ListedHost> + use<'i> {
-    let slices = store.slices_of(mirror);
-    slices
-        .into_iter()
-        .flat_map(|(_, slice)| match &slice.content {
-            SliceContent::Hosts(hosts) => &hosts[..],
-            _ => &[],
-        })
+) -> impl Iterator<Item = &'i ListedHosts> + use<'i> {
+    let slices = store.slices_of(mirror).into_iter();
+    slices.filter_map(|(_, slice)| match &slice.content {
+        SliceContent::Hosts(listed) => Some(&**listed),
+        _ => None,
+    })
 }

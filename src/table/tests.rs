@@ -758,6 +758,115 @@ fn host_without_an_endpoint_mirror_is_a_problem_of_the_mirror_that_lists_it() {
     assert_eq!(clusters, ["west".parse().unwrap()]);
 }
 
+/// Returns an endpoint mirror in cluster `east` with ports, each with its name, its number and `targetPort`.
+fn endpoint_with_ports(host: &str, ports: &[(&str, u16, Value)]) -> Value {
+    let mut mirror = endpoint("prod", "db", "east", host, &["10.96.0.1"]);
+    let port = |(name, port, target): &(&str, u16, Value)| json!({"name": name, "port": port, "targetPort": target});
+    mirror["spec"]["ports"] = ports.iter().map(port).collect();
+    mirror
+}
+
+/// Returns the slice of the headless mirror in cluster `east`, with hosts and the ports of their pods.
+fn listing_with_ports(hosts: &[(&str, &str)], ports: &[(&str, u16)]) -> Value {
+    let mut slice = listing("prod", "db-east", hosts);
+    let port = |(name, number): &(&str, u16)| json!({"name": name, "port": number});
+    slice["ports"] = ports.iter().map(port).collect();
+    slice["metadata"]["name"] = json!(format!("db-east-{}", hosts[0].0));
+    slice
+}
+
+#[test]
+fn port_that_differs_from_that_of_the_pods_is_one_problem_of_the_service() {
+    let ports = [
+        ("http", 80, json!(8080)),
+        ("sql", 26257, json!(26257)),
+        ("peer", 7000, json!("peer")),
+        ("old", 9000, Value::Null),
+    ];
+    let mut objects = vec![mirror("prod", "db", "east")];
+    objects.extend(["db-0", "db-1"].map(|host| endpoint_with_ports(host, &ports)));
+    let table = table(&objects);
+    let detail = "cluster 'east': port 80 is 8080 in its pods";
+    assert_eq!(details(&table, &[ProblemKind::DeadPort]), [detail]);
+    let problem = table
+        .problems()
+        .find(|one| one.kind == ProblemKind::DeadPort);
+    let problem = problem.unwrap();
+    assert_eq!(problem.service, Some(key_of("prod", "db")));
+    assert_eq!(problem.cluster, Some("east".parse().unwrap()));
+    // The answer stays.
+    assert_eq!(table.service("prod", "db").unwrap().endpoints.len(), 2);
+}
+
+#[test]
+fn port_of_a_pod_is_that_of_the_slice_that_lists_it() {
+    let dead = |of_pod: Value, slices: &[Value]| {
+        let mirror_of_pod = endpoint_with_ports("db-0", &[("sql", 5432, of_pod)]);
+        let objects = [mirror("prod", "db", "east"), mirror_of_pod];
+        details(
+            &table(&[&objects, slices].concat()),
+            &[ProblemKind::DeadPort],
+        )
+    };
+    let detail = ["cluster 'east': port 5432 is 15432 in its pods"];
+    let of = |host: &str, ports: &[(&str, u16)]| listing_with_ports(&[(host, "10.96.0.1")], ports);
+    assert_eq!(dead(json!("sql"), &[of("db-0", &[("sql", 15432)])]), detail);
+    assert!(dead(json!("sql"), &[of("db-0", &[("sql", 5432)])]).is_empty());
+    // The mirror keeps the number that it was made with.
+    assert!(dead(json!(15432), &[of("db-0", &[("sql", 5432)])]).is_empty());
+    assert_eq!(dead(json!(5432), &[of("db-0", &[("sql", 15432)])]), detail);
+    // These slices say nothing about the port of the host.
+    for other in [
+        of("db-1", &[("sql", 15432)]),
+        of("db-0", &[("peer", 15432)]),
+    ] {
+        assert!(dead(json!("sql"), std::slice::from_ref(&other)).is_empty());
+        assert_eq!(dead(json!(15432), &[other]), detail);
+    }
+    // Pods of two roles.
+    let two = [of("db-0", &[("sql", 5432)]), of("db-1", &[("sql", 15432)])];
+    assert!(dead(json!("sql"), &two).is_empty());
+}
+
+#[test]
+fn only_endpoint_mirrors_have_dead_ports() {
+    let ports = json!([{"name": "http", "port": 80, "targetPort": 8080}]);
+    let mut mirrors = [
+        crate::testing::service_mirror("prod", "db", "east", "10.96.0.1"),
+        crate::testing::flat_mirror("prod", "db", "west", "10.96.0.2"),
+        crate::testing::federated("prod", "db", "10.96.0.3", "db@north"),
+    ];
+    for mirror in &mut mirrors {
+        mirror["spec"]["ports"] = ports.clone();
+    }
+    assert!(details(&table(&mirrors), &[ProblemKind::DeadPort]).is_empty());
+    // A mirror carries no UDP.
+    let mut mirror_of_pod = endpoint_with_ports("db-0", &[("dns", 53, json!(5300))]);
+    mirror_of_pod["spec"]["ports"][0]["protocol"] = json!("UDP");
+    let objects = [mirror("prod", "db", "east"), mirror_of_pod];
+    assert!(details(&table(&objects), &[ProblemKind::DeadPort]).is_empty());
+}
+
+#[test]
+fn cluster_that_exports_a_dead_port_says_so() {
+    let dead = |exported: Option<&str>, host: &str, port: u16| {
+        let [mut service, mut slice] = local("prod", "db", &[(host, "192.0.2.1", true)]);
+        service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!(exported);
+        service["spec"]["ports"] = json!([{"name": "sql", "port": port, "targetPort": "sql"}]);
+        slice["ports"] = json!([{"name": "sql", "port": 15432}]);
+        if exported.is_none() {
+            service["metadata"]["labels"] = json!({});
+        }
+        details(&table(&[service, slice]), &[ProblemKind::DeadPort])
+    };
+    let detail = ["cluster 'hub': port 5432 is 15432 in its pods"];
+    assert_eq!(dead(Some("true"), "db-0", 5432), detail);
+    assert!(dead(Some("true"), "db-0", 15432).is_empty());
+    assert!(dead(None, "db-0", 5432).is_empty());
+    // Linkerd mirrors a Service without hostnames with a cluster IP.
+    assert!(dead(Some("true"), "", 5432).is_empty());
+}
+
 #[test]
 fn service_has_the_problems_of_the_links_of_its_clusters() {
     let table = crate::testing::table_with_links(

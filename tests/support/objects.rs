@@ -155,6 +155,25 @@ pub fn workload(kind: &str, namespace: &str, name: &str) -> Value {
     })
 }
 
+/// Returns the Deployment of a gateway of Linkerd, with annotations of its pods.
+pub fn gateway_deployment(annotations: &Value) -> Value {
+    let labels = json!({
+        "app": "linkerd-gateway", "component": "gateway", "linkerd.io/extension": "multicluster",
+    });
+    let containers = json!([{"name": "pause", "image": "pause"}]);
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"namespace": "linkerd-multicluster", "name": "linkerd-gateway", "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels, "annotations": annotations},
+                "spec": {"containers": containers},
+            },
+        },
+    })
+}
+
 /// Returns a ready pod of the release `dns` of the chart, on the node `node-0`. Its API listens on a port of loopback.
 pub fn replica(namespace: &str, name: &str, api_port: u16) -> Value {
     let container = json!({

@@ -7,8 +7,9 @@ use futures::future::join_all;
 use super::facts::{SourceFacts, named_namespaces, table_of};
 use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
 use crate::check::objects::{
-    CheckedObjects, EndpointSlice, Endpoints, KubeType, Link, MIRRORS, PROBE_SERVICES,
-    SERVICE_MIRRORS, UNWATCHED_OBJECTS, parse_all, parse_links,
+    CheckedObjects, Deployment, EXPORTED, EndpointSlice, Endpoints, GATEWAYS, Gateway, Gateways,
+    KubeType, Link, MIRRORS, PROBE_SERVICES, UNWATCHED_OBJECTS, is_exported_headless, parse_all,
+    parse_links,
 };
 use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
@@ -46,8 +47,8 @@ async fn gather(
     model: &ModelArgs,
 ) -> SourceFacts {
     let namespaces = &source.namespace;
-    let services = [SERVICE_MIRRORS, UNWATCHED_OBJECTS, PROBE_SERVICES];
-    let (needed, not_needed, table, services, (endpoints, slices), links, namespaces) = tokio::join!(
+    let services = [MIRRORS, UNWATCHED_OBJECTS, PROBE_SERVICES];
+    let (needed, not_needed, table, services, (endpoints, slices), links, gateways, namespaces) = tokio::join!(
         review(
             cluster,
             needed(namespaces, model.mcs(), model.links.namespaces())
@@ -57,6 +58,7 @@ async fn gather(
         select(cluster, Kind::Service, &services, namespaces),
         endpoints_and_slices(cluster, namespaces),
         read_links(cluster),
+        read_gateways(cluster, namespaces, model.links.namespaces()),
         find_namespaces(cluster, named_namespaces(source, model)),
     );
     SourceFacts {
@@ -71,6 +73,7 @@ async fn gather(
             slices,
             endpoints,
             links,
+            gateways,
         },
         namespaces,
     }
@@ -109,7 +112,7 @@ async fn endpoints_and_slices(
     cluster: &kube::Cluster,
     namespaces: &[Namespace],
 ) -> (Fact<Vec<Endpoints>>, Fact<Vec<EndpointSlice>>) {
-    let endpoints = match cluster.endpoints(MIRRORS, namespaces).await {
+    let endpoints = match cluster.select_of::<Endpoints>(MIRRORS, namespaces).await {
         Ok(endpoints) => Ok(parse_all(endpoints)),
         Err(why) => Err(not_permitted("Endpoints", "endpoints", &why)),
     };
@@ -135,11 +138,40 @@ async fn find_namespaces(
 ) -> Fact<Vec<(Namespace, bool)>> {
     let mut namespaces = Vec::new();
     for namespace in names {
-        let exists = cluster.has_namespace(&namespace).await;
-        let exists = exists.map_err(|why| not_permitted("namespaces", "namespaces", &why))?;
-        namespaces.push((namespace, exists));
+        let found = cluster.namespace(&namespace).await;
+        let found = found.map_err(|why| not_permitted("namespaces", "namespaces", &why))?;
+        namespaces.push((namespace, found.is_some()));
     }
     Ok(namespaces)
+}
+
+/// Returns the gateways in the namespaces of Links, if one of `namespaces`, or of all, exports a headless Service.
+pub(in crate::app) async fn read_gateways(
+    cluster: &kube::Cluster,
+    namespaces: &[Namespace],
+    of_links: &[Namespace],
+) -> Gateways {
+    let exported = select(cluster, Kind::Service, &[EXPORTED], namespaces).await?;
+    if !exported.iter().any(is_exported_headless) {
+        return Ok(None);
+    }
+    let read = join_all(of_links.iter().map(|one| gateways_in(cluster, one))).await;
+    let read = read.into_iter();
+    let all = read.flat_map(|one| one.unwrap_or_else(|reason| vec![Err(reason)]));
+    Ok(Some(all.collect()))
+}
+
+/// Returns the gateways in a namespace.
+async fn gateways_in(cluster: &kube::Cluster, name: &Namespace) -> Fact<Vec<Fact<Gateway>>> {
+    let selected = cluster.select_of::<Deployment>(GATEWAYS, std::slice::from_ref(name));
+    let (deployments, namespace) = tokio::join!(selected, cluster.namespace(name));
+    let deployments =
+        deployments.map_err(|why| not_permitted("Deployments", "deployments.apps", &why))?;
+    let namespace = namespace
+        .map(|json| parse_all(json).pop().unwrap_or_default())
+        .map_err(|why| not_permitted("namespaces", "namespaces", &why));
+    let read = |one: &Deployment| Gateway::read(one, &namespace);
+    Ok(parse_all(deployments).iter().map(read).collect())
 }
 
 /// Returns the Links, or the reason why they are unknown.
@@ -169,6 +201,7 @@ fn unreachable(why: String) -> SourceFacts {
             slices: Err(reason()),
             endpoints: Err(reason()),
             links: Err(reason()),
+            gateways: Err(reason()),
         },
         namespaces: Err(reason()),
     }

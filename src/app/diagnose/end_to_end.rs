@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -23,9 +23,11 @@ use crate::zone::{Name, RecordType, ZoneName, Zones};
 
 /// Timeout of one connection. A proxy in front of an unreachable gateway takes a few seconds to report it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for which a connection must stay open. Linkerd's proxy accepts each connection itself, and closes it when the
-/// endpoint refuses or does not answer.
-const OPEN_FOR: Duration = Duration::from_secs(1);
+/// Time to wait for a reply, or for the close. Linkerd's proxy accepts each connection itself, and closes it when the endpoint
+/// refuses: within 3 seconds if a gateway has died.
+const OPEN_FOR: Duration = Duration::from_secs(3);
+/// Ports of protocols with servers that speak first: FTP, SSH, SMTP, POP3, IMAP, MySQL, NATS, Galera.
+const SERVER_FIRST: [u16; 10] = [21, 22, 25, 110, 143, 587, 3306, 4222, 4567, 6222];
 /// Maximum number of connections, all at once.
 const MAX_CONNECTIONS: usize = 50;
 
@@ -178,7 +180,8 @@ async fn connect(target: Target) -> ConnectionAttempt {
     let result = match timeout(CONNECT_TIMEOUT, TcpStream::connect(target.address)).await {
         Ok(Ok(stream)) => {
             let time = started.elapsed();
-            expect_open(stream).await.map(|()| time)
+            let is_reached = is_reached(stream, target.address.port()).await;
+            is_reached.map(|is_reached| is_reached.then_some(time))
         }
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!(
@@ -189,17 +192,26 @@ async fn connect(target: Target) -> ConnectionAttempt {
     ConnectionAttempt { target, result }
 }
 
-/// Waits until a new connection has stayed open for a while, or the server sends something.
-async fn expect_open(mut stream: TcpStream) -> Result<(), String> {
+/// Waits for a reply on a new connection, or for its close. Returns whether a reply shows that the endpoint was reached.
+async fn is_reached(mut stream: TcpStream, port: u16) -> Result<bool, String> {
     let closed = |how: &str| {
         format!(
             "the connection was accepted and then {how}, as a proxy does that cannot reach the endpoint"
         )
     };
-    let mut octet = [0];
-    match timeout(OPEN_FOR, stream.read(&mut octet)).await {
-        Err(_) | Ok(Ok(1..)) => Ok(()),
+    let mut reply = [0; 4];
+    let exchange = async {
+        if !SERVER_FIRST.contains(&port) {
+            // It begins no request of HTTP, so that a proxy connects to the endpoint at once, and is no whole message.
+            stream.write_all(&[0]).await?;
+        }
+        stream.read(&mut reply).await
+    };
+    match timeout(OPEN_FOR, exchange).await {
+        Err(_) => Ok(false),
         Ok(Ok(0)) => Err(closed("closed")),
+        // A proxy itself sends a status of HTTP/1, or the settings of HTTP/2.
+        Ok(Ok(_)) => Ok(!matches!(reply, [b'H', ..] | [0, 0, _, 4])),
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => Err(closed("reset")),
         Ok(Err(error)) => Err(error.to_string()),
     }

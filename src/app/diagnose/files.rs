@@ -20,11 +20,12 @@ pub(super) async fn read_files(
 ) -> anyhow::Result<SourceFacts> {
     let table = first_table(source, model).await?;
     let objects = FileObjects(file::read_objects(&source.file)?);
+    let no_api = || {
+        let reason = "the API server is not used with --file";
+        NotChecked::new(reason, "omit --file to check the cluster")
+    };
     Ok(SourceFacts {
-        api: Err(NotChecked::new(
-            "the API server is not used with --file",
-            "omit --file to check the cluster",
-        )),
+        api: Err(no_api()),
         table: table_of(&table.reader),
         objects: CheckedObjects {
             services: Ok(parse_all(objects.of_kind("Service"))),
@@ -38,6 +39,7 @@ pub(super) async fn read_files(
                     "services,endpointslices,links.multicluster.linkerd.io",
                 )
                 .map(parse_links),
+            gateways: Err(no_api()),
         },
         namespaces: Ok(objects.find_namespaces(named_namespaces(source, model))),
     })

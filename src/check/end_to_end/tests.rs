@@ -54,7 +54,7 @@ fn each_step_of_a_name_that_resolves_is_green() {
         ),
         (
             Check::Connections,
-            "connected to 10.96.1.1:26257 (db-0 of cluster east) in 1.2 ms",
+            "connected to 10.96.1.1:26257 (db-0 of cluster east) in 1.2 ms, and it replied",
         ),
     ] {
         assert_eq!(findings(way(), check), [format!("green: {sentence}")]);
@@ -198,9 +198,14 @@ fn search_list_that_has_the_name_is_red() {
 }
 
 #[test]
-fn failed_connection_is_red() {
+fn failed_connection_is_red_and_one_without_a_reply_is_not_green() {
     let mut way = way();
-    way.connections.as_mut().unwrap().as_mut().unwrap()[0].result = Err("timed out".to_owned());
+    let attempt = &mut way.connections.as_mut().unwrap().as_mut().unwrap()[0];
+    attempt.result = Ok(None);
+    let sentence = "grey: 10.96.1.1:26257 (db-0 of cluster east): not checked, accepted by the proxy, without a reply";
+    assert_eq!(findings(way.clone(), Check::Connections), [sentence]);
+    let attempt = &mut way.connections.as_mut().unwrap().as_mut().unwrap()[0];
+    attempt.result = Err("timed out".to_owned());
     let sentence = "red: cannot connect to 10.96.1.1:26257 (db-0 of cluster east): timed out";
     assert_eq!(findings(way, Check::Connections), [sentence]);
 }

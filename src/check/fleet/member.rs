@@ -2,6 +2,7 @@
 
 use super::document::{ReplicaStatus, ServerTable};
 use crate::check::Fact;
+use crate::check::objects::Gateways;
 
 /// One cluster of a fleet.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub struct MemberFacts {
     pub table: ServerTable,
     /// All replicas, also the one that the table is from.
     pub replicas: Vec<ReplicaFacts>,
+    /// The gateways of the cluster.
+    pub gateways: Gateways,
 }
 
 /// What one replica says.

@@ -76,6 +76,7 @@ impl Fleet {
                 status,
                 table,
                 replicas,
+                gateways: _, // are a finding
             } = facts;
             let others = clusters
                 .iter()

@@ -392,7 +392,9 @@ impl<'m> Comparison<'_, 'm> {
             let skipped = cluster.problems().iter().filter(|problem| {
                 let row = problem.kind.row();
                 let is_skip = row.family == Family::Skipped && row.level > Level::Note;
-                is_skip && !explaining.contains(&std::ptr::from_ref(*problem))
+                // Every cluster answers alike, with ports that none of them reaches.
+                let is_shown = is_skip || problem.kind == ProblemKind::DeadPort;
+                is_shown && !explaining.contains(&std::ptr::from_ref(*problem))
             });
             for (kind, problems) in group(skipped.map(|problem| (problem.kind, problem))) {
                 let subjects = problems

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::check::objects::Gateway;
 use crate::check::{Health, NotChecked};
 use crate::model::ProblemKind;
 
@@ -48,6 +49,7 @@ fn member(name: &str, service: Value) -> Member {
                 status: Ok(status),
                 clock_ahead: Some(0),
             }],
+            gateways: Ok(None),
         }),
     }
 }
@@ -145,6 +147,42 @@ fn cluster_whose_table_is_not_confirmed_is_not_compared_further() {
     facts.table.services.clear();
     let sentence = ProblemKind::TableExpired.row().sentence;
     assert_eq!(differences(&members), [format!("west: dns-0: {sentence}")]);
+}
+
+#[test]
+fn port_that_no_other_cluster_reaches_is_a_difference() {
+    let mut members = healthy();
+    let problem = json!({
+        "kind": "dead-port", "level": "error", "subject": "prod/db", "service": "prod/db", "cluster": "east",
+        "detail": "cluster 'east': port 80 is 8080 in its pods",
+    });
+    let problem = serde_json::from_value(problem).unwrap();
+    facts(&mut members[1]).table.problems.0.push(problem);
+    let sentence = ProblemKind::DeadPort.row().sentence;
+    let difference =
+        format!("east: {sentence}: prod/db: cluster 'east': port 80 is 8080 in its pods");
+    assert_eq!(differences(&members), [difference]);
+}
+
+#[test]
+fn gateway_that_keeps_addresses_is_a_finding_of_its_cluster() {
+    let mut members = healthy();
+    let reason = "no API server is given";
+    facts(&mut members[1]).gateways = Err(NotChecked::new(reason, "ask"));
+    let not_checked = format!("east: Gateway address cache: not checked, {reason}");
+    assert_eq!(differences(&members), [not_checked]);
+    let mut gateway = Gateway {
+        name: "linkerd-multicluster/linkerd-gateway".to_owned(),
+        cache_timeout: None,
+    };
+    facts(&mut members[1]).gateways = Ok(Some(vec![Ok(gateway.clone())]));
+    let sentence = "east: gateways that keep the address of a pod that is gone: \
+                    Deployment/linkerd-multicluster/linkerd-gateway (not set)";
+    assert_eq!(differences(&members), [sentence]);
+    assert!(compare(&members).diagnosis.is_success());
+    gateway.cache_timeout = Some("0s".to_owned());
+    facts(&mut members[1]).gateways = Ok(Some(vec![Ok(gateway)]));
+    assert_eq!(differences(&members), [""; 0]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::check::NotChecked;
 use serde_json::json;
 
 fn parse_one<T: DeserializeOwned>(json: &str) -> Option<T> {
@@ -171,35 +172,118 @@ fn link_status_has_the_reasons_of_services_that_are_not_mirrored() {
     assert_eq!(failures, expected);
 }
 
-#[test]
-fn tcp_ports_of_unknown_protocol_are_unmarked_without_an_annotation() {
-    let unmarked = |annotations: serde_json::Value, cluster_ip: &str| {
-        let service = json!({
-            "metadata": {
-                "namespace": "prod", "name": "db-east", "annotations": annotations,
-                "labels": {"mirror.linkerd.io/mirrored-service": "true"},
-            },
-            "spec": {"clusterIP": cluster_ip, "selector": null, "ports": [
-                {"name": "sql", "port": 26257, "protocol": "TCP"},
-                {"port": 4222},
-                {"name": "http", "port": 80},
-                {"name": "http-admin", "port": 8080},
-                {"name": "grpc", "port": 9000},
-                {"name": "x", "port": 9001, "appProtocol": "kubernetes.io/h2c"},
-                {"name": "postgres", "port": 5432},
-                {"name": "dns", "port": 53, "protocol": "UDP"},
-            ]},
-        });
-        let service = parse_one(&service.to_string()).unwrap();
-        unmarked_ports(&service).map(|(_, unmarked)| unmarked)
-    };
-    let both = ["26257 (sql)", "4222"].map(str::to_owned).to_vec();
-    assert_eq!(unmarked(json!({}), "None"), Some(both));
-    for value in ["26257,4222", "", "1-65535"] {
-        let annotations = json!({"config.linkerd.io/opaque-ports": value});
-        assert_eq!(unmarked(annotations, "None"), Some(Vec::new()), "{value}");
+/// A mirror with ports, an annotation and further labels.
+fn mirror_with_ports(opaque: Option<&str>, labels: serde_json::Value) -> KubeService {
+    let mut service = json!({
+        "metadata": {"namespace": "prod", "name": "db-0-east", "annotations": {}, "labels": labels},
+        "spec": {"clusterIP": "10.96.0.7", "selector": null, "ports": [
+            {"name": "sql", "port": 26257, "protocol": "TCP"},
+            {"port": 4222},
+            {"name": "http", "port": 80},
+            {"name": "http-admin", "port": 8080},
+            {"name": "grpc", "port": 9000},
+            {"name": "x", "port": 9001, "appProtocol": "kubernetes.io/h2c"},
+            {"name": "postgres", "port": 5432},
+            {"name": "dns", "port": 53, "protocol": "UDP"},
+        ]},
+    });
+    service["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("true");
+    if let Some(opaque) = opaque {
+        service["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!(opaque);
     }
-    assert_eq!(unmarked(json!({}), "10.96.0.7"), None);
+    parse_one(&service.to_string()).unwrap()
+}
+
+#[test]
+fn tcp_ports_of_unknown_protocol_are_unmarked_unless_the_endpoint_mirror_lists_them() {
+    let unmarked = |opaque: Option<&str>| {
+        let labels = json!({"mirror.linkerd.io/headless-mirror-svc-name": "db-east"});
+        let service = mirror_with_ports(opaque, labels);
+        let (mirror, ports) = unmarked_ports(&service).unwrap();
+        assert_eq!(mirror, ("prod", "db-east"));
+        ports
+    };
+    assert_eq!(unmarked(None), ["26257 (sql)", "4222"]);
+    // The annotation replaces the list of Linkerd, in which 5432 is.
+    assert_eq!(unmarked(Some("26257,4222")), ["5432 (postgres)"]);
+    let all = ["26257 (sql)", "4222", "5432 (postgres)"];
+    assert_eq!(unmarked(Some("")), all);
+    assert_eq!(unmarked(Some("26257,sql,-,4222-")), all[1..]);
+    for all in [
+        "26257,4222,5432",
+        " 4222 , 5432, 26257,",
+        "1-65535",
+        "4222-5432,26000 - 27000",
+    ] {
+        assert_eq!(unmarked(Some(all)), [""; 0], "{all}");
+    }
+}
+
+#[test]
+fn only_endpoint_mirrors_need_the_annotation() {
+    assert_eq!(unmarked_ports(&mirror_with_ports(None, json!({}))), None);
+    let mut headless = mirror_with_ports(None, json!({}));
+    headless.spec.as_mut().unwrap().cluster_ip = Some("None".to_owned());
+    assert_eq!(unmarked_ports(&headless), None);
+}
+
+/// Returns what is known of a gateway, with the annotations of its template and of its namespace.
+fn gateway(template: serde_json::Value, namespace: Fact<serde_json::Value>) -> Fact<Gateway> {
+    let deployment = json!({
+        "metadata": {
+            "namespace": "linkerd-multicluster", "name": "linkerd-gateway",
+            "labels": {"component": "gateway", "linkerd.io/extension": "multicluster"},
+        },
+        "spec": {
+            "selector": {},
+            "template": if template.is_null() { json!({}) } else { json!({"metadata": template}) },
+        },
+    });
+    let deployment = parse_one(&deployment.to_string()).unwrap();
+    let namespace =
+        namespace.map(|metadata| parse_one(&json!({"metadata": metadata}).to_string()).unwrap());
+    Gateway::read(&deployment, &namespace)
+}
+
+#[test]
+fn headless_service_is_exported_by_its_label() {
+    let is_exported = |address: &str, label: &str| {
+        let labels = json!({"mirror.linkerd.io/exported": label});
+        let service = json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}});
+        is_exported_headless(&parse_one(&service.to_string()).unwrap())
+    };
+    assert!(is_exported("None", "true"));
+    assert!(!is_exported("10.96.0.9", "true"));
+    assert!(!is_exported("None", "remote-discovery"));
+}
+
+#[test]
+fn annotation_of_a_gateway_is_that_of_the_template_else_of_the_namespace() {
+    let of = |value: &str| json!({"annotations": {CACHE_TIMEOUT: value}});
+    let timeout = |template, namespace| gateway(template, Ok(namespace)).unwrap().cache_timeout;
+    assert_eq!(timeout(of("0s"), of("5s")).as_deref(), Some("0s"));
+    assert_eq!(
+        timeout(json!({"labels": {}}), of("0s")).as_deref(),
+        Some("0s")
+    );
+    for none in [
+        json!(null),
+        json!({}),
+        json!({"annotations": {}}),
+        json!({"annotations": null}),
+    ] {
+        let namespace = if none.is_null() {
+            json!({})
+        } else {
+            none.clone()
+        };
+        assert_eq!(timeout(none, namespace), None);
+    }
+    let denied = NotChecked::new("cannot list namespaces", "permit it");
+    assert_eq!(gateway(json!({}), Err(denied.clone())), Err(denied.clone()));
+    let known = gateway(of(" 0s"), Err(denied)).unwrap();
+    assert_eq!(known.cache_timeout.as_deref(), Some(" 0s"));
+    assert_eq!(known.name, "linkerd-multicluster/linkerd-gateway");
 }
 
 #[test]

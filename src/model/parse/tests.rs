@@ -6,8 +6,8 @@ use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
     ClusterSet, Clusters, Export, Few, GatewayDown, Hostname, Item, ItemKind, ListedHost,
-    MirroredHost, Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent, SliceEndpoints,
-    SliceObjects, intern, key,
+    ListedHosts, MirroredHost, Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent,
+    SliceEndpoints, SliceObjects, intern, key,
 };
 use crate::testing;
 
@@ -28,6 +28,15 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
     });
     change(&mut service);
     object(Watch::Services, &service)
+}
+
+/// Port `sql` with a number.
+fn sql(number: u16) -> Ports {
+    Ports::interned([Port {
+        number,
+        name: Some("sql".parse().unwrap()),
+        protocol: Protocol::Tcp,
+    }])
 }
 
 fn reason(object: &Object) -> Option<ProblemKind> {
@@ -67,17 +76,29 @@ fn endpoint_mirror_is_parsed_from_labels_annotation_and_spec() {
         host: Some(MirroredHost {
             hostname: "db-0".parse::<Hostname>().unwrap(),
             parent: "db-east".into(),
+            pod_ports: sql(1),
         }),
         addresses: Few::one("10.96.0.7".parse().unwrap()),
-        ports: Ports::from_iter([Port {
-            number: 26257,
-            name: Some("sql".parse().unwrap()),
-            protocol: Protocol::Tcp,
-        }]),
+        ports: sql(26257),
         settings: None,
         created: None,
     };
     assert_eq!(endpoint_mirror_of(|_| ()), expected.into());
+}
+
+#[test]
+fn ports_of_pods_are_those_that_the_mirror_has_as_numbers() {
+    let pod_ports = |target: Value| {
+        let mirror = item(endpoint_mirror_of(|service| {
+            service["spec"]["ports"][0]["targetPort"] = target;
+        }));
+        mirror.host.unwrap().pod_ports
+    };
+    assert_eq!(pod_ports(json!(15432)), sql(15432));
+    assert_eq!(pod_ports(Value::Null), sql(26257));
+    for unknown in [json!("sql"), json!(0), json!(65536), json!(1.5), json!([])] {
+        assert_eq!(pod_ports(unknown), Ports::interned([]));
+    }
 }
 
 #[test]
@@ -505,7 +526,7 @@ fn exported_service_with_a_cluster_ip_is_local() {
         has_selector: false,
     };
     assert_eq!(form(&own), (headless, Export::RemoteDiscovery));
-    assert_eq!(own.ports.iter().count(), 0);
+    assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
     // A Service of type ExternalName has no cluster IP.
     assert_eq!(
         reason(&service("true", "").1),
@@ -725,6 +746,10 @@ fn slice_of_headless_mirror_lists_hosts() {
         hostname: hostname.parse().unwrap(),
         address: address.map(|ip| ip.parse().unwrap()),
     };
+    let list = |hosts| {
+        let ports = sql(15432);
+        SliceContent::Hosts(Box::new(ListedHosts { hosts, ports }))
+    };
     let (zero, one) = (host("db-0", "10.96.0.1"), host("db-1", "10.96.0.2"));
     let of_mirror = |content| {
         Object::Slice(Slice {
@@ -736,7 +761,7 @@ fn slice_of_headless_mirror_lists_hosts() {
         listed("db-0", Some("10.96.0.1")),
         listed("db-1", Some("10.96.0.2")),
     ];
-    let both = of_mirror(SliceContent::Hosts(Box::new(hosts.into())));
+    let both = of_mirror(list(hosts.into()));
     // The order does not matter, and each host occurs once.
     assert_eq!(slice(headless(), json!([zero, one])), both);
     assert_eq!(slice(headless(), json!([one, zero, one])), both);
@@ -745,10 +770,7 @@ fn slice_of_headless_mirror_lists_hosts() {
         json!([host("db-0", "127.0.0.1"), host("DB", "10.96.0.3"), {"addresses": ["198.51.100.10"]}]),
     );
     let hosts = [listed("db-0", None)];
-    assert_eq!(
-        unusable,
-        of_mirror(SliceContent::Hosts(Box::new(hosts.into())))
-    );
+    assert_eq!(unusable, of_mirror(list(hosts.into())));
     // These slices were overwritten with a gateway address, are empty, or belong to an endpoint mirror.
     let of_endpoint = json!({key::MIRRORED_SERVICE: "true", key::HEADLESS_MIRROR: "db-east"});
     let gateway = json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use k8s_openapi::api::core::v1::{Endpoints, Namespace as KubeNamespace, Service};
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroup;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource};
@@ -93,18 +93,18 @@ impl Cluster {
         self.select_at(path, selector, namespaces).await
     }
 
-    /// Lists the Endpoints that a label selector selects, in each of `namespaces` or in all, each as JSON. Only `check`
-    /// reads this kind.
+    /// Lists the objects of a kind that only `check` reads and that a label selector selects, in each of `namespaces` or in
+    /// all, each as JSON.
     ///
     /// # Errors
     ///
     /// If the caller may not list them, or the request fails.
-    pub async fn endpoints(
+    pub async fn select_of<K: Resource<DynamicType = ()>>(
         &self,
         selector: &str,
         namespaces: &[Namespace],
     ) -> Result<Vec<String>, String> {
-        let path = |namespace: Option<&str>| Endpoints::url_path(&(), namespace);
+        let path = |namespace: Option<&str>| K::url_path(&(), namespace);
         self.select_at(path, selector, namespaces).await
     }
 
@@ -154,15 +154,15 @@ impl Cluster {
         }
     }
 
-    /// Returns whether a namespace exists.
+    /// Returns a namespace as JSON, or `None` if it does not exist.
     ///
     /// # Errors
     ///
     /// If the caller may not list namespaces, or the request fails.
-    pub async fn has_namespace(&self, namespace: &Namespace) -> Result<bool, String> {
+    pub async fn namespace(&self, namespace: &Namespace) -> Result<Option<String>, String> {
         let path = KubeNamespace::url_path(&(), None);
         let params = ListParams::default().fields(&format!("metadata.name={namespace}"));
-        Ok(!self.list(&path, params).await?.is_empty())
+        Ok(self.list(&path, params).await?.pop())
     }
 
     /// Lists the objects at a path. Fails if the list is not complete.

@@ -27,11 +27,18 @@ fn start(cluster: &FleetCluster) -> Server {
     Server::with_objects(cluster.objects(), &flags)
 }
 
-/// Returns the findings that are not green: health, sentence and hint.
+/// Returns the findings that are not green: health, sentence and hint. The API of a server does not know the gateways.
 fn findings(output: &ProcessOutput) -> Vec<[String; 3]> {
     let document: Value =
         serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:#?}"));
     let checks = document["checks"].as_array().unwrap();
+    let (gateways, checks): (Vec<_>, Vec<_>) = checks
+        .iter()
+        .partition(|one| one["check"] == "gateway-cache");
+    assert!(
+        gateways.iter().all(|one| one["health"] == "grey"),
+        "{gateways:#?}"
+    );
     let bad = checks.iter().filter(|one| one["health"] != "green");
     bad.map(|one| {
         ["health", "sentence", "hint"].map(|field| one[field].as_str().unwrap().to_owned())

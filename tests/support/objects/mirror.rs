@@ -204,11 +204,10 @@ impl Mirror {
         let host = |(host, address): &(&str, &str)| endpoint(Some(host), address, true);
         let labels = with_slice_labels(self.labels(), &self.name());
         let name = format!("{}-9qz4d", self.name());
-        // Linkerd writes the port of the pod.
-        let ports = [port("sql", "TCP", 15432)];
+        // Linkerd writes the ports of the pod.
         let place = (&*self.namespace, &*name);
         let hosts = Vec::from_iter(hosts.iter().map(host));
-        slice(place, &labels, "IPv4", &ports, &hosts)
+        slice(place, &labels, "IPv4", &self.ports, &hosts)
     }
 
     fn labels(&self) -> Value {

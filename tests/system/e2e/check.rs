@@ -6,26 +6,29 @@
 mod forwarder;
 mod objects;
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
-use support::objects::namespace;
+use support::dig::dig;
+use support::objects::{gateway_deployment, namespace};
 use support::output::print_line;
 use support::ports::free_port;
 use support::process;
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
+use support::wire::Transport;
 
 use crate::e2e::linked_clusters::state_after_recordings;
 use forwarder::{Forwarder, shipped, stanza};
 use objects::{
-    binding, failing_link, grant, link, link_definition, needed_rules, odd_service, plain_service,
-    probe_service,
+    CACHE_TIMEOUT, binding, exported_service, failing_link, grant, link, link_definition,
+    needed_rules, odd_service, own_address, plain_service, probe_service, state,
 };
 
 const USER: &str = "doctor";
@@ -39,6 +42,10 @@ struct CheckRun {
 }
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
+    steps.step(
+        "check_reports_ports_that_are_dead_and_ports_that_are_not_opaque",
+        || check_recorded_ports(cluster),
+    );
     steps.step("check_skips_links_if_their_kind_is_unknown", || {
         check_unknown_links(cluster)
     });
@@ -71,11 +78,36 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("check_reports_whether_coredns_forwards_the_zone", || {
         check_coredns_forwarding(cluster)
     });
+    steps.step("check_is_green_only_for_endpoints_that_reply", || {
+        check_connections(cluster)
+    });
+}
+
+/// The pods of the recordings listen on 8080 instead of 80, and no namespace had opaque ports.
+fn check_recorded_ports(cluster: &Cluster) -> Result<()> {
+    cluster.apply_state(&state_after_recordings()?)?;
+    grant(cluster, &needed_rules(), true)?;
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        let of = |cluster: &str| {
+            format!("default/nginx: cluster '{cluster}': port 80 is 8080 in its pods")
+        };
+        let clusters = ["east", "north", "west"].map(of).join(", ");
+        let sentence = format!("Port cannot be reached from other clusters: {clusters}");
+        run.check_line("red", "dead-ports", &sentence)?;
+        let of = |cluster: &str| format!("Service/default/nginx-{cluster} 26257 (sql)");
+        let mirrors = ["east", "north", "west"].map(of).join(", ");
+        run.check_line(
+            "yellow",
+            "opaque-ports",
+            &format!("not marked opaque: {mirrors}"),
+        )
+    })?;
+    ensure!(run.code == Some(1), "{run:#?}");
+    Ok(())
 }
 
 fn check_unknown_links(cluster: &Cluster) -> Result<()> {
-    cluster.apply_state(&state_after_recordings()?)?;
-    grant(cluster, &needed_rules(), true)?;
+    cluster.apply_state(&state()?)?;
     let run = CheckRun::run_until(cluster, &[], |run| {
         run.check_line(
             "yellow",
@@ -96,11 +128,11 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
         eventually("the kind Link", || cluster.put(&link(name)))?;
     }
     cluster.put(&probe_service())?;
-    // An annotation on the recorded `nginx` sets its opaque ports.
-    for mut mirror in headless_mirrors()? {
-        mirror["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!("26257");
-        cluster.put(&mirror)?;
+    let exported = exported_service(SocketAddr::from(([192, 0, 2, 1], 26257)));
+    for object in &exported {
+        cluster.put(object)?;
     }
+    cluster.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
     let flags = [
         forwarder.server_flag(),
         forwarder.resolver_flag(),
@@ -131,6 +163,18 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
             "3 headless mirrors of 3 clusters (east, north, west) with 9 endpoints",
         ),
         ("headless-mirroring", "headless mirroring is on"),
+        (
+            "dead-ports",
+            "every port can be reached from other clusters",
+        ),
+        (
+            "opaque-ports",
+            "no port of an endpoint mirror needs to be marked opaque",
+        ),
+        (
+            "gateway-cache",
+            "no gateway keeps the address of a pod that is gone",
+        ),
         ("orphaned-mirrors", "every mirror's cluster has a Link"),
         (
             "identity",
@@ -156,6 +200,13 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
         versions.iter().any(|one| one.starts_with("Kubernetes v")),
         "{versions:?}"
     );
+    check_gateway(cluster)?;
+    for object in &exported {
+        cluster.delete(object)?;
+    }
+    let run = CheckRun::run_as(cluster, "admin", &[])?;
+    let sentence = "no headless Service is exported from here";
+    run.check_line("green", "gateway-cache", sentence)?;
     print_line(&format!(
         "check: {}",
         run.sentences("green", "forwarding").join("; ")
@@ -163,16 +214,118 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Returns the headless mirrors of `nginx` in the recordings.
-fn headless_mirrors() -> Result<Vec<Value>> {
-    let written = state_after_recordings()?.into_iter();
-    let services = written.filter(|event| event.kind() == "Service");
-    // The last version of an object that changed.
-    let last: BTreeMap<String, Value> = services
-        .map(|event| (event.name().to_owned(), event.object))
-        .filter(|(_, object)| object["spec"]["clusterIP"] == "None")
-        .collect();
-    Ok(last.into_values().collect())
+/// The gateway decides whether streams for an exported headless Service reach the right pods.
+fn check_gateway(cluster: &Cluster) -> Result<()> {
+    grant(cluster, &needed_rules(), true)?;
+    let keeps = "gateways that keep the address of a pod that is gone: Deployment/linkerd-multicluster/linkerd-gateway";
+    for (annotations, value) in [
+        (json!({}), "(not set)"),
+        (json!({CACHE_TIMEOUT: "1s"}), "(1s)"),
+    ] {
+        cluster.put(&gateway_deployment(&annotations))?;
+        let run = CheckRun::run_as(cluster, "admin", &[])?;
+        run.check_line("yellow", "gateway-cache", &format!("{keeps} {value}"))?;
+    }
+    cluster.put(&gateway_deployment(&json!({})))?;
+    let metadata = json!({"annotations": {CACHE_TIMEOUT: "0s"}});
+    let namespace = namespace("linkerd-multicluster");
+    cluster.patch(&namespace, &json!({"metadata": metadata}))?;
+    let run = CheckRun::run_as(cluster, "admin", &[])?;
+    let sentence = "no gateway keeps the address of a pod that is gone";
+    run.check_line("green", "gateway-cache", sentence)?;
+    // The user may list Deployments, but not namespaces.
+    let run = CheckRun::run_until(cluster, &[], |run| {
+        let found = run.sentences("grey", "gateway-cache").join("");
+        let start = "Gateway address cache: not checked, cannot list namespaces: the API server returned 403: ";
+        ensure!(found.starts_with(start), "{run:#?}");
+        Ok(())
+    })?;
+    ensure!(run.code == Some(0), "{run:#?}");
+    grant(cluster, &needed_rules(), false)?;
+    CheckRun::run_until(cluster, &[], |run| {
+        let found = run.sentences("grey", "gateway-cache").join("");
+        let start = "Gateway address cache: not checked, cannot list Deployments: the API server returned 403: ";
+        ensure!(found.starts_with(start), "{run:#?}");
+        Ok(())
+    })?;
+    cluster.delete(&gateway_deployment(&json!({})))?;
+    grant(cluster, &needed_rules(), true)
+}
+
+/// A proxy accepts each connection, and closes it if it cannot reach the endpoint.
+fn check_connections(cluster: &Cluster) -> Result<()> {
+    let forwarder = Forwarder::with_server(cluster)?;
+    let listener = TcpListener::bind((own_address(), 0))?;
+    let address = listener.local_addr()?;
+    let exported = exported_service(address);
+    for object in &exported {
+        cluster.put(object)?;
+    }
+    let flags = [
+        forwarder.server_flag(),
+        forwarder.resolver_flag(),
+        "--connect".to_owned(),
+        "--name=stream.default.global".to_owned(),
+    ];
+    for (reply, health, sentence) in [
+        (
+            Some(&b""[..]),
+            "red",
+            format!(
+                "cannot connect to {address} (s-0 of cluster hub): the connection was accepted and then closed"
+            ),
+        ),
+        (
+            Some(b"+PONG"),
+            "green",
+            format!("connected to {address} (s-0 of cluster hub) in "),
+        ),
+        (
+            None,
+            "grey",
+            format!(
+                "{address} (s-0 of cluster hub): not checked, accepted by the proxy, without a reply"
+            ),
+        ),
+    ] {
+        let server = thread::spawn({
+            let listener = listener.try_clone()?;
+            move || -> Result<TcpStream> {
+                let (mut stream, _) = listener.accept()?;
+                let mut octets = [0; 2];
+                ensure!(stream.read(&mut octets)? == 1, "not one octet: {octets:?}");
+                if let Some(reply) = reply {
+                    stream.write_all(reply)?;
+                    stream.shutdown(Shutdown::Both)?;
+                }
+                // Without a reply, the connection stays open until the check has ended.
+                Ok(stream)
+            }
+        });
+        // The server answers the new Service soon.
+        eventually("the answer", || {
+            let output = dig(
+                forwarder.address,
+                Transport::Udp,
+                "stream.default.global",
+                "A",
+            )?;
+            ensure!(output.status == "NOERROR", "{}", output.status);
+            Ok(())
+        })?;
+        let run = CheckRun::run_as(cluster, "admin", &flags)?;
+        let found = run.sentences(health, "connections");
+        ensure!(
+            found.len() == 1 && found[0].starts_with(&sentence),
+            "{run:#?}"
+        );
+        let joined = server.join();
+        joined.map_err(|_| anyhow!("the listener panicked"))??;
+    }
+    for object in &exported {
+        cluster.delete(object)?;
+    }
+    Ok(())
 }
 
 fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
@@ -180,13 +333,13 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     cluster.put(&plain_service())?;
     cluster.put(&odd_service())?;
     // The mirror is deleted, but its host stays in Linkerd's list.
-    let mut lost = state_after_recordings()?
+    let mut lost = state()?
         .into_iter()
         .filter(|event| event.kind() == "Service" && event.name() == "nginx-set-0-east");
     let lost = lost.next().context("recording 10 has changed")?;
     cluster.delete(&lost.object)?;
     // Kubernetes deletes the slice of these Endpoints. The same happens to all if its controller is off (KEP-4974).
-    let mut written = state_after_recordings()?.into_iter();
+    let mut written = state()?.into_iter();
     let endpoints =
         written.rfind(|event| event.kind() == "Endpoints" && event.name() == "nginx-set-1-east");
     let mut endpoints = endpoints.context("recording 10 has changed")?.object;
@@ -235,7 +388,7 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
         cluster.delete(&object)?;
     }
     cluster.put_status(&link("west"), &json!({"mirrorServices": null}))?;
-    cluster.apply_state(&state_after_recordings()?)
+    cluster.apply_state(&state()?)
 }
 
 fn check_each_missing_verb(cluster: &Cluster) -> Result<()> {

@@ -11,8 +11,8 @@ use support::commands::global_dns;
 use support::fleet::{Alteration, CLUSTERS, Fault, Fleet, FleetCluster, LINKS, altered, faults};
 use support::kubelet::Kubelet;
 use support::objects::{
-    cluster_role, cluster_role_binding, link_definition, namespace, node, pod_status, replica,
-    workload,
+    cluster_role, cluster_role_binding, gateway_deployment, link_definition, namespace, node,
+    pod_status, replica, workload,
 };
 use support::process::{self, ProcessOutput};
 use support::recordings::{Action, Event};
@@ -23,6 +23,8 @@ use support::wait::eventually;
 /// A user with the permissions of `explain` only.
 const USER: &str = "stranger";
 const NAMESPACE: &str = "dns";
+/// The time for which a gateway keeps an address.
+const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
 
 /// Three clusters with their servers.
 struct Clusters {
@@ -58,6 +60,12 @@ pub fn run(steps: &mut Steps) {
     steps.step("nothing_is_red_after_the_faults", || {
         clusters.apply(&Fleet::healthy())?;
         clusters.check_healthy()
+    });
+    steps.step("gateways_that_keep_addresses_are_named", || {
+        clusters.check_gateways()
+    });
+    steps.step("port_that_no_cluster_reaches_is_named", || {
+        clusters.check_dead_port()
     });
     steps.step("replicas_that_differ_are_named", || {
         clusters.check_replicas()
@@ -151,6 +159,72 @@ impl Clusters {
         (fault.plant)(&mut fleet);
         self.apply(&fleet)?;
         self.check(&["--contexts=hub,east,west"], &[(fault.line, fault.hint)])
+    }
+
+    /// The annotation is on the pods of the gateway in `east`, on its namespace, or absent. The namespace is readable later.
+    fn check_gateways(&self) -> Result<()> {
+        let east = &self.clusters[1].cluster;
+        let without = gateway_deployment(&json!({}));
+        let wait_for = |health: &str, sentence: &str| {
+            eventually(sentence, || {
+                let output = self.compare(&["--contexts=hub,east,west"]);
+                let findings = findings(&output)?;
+                ensure!(output.code == Some(0), "{output:#?}");
+                ensure!(findings.len() == 1, "{findings:#?}");
+                let [own_health, own_sentence, hint] = &findings[0];
+                ensure!(own_health == health, "{findings:#?}");
+                ensure!(own_sentence.starts_with(sentence), "{findings:#?}");
+                ensure!(!hint.is_empty(), "{findings:#?}");
+                Ok(())
+            })
+        };
+        east.put(&without)?;
+        let unread = "east: Gateway address cache: not checked, cannot list namespaces: the API server returned 403";
+        wait_for("grey", unread)?;
+        let namespaces =
+            json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]);
+        east.put(&cluster_role("namespaces", &namespaces))?;
+        east.put(&cluster_role_binding("namespaces", USER))?;
+        let keeps = "east: gateways that keep the address of a pod that is gone: Deployment/linkerd-multicluster/linkerd-gateway";
+        wait_for("yellow", &format!("{keeps} (not set)"))?;
+        east.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "1s"})))?;
+        wait_for("yellow", &format!("{keeps} (1s)"))?;
+        east.put(&without)?;
+        let annotated = json!({"metadata": {"annotations": {CACHE_TIMEOUT: "0s"}}});
+        east.patch(&namespace(LINKS), &annotated)?;
+        self.check_healthy()?;
+        east.delete(&cluster_role_binding("namespaces", USER))?;
+        east.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
+        self.check_healthy()
+    }
+
+    /// The cluster that exports the Service and both that mirror it say so.
+    fn check_dead_port(&mut self) -> Result<()> {
+        let sentence = "Port cannot be reached from other clusters: prod/db: cluster 'east': port 26257 is 15432 in its pods";
+        let mut objects = Vec::new();
+        for (member, state) in self.clusters.iter_mut().zip(&Fleet::healthy().0) {
+            let is_east = state.name == "east";
+            let mut objects = state.writes();
+            for object in &mut objects {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                match object["kind"].as_str() {
+                    Some("Service") if name == "db-0-east" || is_east && name == "db" => {
+                        object["spec"]["ports"][0]["targetPort"] = json!(15432);
+                    }
+                    Some("EndpointSlice") if is_east => object["ports"][0]["port"] = json!(15432),
+                    _ => {}
+                }
+            }
+            objects.extend(state.links());
+            member.write(objects)?;
+        }
+        let of = |cluster: &str| format!("{cluster}: {sentence}");
+        let lines = CLUSTERS.map(of);
+        let parts: Vec<[&str; 1]> = lines.iter().map(|line| [line.as_str()]).collect();
+        let expected: Vec<(&[&str], &str)> =
+            parts.iter().map(|one| (&one[..], "targetPort")).collect();
+        self.check(&["--contexts=hub,east,west"], &expected)?;
+        self.apply(&Fleet::healthy())
     }
 
     /// A second replica of `east` has another hash and a table of another time.
@@ -275,6 +349,7 @@ impl Member {
         cluster.put(&cluster_role("explain", &rules))?;
         cluster.put(&binding())?;
         cluster.put(&workload("Deployment", NAMESPACE, "global-dns"))?;
+        cluster.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
         Ok(Self {
             cluster,
             server: None,

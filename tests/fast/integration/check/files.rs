@@ -29,8 +29,13 @@ fn check_of(manifest: impl Into<Manifest>, flags: &[&str]) -> (Value, Option<i32
 
 fn healthy() -> Manifest {
     let db = |cluster: &str, address: &str| {
-        let mirror = mirror("prod", "db", cluster).endpoint("db-0", &[address]);
-        mirror.annotation("config.linkerd.io/opaque-ports", "26257")
+        let mut manifest: Manifest = mirror("prod", "db", cluster)
+            .endpoint("db-0", &[address])
+            .into();
+        for object in &mut manifest.0 {
+            object["metadata"]["annotations"]["config.linkerd.io/opaque-ports"] = json!("26257");
+        }
+        manifest
     };
     objects()
         .with(db("east", "10.96.1.1"))
@@ -127,13 +132,21 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
         ),
         (
             "opaque-ports",
-            "green: no port of a headless mirror needs to be marked opaque",
+            "green: no port of an endpoint mirror needs to be marked opaque",
         ),
         (
             "endpoint-slices",
             "grey: EndpointSlices of mirrors: not checked, the files contain no Endpoints",
         ),
         ("gateways", "green: no gateway is down"),
+        (
+            "dead-ports",
+            "green: every port can be reached from other clusters",
+        ),
+        (
+            "gateway-cache",
+            "grey: Gateway address cache: not checked, the API server is not used with --file",
+        ),
         ("short-names", "green: no short name is ambiguous"),
         ("conflicts", "green: there are no other conflicts"),
         ("skipped-objects", "green: no object is skipped"),
@@ -270,8 +283,13 @@ fn services_that_linkerd_cannot_mirror_are_found_in_files() {
         Manifest::from(mirror("prod", "cache", "east").endpoint("c-0", &["10.96.1.9"]));
     odd_slice.0.drain(..2);
     odd_slice.0[0]["metadata"]["labels"]["mirror.linkerd.io/mirrored-service"] = json!("yes");
-    let ports =
-        mirror("prod", "nats", "east").ports(&[("client", "TCP", 4222), ("http", "TCP", 8222)]);
+    let ports = mirror("prod", "nats", "east")
+        .ports(&[("client", "TCP", 4222), ("http", "TCP", 8222)])
+        .endpoint("nats-0", &["10.96.1.8"]);
+    let mut dead: Manifest = mirror("prod", "mq", "east")
+        .endpoint("mq-0", &["10.96.1.7"])
+        .into();
+    dead.0[1]["spec"]["ports"][0]["targetPort"] = json!(15432);
     let long = "h".repeat(60);
     let here = local("prod", "web")
         .exported()
@@ -333,6 +351,12 @@ fn services_that_linkerd_cannot_mirror_are_found_in_files() {
             no_flags,
             "opaque-ports",
             "yellow: not marked opaque: Service/prod/nats-east 4222 (client)",
+        ),
+        (
+            dead,
+            no_flags,
+            "dead-ports",
+            "red: Port cannot be reached from other clusters: prod/mq: cluster 'east': port 26257 is 15432 in its pods",
         ),
         (
             here.into(),

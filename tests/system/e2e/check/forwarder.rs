@@ -14,7 +14,8 @@ use support::server::Server;
 use support::wait::eventually;
 use support::wire::Transport;
 
-use crate::e2e::linked_clusters::{NGINX, state_after_recordings};
+use super::objects::state;
+use crate::e2e::linked_clusters::NGINX;
 
 /// A global-dns server, and a CoreDNS that forwards to it with the stanza of `coredns/Corefile`.
 pub struct Forwarder {
@@ -26,7 +27,7 @@ pub struct Forwarder {
 impl Forwarder {
     /// Starts both servers, and waits until CoreDNS forwards.
     pub fn with_server(cluster: &Cluster) -> Result<Self> {
-        cluster.apply_state(&state_after_recordings()?)?;
+        cluster.apply_state(&state()?)?;
         let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
         let (coredns, address) =
             Self::start(cluster, |address| stanza(&shipped()?, address, server.dns))?;

@@ -1,12 +1,63 @@
 //! Objects for `check`, and the permissions of its user.
 
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
 use anyhow::Result;
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 pub use support::objects::link_definition;
-use support::objects::{self, cluster_role, cluster_role_binding, local, mirror};
+use support::objects::{self, Manifest, cluster_role, cluster_role_binding, local, mirror};
+use support::recordings::Event;
 
 use super::USER;
+use crate::e2e::linked_clusters::state_after_recordings;
+
+/// Annotation: the time for which a gateway keeps an address.
+pub const CACHE_TIMEOUT: &str = "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout";
+
+/// Returns the state of the recordings with opaque ports, and with pods that listen on the port of the Service.
+pub fn state() -> Result<Vec<Event>> {
+    let mut events = state_after_recordings()?;
+    for Event { object, .. } in &mut events {
+        let is_service = object["kind"] == "Service";
+        let parent = "mirror.linkerd.io/headless-mirror-svc-name";
+        if is_service && object["metadata"]["labels"][parent].is_string() {
+            let annotations = &mut object["metadata"]["annotations"];
+            annotations["config.linkerd.io/opaque-ports"] = json!("26257");
+        }
+        let subsets = object["subsets"].as_array_mut().into_iter().flatten();
+        let of_pods = subsets.filter_map(|subset| subset["ports"].as_array_mut());
+        let mut of_pods: Vec<&mut Value> = of_pods.flatten().collect();
+        for port in of_pods.iter_mut().filter(|port| port["port"] == 8080) {
+            port["port"] = json!(80);
+        }
+        let of_service = object["spec"]["ports"].as_array_mut().into_iter().flatten();
+        for port in of_service.filter(|port| port["targetPort"] == 8080) {
+            port["targetPort"] = json!(80);
+        }
+    }
+    Ok(events)
+}
+
+/// Returns a headless Service that this cluster exports, with a pod at an address.
+pub fn exported_service(address: SocketAddr) -> Vec<Value> {
+    let pod = local("default", "stream")
+        .exported()
+        .without_selector()
+        .ports(&[("data", "TCP", address.port())])
+        .endpoint(Some("s-0"), &address.ip().to_string(), true);
+    Manifest::from(pod).0
+}
+
+/// Returns the address of this machine, because a loopback address is not that of an endpoint.
+pub fn own_address() -> IpAddr {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // A UDP socket sends nothing when it connects.
+    socket
+        .connect("192.0.2.1:9")
+        .expect("a route to other machines");
+    socket.local_addr().unwrap().ip()
+}
 
 /// Returns the rules of the chart's role.
 pub fn needed_rules() -> Vec<Value> {
@@ -16,7 +67,7 @@ pub fn needed_rules() -> Vec<Value> {
     ]
 }
 
-/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases and Endpoints if `reads_more` is
+/// Grants the user exactly these rules in all namespaces, and permission to read Links, Leases, Endpoints and Deployments if `reads_more` is
 /// set.
 pub fn grant(cluster: &Cluster, rules: &[Value], reads_more: bool) -> Result<()> {
     let mut rules = rules.to_vec();
@@ -24,6 +75,7 @@ pub fn grant(cluster: &Cluster, rules: &[Value], reads_more: bool) -> Result<()>
         rules.push(json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}));
         rules.push(json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}));
         rules.push(json!({"apiGroups": [""], "resources": ["endpoints"], "verbs": ["list"]}));
+        rules.push(json!({"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]}));
     }
     cluster.put(&cluster_role("doctor", &Value::Array(rules)))?;
     cluster.put(&binding())?;

@@ -1,0 +1,87 @@
+//! Finds the ports of pods that no stream from another cluster reaches.
+//!
+//! For an endpoint mirror, Linkerd's gateway connects to the pod at the port of the Service, not at its `targetPort`. Mirrors
+//! with a cluster IP are not affected.
+
+use std::collections::BTreeSet;
+
+use super::problems::MAX_LISTED;
+use super::rules::Rules;
+use super::store::Store;
+use crate::model::{
+    ClusterName, Hostname, Item, ListedHost, ListedHosts, MirroredHost, ObjectKey, OwnForm, Port,
+    Ports, Problem, ProblemKind, Protocol, ServiceKey, SliceContent, SliceEndpoint, list_some,
+};
+
+/// The TCP ports of a service in one cluster that its pods have under another number, each with that number.
+#[derive(Debug, Default)]
+pub(super) struct DeadPorts<'p>(BTreeSet<(&'p Port, u16)>);
+
+// === impl DeadPorts ===
+
+impl<'p> DeadPorts<'p> {
+    /// Adds the ports of an endpoint mirror. A mirror keeps the ports that it was made with, so that the slices of its headless
+    /// mirror are newer.
+    pub(super) fn add_mirror(
+        &mut self,
+        mirror: &'p Item,
+        host: &MirroredHost,
+        slices: &[&ListedHosts],
+    ) {
+        // Most mirrors need no search for the host.
+        if !slices.is_empty() && slices.iter().all(|one| one.ports == mirror.ports) {
+            return;
+        }
+        let name = &host.hostname;
+        let lists = |hosts: &[ListedHost]| hosts.binary_search_by(|one| one.hostname.cmp(name));
+        let listing = slices.iter().filter(|slice| lists(&slice.hosts).is_ok());
+        let of_pods = listing.map(|slice| &slice.ports).chain([&host.pod_ports]);
+        self.add(&mirror.ports, &Vec::from_iter(of_pods));
+    }
+
+    /// Adds the ports that have another number in the first list of ports of pods with their name.
+    fn add(&mut self, ports: &'p Ports, of_pods: &[&Ports]) {
+        for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
+            let is_same = |one: &&Port| one.protocol == port.protocol && one.name == port.name;
+            let mut same = of_pods.iter().flat_map(|ports| ports.iter().find(is_same));
+            let of_pod = same.next().filter(|own| own.number != port.number);
+            self.0.extend(of_pod.map(|own| (port, own.number)));
+        }
+    }
+
+    /// Returns the problem of the cluster, if there is a port.
+    pub(super) fn problem(self, cluster: &ClusterName) -> Option<Problem> {
+        let of_pods = |(port, of_pods): &(&Port, u16)| {
+            format!("port {} is {of_pods} in its pods", port.number)
+        };
+        let ports = list_some(self.0.iter().map(of_pods), MAX_LISTED);
+        let problem = Problem::new(
+            ProblemKind::DeadPort,
+            format!("cluster '{cluster}': {ports}"),
+        );
+        (!self.0.is_empty()).then(|| problem.of_cluster(cluster))
+    }
+}
+
+/// Returns the problem that other clusters have, or will have, with a headless Service that this cluster exports. Linkerd makes
+/// endpoint mirrors only of pods with a hostname.
+pub(super) fn exported_problem(
+    key: &ServiceKey,
+    item: &Item,
+    store: &Store,
+    rules: &Rules,
+) -> Option<Problem> {
+    item.own().filter(|own| {
+        own.export.is_through_gateway() && matches!(own.form, OwnForm::Headless { .. })
+    })?;
+    let mut dead = DeadPorts::default();
+    let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
+    for (_, slice) in store.slices_of(&ObjectKey::of_service(key)) {
+        if let SliceContent::Endpoints(listed) = &slice.content
+            && listed.endpoints.iter().any(has_hostname)
+        {
+            dead.add(&item.ports, &[&listed.ports]);
+        }
+    }
+    dead.problem(&rules.cluster_name)
+}
