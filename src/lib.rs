@@ -89,7 +89,7 @@
 //! `source/problem_log.rs` (the log of problems), `failures.rs` and `table/times.rs` (since when they hold), `source/steady_clock.rs` and `table/timers.rs` (failovers),
 //! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
 //! `model/lease.rs` and `table/links.rs` (the states of links), `table/left.rs` (clusters that left), `table/items.rs`, `table/headless.rs`,
-//! `table/missing.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
+//! `table/missing.rs`, `table/dead_ports.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
 //! `table/earlier.rs` (what the process before knew), `table/alias.rs`, `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
 //! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
 //! `table/short_name.rs` and `table/content.rs` (the table), `table/history.rs` (earlier tables), `source/snapshot.rs` (only with `--snapshot`),

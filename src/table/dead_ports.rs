@@ -5,13 +5,15 @@
 
 use std::collections::BTreeSet;
 
-use super::problems::MAX_LISTED;
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
     ClusterName, Hostname, Item, ListedHost, ListedHosts, MirroredHost, ObjectKey, OwnForm, Port,
     Ports, Problem, ProblemKind, Protocol, ServiceKey, SliceContent, SliceEndpoint, list_some,
 };
+
+/// Maximum number of ports in one sentence.
+const MAX_LISTED: usize = 5;
 
 /// The TCP ports of a service in one cluster that its pods have under another number, each with that number.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ use crate::model::{
 pub const DEFAULT_CLUSTER_NAME: &str = "local";
 
 /// Maximum number of hosts, pods or objects in one sentence.
-pub(super) const MAX_LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 
 // === impl Table ===
 

@@ -179,12 +179,10 @@ impl Clusters {
             })
         };
         east.put(&without)?;
+        grant_gateways(east, &["services"])?;
         let unread = "east: Gateway address cache: not checked, cannot list namespaces: the API server returned 403";
         wait_for("grey", unread)?;
-        let namespaces =
-            json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}]);
-        east.put(&cluster_role("namespaces", &namespaces))?;
-        east.put(&cluster_role_binding("namespaces", USER))?;
+        grant_gateways(east, &["services", "namespaces"])?;
         let keeps = "east: gateways that keep the address of a pod that is gone: Deployment/linkerd-multicluster/linkerd-gateway";
         wait_for("yellow", &format!("{keeps} (not set)"))?;
         east.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "1s"})))?;
@@ -193,7 +191,6 @@ impl Clusters {
         let annotated = json!({"metadata": {"annotations": {CACHE_TIMEOUT: "0s"}}});
         east.patch(&namespace(LINKS), &annotated)?;
         self.check_healthy()?;
-        east.delete(&cluster_role_binding("namespaces", USER))?;
         east.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
         self.check_healthy()
     }
@@ -201,7 +198,6 @@ impl Clusters {
     /// The cluster that exports the Service and both that mirror it say so.
     fn check_dead_port(&mut self) -> Result<()> {
         let sentence = "Port cannot be reached from other clusters: prod/db: cluster 'east': port 26257 is 15432 in its pods";
-        let mut objects = Vec::new();
         for (member, state) in self.clusters.iter_mut().zip(&Fleet::healthy().0) {
             let is_east = state.name == "east";
             let mut objects = state.writes();
@@ -350,6 +346,7 @@ impl Member {
         cluster.put(&binding())?;
         cluster.put(&workload("Deployment", NAMESPACE, "global-dns"))?;
         cluster.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
+        grant_gateways(&cluster, &["services", "namespaces"])?;
         Ok(Self {
             cluster,
             server: None,
@@ -437,6 +434,14 @@ impl Member {
         self.written = objects;
         Ok(())
     }
+}
+
+/// Grants the user permission to list these resources, which the check of gateways reads.
+fn grant_gateways(cluster: &Cluster, resources: &[&str]) -> Result<()> {
+    let rules = json!([{"apiGroups": [""], "resources": resources, "verbs": ["list"]}]);
+    cluster.put(&cluster_role("gateways", &rules))?;
+    cluster.put(&cluster_role_binding("gateways", USER))?;
+    Ok(())
 }
 
 fn binding() -> Value {

@@ -79,6 +79,20 @@ fn state_after(recording: &str) -> Manifest {
     Manifest(with_kind.collect())
 }
 
+/// Lets the pods of a recording listen on the ports of their Services. In the recordings, they listen on others.
+fn with_ports_of_services(mut state: Manifest) -> Manifest {
+    for object in &mut state.0 {
+        let ports = object["spec"]["ports"].as_array_mut();
+        for port in ports.into_iter().flatten() {
+            port["targetPort"] = port["port"].clone();
+        }
+        if object["kind"] == "EndpointSlice" {
+            object["ports"] = json!([]);
+        }
+    }
+    state
+}
+
 #[test]
 fn files_of_a_healthy_cluster_have_no_red_line() {
     let (checkup, code) = check_of(healthy(), &[]);
@@ -444,10 +458,22 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
             "grey: Orphaned mirrors: not checked, the files contain no Links",
         ),
     ] {
-        let (checkup, code) = check_of(state_after(recording), &["--cluster-name=hub"]);
+        let state = with_ports_of_services(state_after(recording));
+        let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
         assert_eq!(finding(&checkup, check), expected, "{recording}");
         assert_eq!(code, Some(0), "{recording}: {checkup:#}");
     }
+    let state = state_after("05-gateway-down-west.jsonl");
+    let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
+    let of =
+        |cluster: &str| format!("default/nginx: cluster '{cluster}': port 80 is 8080 in its pods");
+    let expected = format!(
+        "red: Port cannot be reached from other clusters: {}, {}",
+        of("east"),
+        of("west")
+    );
+    assert_eq!(finding(&checkup, "dead-ports"), expected);
+    assert_eq!(code, Some(1));
     // Mirrors of a deleted Link: only the cluster north has no Link.
     let state = state_after("23-all-gateways-down-and-up.jsonl");
     let (checkup, _) = check_of(state.with(link("east")).with(link("west")), &[]);
@@ -469,7 +495,7 @@ fn endpoints_of_mirrors_without_slices_are_found_in_files() {
         "15-flat-federated-clusterip.jsonl",
         "33-unexport-all-kinds-north.jsonl",
     ] {
-        let state = state_after(recording);
+        let state = with_ports_of_services(state_after(recording));
         let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
         assert_eq!(
             finding(&checkup, "endpoint-slices"),
@@ -479,7 +505,7 @@ fn endpoints_of_mirrors_without_slices_are_found_in_files() {
         assert_eq!(code, Some(0), "{recording}");
     }
     // The label skip-mirror on one exported Service has this effect.
-    let mut state = state_after("05-gateway-down-west.jsonl");
+    let mut state = with_ports_of_services(state_after("05-gateway-down-west.jsonl"));
     state
         .0
         .retain(|object| !is_slice(object) || !name(object).starts_with("nginx-set-0-west-"));
