@@ -36,7 +36,7 @@
 //!
 //! The files that one datum passes through, in this order. Below each way are the helpers that these files call for it.
 //! Types without a decision, such as [`Item`](model::Item) or [`Text`](model::Text), are left out.
-//! `tests/fast/integration/architecture/tour.rs` lists these, and checks that every other file is here.
+//! `tests/fast/integration/architecture.rs` limits the number of files and lines of the first way and of the third.
 //!
 //! **An A query over UDP**
 //!

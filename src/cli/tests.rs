@@ -1,5 +1,3 @@
-mod manual; // commands and flags in documents
-
 use super::*;
 use crate::model::Mcs;
 use crate::table::Profile;

@@ -275,33 +275,3 @@ impl<S: Stream> Connection<S> {
         self.framing.has_unanswered() || peeked.is_ok_and(|length| length > 0)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn documents_have_the_time_limits() {
-        let document = concat!(
-            include_str!("../wire/README.md"),
-            include_str!("../../charts/global-dns/docs/src/encrypted.md")
-        )
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-        let [first, next, message] =
-            [FIRST_QUERY_TIMEOUT, TCP_IDLE, MESSAGE_TIMEOUT].map(|limit| limit.as_secs());
-        let hours = MAX_LIFETIME.as_secs() / 3600;
-        for sentence in [
-            format!(
-                "The first query does not arrive within {first} seconds, or the next query within {next} seconds."
-            ),
-            format!("The rest of a query does not arrive within {message} seconds."),
-            format!("The client does not read a reply for {message} seconds."),
-            format!("The connection is {hours} hour old."),
-            format!("A TLS handshake takes at most {message} seconds."),
-        ] {
-            assert!(document.contains(&sentence), "{sentence}");
-        }
-    }
-}

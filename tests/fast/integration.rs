@@ -6,7 +6,7 @@
 //! - `file_source`: `--file`: input forms, errors at start and at run time, reloads, examples
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `events`, `demo`, signals; finding a replica; plug-ins
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
-//! - `architecture`: dependencies between modules and on outside crates, read from the source text
+//! - `architecture`: dependencies between modules, and the length of the two ways, read from the source text
 //! - `answers`: order and sizes of answers, addresses of the name server, counters
 //! - `access`: `--allow`, and rate limits of untrusted clients
 //! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
@@ -20,7 +20,6 @@
 //! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
 //! - `metrics`: the list of metrics in the manual
 //! - `picture`: the picture of the README, compared with the output of the demo
-//! - `schemas`: JSON Schemas of all JSON documents
 
 mod access;
 mod answers;
@@ -40,4 +39,3 @@ mod log;
 mod members;
 mod metrics;
 mod picture;
-mod schemas;

@@ -3,17 +3,13 @@
 //! Index:
 //!
 //! - `values`: the matrix of values
-//! - `lint`: `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents
+//! - `lint`: `helm lint`, invalid values that Helm refuses by name, and the table of the README
 //! - `flags`: every flag of `serve` has a value; defaults are those of `serve`
-//! - `generated`: random values, and texts at the limits of each pattern: what Helm renders starts
 //! - `objects`: checks that no API server does: the mesh, security, selectors, permissions
 //! - `listeners`: ports of the Service, the pod and the NetworkPolicy; Secrets of the encrypted listeners
 //! - `monitoring`: rules and dashboard use only metrics that the server exports
 //! - `dashboard`: the queries of the dashboard, and Grafana's rules for its JSON
 //! - `alerts`: every alert with written series in `promtool`
-//! - `live`: a real Prometheus fills every panel and fires the alerts
-//! - `incident`: the servers that it scrapes, in which everything happens that the dashboard shows
-//! - `prometheus`: starts and queries Prometheus
 //! - `admission`: each object and each template's pod in a real API server; invalid copies
 //! - `installation`: `helm install` and its notes
 //! - `permissions`: the server with the token of its service account
@@ -22,16 +18,12 @@ mod admission;
 mod alerts;
 mod dashboard;
 mod flags;
-mod generated;
-mod incident;
 mod installation;
 mod lint;
 mod listeners;
-mod live;
 mod monitoring;
 mod objects;
 mod permissions;
-mod prometheus;
 mod values;
 
 use anyhow::Result;

@@ -27,7 +27,6 @@
 //! Scenarios in another one, with another API server:
 //!
 //! - `manual`: a shell that runs commands of the manual, and compares their output with the manual's
-//! - `manual_recipes`: recipes, the failover of a primary, and a load that moves in steps
 //! - `operators`: the names that operators of databases ask for
 //!
 //! Scenarios with one API server each:
@@ -57,7 +56,6 @@ mod linked_clusters;
 mod links;
 mod local_members;
 mod manual;
-mod manual_recipes;
 mod mcs;
 mod misbehaving_api_server;
 mod operators;
@@ -144,7 +142,6 @@ fn commands_of_the_manual() {
             Ok(())
         });
         if let Some((cluster, node)) = &parts {
-            manual_recipes::run(&mut steps, cluster, node);
             operators::run(&mut steps, cluster, node);
         }
         steps.finish();

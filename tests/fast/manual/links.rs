@@ -54,18 +54,6 @@ fn names_of_chapters_in_other_files_resolve() {
     assert!(count > 0, "no file names a chapter");
 }
 
-/// What is longer belongs into the manual.
-#[test]
-fn readmes_are_short() {
-    for (path, most) in [
-        ("README.md", 9_000),
-        ("charts/global-dns/README.md", 12_000),
-    ] {
-        let octets = read(path).len();
-        assert!(octets <= most, "{path} has {octets} octets");
-    }
-}
-
 #[test]
 fn summary_lists_each_chapter_once() {
     let mut listed = targets(&read(&format!("{CHAPTERS}/SUMMARY.md")));

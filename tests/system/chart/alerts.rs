@@ -7,12 +7,11 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use support::commands::{guarded, tool};
 use support::output::print_line;
-use support::process::run;
+use support::process::{run, run_checked};
 
-use crate::chart::live::{groups, rules_mut};
-use crate::chart::prometheus::write_rules;
 use crate::chart::values::with;
-use support::helm::template;
+use support::helm::{Rendered, template};
+use tempfile::TempDir;
 
 /// Minutes after the delay of an alert until its expression is true: the window of the longest rate.
 const WINDOW: u64 = 6;
@@ -350,6 +349,32 @@ fn a_cluster_that_leaves_any_service_fires_the_alert_if_the_value_is_set() -> Re
     let mut groups = rendered_groups(json!({"enabled": true, "clusterLeft": true}))?;
     let delays = delays(&mut groups)?;
     evaluate(&groups, &[LEFT_ANY_SERVICE], &delays)?;
+    Ok(())
+}
+
+/// Returns the groups of the rendered rules.
+pub fn groups(rendered: &Rendered) -> Result<Vec<Value>> {
+    let groups = rendered.only("PrometheusRule")?["spec"]["groups"].as_array();
+    Ok(groups.context("the rule has no groups")?.clone())
+}
+
+/// Returns all rules of groups.
+pub fn rules_mut(groups: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+    let groups = groups.iter_mut();
+    groups
+        .filter_map(|group| group["rules"].as_array_mut())
+        .flatten()
+}
+
+/// Writes groups of rules to the file `rules.yml` of a folder, and checks them with `promtool`. JSON is valid YAML.
+fn write_rules(folder: &TempDir, groups: &[Value]) -> Result<()> {
+    let file = folder.path().join("rules.yml");
+    fs::write(&file, json!({"groups": groups}).to_string())?;
+    run_checked(
+        guarded(tool("promtool")?)
+            .args(["check", "rules"])
+            .arg(file),
+    )?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `helm lint`, invalid values that Helm refuses by name, and the commands and tables of the documents.
+//! `helm lint`, invalid values that Helm refuses by name, and the table of the README.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -339,61 +339,6 @@ fn the_package_has_no_manual_and_no_examples() -> Result<()> {
     Ok(())
 }
 
-/// A reader who copies the commands gets the image that the commands have built.
-#[test]
-fn the_manual_installs_the_image_that_it_builds() -> Result<()> {
-    let document = "charts/global-dns/docs/src/install.md";
-    let installed = install_as_documented(document)?;
-    // With a registry, and with kind.
-    ensure!(
-        installed == 2,
-        "{document} has {installed} installations, not 2"
-    );
-    Ok(())
-}
-
-/// Renders the chart with each `helm install` command of a document. Returns the number of commands.
-fn install_as_documented(document: &str) -> Result<usize> {
-    let text = fs::read_to_string(repository(document))?.replace("\\\n", " ");
-    let mut built = String::new();
-    let mut installed = 0;
-    let commands = text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("$ "));
-    for line in commands {
-        let command = line.split_once(" #").map_or(line, |(command, _)| command);
-        let words: Vec<&str> = command.split_whitespace().collect();
-        match words.as_slice() {
-            ["docker", "build", "-t", image, "."] => built = (*image).to_owned(),
-            // To the registry, or into the nodes.
-            ["docker", "push", image] | ["kind", "load", "docker-image", image] => {
-                ensure!(built == *image, "{line}: {built} was built");
-            }
-            ["helm", "install", name, place, flags @ ..] => {
-                let folder = repository(place);
-                let folder = folder.to_str().context("a path")?;
-                let flags: Vec<&str> = flags
-                    .iter()
-                    .copied()
-                    .filter(|flag| *flag != "--create-namespace")
-                    .collect();
-                let arguments = ["template", name, folder, "--kube-version", "1.33.0"];
-                let ended = helm(&[&arguments[..], &flags].concat(), &json!({}))?;
-                let error = &ended.stderr;
-                ensure!(ended.is_success(), "{line}: {error}");
-                let text = &ended.stdout;
-                ensure!(
-                    text.contains(&format!("image: \"{built}\"")),
-                    "{line}: not {built}"
-                );
-                installed += 1;
-            }
-            _ => {}
-        }
-    }
-    Ok(installed)
-}
-
 #[test]
 fn the_readme_lists_each_value_once_with_its_default() -> Result<()> {
     let document = fs::read_to_string(repository("charts/global-dns/README.md"))?;
@@ -412,29 +357,6 @@ fn the_readme_lists_each_value_once_with_its_default() -> Result<()> {
     let values = fs::read_to_string(repository("charts/global-dns/values.yaml"))?;
     take_listed("", &serde_saphyr::from_str(&values)?, &mut listed)?;
     ensure!(listed.is_empty(), "the chart has no values {listed:?}");
-    Ok(())
-}
-
-/// `monitoring` compares the sections with the rendered alerts. This needs no Helm.
-#[test]
-fn each_alert_has_a_section_with_causes_and_commands() -> Result<()> {
-    let manual = fs::read_to_string(repository("charts/global-dns/docs/src/alerts.md"))?;
-    let rules = repository("charts/global-dns/templates/prometheusrule.yaml");
-    let rules = fs::read_to_string(rules)?;
-    let alerts = rules.lines();
-    let alerts = alerts.filter_map(|line| line.trim().strip_prefix("- alert: "));
-    let alerts: Vec<&str> = alerts.collect();
-    ensure!(!alerts.is_empty(), "the chart has no alerts");
-    let mut sections = manual.split("\n## ").skip(1);
-    for alert in alerts {
-        let section = sections.next().context("too few sections")?;
-        let (title, text) = section.split_once('\n').unwrap_or_default();
-        ensure!(title == alert, "section {title} instead of {alert}");
-        for part in ["Likely cause", "```sh\n"] {
-            ensure!(text.contains(part), "{alert} has no '{part}'");
-        }
-    }
-    ensure!(sections.next().is_none(), "a section without an alert");
     Ok(())
 }
 

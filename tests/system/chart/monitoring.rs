@@ -13,8 +13,8 @@ use support::output::print_line;
 use support::repository::repository;
 use support::server::{Server, WaitUntil};
 
+use crate::chart::alerts::{groups, rules_mut};
 use crate::chart::dashboard::{Target, dashboard, targets};
-use crate::chart::live::{groups, rules_mut};
 use crate::chart::values::with;
 use support::helm::template;
 

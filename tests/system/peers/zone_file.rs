@@ -349,3 +349,24 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     std::fs::write(&path, text).unwrap();
     path.display().to_string()
 }
+
+#[test]
+fn records_of_explain_are_lines_of_the_zone_file() {
+    let server = Server::with_objects(generated(), &[]);
+    let zone = get(server.api, "/api/v1/table?output=zone").unwrap().body;
+    for name in ["service-4.prod.global", "_sql._tcp.service-4.prod.global"] {
+        let explained = server.api(&format!("/api/v1/explain?name={name}"));
+        let answers = explained["answers"].as_array().unwrap().iter();
+        let records = answers.flat_map(|answer| answer["records"].as_array().unwrap());
+        let lines = records.map(|record| {
+            let text = |field: &str| record[field].as_str().unwrap();
+            let (name, rtype, data) = (text("name"), text("type"), text("data"));
+            format!("{name}\t{}\tIN\t{rtype}\t{data}", record["ttl"])
+        });
+        let lines: Vec<String> = lines.collect();
+        let owner = format!("{name}.\t");
+        let expected = zone.lines().filter(|line| line.starts_with(&owner));
+        assert!(!lines.is_empty(), "{name}");
+        assert_eq!(lines, expected.collect::<Vec<_>>());
+    }
+}

@@ -7,6 +7,8 @@ use std::process::Stdio;
 use serde_json::json;
 use support::differences::set;
 use support::process::{run_global_dns, run_tool};
+use support::reply::sorted_texts;
+use support::repository::repository;
 use support::server::Server;
 use support::wait::wait_for;
 use support::wire::Transport;
@@ -120,6 +122,37 @@ fn sample_has_a_service_in_three_clusters_and_special_cases() {
     );
     assert_eq!(report["skipped"].as_array().unwrap().len(), 1);
     assert_eq!(report["skipped"][0]["reason"], "namespace-mismatch");
+}
+
+/// The answers, in any order.
+#[test]
+fn commands_of_the_readme_print_its_output() {
+    let (server, _printed) = demo();
+    let readme = fs::read_to_string(repository("README.md")).unwrap();
+    let examples = readme
+        .split("\n$ dig @127.0.0.1 -p 1053 +noall +answer ")
+        .skip(1);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut count = 0;
+    for example in examples {
+        let (question, output) = example
+            .split("```")
+            .next()
+            .unwrap()
+            .split_once('\n')
+            .unwrap();
+        let question = if question.contains(' ') {
+            question.to_owned()
+        } else {
+            format!("{question} A")
+        };
+        let reply = server.ask(&question, Transport::Udp);
+        let mut expected: Vec<String> = output.lines().map(words).collect();
+        expected.sort();
+        assert_eq!(sorted_texts(&reply.answers), expected, "{question}");
+        count += 1;
+    }
+    assert_eq!(count, 2);
 }
 
 #[test]
