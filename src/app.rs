@@ -1,7 +1,6 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod api;
-mod corefile;
 mod demo;
 mod diagnose;
 mod events;
@@ -12,7 +11,6 @@ mod identity;
 mod inspect;
 mod origin;
 mod output;
-mod replicas;
 mod screen;
 mod serve;
 mod source;
@@ -58,13 +56,11 @@ async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(args) => serve(*args, |_| {}).await,
         Command::Demo(args) => demo::demo(*args).await,
-        Command::Explain(args) if args.all_replicas => replicas::explain_by_all(*args).await,
         Command::Explain(args) => inspect::explain_name(*args).await,
         Command::Table(args) => inspect::print_table(*args).await,
         Command::Events(args) => events::print_events(*args).await,
         Command::Check(args) => diagnose::check(*args).await,
         Command::Fleet(args) => fleet::compare_fleet(*args).await,
-        Command::Corefile(args) => corefile::print_corefile(*args).await,
         Command::Completions(args) => {
             print(&args.script())?;
             Ok(ExitCode::SUCCESS)

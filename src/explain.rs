@@ -10,11 +10,9 @@ mod kinds;
 mod missing;
 mod names;
 mod nearest;
-mod replicas;
 mod subject;
 mod wide;
 
 pub use context::{Context, Observer, PlainService};
 pub use explanation::{AnswerReport, AnsweringName, Explanation, explain, service_of};
-pub use replicas::{NoExplanation, ReplicaExplanation, ReplicaExplanations};
 pub use subject::{Subject, without_service};

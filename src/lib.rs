@@ -24,7 +24,6 @@
 //! | [`source`] | sources of objects: the API server or YAML files; the update loop |
 //! | [`check`](mod@check) | diagnosis of an installation |
 //! | [`explain`](mod@explain) | explanation of an answer |
-//! | [`corefile`] | the settings that make the DNS of each platform forward the zones to the server |
 //! | [`report`] | the table as text and as JSON |
 //! | [`wire`] | parser of queries, response policy, writer of replies |
 //! | [`zone`] | grammar of owner names, choice of the answer, its records |
@@ -34,9 +33,8 @@
 //!
 //! # Six ways
 //!
-//! The files that one datum passes through, in this order. Below each way are the helpers that these files call for it.
-//! Types without a decision, such as [`Item`](model::Item) or [`Text`](model::Text), are left out.
-//! `tests/fast/integration/architecture.rs` limits the number of files and lines of the first way and of the third.
+//! The files that one datum passes through, in this order. These files call helpers, and use types.
+//! `tests/fast/integration/architecture.rs` limits the number of all files and lines on the first way and on the third.
 //!
 //! **An A query over UDP**
 //!
@@ -48,14 +46,6 @@
 //! 6. `zone/answer.rs` chooses the answer.
 //! 7. `wire/write.rs` writes the reply.
 //!
-//! Helpers: `server/udp/address.rs` (the address that the reply leaves from), `server/rate_limit.rs` and
-//! `server/client_prefix.rs`, `server/cookies.rs` and `wire/cookie.rs` (only with a cookie), `server/counters.rs` and `histogram.rs`,
-//! `heartbeat.rs`, `clock.rs`, `table/publish.rs` and `table/published.rs` (the current table), `zone/name.rs` (the name of the question),
-//! `wire/access.rs`, `zone/zones.rs`, `zone/zone_name.rs`, `zone/reverse.rs` (only in reverse zones), `table/content.rs`,
-//! `table/services.rs`, `table/shared.rs` and `table/service.rs` (the search for the service), `zone/reading.rs`, `table/own_name.rs`
-//! and `table/included.rs` (the addresses of its own name),
-//! `wire/write/message.rs`. An SRV query also needs `zone/records.rs`, `zone/record_name.rs`, `zone/order.rs` and `wire/write/record.rs`.
-//!
 //! **A query over TLS**
 //!
 //! 1. `server/accept.rs` accepts the connection.
@@ -63,11 +53,6 @@
 //! 3. `server/encrypted/tls.rs` performs the handshake.
 //! 4. `server/tcp.rs` reads messages, and sends replies.
 //! 5. `server/answerer.rs` and all files after it, as over UDP.
-//!
-//! Helpers: `server/connections.rs` and `server/client_prefix.rs` (limits), `server/socket.rs` and `server/socket/stream.rs`
-//! (the budget of unread octets), `server/framing.rs` (the length before each message),
-//! `server/time_limits.rs`, `server/encrypted/certificate.rs`, `server/encrypted/client_ca.rs` and `server/file_change.rs`
-//! (their files, and new versions of them).
 //!
 //! **A changed EndpointSlice**
 //!
@@ -80,20 +65,6 @@
 //! 6. `table/build.rs` builds these services.
 //! 7. `table/members.rs` builds one service: candidates of each kind, the chosen ones, their endpoints.
 //! 8. `table/publish.rs` replaces the current table.
-//!
-//! Helpers: `source/kube/requests.rs`, `source/kube/client.rs`, `source/kube/lines.rs` and
-//! `source/kube/overlap.rs` (the watch), `source/kube/list.rs` and `source/kube/limiter.rs` (a list),
-//! `source/kube/failure.rs`, `source/kube/timing.rs` and `source/backoff.rs` (failures and pauses), `source/file/read.rs` and
-//! `source/file/objects.rs` (only with `--file`), `source/feeds.rs` (the state of the watch), `source/arrival.rs` (the time until it is answered), `model/kube_object.rs`,
-//! `model/fields.rs`, `model/few.rs`, `model/slice.rs`, `model/watch.rs` and `model/interned.rs` (the fields of the object),
-//! `source/problem_log.rs` (the log of problems), `failures.rs` and `table/times.rs` (since when they hold), `source/steady_clock.rs` and `table/timers.rs` (failovers),
-//! `table/own_settings.rs` (settings, also of a Service that is gone), `source/link_feeds.rs`, `source/kube/leases.rs`,
-//! `model/lease.rs` and `table/links.rs` (the states of links), `table/left.rs` (clusters that left), `table/items.rs`, `table/headless.rs`,
-//! `table/missing.rs`, `table/dead_ports.rs`, `table/cluster_ip.rs`, `table/local.rs`, `table/import.rs`, `table/candidates.rs`, `table/failover.rs`,
-//! `table/earlier.rs` (what the process before knew), `table/alias.rs`, `table/gate.rs`, `table/settings.rs`, `table/kind.rs`, `table/merge.rs`, `table/endpoint.rs`, `table/own_name.rs` and
-//! `table/service.rs` (the service), `table/services.rs`, `table/shared.rs`, `table/index.rs`, `table/short.rs`,
-//! `table/short_name.rs` and `table/content.rs` (the table), `table/history.rs` (earlier tables), `source/snapshot.rs` (only with `--snapshot`),
-//! `source/trial.rs` (only for an order that a person tries).
 //!
 //! **A ServiceImport**
 //!
@@ -115,14 +86,6 @@
 //! 5. `admin/events.rs` sends it to each open stream.
 //! 6. `admin/page/changes.js` shows it.
 //!
-//! Helpers: `table/change.rs` (sentences, and the aggregation of many changes), `source/gateway_changes.rs` (those of a gateway),
-//! `source/journal.rs` (the file that outlives the process), `report/events.rs` (JSON), `admin/gate.rs`,
-//! `admin/host.rs` and `admin/limits.rs` (who may read), `admin/follow.rs`, `admin/head.rs`,
-//! `admin/facts.rs`, `admin/service_facts.rs`, `admin/attention.rs`, `table/impact.rs` and `report/summary.rs`, `report/clusters.rs`, `report/endpoint.rs`, `report/style.rs` and `report/lazy.rs`
-//! (what changes in the summary), `admin/body.rs` (compression), `server/http.rs`, `admin/page.rs`, `admin/page/server.js` and
-//! `admin/page/main.js` (the stream), `admin/page/address.js`, `admin/page/problem.js` and
-//! `admin/page/model.js` (the link to the service), `admin/page/dom.js` and `admin/page/words.js`.
-//!
 //! # Terms
 //!
 //! The terms of users are in the glossary of the manual, `charts/global-dns/docs/src/glossary.md`; those of the code are in
@@ -141,7 +104,6 @@ pub mod admin;
 pub mod app;
 pub mod check;
 pub mod cli;
-pub mod corefile;
 pub mod explain;
 pub mod log;
 pub mod model;

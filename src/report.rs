@@ -12,7 +12,6 @@ mod lazy;
 mod map;
 mod problems;
 mod select;
-mod sort;
 mod stream;
 mod style;
 mod summary;
@@ -35,7 +34,6 @@ use crate::zone::Zones;
 use style::visible_width;
 
 pub use select::{EndpointSelection, Selection};
-pub use sort::SortKey;
 pub use stream::write_report;
 pub use style::{Colors, Shade, Style, TextForm, map_between_colors, text};
 pub use summary::{Cell, CellState, ServiceRow, StepNumber, Summary, SummaryHead, write_summary};

@@ -56,7 +56,7 @@ pub(super) type HttpConnection = SendRequest<Empty<Bytes>>;
 /// A response that is not that of success.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} returned {status}: {text}")]
-pub(super) struct FailedRequest {
+struct FailedRequest {
     pub(super) what: String,
     pub(super) status: StatusCode,
     pub(super) text: String,

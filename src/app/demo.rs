@@ -1,7 +1,9 @@
 //! `demo`: `serve --file` with a copy of the built-in sample, and the commands to try. With `--live`, the sample changes.
 
-mod story;
+mod live;
 
+use std::fs::File;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -55,13 +57,15 @@ const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
 /// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let folder = std::env::temp_dir().join(format!("global-dns-demo-{}", std::process::id()));
-    let sample = folder.join("demo.yaml");
-    let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(&sample, story::SAMPLE)
-    };
-    write().with_context(|| format!("cannot write the sample to {}", sample.display()))?;
+    // Nobody else can have made the folder, or a link in it.
+    let folder = tempfile::Builder::new()
+        .prefix("global-dns-demo-")
+        .tempdir();
+    let folder = folder.context("cannot make a folder for the sample")?;
+    let sample = folder.path().join("demo.yaml");
+    let file =
+        File::create_new(&sample).and_then(|mut file| file.write_all(live::SAMPLE.as_bytes()));
+    file.with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;
     let mut serve_args = ServeArgs::from(args);
     serve_args.source.file = vec![sample.clone()];
@@ -77,16 +81,18 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     if live.is_some() {
         serve_args.delays.failback_delay = LIVE_FAILBACK_DELAY;
     }
-    let done = serve(serve_args, |started| {
+    // The folder is removed at the end.
+    serve(serve_args, |started| {
         print_hints(started, &sample, live.is_some());
         if let Some(pause) = live {
-            tokio::spawn(story::play(sample.clone(), started.events.clone(), pause));
+            let steps = live::play(sample.clone(), started.events.clone(), pause);
+            tokio::spawn(async {
+                let ended = steps.await;
+                ended.unwrap_or_else(|error| warn!(%error, "Cannot change the sample"));
+            });
         }
     })
-    .await;
-    // If this fails, a small file remains, which is harmless.
-    let _ = std::fs::remove_dir_all(&folder);
-    done
+    .await
 }
 
 /// Prints the commands to try with the demo.

@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 use super::api::Api;
 use super::flags::{log_to_stderr, zones};
-use super::output::{print, print_to_stderr, render};
+use super::output::{print, render};
 use crate::check::{Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks};
-use crate::cli::{CheckArgs, Output};
+use crate::cli::CheckArgs;
 use crate::log::error_chain;
 use crate::report::KnownItems;
 use api_server::query_api_server;
@@ -25,26 +25,13 @@ use name_servers::query_name_servers;
 
 /// Runs the checks and prints the diagnosis. The exit code is 1 if a check failed.
 pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
-    if let Some(check) = args.explain {
-        print(&check.documentation())?;
-        return Ok(ExitCode::SUCCESS);
-    }
     log_to_stderr(&args.log)?;
-    if args.server.is_some() {
-        print_to_stderr(
-            "warning: check --server is deprecated, use --dns; the next release removes it\n",
-        );
-    }
     let diagnosis = match args.wait {
         None => diagnose(&args).await?,
         Some(limit) => wait::diagnose_until(limit, async || diagnose(&args).await).await?,
     };
     let text = render(args.output, args.color.colors(), &diagnosis, |style| {
-        if args.output == Output::Short {
-            diagnosis.to_short_text(style.colors)
-        } else {
-            diagnosis.to_text(style.colors)
-        }
+        diagnosis.to_text(style.colors)
     });
     print(&text?)?;
     Ok(if diagnosis.is_success() {
@@ -57,9 +44,7 @@ pub(super) async fn check(args: CheckArgs) -> anyhow::Result<ExitCode> {
 /// Gathers the facts and checks them.
 async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
     let CheckArgs {
-        explain: _, // prints only a document
-        dns,
-        server,
+        dns: server,
         name,
         connect,
         api: running,
@@ -84,7 +69,7 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
     if let Ok(links) = &mut objects.links {
         retain_watched(links, source);
     }
-    let server = dns.or(*server);
+    let server = *server;
     let resolver = name_servers::resolver(*resolver);
     let zones = zones(model, &[]);
     let request = end_to_end::Request {

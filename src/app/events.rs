@@ -17,11 +17,11 @@ use tokio_util::io::StreamReader;
 use super::api::{Api, with_query};
 use super::flags::log_to_stderr;
 use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
-use super::output::{json, print, yaml};
+use super::output::{json, print};
 use super::screen::{harmless_but_colors, write};
 use crate::cli::{EventsArgs, Output};
 use crate::model::{ClusterName, Timestamp};
-use crate::report::{Colors, Selection, Shade};
+use crate::report::{Colors, Shade};
 
 /// The path of the API.
 const PATH: &str = "/api/v1/events";
@@ -197,8 +197,7 @@ impl EventsArgs {
         let since = self.since.map(|since| since.seconds());
         let time = Timestamp::from_text(event.text("time")).map(Timestamp::seconds);
         let has = |name, values: &[&str]| values.is_empty() || values.contains(&event.text(name));
-        self.selection().has_event(event)
-            && since.is_none_or(|since| time.is_none_or(|time| since <= time))
+        since.is_none_or(|since| time.is_none_or(|time| since <= time))
             && has("cluster", &self.clusters())
             && has("kind", &self.kinds())
     }
@@ -210,28 +209,13 @@ impl EventsArgs {
     fn kinds(&self) -> Vec<&str> {
         self.kind.iter().map(<&str>::from).collect()
     }
-
-    fn selection(&self) -> Selection<'_> {
-        Selection {
-            namespaces: &self.namespace,
-            filters: &self.filter,
-        }
-    }
-}
-
-impl Selection<'_> {
-    /// Returns whether an event is selected. One without a service concerns everything.
-    fn has_event(&self, event: &ReceivedEvent) -> bool {
-        let (namespace, service) = (event.text("namespace"), event.text("service"));
-        (namespace.is_empty() && service.is_empty()) || self.has(namespace, service)
-    }
 }
 
 /// Prints what is above the events of a watch.
 fn begin(output: Output, chosen: Option<&ChosenServer>) -> anyhow::Result<ControlFlow<()>> {
     match output {
-        // Each line or document is an event, so the origin is beside them.
-        Output::Json | Output::Yaml => {
+        // Each line is an event, so the origin is beside them.
+        Output::Json => {
             note_origin(chosen);
             Ok(ControlFlow::Continue(()))
         }
@@ -249,7 +233,7 @@ fn note_origin(chosen: Option<&ChosenServer>) {
 /// Returns the lines above the events.
 fn heading(output: Output, chosen: Option<&ChosenServer>) -> String {
     let columns = match output {
-        Output::Json | Output::Yaml => "",
+        Output::Json => "",
         Output::Wide => {
             "ID       TIME                  KIND               NAMESPACE        SERVICE          CLUSTER      HOST         TEXT\n"
         }
@@ -271,7 +255,6 @@ fn all(
     };
     match output {
         Output::Json => json(&document),
-        Output::Yaml => yaml(&document),
         _ => {
             let mut text = heading(output, chosen);
             for event in &events.events {
@@ -282,14 +265,13 @@ fn all(
     }
 }
 
-/// Returns one event as a line. JSON: one object for each line. YAML: one document for each event.
+/// Returns one event as a line. JSON: one object for each line.
 fn one(event: &ReceivedEvent, output: Output, colors: Colors) -> anyhow::Result<String> {
     let text = |name| event.text(name);
     let kind = format!("{:17}", text("kind"));
     let kind = colors.paint(Shade::of_change(text("kind")), &kind);
     let row = match output {
         Output::Json => return Ok(serde_json::to_string(event)? + "\n"),
-        Output::Yaml => return Ok(format!("---\n{}", yaml(event)?)),
         Output::Wide => {
             let filled = |name| {
                 Some(text(name))

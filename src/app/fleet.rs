@@ -41,7 +41,7 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 /// The namespace of Links, and of the gateway, by default.
 const LINKS_NAMESPACE: &str = "linkerd-multicluster";
 /// What to do if a cluster cannot be read.
-const HINT: &str = "the permissions of explain in this cluster suffice; global-dns check --explain fleet-clusters lists them";
+const HINT: &str = "the permissions of explain in this cluster suffice";
 /// What to do if a document cannot be parsed.
 const VERSION_HINT: &str =
     "install the same version of global-dns in every cluster, and use this version here";

@@ -17,7 +17,7 @@ use crate::explain::{
     Context, Explanation, Observer, PlainService, Subject, service_of, without_service,
 };
 use crate::model::{FailoverOrder, Namespace, ServiceKey, Timestamp};
-use crate::report::{EndpointSelection, Report, Selection, SortKey, Summary};
+use crate::report::{EndpointSelection, Report, Selection, Summary};
 use crate::source::file;
 use crate::source::kube::Cluster;
 
@@ -52,7 +52,7 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
     }
     let table = table_of(&args, &mut origin).await?;
     let chosen = origin.chosen_and_compared().await;
-    let is_document = is_document(args.output);
+    let is_document = args.output == Output::Json;
     if table.unmatched.is_none() || is_document {
         print(&table.content.text(&args, chosen.as_ref())?)?;
     }
@@ -67,11 +67,6 @@ pub(super) async fn print_table(args: TableArgs) -> anyhow::Result<ExitCode> {
             ExitCode::from(NO_SUCH_NAME)
         }
     })
-}
-
-/// Returns whether a format is for programs.
-fn is_document(output: Output) -> bool {
-    matches!(output, Output::Json | Output::Yaml)
 }
 
 /// Prints the table whenever it changes, until nobody reads the output.
@@ -89,7 +84,7 @@ async fn watch_table(args: &TableArgs, mut origin: Origin) -> anyhow::Result<Exi
             // A program reads documents one after the other, and sees that they are empty.
             let unmatched = table
                 .unmatched
-                .filter(|_| !is_document(args.output))
+                .filter(|_| args.output != Output::Json)
                 .map(|sentence| format!("\n{sentence}\n"));
             Ok(text + &harmless(&unmatched.unwrap_or_default()))
         });
@@ -141,7 +136,7 @@ async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<Selec
         let unmatched = unmatched.or_else(|| endpoints.unmatched(&summary.clusters()));
         summary.retain(&selection);
         summary.retain_cells(&endpoints);
-        summary.sort(args.sort);
+        summary.sort();
         let content = TableContent::Summary(summary);
         return Ok(SelectedTable { content, unmatched });
     }
@@ -156,7 +151,6 @@ async fn table_of(args: &TableArgs, origin: &mut Origin) -> anyhow::Result<Selec
     // The name may be that of an object that is skipped.
     let unmatched = unmatched.filter(|_| report.problems.is_empty());
     report.retain_endpoints(&endpoints);
-    report.sort(args.sort.unwrap_or(SortKey::Name));
     Ok(SelectedTable {
         content: TableContent::Report(report),
         unmatched: unmatched.or(unknown_cluster),
@@ -198,7 +192,6 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         color,
         at,
         what_if,
-        all_replicas: _, // asks the replicas, see `replicas.rs`
     } = args;
     log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
@@ -230,7 +223,7 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
 }
 
 /// Returns what to explain: a name, or as in kubectl, the name of a service and its namespace.
-pub(super) fn question(name: String, namespaces: &[Namespace]) -> String {
+fn question(name: String, namespaces: &[Namespace]) -> String {
     match namespaces {
         [namespace] if !name.contains(['.', '/', ':']) => format!("{namespace}/{name}"),
         _ => name,
@@ -238,7 +231,7 @@ pub(super) fn question(name: String, namespaces: &[Namespace]) -> String {
 }
 
 /// Requests the explanation of a name or an address from a running server.
-pub(super) async fn served_explanation(
+async fn served_explanation(
     api: &mut Api,
     question: &str,
     at: Option<Timestamp>,

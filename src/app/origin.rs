@@ -38,7 +38,7 @@ const MAX_COMPARED: usize = 8;
 /// Maximum time for the status of another replica, or of the server of this host. Replicas are asked at the same time.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time after which replicas that differ are compared again. They see a change at different times.
-pub(super) const SETTLING_TIME: Duration = Duration::from_secs(1);
+const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// Fields of the status that are equal if two replicas answer equally, with their meanings.
 const COMPARED: [(&str, &str); 5] = [
     ("version", "version"),

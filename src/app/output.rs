@@ -20,9 +20,8 @@ pub(super) fn render(
 ) -> anyhow::Result<String> {
     let form = match output {
         Output::Json => return json(document),
-        Output::Yaml => return yaml(document),
         Output::Wide => TextForm::Wide,
-        Output::Text | Output::Short | Output::Zone | Output::Markdown => TextForm::Narrow,
+        Output::Text | Output::Zone | Output::Markdown => TextForm::Narrow,
     };
     let width = terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns.into());
     let style = Style {
@@ -51,11 +50,6 @@ static ZONE: LazyLock<TimeZone> = LazyLock::new(|| {
 /// Returns a value as JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
-}
-
-/// Returns a value as YAML.
-pub(super) fn yaml(value: &impl serde::Serialize) -> anyhow::Result<String> {
-    Ok(serde_saphyr::to_string(value)?)
 }
 
 /// Writes to standard output. Ignores a closed pipe, as with `| head`.

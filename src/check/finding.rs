@@ -224,7 +224,7 @@ pub struct Diagnosis(pub Vec<Finding>);
 // === impl Check ===
 
 impl Check {
-    /// Returns the name in JSON and for `check --explain`.
+    /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         self.into()
     }

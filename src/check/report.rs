@@ -69,19 +69,6 @@ impl Diagnosis {
         self.write_status(text, colors)
     }
 
-    /// Returns one line for each finding that is not green. Consequences of another finding share a line.
-    pub fn to_short_text(&self, colors: Colors) -> String {
-        let findings = self.0.iter().filter(|one| one.health != Health::Green);
-        let mut own = findings.filter(|one| !one.is_consequence);
-        text(|text| {
-            own.try_for_each(|finding| {
-                let (sign, check) = (finding.health.sign(colors), finding.check.name());
-                writeln!(text, "{sign} {check}: {}", finding.sentence)
-            })?;
-            write_consequences(&self.0, text, colors)
-        })
-    }
-
     /// Returns the line of `--wait`: what is red, and the time that is left.
     pub fn progress(&self, left: Duration) -> String {
         let mut red: Vec<&str> = self
@@ -136,7 +123,7 @@ impl Finding {
     fn write(&self, text: &mut String, colors: Colors) -> std::fmt::Result {
         writeln!(text, "{} {}", self.health.sign(colors), self.sentence)?;
         if let Some(hint) = &self.hint {
-            write!(text, "    {hint}\n    see {}", self.check.reference())?;
+            write!(text, "    {hint}\n    see {}", self.check.link())?;
             match self.problem {
                 Some(kind) => writeln!(text, "; in the manual: {}", kind.anchor())?,
                 None => writeln!(text)?,

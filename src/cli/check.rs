@@ -3,39 +3,29 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::{Arg, ArgGroup, Args};
-use strum::VariantArray as _;
+use clap::{Arg, Args};
 
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::model::ModelArgs;
-use super::values::{Output, one_of, outputs, parse_duration, parse_name, parse_name_server};
+use super::values::{Output, outputs, parse_duration, parse_name, parse_name_server};
 use super::view::brief;
-use crate::check::Check;
 use crate::zone::Name;
 
 /// Flags of `check`.
 #[derive(Debug, Args)]
-#[command(mut_args(in_check), group = ArgGroup::new("dns_address").multiple(true))]
+#[command(mut_args(in_check))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct CheckArgs {
-    /// Print the documentation of this check, and check nothing
-    #[arg(long, value_name = "NAME", value_parser = one_of(Check::VARIANTS, Check::name))]
-    pub explain: Option<Check>,
-
     /// Address of the DNS Service of global-dns, usually its cluster IP; check queries it directly and through the cluster's DNS [default port: 53]
-    #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address")]
+    #[arg(long, value_name = "IP[:PORT]", value_parser = parse_name_server)]
     pub dns: Option<SocketAddr>,
 
-    /// Former name of --dns
-    #[arg(id = "dns_server", long = "server", value_name = "IP[:PORT]", value_parser = parse_name_server, group = "dns_address", hide = true)]
-    pub server: Option<SocketAddr>,
-
     /// Name to ask for from end to end: /etc/resolv.conf, the cluster's DNS, the server [default: the smallest service with an alive endpoint]
-    #[arg(long, value_name = "NAME", value_parser = parse_name, requires = "dns_address")]
+    #[arg(long, value_name = "NAME", value_parser = parse_name, requires = "dns")]
     pub name: Option<Name>,
 
     /// Also connect to the answered addresses over TCP, and report the time for each; endpoints of other clusters accept only meshed clients, so run it in a Pod with Linkerd's proxy
-    #[arg(long, requires = "dns_address")]
+    #[arg(long, requires = "dns")]
     pub connect: bool,
 
     /// Address of --api-listen of a running server, for example http://127.0.0.1:9154, for conflicts that only a running server detects
@@ -59,8 +49,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub wait: Option<Duration>,
 
-    /// Format of the output; short: one line for each finding that is not green; there is no wide form
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Short, Output::Json, Output::Yaml]))]
+    /// Format of the output
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Json]))]
     pub output: Output,
 
     #[command(flatten)]

@@ -5,7 +5,6 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::check::CheckArgs;
-use super::corefile::CorefileArgs;
 use super::fleet::FleetArgs;
 use super::serve::{DemoArgs, ServeArgs};
 use super::values::{Output, outputs};
@@ -43,8 +42,6 @@ pub enum Command {
     Check(Box<CheckArgs>),
     /// Compare the servers of several clusters, and print every difference
     Fleet(Box<FleetArgs>),
-    /// Print the CoreDNS configuration that forwards the zone
-    Corefile(Box<CorefileArgs>),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
     /// Print this help, the help of a command, or a table of all flags of serve

@@ -216,7 +216,7 @@ mod tests {
         assert!(other.contains("'x' for '--ttl-max <SECONDS>'"), "{other}");
         // Two commands have a flag of this name, with different variables.
         for (command, variable) in [
-            ("check", "GLOBAL_DNS_DNS_SERVER"),
+            ("fleet", "GLOBAL_DNS_FLEET_SERVER"),
             ("table", "GLOBAL_DNS_SERVER"),
         ] {
             let arguments = ["global-dns", command].map(str::to_owned);

@@ -64,10 +64,10 @@ Exit codes: 0 success; 1 failure; 2 wrong usage; 3 no service has such a name, n
 Examples:
   # The last changes of all answers
   global-dns events
-  # Those of one service, as they happen
-  global-dns events db.prod --watch
-  # Those of a namespace, for a program
-  global-dns events -n prod -o json
+  # Those of one cluster, as they happen
+  global-dns events --cluster east --watch
+  # Those of the last hour, for a program
+  global-dns events --since 1h -o json
 
 Exit codes: 0 success; 1 failure; 2 wrong usage
 ",
@@ -78,9 +78,7 @@ Examples:
   # Also the way of queries, from a pod
   global-dns check --dns 10.96.0.53
   # Wait in a pipeline until nothing fails
-  global-dns check --wait 2m -o short
-  # What a check is about
-  global-dns check --explain gateways
+  global-dns check --wait 2m
 
 The flags of serve for names and members apply too, such as --zone and --cluster-name; give those of the server. List \
 them: global-dns help flags
@@ -97,13 +95,6 @@ Examples:
   global-dns fleet --file hub=hub.yaml --file east=east.yaml
 
 Exit codes: 0 nothing differs; 1 something differs, or a cluster cannot be read; 2 wrong usage
-",
-        "corefile" => "\
-Examples:
-  # The stanza for a Corefile that you manage
-  global-dns corefile --platform coredns
-  # Without reading the cluster
-  global-dns corefile --platform coredns --address 10.96.0.53
 ",
         "completions" => "\
 Examples:

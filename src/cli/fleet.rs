@@ -43,7 +43,7 @@ pub struct FleetArgs {
     pub timeout: Duration,
 
     /// Format of the output
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json, Output::Yaml]))]
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json]))]
     pub output: Output,
 
     #[command(flatten)]

@@ -48,7 +48,6 @@ impl Command {
         let (is_all, namespaces) = match self {
             Self::Explain(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
             Self::Table(args) => (args.view.all_namespaces, &mut args.view.source.namespace),
-            Self::Events(args) => (args.all_namespaces, &mut args.namespace),
             _ => return,
         };
         if is_all {
@@ -75,8 +74,7 @@ impl Command {
             }
             Self::Check(args) => args.model.check(),
             Self::Fleet(args) => args.check(),
-            Self::Demo(_) | Self::Events(_) | Self::Corefile(_) => Ok(()),
-            Self::Completions(_) | Self::Help(_) => Ok(()),
+            Self::Demo(_) | Self::Events(_) | Self::Completions(_) | Self::Help(_) => Ok(()),
         }
     }
 }
@@ -123,7 +121,7 @@ impl TableArgs {
         };
         let is_filtered = !self.filter.is_empty()
             || !(self.view.reads_objects() || self.view.source.namespace.is_empty());
-        let given = ["--state", "--cluster", "--sort", "--summary"]
+        let given = ["--state", "--cluster", "--summary"]
             .into_iter()
             .find(is_given);
         match given.or(is_filtered.then_some("the filter")) {

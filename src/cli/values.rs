@@ -125,12 +125,8 @@ pub enum Output {
     Text,
     /// Text with all columns.
     Wide,
-    /// Text with one line for each finding of `check` that is not green.
-    Short,
     /// One JSON document.
     Json,
-    /// One YAML document.
-    Yaml,
     /// A zone file (RFC 1035).
     Zone,
     /// A Markdown document.
@@ -224,20 +220,6 @@ pub(super) fn parse_alias(text: &str) -> Result<(ServiceKey, Vec<ServiceKey>), S
         .ok_or("it has no '='; write SERVICE.NAMESPACE=SERVICE.NAMESPACE+SERVICE.NAMESPACE")?;
     let services = services.split('+').map(name).collect::<Result<_, _>>()?;
     Ok((name(alias)?, services))
-}
-
-/// Parses the address of a Service. Pods cannot reach some addresses, and no Service has them.
-pub(super) fn parse_cluster_address(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = text
-        .parse()
-        .map_err(|_| "expected an IP address without a port, such as 10.96.0.53".to_owned())?;
-    if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
-        return Err(
-            "no Service has this address; expected the cluster IP of the server's Service, such as 10.96.0.53"
-                .to_owned(),
-        );
-    }
-    Ok(address)
 }
 
 /// Parses the name or the address of `explain`.

@@ -9,13 +9,13 @@ use super::history::parse_time;
 use super::model::ModelArgs;
 use super::values::{Output, one_of, outputs, parse, parse_duration, parse_server, parse_subject};
 use crate::model::{ClusterName, FailoverOrder, Namespace, Timestamp};
-use crate::report::{EndpointState, SortKey};
+use crate::report::EndpointState;
 use crate::table::change::ChangeKind;
 
 /// The section of the flags that name the server.
 const SERVER: &str = "Server";
 /// The formats of the commands that show the table.
-const OUTPUTS: &[Output] = &[Output::Text, Output::Wide, Output::Json, Output::Yaml];
+const OUTPUTS: &[Output] = &[Output::Text, Output::Wide, Output::Json];
 
 /// Flags of `explain`.
 #[derive(Debug, Args)]
@@ -37,12 +37,8 @@ pub struct ExplainArgs {
     pub at: Option<Timestamp>,
 
     /// Show what would be answered now with this failover order, such as west:east or east=90+west=10; nothing is changed
-    #[arg(long, value_name = "ORDER", value_parser = parse::<FailoverOrder>, conflicts_with_all = ["at", "all_replicas"])]
+    #[arg(long, value_name = "ORDER", value_parser = parse::<FailoverOrder>, conflicts_with = "at")]
     pub what_if: Option<FailoverOrder>,
-
-    /// Query every ready replica, and print the differences of their explanations; exit code 1 if there are any
-    #[arg(long, conflicts_with_all = ["file", "direct", "server"])]
-    pub all_replicas: bool,
 
     #[command(flatten)]
     pub view: ViewArgs,
@@ -60,7 +56,7 @@ pub struct TableArgs {
     pub summary: bool,
 
     /// Format of the output; wide: one line for each endpoint, with all columns; zone: a zone file (RFC 1035) of --zone
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json, Output::Yaml, Output::Zone]))]
+    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Wide, Output::Json, Output::Zone]))]
     pub output: Output,
 
     #[command(flatten)]
@@ -73,10 +69,6 @@ pub struct TableArgs {
     /// Show only endpoints of this cluster (repeatable)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub cluster: Vec<String>,
-
-    /// Order of the services and their endpoints; state: the worst first; since: the latest change first [default: name; with --summary, services with problems first]
-    #[arg(long, value_name = "KEY", value_parser = one_of(SortKey::VARIANTS, SortKey::name))]
-    pub sort: Option<SortKey>,
 
     /// Print the table again when it changes
     #[arg(short, long)]
@@ -95,9 +87,6 @@ pub struct TableArgs {
 #[command(mut_args(of_server))]
 #[expect(missing_docs, reason = "flattened groups take no help of their own")]
 pub struct EventsArgs {
-    /// Show only events of services with this text in NAMESPACE/SERVICE or SERVICE.NAMESPACE (repeatable)
-    pub filter: Vec<String>,
-
     /// Format of the output; wide: all columns
     #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(OUTPUTS))]
     pub output: Output,
@@ -120,14 +109,6 @@ pub struct EventsArgs {
     /// Show only events of this kind (repeatable)
     #[arg(long, value_name = "KIND", value_delimiter = ',', hide_possible_values = true, value_parser = one_of(ChangeKind::VARIANTS, ChangeKind::into))]
     pub kind: Vec<ChangeKind>,
-
-    /// Show only events of this namespace (repeatable) [default: all namespaces]
-    #[arg(short, long, value_name = "NAMESPACE", value_delimiter = ',')]
-    pub namespace: Vec<Namespace>,
-
-    /// Show all namespaces: the default, unless GLOBAL_DNS_NAMESPACE is set
-    #[arg(short = 'A', long)]
-    pub all_namespaces: bool,
 
     #[command(flatten)]
     pub server: ServerArgs,

@@ -1,6 +1,7 @@
 //! The summary: one row for each service, with one cell for each cluster.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -141,6 +142,11 @@ pub fn write_summary(
 // === impl Summary ===
 
 impl Summary {
+    /// Sorts the services: those with trouble come first.
+    pub fn sort(&mut self) {
+        self.services.sort_by_key(|row| Reverse(row.level));
+    }
+
     /// Summarizes a published table without a server.
     pub fn new(zones: &Zones, published: &Published) -> Self {
         let services = published.table.iter().flat_map(Table::sorted_services);

@@ -239,7 +239,7 @@ fn streamed_document_equals_the_report() {
 fn summary_lists_clusters_with_trouble_if_the_map_is_wider_than_the_terminal() {
     let now = published(table(&all_states()));
     let mut summary = Summary::new(&zones(&["global"]), &now);
-    summary.sort(None);
+    summary.sort();
     let text = |width| {
         let style = Style {
             width: Some(width),

@@ -13,7 +13,7 @@
 //! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
 //! - `encrypted`: DNS over TLS and QUIC: equal answers, server and client certificates, connections, limits
-//! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read; `explain --all-replicas`
+//! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read
 //! - `history`: answers of earlier times
 //! - `liveness`: the probes of servers of which a single thread is stopped
 //! - `log`: independence from the log output; annotations in the log and in the output of commands

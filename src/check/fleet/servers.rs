@@ -88,9 +88,11 @@ fn answers(context: &str, facts: &MemberFacts) -> Option<Finding> {
     (groups.len() > 1).then(|| {
         let groups: Vec<String> = groups.values().map(join).collect();
         CHECK.red(
-            format!("{context}: replicas answer differently: {}", groups.join(" / ")),
-            "global-dns explain NAME --all-replicas shows the difference; if it stays, compare their flags and restart the \
-             older one",
+            format!(
+                "{context}: replicas answer differently: {}",
+                groups.join(" / ")
+            ),
+            "if it stays, compare their flags and restart the older one",
         )
     })
 }

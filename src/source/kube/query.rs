@@ -144,7 +144,7 @@ impl Cluster {
     /// # Errors
     ///
     /// If the caller may not get it, or the request fails.
-    pub async fn object(&self, path: &str) -> Result<Option<String>, String> {
+    async fn object(&self, path: &str) -> Result<Option<String>, String> {
         let request = http::Request::get(path).body(Vec::new());
         let request = request.map_err(|error| error_chain(&error))?;
         match within(REQUEST_TIMEOUT, self.client.request_text(request)).await {

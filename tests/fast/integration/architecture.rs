@@ -10,15 +10,15 @@ use support::differences::assert_none;
 use support::repository::{repository, tracked_files};
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: &str = "app cli admin server source check explain corefile report wire zone table model log failures clock \
+const MODULES: &str = "app cli admin server source check explain report wire zone table model log failures clock \
                        heartbeat histogram random";
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
-const PURE: &str = "check corefile explain model report table wire zone";
+const PURE: &str = "check explain model report table wire zone";
 /// Exceptions: the queries of `global-dns check`, the pools of interned texts and ports, the swap of tables.
 const IMPURE: &str = "check/dns_client model/interned model/ports table/publish";
 const EFFECTS: &str = "File Instant LazyLock Mutex OnceLock RwLock SystemTime TcpStream UdpSocket eprintln fs parking_lot \
                        println thread tokio tracing";
-/// The ways of `src/lib.rs`, with the most files and lines of code on them: in the files that it names, and in those that these use.
+/// The ways of `src/lib.rs`, with the most files and lines of code on them: the files that it names, and those that these use.
 const WAYS: [(&str, usize, usize); 2] = [
     ("An A query over UDP", 36, 4589),
     ("A changed EndpointSlice", 78, 10706),

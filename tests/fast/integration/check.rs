@@ -2,7 +2,6 @@
 
 mod api_server;
 mod end_to_end;
-mod explain;
 mod files;
 mod forwarder;
 mod servers;

@@ -1,7 +1,6 @@
 //! The command line: usage, errors and exit codes, output, `demo`, signals.
 
 mod api_server;
-mod corefile;
 mod demo;
 mod errors;
 mod events;

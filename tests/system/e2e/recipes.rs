@@ -12,7 +12,6 @@ use support::dig::{a_records, dig_recursively, srv_records};
 use support::names::Answer;
 use support::objects::namespace;
 use support::output::print_line;
-use support::process::run_global_dns;
 use support::repository::repository;
 use support::server::Server;
 use support::steps::Steps;
@@ -109,9 +108,6 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     steps.step("all_recipes_have_the_same_stanza", check_same_stanza);
     steps.step("api_server_accepts_the_objects_of_the_recipes", || {
         check_objects(cluster)
-    });
-    steps.step("corefile_prints_the_recipes", || {
-        check_corefile_command(cluster)
     });
     steps.step("global_dns_is_ready_behind_its_cluster_ip", || {
         cluster.apply_state(&state_after_recordings()?)?;
@@ -378,41 +374,6 @@ fn check_objects(cluster: &Cluster) -> Result<()> {
         }
     }
     print_line(&format!("recipes: {checked} objects accepted"));
-    Ok(())
-}
-
-/// Asserts that the command `corefile` prints the recipes, with the address and the current settings of the cluster.
-fn check_corefile_command(cluster: &Cluster) -> Result<()> {
-    let labels =
-        json!({"app.kubernetes.io/name": "global-dns", "app.kubernetes.io/component": "server"});
-    cluster.put(&json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"namespace": "global-dns", "name": "global-dns", "labels": labels},
-        "spec": {"clusterIP": GLOBAL_DNS, "ports": [{"port": 53, "protocol": "UDP"}]},
-    }))?;
-    let values = page("eks.md")?.object("yaml", 0)?;
-    let corefile = values["corefile"].as_str().context("no corefile")?;
-    let cache = format!("cluster.local:53 {{\n bind {NODE_CACHE} {CLUSTER_DNS}\n}}\n");
-    for (name, corefile) in [("coredns", corefile), ("node-local-dns", &cache)] {
-        cluster.put(&json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"namespace": "kube-system", "name": name}, "data": {"Corefile": corefile},
-        }))?;
-    }
-    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig.display());
-    for (platform, language) in [
-        ("aks", "yaml"),
-        ("k3s", "yaml"),
-        ("gke", "yaml"),
-        ("eks", "yaml"),
-        ("nodelocaldns", "corefile"),
-    ] {
-        let page = page(&format!("{platform}.md"))?;
-        let ended = run_global_dns(&["corefile", "--platform", platform, &kubeconfig]);
-        ensure!(ended.is_success(), "{platform}: {}", ended.stderr);
-        let shown = page.text(language, 0)?;
-        ensure!(ended.stdout == shown, "{platform}: {}", ended.stdout);
-    }
     Ok(())
 }
 

@@ -126,27 +126,3 @@ fn name_that_the_server_does_not_have_is_red() {
         );
     }
 }
-
-#[test]
-fn former_name_of_the_flag_works_with_a_warning() {
-    let server = Server::with_objects(sample(80), &[]);
-    let (file, dns) = (
-        format!("--file={}", server.file.display()),
-        server.dns.to_string(),
-    );
-    let resolver = format!("--resolver={dns}");
-    let common = ["check", "-o", "json", file.as_str(), &resolver];
-    let by_flag = run_global_dns(&[&common[..], &["--server", &dns]].concat());
-    let mut by_variable = global_dns(&common);
-    let by_variable = run(by_variable.env("GLOBAL_DNS_DNS_SERVER", &dns));
-    for former in [by_flag, by_variable] {
-        let checkup = super::json_of(&former);
-        let found = finding(&checkup, "server");
-        assert!(found.starts_with("green: "), "{found}");
-        let warning =
-            "warning: check --server is deprecated, use --dns; the next release removes it\n";
-        assert_eq!(former.stderr, warning);
-    }
-    let current = run_global_dns(&[&common[..], &["--dns", &dns]].concat());
-    assert_eq!(current.stderr, "");
-}

@@ -169,21 +169,22 @@ fn sample_can_be_changed_and_is_removed_with_the_demo() {
     assert!(!Path::new(&copy).exists(), "{copy}");
 }
 
-/// Each scene is long enough for a failover, which takes two seconds.
+/// Each step is long enough for a failover, which takes two seconds.
 #[test]
-fn live_demo_plays_its_scenes() {
+fn live_demo_plays_its_steps() {
     let (mut server, printed) = demo_with(&["--live=3s"]);
     let hub = "192.0.2.10 192.0.2.11";
     let east = "10.96.10.1 10.96.10.2";
     for (name, outcome) in [
-        ("db.prod.global. A", format!("{east} {hub}")),
-        ("db.prod.global. A", format!("{east} 10.96.20.1 {hub}")),
+        ("pay.shop.global. A", "10.96.50.1".to_owned()),
         ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
         ("db.prod.global. A", format!("10.96.20.9 {hub}")),
         ("pay.shop.global. A", "10.96.50.2".to_owned()),
         ("db.prod.global. A", format!("{east} 10.96.20.9 {hub}")),
         ("pay.shop.global. A", "10.96.50.1".to_owned()),
         ("db.prod.global. A", format!("{east} 10.96.20.9")),
+        ("db.prod.global. A", format!("{east} {hub}")),
+        ("db.prod.global. A", format!("{east} 10.96.20.1 {hub}")),
     ] {
         server.wait_for_outcome(name, &outcome);
     }
@@ -191,7 +192,7 @@ fn live_demo_plays_its_scenes() {
     let captions: Vec<&str> = text.lines().filter(|line| line.contains("/6  ")).collect();
     assert!(captions.len() >= 6, "{text}");
     assert!(
-        captions[0].starts_with("1/6  Only east is linked."),
+        captions[0].starts_with("1/6  All clusters are linked."),
         "{text}"
     );
     let events = server.api("/api/v1/events").to_string();

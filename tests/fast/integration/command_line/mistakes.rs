@@ -401,10 +401,10 @@ fn error_about_a_value_of_a_variable_names_the_variable() {
             "'GLOBAL_DNS_ZONE (--zone <ZONE[=mcs]>)'",
         ),
         (
-            "GLOBAL_DNS_DNS_SERVER",
+            "GLOBAL_DNS_RESOLVER",
             "x",
             &["check", &file],
-            "'GLOBAL_DNS_DNS_SERVER (--server <IP[:PORT]>)'",
+            "'GLOBAL_DNS_RESOLVER (--resolver <IP[:PORT]>)'",
         ),
         (
             "GLOBAL_DNS_KUBECONFIG",

@@ -192,29 +192,6 @@ fn namespace_and_filters_select_parts_of_the_table() {
 }
 
 #[test]
-fn yaml_and_json_contain_the_same() {
-    let server = Server::with_objects(sample(), &[]);
-    let url = format!("--server={}", server.api);
-    for arguments in [
-        &["table"][..],
-        &["explain", "db.prod"],
-        &["explain", "10.96.2.1"],
-    ] {
-        let output = |form: &str| run_global_dns(&[arguments, &[&url, "-o", form]].concat());
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("output.yaml");
-        std::fs::write(&file, output("yaml").stdout).unwrap();
-        let script = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
-        let read = support::process::run(
-            support::commands::command("python3")
-                .args(["-c", script])
-                .arg(&file),
-        );
-        assert_eq!(json_of(&read), json_of(&output("json")), "{arguments:?}");
-    }
-}
-
-#[test]
 fn wide_output_has_all_columns_on_one_line() {
     let server = Server::with_objects(sample(), &[]);
     let text = by_both(&server, &["table", "-o", "wide"]).stdout;

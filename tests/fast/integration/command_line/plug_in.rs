@@ -31,7 +31,7 @@ fn linked_program_is_a_plug_in_and_shows_the_typed_name() {
         assert_eq!(ended.code, Some(2));
         assert!(ended.stderr.contains(&usage), "{}", ended.stderr);
         // The rest works as under its own name.
-        let ended = run_as(name, &["check", "--explain=versions"]);
+        let ended = run_as(name, &["help", "flags"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     }
 }

@@ -1,4 +1,4 @@
-//! `table`: the selection of services and endpoints, their order, the summary, colors; and the examples of the help.
+//! `table`: the selection of services and endpoints, the summary, colors; and the examples of the help.
 
 use std::process::Stdio;
 
@@ -41,22 +41,12 @@ fn lines(ended: &ProcessOutput) -> Vec<String> {
 }
 
 #[test]
-fn state_and_cluster_select_endpoints_and_sort_orders_them() {
+fn state_and_cluster_select_endpoints() {
     let server = Server::with_objects(sample(), &[]);
     for (arguments, expected) in [
         (&["--state=down"][..], &["east db-1", "east gone-0"][..]),
         (&["--cluster=west"], &["west db-0", "west cart-0"]),
         (&["--cluster=east", "--state=alive"], &["east db-0"]),
-        (
-            &["--sort=state"],
-            &[
-                "east gone-0",
-                "east db-1",
-                "east db-0",
-                "west db-0",
-                "west cart-0",
-            ],
-        ),
         (
             &["-A", "-n", "shop", "db"],
             &["east db-0", "east db-1", "west db-0"],

@@ -9,7 +9,7 @@ use support::repository::repository;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     NoCache,
-    /// The stanza that `global-dns corefile` prints.
+    /// The stanza in `coredns/Corefile`.
     Shipped,
     /// The stanza for everything but databases.
     Services,
