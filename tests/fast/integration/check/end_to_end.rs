@@ -3,9 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
 use serde_json::Value;
-use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects};
-use support::process::{run, run_global_dns};
 use support::server::Server;
 
 use super::forwarder::{NXDOMAIN, code, forward, start};

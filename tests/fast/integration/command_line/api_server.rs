@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -15,7 +14,6 @@ pub(super) struct ApiServer {
     pub(super) url: String,
     /// Path of a kubeconfig with the context `here`.
     pub(super) kubeconfig: String,
-    requests: Arc<Mutex<Vec<String>>>,
     _folder: TempDir,
 }
 
@@ -23,11 +21,10 @@ impl ApiServer {
     /// Starts a server that answers each path with an object, and other paths with 404.
     pub(super) fn start(responses: BTreeMap<String, Value>) -> Self {
         let (server, listener) = Self::listen();
-        let requests = Arc::clone(&server.requests);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 // Fails if the client is gone.
-                let _ = answer(&stream, &responses, &requests);
+                let _ = answer(&stream, &responses);
             }
         });
         server
@@ -60,28 +57,17 @@ impl ApiServer {
         let server = Self {
             url,
             kubeconfig: path.display().to_string(),
-            requests: Arc::default(),
             _folder: folder,
         };
         (server, listener)
     }
-
-    /// Returns the method and the path of each request.
-    pub(super) fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
 }
 
-fn answer(
-    mut stream: &TcpStream,
-    responses: &BTreeMap<String, Value>,
-    requests: &Mutex<Vec<String>>,
-) -> std::io::Result<()> {
+fn answer(mut stream: &TcpStream, responses: &BTreeMap<String, Value>) -> std::io::Result<()> {
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
     let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
     let first = head.first().cloned().unwrap_or_default();
-    let request = first.trim_end_matches(" HTTP/1.1").to_owned();
-    let path = request.split(['?', ' ']).nth(1).unwrap_or_default();
+    let path = first.split(['?', ' ']).nth(1).unwrap_or_default();
     let missing = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
         "message": "the server could not find the requested resource", "metadata": {},
@@ -90,7 +76,6 @@ fn answer(
         Some(body) => ("200 OK", body),
         None => ("404 Not Found", &missing),
     };
-    requests.lock().unwrap().push(request.clone());
     let body = body.to_string();
     write!(
         stream,
