@@ -118,10 +118,7 @@ pub(crate) fn link(name: &str, cluster: &str) -> Value {
 
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
-    Rules {
-        has_reverse_zones: true,
-        ..Rules::new("hub".parse().unwrap())
-    }
+    Rules::new("hub".parse().unwrap())
 }
 
 /// Returns a store with these objects, each from the watch that selects it.
@@ -236,8 +233,7 @@ pub(crate) fn published(table: Table) -> Published {
     }
 }
 
-/// Returns zones with these names. Those below `arpa` are reverse zones with targets in `global.` Those with `=mcs` have
-/// that profile.
+/// Returns zones with these names. Those with `=mcs` have that profile.
 pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
         name: name.trim_end_matches("=mcs").parse().unwrap(),
@@ -245,7 +241,6 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
         negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
         kind: match *name {
-            name if name.ends_with(".arpa") => ZoneKind::Reverse("global".parse().unwrap()),
             name if name.ends_with("=mcs") => ZoneKind::ClusterSet,
             _ => ZoneKind::Forward,
         },

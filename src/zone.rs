@@ -22,7 +22,6 @@
 //! | `Z` | SOA, NS; DS belongs to the zone above | | `tests/support/names.txt`, `src/zone/tests/nested.rs` |
 //! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/fast/integration/answers/name_server.rs` |
 //! | `dns-version.Z` | TXT | | `tests/support/names.txt` |
-//! | an address in a reverse zone, such as `7.0.96.10.in-addr.arpa` | PTR: the names of its endpoints | | `src/zone/tests.rs` |
 //!
 //! Unit, conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
 //!
@@ -50,9 +49,6 @@
 //! - The target of an SRV record always resolves (`tests/fast/recordings/invariants.rs`, `tests/system/peers/clients.rs`), and never
 //!   to an address of another service (`src/zone/tests/namespaces.rs`). The additional section has all addresses of a
 //!   target or none (`src/zone/tests/kinds.rs`).
-//! - A PTR record names an endpoint only if that name resolves to it (`src/zone/tests/nested.rs`).
-//! - If several namespaces publish an address, its PTR records name the endpoints that have it in `spec.clusterIPs`, if there
-//!   are any: only those addresses are assigned by the API server (`src/zone/tests/namespaces.rs`).
 //! - The label of an endpoint without a hostname is its address: `10-1-2-3` (`src/model/label.rs`).
 //! - The set of records is always complete. Only their order changes from answer to answer
 //!   (`src/wire/write/tests.rs`, `src/zone/tests/order.rs`).
@@ -60,14 +56,12 @@
 pub mod answer;
 pub mod name;
 pub mod order;
-mod pointers;
 pub mod print;
 pub mod read;
 pub mod reading;
 pub mod record_name;
 mod record_type;
 pub mod records;
-pub mod reverse;
 mod zone_name;
 mod zones;
 
@@ -75,7 +69,7 @@ pub use answer::{Answer, AnswerResult, Row, RowData, answer};
 pub use name::Name;
 pub use order::AnswerOrder;
 pub use read::{read, yields};
-pub use reading::{MissingReason, Pointers, Reading, Scope, Targets, View};
+pub use reading::{MissingReason, Reading, Scope, Targets, View};
 pub use record_name::RecordName;
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, Section};

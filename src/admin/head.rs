@@ -116,7 +116,7 @@ impl Head {
             cluster: identity.cluster.to_string(),
             replica: identity.replica.clone(),
             zones: zones().map(|zone| zone.name.to_string()).collect(),
-            name_suffixes: zones().filter_map(Zone::name_suffix).collect(),
+            name_suffixes: zones().map(Zone::name_suffix).collect(),
             servers: identity.servers.iter().map(ToString::to_string).collect(),
             state: TableStatus::of(now),
             since: now.since.map(Timestamp::to_text),

@@ -18,17 +18,11 @@ pub(super) fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
         kind,
     };
     let given = model.zones();
-    let forward = given.iter().map(|given| match given.profile {
+    let zones = given.iter().map(|given| match given.profile {
         Profile::Global => zone(&given.name, ZoneKind::Forward),
         Profile::ClusterSet => zone(&given.name, ZoneKind::ClusterSet),
     });
-    let pointers = std::iter::repeat(model.zone_of_pointers());
-    let reverse = model
-        .reverse_zone
-        .iter()
-        .zip(pointers)
-        .filter_map(|(name, first)| Some(zone(name, ZoneKind::Reverse(first?))));
-    Zones::new(forward.chain(reverse).collect())
+    Zones::new(zones.collect())
 }
 
 /// The default log of a command that ends: errors, without the problems that its output has.

@@ -81,7 +81,7 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
         api: Ok(api(&[])),
         table: Ok(table_with_links(&rules, &objects)),
         mcs: Mcs::Off,
-        zones: zones(&["global", "96.10.in-addr.arpa"]),
+        zones: zones(&["global"]),
         rules,
         objects: CheckedObjects {
             services: Ok(parse_all([probe()])),

@@ -10,7 +10,7 @@ use super::failover::{
 };
 use super::links::LinkArgs;
 use super::values::{
-    ZoneArg, parse_alias, parse_duration, parse_pair, parse_reverse_zone, parse_ttl, parse_zone,
+    ZoneArg, parse_alias, parse_duration, parse_pair, parse_ttl, parse_zone,
 };
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Mcs, Namespace,
@@ -47,10 +47,6 @@ pub struct ModelArgs {
     /// Read ServiceImports of the Multi-Cluster Services API (KEP-1645), as Cilium and Submariner write them
     #[arg(long)]
     pub mcs: bool,
-
-    /// Reverse zone to answer for, for example 96.10.in-addr.arpa; PTR records name the first --zone (repeatable)
-    #[arg(long, value_name = "ZONE", value_delimiter = ',', value_parser = parse_reverse_zone)]
-    pub reverse_zone: Vec<ZoneName>,
 
     /// Name of this cluster; use the name that the Links of the other clusters use
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
@@ -122,16 +118,9 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Returns the zones to answer for, except reverse zones.
+    /// Returns the zones to answer for.
     pub fn zones(&self) -> Vec<ZoneArg> {
         zones_or_default(&self.zone)
-    }
-
-    /// Returns the zone of the names in reverse zones: the first one with the names of this server.
-    pub fn zone_of_pointers(&self) -> Option<ZoneName> {
-        let mut zones = self.zones().into_iter();
-        let zone = zones.find(|zone| zone.profile == Profile::Global)?;
-        Some(zone.name)
     }
 
     /// Returns whether ServiceImports are read. A zone with the profile `mcs` needs them.
@@ -149,13 +138,10 @@ impl ModelArgs {
         zones.any(|zone| zone.profile == Profile::ClusterSet)
     }
 
-    /// Returns the zones below a forward zone, each with the nearest one.
+    /// Returns the zones below another one, each with the nearest one.
     fn child_zones(&self) -> Vec<ChildZone> {
         let zones = self.zones();
-        let children = zones
-            .iter()
-            .map(|zone| &zone.name)
-            .chain(&self.reverse_zone);
+        let children = zones.iter().map(|zone| &zone.name);
         let child = |child: &ZoneName| {
             let parents = zones.iter().filter_map(|zone| {
                 let labels = child.as_str().strip_suffix(zone.name.as_str())?;
@@ -187,20 +173,9 @@ impl ModelArgs {
 
     /// Returns an error if the zones cannot be served together.
     fn check_zones(&self) -> Result<(), String> {
-        let forward: Vec<ZoneName> = self.zones().into_iter().map(|zone| zone.name).collect();
-        let reverse = &self.reverse_zone;
-        if let (Some(zone), None) = (reverse.first(), self.zone_of_pointers()) {
-            return Err(format!(
-                "reverse zone {zone} needs names of this server: give a --zone without the profile mcs"
-            ));
-        }
+        let zones = self.zones();
         let mut seen = Vec::new();
-        for zone in forward.iter().chain(reverse) {
-            if forward.contains(zone) && reverse.contains(zone) {
-                return Err(format!(
-                    "zone {zone} is given by --zone and by --reverse-zone: give it once"
-                ));
-            }
+        for zone in zones.iter().map(|zone| &zone.name) {
             if seen.contains(&zone) {
                 return Err(format!("zone {zone} is given twice: give each zone once"));
             }
@@ -240,7 +215,6 @@ impl ModelArgs {
         let Self {
             zone: _, // see `zones`
             mcs: _,  // selects the watches
-            reverse_zone,
             cluster_name,
             cluster_alias,
             exclude_cluster,
@@ -290,7 +264,6 @@ impl ModelArgs {
             bootstrap_window: *bootstrap_window,
             unlinked_after: links.unlinked_after,
             unlinked: links.unlinked,
-            has_reverse_zones: !reverse_zone.is_empty(),
             has_cluster_sets: self.has_cluster_sets(),
             child_zones: self.child_zones(),
         }

@@ -32,7 +32,6 @@ fn zone_below_another_one_is_a_child_of_the_nearest() {
     let flags = [
         "--zone=global,prod.global,set=mcs,xglobal,svc.set=mcs",
         "--zone=a.b.prod.global",
-        "--reverse-zone=10.in-addr.arpa,1.10.in-addr.arpa",
     ];
     let rules = model(&flags).rules();
     let children: Vec<_> = rules
@@ -167,7 +166,6 @@ fn default_without_a_value_is_in_the_column_of_defaults() {
         ("--zone <ZONE[=mcs]>", "global"),
         ("--ttl <SECONDS>", "5"),
         ("--listen <ADDRESS>", "0.0.0.0:5353 and [::]:5353"),
-        ("--reverse-zone <ZONE>", ""),
     ] {
         let name = flag.trim_start_matches("--").split(' ').next().unwrap();
         let variable = name.to_uppercase().replace('-', "_");

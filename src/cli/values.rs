@@ -14,7 +14,6 @@ use crate::log::LogFormat;
 use crate::model::{GatewayDown, ServiceKey};
 use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, Profile, ShortNames, UnlinkedRule};
-use crate::zone::reverse::range_of;
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 
 /// Names the values of an enumeration on the command line, with their help.
@@ -164,18 +163,6 @@ where
         .split_once('=')
         .ok_or("the value has no '='; write two parts separated by '='")?;
     Ok((parse(key)?, parse(value)?))
-}
-
-pub(super) fn parse_reverse_zone(text: &str) -> Result<ZoneName, String> {
-    let zone: ZoneName = parse(text)?;
-    let name = Name::from_text(zone.as_str());
-    match name.as_ref().and_then(range_of) {
-        Some(_) => Ok(zone),
-        None => Err(
-            "a reverse zone consists of octets before in-addr.arpa, or of nibbles before ip6.arpa"
-                .to_owned(),
-        ),
-    }
 }
 
 /// Parses the address of a name server. The default port is 53.

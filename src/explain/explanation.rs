@@ -1,7 +1,7 @@
 //! The explanation of a name.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,7 @@ use crate::report::{
 use crate::table::{Endpoint, NoOwner, Published};
 use crate::zone::answer::answer_question;
 use crate::zone::{
-    AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zone, ZoneKind,
-    Zones,
+    AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
 };
 
 /// The explanation of a name.
@@ -70,7 +69,7 @@ const MAX_CHANGES: usize = 10;
 /// The answer for one record type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerReport {
-    /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`; in reverse zones `PTR`.
+    /// `A`, `AAAA` and `SRV`; at an apex `SOA` and `NS`; at `dns-version` `TXT`.
     pub rtype: String,
     /// `NOERROR`, `NODATA`, `NXDOMAIN`, `REFUSED`, `SERVFAIL`.
     pub result: String,
@@ -155,7 +154,6 @@ pub(super) fn exists(reading: &Reading<'_>) -> bool {
         | Reading::NsHost(_)
         | Reading::Version(_)
         | Reading::Empty(_)
-        | Reading::Pointers(..)
         | Reading::Failing(..)
         | Reading::View(..) => true,
     }
@@ -174,51 +172,30 @@ fn reading_notes(name: &ReadName<'_>, context: &Context<'_>, is_explained: bool)
         Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
             vec!["no address with port 53 is known; set --ns-address of serve".to_owned()]
         }
-        Reading::Pointers(_, pointers) if pointers.targets().next().is_none() => {
-            let hidden = "the names of its endpoints belong to another zone or to the zone itself, so no record names them";
-            vec![hidden.to_owned()]
-        }
         Reading::Apex(..)
         | Reading::NsHost(_)
         | Reading::Version(_)
-        | Reading::Pointers(..)
         | Reading::Empty(_) => Vec::new(),
     }
 }
 
 /// Returns the record types of names with this meaning.
 fn types_of(name: &ReadName<'_>) -> &'static [RecordType] {
-    let is_reverse = |zone: &Zone| matches!(zone.kind, ZoneKind::Reverse(_));
     match &name.reading {
         Reading::Apex(..) => &[RecordType::SOA, RecordType::NS],
         Reading::Version(_) => &[RecordType::TXT],
         Reading::NsHost(_) => &RecordType::OF_SERVICES,
-        _ if name.zones.find(name.name).is_some_and(is_reverse) => &[RecordType::PTR],
         _ => &RecordType::OF_SERVICES,
     }
 }
 
-/// Returns the endpoints of the services with their reports: for the name of an address in a reverse zone those that have
-/// it, otherwise all. Those that the replies contain come first.
+/// Returns the endpoints of the services with their reports. Those that the replies contain come first.
 fn endpoints_of<'t>(name: &ReadName<'t>, reply: &NameReply<'t>) -> Vec<ListedEndpoint<'t>> {
-    let selected: Option<HashSet<*const Endpoint>> = match &name.reading {
-        Reading::Pointers(_, pointers) => {
-            let selected = pointers.selected();
-            Some(selected.map(|(_, one)| std::ptr::from_ref(one)).collect())
-        }
-        _ => None,
-    };
-    let is_listed = |endpoint: &Endpoint| {
-        let selected = selected.as_ref();
-        selected.is_none_or(|selected| selected.contains(&std::ptr::from_ref(endpoint)))
-    };
     let mut listed: Vec<_> = name
         .services
         .iter()
         .flat_map(|service| {
-            let endpoints = reply
-                .endpoints(service)
-                .filter(|(endpoint, ..)| is_listed(endpoint));
+            let endpoints = reply.endpoints(service);
             endpoints.map(|(endpoint, state, is_returned)| {
                 let report = reply.report(service, endpoint, state, is_returned);
                 (endpoint, report)
@@ -276,10 +253,6 @@ fn describe_reading(
         Reading::Empty(_) => {
             "an empty non-terminal: names exist below it, and it has no records".to_owned()
         }
-        Reading::Pointers(..) => match endpoints.len() {
-            1 => "the address of 1 endpoint".to_owned(),
-            count => format!("the address of {count} endpoints"),
-        },
         Reading::Failing(_, service, _) => {
             let count = count_returned(endpoints, None);
             format!("{}: {count}", describe_service(&service.key))
@@ -290,7 +263,6 @@ fn describe_reading(
         }
         Reading::Missing(_, reason) => match reason {
             MissingReason::NoForm => "not a valid form of name",
-            MissingReason::NoAddress => "not the address of an endpoint",
             MissingReason::NoService | MissingReason::NoOwner => "an unknown name",
             MissingReason::NoEndpoint => "a service without endpoints",
             MissingReason::NoCluster => "a service without endpoints in that cluster",
@@ -301,7 +273,7 @@ fn describe_reading(
     };
     match reply {
         NameReply::Failing(reason) => format!("{text}; the name fails: {reason}"),
-        NameReply::Endpoints(_) | NameReply::Names(_) | NameReply::Nothing(_) => text,
+        NameReply::Endpoints(_) | NameReply::Nothing(_) => text,
     }
 }
 

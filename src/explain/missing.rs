@@ -43,9 +43,6 @@ pub(super) fn missing_notes(
              _sql._tcp before them"
                 .to_owned(),
         ],
-        (MissingReason::NoAddress, _) => {
-            vec!["only addresses of endpoints in the table have PTR records".to_owned()]
-        }
         (MissingReason::NoService | MissingReason::NoOwner, _) | (_, None) => {
             missing_service(&own, table, context, is_explained)
         }

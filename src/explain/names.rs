@@ -42,8 +42,7 @@ impl<'t> ReadName<'t> {
     }
 }
 
-/// Returns the service of a name, or of the longest part of the name that exists. For the name of an address: those that have
-/// it.
+/// Returns the service of a name, or of the longest part of the name that exists. 
 fn services_of_name<'t>(
     zones: &Zones,
     table: &'t Table,
@@ -53,11 +52,6 @@ fn services_of_name<'t>(
     match reading {
         Reading::View(_, view) => return vec![view.service],
         Reading::Failing(_, service, _) => return vec![*service],
-        Reading::Pointers(_, pointers) => {
-            let mut services: Vec<_> = pointers.selected().map(|(service, _)| service).collect();
-            services.dedup_by(|one, other| std::ptr::eq(*one, *other));
-            return services;
-        }
         _ => {}
     }
     let labels = labels_below(zones, name);

@@ -92,9 +92,10 @@ impl<'t> Search<'t> {
         let mut found = Vec::new();
         for zone in zones.iter() {
             let is_own = own == Some(&zone.name);
-            let Some(suffix) = suffix_of(zone).filter(|_| is_own || own.is_none()) else {
+            if own.is_some() && !is_own {
                 continue;
-            };
+            }
+            let suffix = zone.name_suffix();
             let text = suffix.trim_end_matches('.');
             let count = text.split('.').count().min(path.len());
             let (below, suffix) = path.split_at(path.len() - count);
@@ -121,7 +122,7 @@ impl<'t> Search<'t> {
             Some(Candidate {
                 distance,
                 service,
-                base: format!("{name}.{namespace}.{}", suffix_of(zone)?),
+                base: format!("{name}.{namespace}.{}", zone.name_suffix()),
                 scope,
             })
         };
@@ -302,15 +303,6 @@ impl<'t> Search<'t> {
         // A lookup takes as long as the comparison of some ten pairs of letters.
         self.effort += 1 + one.len() * other.len() / 16;
         typing_errors(one, other)
-    }
-}
-
-/// Returns the end of all names of services in a zone, with a final dot.
-fn suffix_of(zone: &Zone) -> Option<String> {
-    match zone.kind {
-        ZoneKind::Forward => Some(zone.name.to_string()),
-        ZoneKind::ClusterSet => Some(format!("svc.{}", zone.name)),
-        ZoneKind::Reverse(_) => None,
     }
 }
 

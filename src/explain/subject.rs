@@ -182,7 +182,7 @@ fn names_above(zone: &Zone, service: &Service, endpoint: &Endpoint) -> Vec<Name>
     let (namespace, name, suffix) = (&service.key.namespace, &service.key.service, &zone.name);
     let families = match zone.kind {
         ZoneKind::ClusterSet => vec![format!("{name}.{namespace}.svc.{suffix}")],
-        ZoneKind::Forward | ZoneKind::Reverse(_) => {
+        ZoneKind::Forward => {
             vec![
                 format!("{name}.{namespace}.{suffix}"),
                 format!("{name}.{suffix}"),

@@ -95,8 +95,6 @@ pub enum EndpointState {
 pub enum NameReply<'t> {
     /// The endpoints of a part of the service.
     Endpoints(View<'t>),
-    /// The names of these endpoints: it is that of an address in a reverse zone.
-    Names(Vec<&'t Endpoint>),
     /// Nothing, because the name fails. It has the reason.
     Failing(&'static str),
     /// Nothing. It has the reason.
@@ -167,7 +165,6 @@ impl<'t> NameReply<'t> {
         match (answer.failure(), answer) {
             (Some(failure), _) => Self::Failing(failure),
             (None, Answer::Data(_, view, _)) => Self::Endpoints(view),
-            (None, answer @ Answer::Pointers(..)) => Self::Names(answer.endpoints()),
             (None, Answer::NxDomain(_) | Answer::Refused) => {
                 Self::Nothing("the name does not exist")
             }
@@ -180,18 +177,12 @@ impl<'t> NameReply<'t> {
         &self,
         service: &'t Service,
     ) -> impl Iterator<Item = (&'t Endpoint, EndpointState, bool)> + use<'t> {
-        let (view, named) = match self {
-            Self::Endpoints(view) => (Some(view), Vec::new()),
-            Self::Names(endpoints) => (None, endpoints.clone()),
-            Self::Failing(_) | Self::Nothing(_) => (None, Vec::new()),
+        let view = match self {
+            Self::Endpoints(view) => Some(view),
+            Self::Failing(_) | Self::Nothing(_) => None,
         };
-        let own = service.endpoints.as_ptr_range();
-        let named = named
-            .into_iter()
-            .filter(move |one| own.contains(&ptr::from_ref(*one)));
         // All are in the order of the table.
-        let of_view = view.map(View::endpoints).into_iter().flatten();
-        let mut returned = of_view.chain(named).peekable();
+        let mut returned = view.map(View::endpoints).into_iter().flatten().peekable();
         let of_table = service.endpoints.iter().map(move |endpoint| {
             let is_returned = returned.next_if(|one| ptr::eq(*one, endpoint)).is_some();
             (endpoint, EndpointState::of(endpoint), is_returned)
@@ -204,7 +195,6 @@ impl<'t> NameReply<'t> {
     pub fn has(&self, endpoint: &'t Endpoint) -> bool {
         match self {
             Self::Endpoints(view) => view.contains(endpoint),
-            Self::Names(endpoints) => endpoints.iter().any(|one| ptr::eq(*one, endpoint)),
             Self::Failing(_) | Self::Nothing(_) => false,
         }
     }
@@ -213,7 +203,7 @@ impl<'t> NameReply<'t> {
     pub fn scope(&self) -> Option<Scope> {
         match self {
             Self::Endpoints(view) => Some(view.scope),
-            Self::Names(_) | Self::Failing(_) | Self::Nothing(_) => None,
+            Self::Failing(_) | Self::Nothing(_) => None,
         }
     }
 
@@ -275,7 +265,6 @@ impl<'t> NameReply<'t> {
         };
         let is_explained = !(cause.is_empty() && place.is_empty());
         let reply = match (self, state) {
-            (Self::Names(_), _) if is_returned => String::new(),
             (_, EndpointState::Alive) if is_returned => String::new(),
             (_, EndpointState::Standby | EndpointState::Drained | EndpointState::Omitted)
                 if is_returned =>
@@ -296,7 +285,6 @@ impl<'t> NameReply<'t> {
             (Self::Failing(reason), _) => format!("the name fails: {reason}"),
             _ if is_explained => String::new(),
             (Self::Endpoints(_), _) => "it lacks the port".to_owned(),
-            (Self::Names(_), _) => "another zone hides its name".to_owned(),
             (Self::Nothing(reason), _) => (*reason).to_owned(),
         };
         let reasons: Vec<&str> = [cause, place, &reply]

@@ -217,7 +217,7 @@ impl ServiceRow {
 /// Returns the result of a query for the name of a service, the best of its types.
 fn result(zones: &Zones, published: &Published, service: &Service) -> AnswerResult {
     let key = &service.key;
-    let suffix = zones.iter().find_map(Zone::name_suffix);
+    let suffix = zones.iter().next().map(Zone::name_suffix);
     let own = suffix.map(|suffix| format!("{}.{}.{suffix}", key.service, key.namespace));
     let Some(own) = own.and_then(|name| Name::from_text(&name)) else {
         return AnswerResult::NxDomain;

@@ -88,10 +88,6 @@ pub fn build(
             }
             _ => _ = table.waiting.remove_mut(key),
         }
-        if rules.has_reverse_zones {
-            let (old, new) = (index::addresses(old), index::addresses(new));
-            index::update(&mut table.addresses, key, &old, &new);
-        }
         let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
     }

@@ -1,8 +1,6 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::ops::RangeInclusive;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
@@ -32,8 +30,6 @@ pub struct Table {
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
-    /// Empty unless there is a reverse zone.
-    pub(super) addresses: Index<IpAddr>,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
@@ -83,21 +79,6 @@ impl Table {
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
         self.short_names.get(service).map(AsRef::as_ref)
-    }
-
-    /// Returns the services that have an endpoint with this address.
-    pub fn services_at(&self, address: IpAddr) -> Option<&BTreeSet<ServiceKey>> {
-        self.addresses.get(&address).map(AsRef::as_ref)
-    }
-
-    /// Returns the addresses of endpoints within a range.
-    pub fn addresses_in(&self, range: RangeInclusive<IpAddr>) -> impl Iterator<Item = IpAddr> {
-        self.addresses.range(range).map(|(address, _)| *address)
-    }
-
-    /// Returns whether an endpoint has an address within a range.
-    pub fn has_address_in(&self, range: RangeInclusive<IpAddr>) -> bool {
-        self.addresses_in(range).next().is_some()
     }
 
     /// Returns all services, including those without endpoints, in no particular order.

@@ -172,11 +172,6 @@ impl Endpoint {
         })
     }
 
-    /// Returns whether its addresses are those of a Service, `spec.clusterIPs`.
-    pub fn has_cluster_ips(&self) -> bool {
-        self.objects.iter().any(|(kind, _)| *kind == Kind::Service)
-    }
-
     /// Returns the labels `H` and `C`. They are empty if the endpoint has none.
     #[inline]
     pub fn labels(&self) -> [&str; 2] {

@@ -1,7 +1,6 @@
 //! Indexes of services, which each build updates.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
@@ -55,16 +54,6 @@ fn add<K: Ord + Clone>(index: &mut Index<K>, key: &K, service: &ServiceKey) {
             index.insert_mut(key.clone(), Arc::new(services));
         }
     }
-}
-
-/// Returns the addresses of the endpoints of a service. Those of an alias have the names of the services that they belong to.
-pub(super) fn addresses(service: Option<&Service>) -> BTreeSet<IpAddr> {
-    let endpoints = service.into_iter().flat_map(|service| &service.endpoints);
-    endpoints
-        .filter(|endpoint| endpoint.alias_source == 0)
-        .flat_map(|endpoint| &endpoint.addresses)
-        .map(|address| address.ip)
-        .collect()
 }
 
 /// Returns the hosts of a service that depend on a Service of their own, or may do so.

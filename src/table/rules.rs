@@ -59,8 +59,6 @@ pub struct Rules {
     pub unlinked_after: Duration,
     /// `--unlinked`: what that means for its endpoints (rule L3).
     pub unlinked: UnlinkedRule,
-    /// Whether `--reverse-zone` is given. Reverse zones need an index of addresses.
-    pub has_reverse_zones: bool,
     /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
     pub has_cluster_sets: bool,
     /// Zones below other ones.
@@ -140,7 +138,6 @@ impl Rules {
             bootstrap_window: Duration::from_secs(3600),
             unlinked_after: Duration::from_secs(300),
             unlinked: UnlinkedRule::Down,
-            has_reverse_zones: false,
             has_cluster_sets: false,
             child_zones: Vec::new(),
         }

@@ -89,18 +89,14 @@ impl Table {
             let [name, namespace] = key.labels();
             table.global.shared(namespace, name).cloned()
         };
-        let (mut addresses, mut hosts, mut waiting) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let (mut hosts, mut waiting) = (BTreeSet::new(), 0);
         for key in changed {
             let versions = [self, next].map(|table| find(table, key));
             let [own, other] = versions.each_ref().map(Option::as_deref);
-            if !self.addresses.is_empty() {
-                addresses.extend(&index::addresses(own) ^ &index::addresses(other));
-            }
             hosts.extend(&index::listed_hosts(own) ^ &index::listed_hosts(other));
             waiting += usize::from(self.waiting.contains(key) != next.waiting.contains(key));
         }
-        unshared_of_index(&self.addresses, &addresses)
-            + unshared_of_index(&self.listed_hosts, &hosts)
+        unshared_of_index(&self.listed_hosts, &hosts)
             + unshared_nodes(self.waiting.size(), waiting)
     }
 }

@@ -228,7 +228,7 @@ impl Replica {
 
 /// Returns all answers of a table, as zone files.
 fn answers(table: &Table) -> Vec<String> {
-    let zones = zones(&["global", "10.in-addr.arpa"]);
+    let zones = zones(&["global", "set=mcs"]);
     let now = published(table.clone());
     zones
         .iter()

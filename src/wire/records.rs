@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use hickory_proto::rr::rdata::{A, AAAA, NS, PTR, SOA, SRV, TXT};
+use hickory_proto::rr::rdata::{A, AAAA, NS, SOA, SRV, TXT};
 use hickory_proto::rr::{DNSClass, Name as HickoryName, RData, Record as HickoryRecord};
 
 use super::query::Query;
@@ -55,7 +55,6 @@ fn hickory_record(record: &Record<'_>, class: DNSClass) -> HickoryRecord {
             let soa = SOA::new(primary, mailbox, serial, refresh, retry, expire, minimum);
             RData::SOA(soa)
         }
-        Data::Ptr(target) => RData::PTR(PTR(hickory_name(target))),
         Data::Txt(text) => RData::TXT(TXT::from_bytes(vec![text])),
     };
     let mut made = HickoryRecord::from_rdata(hickory_name(record.owner), record.ttl, data);

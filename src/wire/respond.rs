@@ -243,7 +243,6 @@ fn select_answer<'t>(
         | Answer::Ns(_)
         | Answer::Address(..)
         | Answer::Text(_)
-        | Answer::Pointers(..)
         | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
         Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),

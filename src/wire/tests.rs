@@ -1,6 +1,5 @@
 //! The response policy, question by question, and its result in the encoded reply.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::testing::support::query::{Edns, Parts};

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::read::own_view;
 use strum::IntoStaticStr;
 
-use super::reading::{Pointers, Reading, Scope, View, same_port};
+use super::reading::{Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
 use crate::model::Port;
 use crate::table::{Duplicate, Endpoint, NameFailure, Published, Service};
@@ -25,8 +25,6 @@ pub enum Answer<'t> {
     Address(&'t Zone, RecordType),
     /// The version of the Kubernetes DNS specification.
     Text(&'t Zone),
-    /// The names of an address.
-    Pointers(&'t Zone, Pointers<'t>),
     /// The name exists, but not with this type (RFC 2308 section 2.2).
     NoData(&'t Zone),
     /// The name does not exist (RFC 2308 section 2.1).
@@ -141,12 +139,6 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             RecordType::TXT | RecordType::ANY => Answer::Text(zone),
             _ => Answer::NoData(zone),
         },
-        Reading::Pointers(zone, pointers) => match rtype {
-            RecordType::PTR | RecordType::ANY if pointers.targets().next().is_some() => {
-                Answer::Pointers(zone, pointers)
-            }
-            _ => Answer::NoData(zone),
-        },
         Reading::NsHost(zone) => {
             let owns = |rtype: &RecordType| addresses_of(zone, *rtype).next().is_some();
             match choose_type(rtype, owns) {
@@ -201,7 +193,6 @@ impl<'t> Answer<'t> {
         match self {
             Self::Data(..)
             | Self::Address(..)
-            | Self::Pointers(..)
             | Self::Soa(_)
             | Self::Ns(_)
             | Self::Text(_) => AnswerResult::NoError,
@@ -224,7 +215,6 @@ impl<'t> Answer<'t> {
                 });
                 endpoints
             }
-            Self::Pointers(_, pointers) => pointers.named().map(|(one, _)| one).collect(),
             Self::Soa(_)
             | Self::Ns(_)
             | Self::Address(..)
@@ -249,7 +239,6 @@ impl<'t> Answer<'t> {
             | Self::Ns(_)
             | Self::Address(..)
             | Self::Text(_)
-            | Self::Pointers(..)
             | Self::NoData(_)
             | Self::NxDomain(_)
             | Self::Refused => None,

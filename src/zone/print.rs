@@ -9,7 +9,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::records::{AnswerContext, Data, Record, Section};
-use super::{Name, Reading, RecordType, Zone, ZoneKind, Zones, answer, read, reverse};
+use super::{Name, Reading, RecordType, Zone, ZoneKind, Zones, answer, read};
 use crate::table::{Endpoint, Published, Service, Table};
 
 /// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
@@ -69,10 +69,6 @@ pub fn write_zone_file(
         for owner in names.filter(|owner| *owner != ns_host) {
             file.write_records_of(service, &owner, zone)?;
         }
-    }
-    let ranges = reverse::range_of_zone(zone).into_iter();
-    for address in ranges.flat_map(|range| table.addresses_in(range)) {
-        file.write_records(&reverse::name_of(address), zone, &[RecordType::PTR])?;
     }
     Ok(())
 }
@@ -147,7 +143,7 @@ impl fmt::Display for Data<'_> {
                 port,
                 target,
             } => write!(f, "0 {weight} {port} {target}"),
-            Self::Ns(target) | Self::Ptr(target) => write!(f, "{target}"),
+            Self::Ns(target) => write!(f, "{target}"),
             Self::Soa(soa) => {
                 let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
                 write!(f, "{primary} {mailbox}")?;
@@ -198,7 +194,6 @@ fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<S
             let base = format!("{name}.{namespace}.svc.{}", zone.name);
             add_cluster_set_names(&mut names, service, &base);
         }
-        ZoneKind::Reverse(_) => {}
     }
     names
 }

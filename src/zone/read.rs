@@ -28,7 +28,6 @@
 
 use super::name::Name;
 use super::reading::{MissingReason, Reading, Scope, Targets, View};
-use super::reverse::read_reverse;
 use super::{Zone, ZoneKind, Zones};
 use crate::model::{ClusterName, Port};
 use crate::table::{Endpoint, NameFailure, Profile, Service, Services, Table};
@@ -79,14 +78,6 @@ pub fn read<'t>(zones: &'t Zones, table: &'t Table, name: &Name) -> Reading<'t> 
 
 fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) -> Reading<'t> {
     let below = name.count() - count_zone_labels(zone);
-    let is_own = below == 0 || name.label(below - 1) == Some("dns");
-    let is_reverse = match &zone.kind {
-        ZoneKind::Reverse(targets) if !is_own => {
-            return read_reverse(zones, zone, targets, table, name);
-        }
-        ZoneKind::Reverse(_) => true,
-        ZoneKind::Forward | ZoneKind::ClusterSet => false,
-    };
     // The longest form is `_P._R.H.C.S.N`.
     let mut labels = [""; 6];
     if below > labels.len() {
@@ -102,7 +93,6 @@ fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) 
         [] => Reading::Apex(zone, zones.parent(zone)),
         ["ns", "dns"] => Reading::NsHost(zone),
         ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
-        _ if is_reverse => Reading::Missing(zone, MissingReason::NoForm),
         ["dns-version"] => Reading::Version(zone),
         labels if zone.kind == ZoneKind::ClusterSet => {
             read_cluster_set(zone, table.of(Profile::ClusterSet), name, labels)

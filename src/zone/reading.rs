@@ -1,12 +1,9 @@
 //! The meaning of an owner name.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-
-use super::{RecordType, Zone, ZoneName, Zones};
-use crate::model::{Port, ServiceKey};
+use super::{RecordType, Zone};
+use crate::model::Port;
 use crate::table::{
-    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, Table, drawn,
+    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, drawn,
     has_cluster_ip,
 };
 
@@ -27,8 +24,6 @@ pub enum Reading<'t> {
     Failing(&'t Zone, &'t Service, NameFailure),
     /// A service or a part of it.
     View(&'t Zone, View<'t>),
-    /// An address in a reverse zone.
-    Pointers(&'t Zone, Pointers<'t>),
     /// The name does not exist.
     Missing(&'t Zone, MissingReason),
 }
@@ -80,8 +75,6 @@ pub enum Scope {
 pub enum MissingReason {
     /// The name has an unknown form.
     NoForm,
-    /// No endpoint has the address.
-    NoAddress,
     /// The service does not exist.
     NoService,
     /// The short name stands for no namespace.
@@ -94,19 +87,6 @@ pub enum MissingReason {
     NoHost,
     /// No endpoint has the port.
     NoPort,
-}
-
-/// The endpoints that have an address, and their names in a zone.
-#[derive(Clone, Copy, Debug)]
-pub struct Pointers<'t> {
-    pub(super) zones: &'t Zones,
-    pub(super) table: &'t Table,
-    /// The zone of the names.
-    pub(super) below: &'t ZoneName,
-    services: &'t BTreeSet<ServiceKey>,
-    address: IpAddr,
-    /// Only addresses in `spec.clusterIPs` of Services count.
-    needs_cluster_ip: bool,
 }
 
 // === impl View ===
@@ -225,68 +205,6 @@ impl<'t> View<'t> {
     pub fn name_addresses(&self) -> Option<&'t NameAddresses> {
         let is_own = self.scope == Scope::Service && self.port.is_none();
         is_own.then_some(&self.service.name_addresses)
-    }
-}
-
-// === impl Pointers ===
-
-impl<'t> Pointers<'t> {
-    /// Selects the endpoints of `services` that have an address. If several namespaces publish it, only endpoints that have
-    /// it in `spec.clusterIPs` of a Service count, if there are any: the API server assigns these addresses, and everybody
-    /// can write an EndpointSlice with the addresses of another namespace.
-    pub fn new(
-        zones: &'t Zones,
-        table: &'t Table,
-        below: &'t ZoneName,
-        services: &'t BTreeSet<ServiceKey>,
-        address: IpAddr,
-    ) -> Self {
-        let mut pointers = Self {
-            zones,
-            table,
-            below,
-            services,
-            address,
-            needs_cluster_ip: false,
-        };
-        // The keys are sorted by namespace.
-        let namespaces = [services.first(), services.last()].map(|key| key.map(|k| &k.namespace));
-        pointers.needs_cluster_ip = namespaces[0] != namespaces[1]
-            && pointers.selected().any(|(_, one)| one.has_cluster_ips());
-        pointers
-    }
-
-    /// Returns the endpoints that [`Pointers::new`] selects.
-    pub fn selected(&self) -> impl Iterator<Item = (&'t Service, &'t Endpoint)> + use<'t> {
-        let Self {
-            table,
-            services,
-            address,
-            needs_cluster_ip,
-            ..
-        } = *self;
-        let service =
-            move |key: &ServiceKey| table.service(key.namespace.as_str(), key.service.as_str());
-        services
-            .iter()
-            .filter_map(service)
-            .flat_map(move |service| {
-                let has = move |e: &&Endpoint| {
-                    e.addresses.iter().any(|own| own.ip == address)
-                        && (!needs_cluster_ip || e.has_cluster_ips())
-                };
-                service
-                    .endpoints
-                    .iter()
-                    .filter(has)
-                    .map(move |endpoint| (service, endpoint))
-            })
-    }
-
-    /// Returns the common TTL of the records (RFC 2181 section 5.2): the smallest TTL of the services.
-    pub fn ttl(&self) -> u32 {
-        let ttls = self.selected().map(|(service, _)| service.ttl);
-        ttls.min().unwrap_or_default()
     }
 }
 

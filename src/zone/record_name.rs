@@ -2,11 +2,8 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
 use super::name::{Name, labels_of, write_labels};
 use super::reading::{Targets, View};
-use super::zone_name::ZoneName;
 use super::zones::Zone;
 use crate::model::ServiceKey;
 use crate::table::Endpoint;
@@ -53,28 +50,6 @@ impl<'a> RecordName<'a> {
         let labels = Labels::Fixed(b"\x0ahostmaster");
         let rest = zone.name.wire();
         Self { labels, rest }
-    }
-
-    /// Returns the canonical name of an endpoint in a zone.
-    pub(super) fn of_endpoint(
-        endpoint: &'a Endpoint,
-        service: &'a ServiceKey,
-        zone: &'a ZoneName,
-    ) -> Self {
-        let labels = Labels::HostOf(endpoint, service);
-        let rest = zone.wire();
-        Self { labels, rest }
-    }
-
-    /// Returns the name in one piece. Returns `None` if it has more than 255 octets.
-    pub(super) fn to_name(self) -> Option<Name> {
-        let mut wire: SmallVec<[u8; 255]> = SmallVec::new();
-        for label in self.labels() {
-            wire.push(u8::try_from(label.len()).ok()?);
-            wire.extend_from_slice(label);
-        }
-        wire.push(0);
-        Name::read(&wire)
     }
 
     /// Returns the name of an endpoint as the target of an SRV record.

@@ -13,8 +13,6 @@ impl RecordType {
     pub const NS: Self = Self(2);
     /// Start of authority (RFC 1035).
     pub const SOA: Self = Self(6);
-    /// Name of an address (RFC 1035).
-    pub const PTR: Self = Self(12);
     /// Text (RFC 1035).
     pub const TXT: Self = Self(16);
     /// IPv6 address (RFC 3596).
@@ -42,7 +40,6 @@ impl fmt::Display for RecordType {
             Self::A => "A",
             Self::NS => "NS",
             Self::SOA => "SOA",
-            Self::PTR => "PTR",
             Self::TXT => "TXT",
             Self::AAAA => "AAAA",
             Self::SRV => "SRV",

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::answer::addresses_of;
 use super::order::{AnswerOrder, is_drawn, visit_rows};
 use super::record_name::RecordName;
-use super::{Answer, Name, Pointers, RecordType, RowData, Scope, View, Zone, ZoneKind};
+use super::{Answer, Name, RecordType, RowData, Scope, View, Zone, ZoneKind};
 use crate::model::Weight;
 use crate::table::Endpoint;
 
@@ -98,8 +98,6 @@ pub enum Data<'a> {
     Ns(RecordName<'a>),
     /// Start of authority.
     Soa(Soa<'a>),
-    /// Name of an address.
-    Ptr(RecordName<'a>),
     /// One character string.
     Txt(&'a [u8]),
 }
@@ -130,11 +128,10 @@ impl Answer<'_> {
             Self::Text(zone) => {
                 let text = match zone.kind {
                     ZoneKind::ClusterSet => MCS_DNS_VERSION,
-                    ZoneKind::Forward | ZoneKind::Reverse(_) => DNS_VERSION,
+                    ZoneKind::Forward => DNS_VERSION,
                 };
                 visit(Record::answer(context.question, zone.ttl, Data::Txt(text)))
             }
-            Self::Pointers(_, pointers) => visit_pointers(pointers, context, visit),
             Self::NoData(zone) | Self::NxDomain(zone) => {
                 visit(Record::soa(Section::Authority, zone, context.serial))
             }
@@ -244,19 +241,6 @@ fn visit_name_server<'a>(
     })
 }
 
-/// Visits the names of an address.
-fn visit_pointers<'a>(
-    pointers: &Pointers<'a>,
-    context: AnswerContext<'a>,
-    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let ttl = pointers.ttl();
-    let record = |target| Record::answer(context.question, ttl, Data::Ptr(target));
-    pointers
-        .targets()
-        .try_for_each(|target| visit(record(target)))
-}
-
 // === impl Record ===
 
 impl<'a> Record<'a> {
@@ -293,7 +277,6 @@ impl Data<'_> {
             Self::Srv { .. } => RecordType::SRV,
             Self::Ns(_) => RecordType::NS,
             Self::Soa(_) => RecordType::SOA,
-            Self::Ptr(_) => RecordType::PTR,
             Self::Txt(_) => RecordType::TXT,
         }
     }

@@ -23,14 +23,12 @@ pub struct Zone {
 }
 
 /// The kind of names in a zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneKind {
     /// Names of services and endpoints.
     Forward,
     /// Names of services and endpoints as the Multi-Cluster Services API defines them (profile `mcs`, rule K9).
     ClusterSet,
-    /// Names of addresses, with PTR records (RFC 1035 section 3.5, RFC 3596 section 2.5). The targets are in this zone.
-    Reverse(ZoneName),
 }
 
 /// All zones that are served. A name belongs to the longest zone that matches.
@@ -44,13 +42,11 @@ pub struct Zones {
 // === impl Zone ===
 
 impl Zone {
-    /// Returns what follows the namespace in the names of services: `global.` or `svc.clusterset.local.`. A reverse zone has no
-    /// such names.
-    pub fn name_suffix(&self) -> Option<String> {
+    /// Returns what follows the namespace in the names of services: `global.` or `svc.clusterset.local.`.
+    pub fn name_suffix(&self) -> String {
         match self.kind {
-            ZoneKind::Forward => Some(self.name.to_string()),
-            ZoneKind::ClusterSet => Some(format!("svc.{}", self.name)),
-            ZoneKind::Reverse(_) => None,
+            ZoneKind::Forward => self.name.to_string(),
+            ZoneKind::ClusterSet => format!("svc.{}", self.name),
         }
     }
 }
@@ -58,10 +54,10 @@ impl Zone {
 // === impl ZoneKind ===
 
 impl ZoneKind {
-    /// Returns the profile of the zone. The names in a reverse zone point to names of the profile `global`.
+    /// Returns the profile of the zone.
     pub fn profile(&self) -> Profile {
         match self {
-            Self::Forward | Self::Reverse(_) => Profile::Global,
+            Self::Forward => Profile::Global,
             Self::ClusterSet => Profile::ClusterSet,
         }
     }

@@ -247,9 +247,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range $v.zones }}
 - --zone={{ . }}
 {{- end }}
-{{- range $v.reverseZones }}
-- --reverse-zone={{ . }}
-{{- end }}
 {{- range $link, $name := $v.clusterAliases }}
 - --cluster-alias={{ $link }}={{ $name }}
 {{- end }}
@@ -458,21 +455,13 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 
 {{- define "global-dns.checkZones" -}}
 {{- $zones := list -}}
-{{- $hasOwnNames := false -}}
 {{- range .Values.zones -}}
 {{- $zones = append $zones (trimSuffix "=mcs" . | trimSuffix "." | lower) -}}
-{{- if not (hasSuffix "=mcs" .) -}}{{- $hasOwnNames = true -}}{{- end -}}
-{{- end -}}
-{{- if and .Values.reverseZones (not $hasOwnNames) -}}
-{{- fail "reverseZones needs names of this server: add a zone without =mcs to zones" -}}
-{{- end -}}
-{{- range .Values.reverseZones -}}
-{{- $zones = append $zones (trimSuffix "." . | lower) -}}
 {{- end -}}
 {{- $seen := dict -}}
 {{- range $zones -}}
 {{- if hasKey $seen . -}}
-{{- fail (printf "zones and reverseZones have %s twice: give each zone once" .) -}}
+{{- fail (printf "zones has %s twice: give each zone once" .) -}}
 {{- end -}}
 {{- $_ := set $seen . true -}}
 {{- /* A name in wire format has one octet more at each end. */}}

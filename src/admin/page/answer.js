@@ -228,10 +228,9 @@ function recordRow(record, endpoints) {
   return endpointRow(endpoints[record.endpoint], data, true, record.type !== "SRV" && !commonPorts(endpoints));
 }
 
-/** The target of an SRV or PTR record is a name that can be explained, too. */
+/** The target of an SRV record is a name that can be explained, too. */
 function recordData({ type, data }) {
   const words = data.split(/\s+/);
-  if (type === "PTR") return [nameLink(data)];
   if (type !== "SRV") return [data];
   return [`${words.slice(0, 3).join(" ")} `, nameLink(words[3] ?? "")];
 }

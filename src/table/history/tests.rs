@@ -474,11 +474,7 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
         }),
     ];
     for (shape, objects, steps, change) in shapes {
-        let rules = Rules {
-            has_reverse_zones: true,
-            ..rules()
-        };
-        let mut changing = Changing::new(&objects(), rules);
+        let mut changing = Changing::new(&objects(), rules());
         changing.apply(&change(steps));
         let before = changing.publisher.history_memory();
         let allocated = allocation_counter::measure(|| {

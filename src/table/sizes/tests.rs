@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
@@ -310,35 +310,20 @@ fn service_that_the_next_table_shares_is_not_counted() {
 #[test]
 fn indexes_have_a_set_for_each_key_that_changed_services_gained_or_lost() {
     let set = |services: usize| ALLOCATION + SET_NODE + services * SET_ENTRY;
-    let of = |addresses: &[&[&str]], hosts: &[(&str, &str)], rules: &Rules| {
+    let of = |addresses: &[&[&str]], hosts: &[(&str, &str)]| {
         let mut objects = db(addresses);
         objects.push(listing("prod", "db-east", hosts));
-        table_by(rules, &objects)
+        table(&objects)
     };
     let changed = service_keys(&["db"]);
-    let own = of(&[&["10.0.0.1"], &["10.0.0.2"]], &[], &rules());
-    assert_eq!(own.addresses.size(), 2);
-    // One address goes, another one comes.
-    let next = of(&[&["10.0.0.1"], &["10.0.0.3"]], &[], &rules());
-    assert_eq!(own.unshared_indexes(&next, &changed), 2 * NODE + set(1));
-    assert_eq!(own.unshared_indexes(&next, &ServiceKeys::new()), 0);
-    // Another service has the address, too.
-    let mut shared = own.clone();
-    let address: IpAddr = "10.0.0.2".parse().unwrap();
-    let services = service_keys(&["db", "web", "cache"]);
-    shared.addresses.insert_mut(address, Arc::new(services));
-    assert_eq!(shared.unshared_indexes(&next, &changed), 2 * NODE + set(3));
-    // Without reverse zones, there is no index of addresses.
-    let none = Rules {
-        has_reverse_zones: false,
-        ..rules()
-    };
-    let own = of(&[&["10.0.0.1"]], &[], &none);
-    let next = of(&[&["10.0.0.3"]], &[], &none);
+    // No index has addresses.
+    let own = of(&[&["10.0.0.1"]], &[]);
+    let next = of(&[&["10.0.0.3"]], &[]);
     assert_eq!(own.unshared_indexes(&next, &changed), 0);
     // One of two hosts without an endpoint mirror goes.
-    let own = of(&[], &[("db-7", "10.0.0.7"), ("db-8", "10.0.0.8")], &none);
-    let next = of(&[], &[("db-8", "10.0.0.8")], &none);
+    let own = of(&[], &[("db-7", "10.0.0.7"), ("db-8", "10.0.0.8")]);
+    let next = of(&[], &[("db-8", "10.0.0.8")]);
+    assert_eq!(own.unshared_indexes(&next, &ServiceKeys::new()), 0);
     assert_eq!(own.unshared_indexes(&next, &changed), 2 * NODE + set(1));
     // A service waits for expected clusters no longer.
     let mut own = Table::default();

@@ -151,10 +151,6 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
                 let numbers = numbers.map(u32::to_be_bytes);
                 room.put(numbers.as_flattened())
             }
-            Data::Ptr(target) => {
-                let room = self.room(owner, record, name_length(target, target.rest))?;
-                room.put_name(target, target.rest)
-            }
             Data::Txt(text) => {
                 let room = self.room(owner, record, 1 + text.len())?;
                 room.put(&[text.len() as u8]).put(text) // at most 128 octets

@@ -348,29 +348,7 @@ fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
     }
 }
 
-#[test]
-fn names_of_addresses_are_encoded_as_their_records() {
-    let settings = ResponseSettings {
-        zones: zones(&["global", "10.in-addr.arpa"]),
-        ..settings(AnswerOrder::Stable)
-    };
-    let mut objects = vec![mirror("prod", "db", "east")];
-    let host = |number: u8| endpoint("prod", "db", "east", &format!("h-{number}"), &["10.0.0.1"]);
-    objects.extend((0..40).map(host));
-    let now = crate::testing::published(table(&objects));
-    for (payload, transport, fits) in [
-        (Some(1232), Transport::Udp, false),
-        (None, Transport::Udp, false),
-        (None, Transport::Tcp, true),
-    ] {
-        let packet = query("1.0.0.10.in-addr.arpa", 12, payload);
-        let (bytes, written) = reply(&settings, &now, &packet, transport, 0);
-        assert_eq!(!written.is_truncated, fits);
-        let message = HickoryMessage::from_vec(&bytes).unwrap();
-        assert!((5..=40).contains(&message.answers.len()));
-        let first = message.answers[0].data.to_string();
-        assert_eq!(first, "h-0.east.db.prod.global.");
-    }
+
 }
 
 #[test]

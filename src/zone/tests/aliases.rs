@@ -30,7 +30,7 @@ fn database() -> Vec<Value> {
 }
 
 fn check(table: &Table, cases: &[(&str, RecordType, &str)]) {
-    let zones = zones(&["global", "set=mcs", "10.in-addr.arpa"]);
+    let zones = zones(&["global", "set=mcs"]);
     for (name, rtype, expected) in cases {
         assert_eq!(
             ask(&zones, table, name, *rtype),
@@ -279,23 +279,6 @@ fn cluster_ips_are_members_too() {
     assert_eq!(
         table.service("prod", "db").unwrap().kind,
         ServiceKind::Gateway
-    );
-}
-
-#[test]
-fn reverse_zone_has_no_names_of_aliases() {
-    let rules = Rules {
-        has_reverse_zones: true,
-        ..aliased()
-    };
-    let table = table_by(&rules, &database());
-    check(
-        &table,
-        &[(
-            "1.0.96.10.in-addr.arpa",
-            RecordType::PTR,
-            "PTR db-0.east.db.db-east.global.",
-        )],
     );
 }
 

@@ -69,19 +69,12 @@ fn empty_non_terminal_dns_does_not_hide_a_short_name() {
         mirror("prod", "dns", "east"),
         endpoint("prod", "dns", "east", "dns-0", &["10.96.0.1"]),
     ]);
-    let zones = zones(&["global", "96.10.in-addr.arpa"]);
+    let zones = zones(&["global"]);
     for (name, expected) in [
         ("dns.global", "A 10.96.0.1"),
         ("east.dns.global", "A 10.96.0.1"),
         // Names of the zone itself come first.
         ("ns.dns.global", "A 192.0.2.53"),
-        // Reverse zones have no names of services.
-        ("dns.96.10.in-addr.arpa", "NODATA 96.10.in-addr.arpa."),
-        (
-            "east.dns.96.10.in-addr.arpa",
-            "NXDOMAIN 96.10.in-addr.arpa.",
-        ),
-        ("prod.96.10.in-addr.arpa", "NXDOMAIN 96.10.in-addr.arpa."),
     ] {
         assert_eq!(ask(&zones, &table, name, RecordType::A), expected, "{name}");
     }
@@ -131,7 +124,7 @@ fn names_of_the_zone_itself_have_no_ports() {
 
 #[test]
 fn missing_name_has_a_reason() {
-    let (zones, table) = (zones(&["global", "96.10.in-addr.arpa"]), shop());
+    let (zones, table) = (zones(&["global"]), shop());
     for (name, expected) in [
         ("nope.prod.global", MissingReason::NoService),
         ("idle.empty.global", MissingReason::NoEndpoint),
@@ -142,9 +135,6 @@ fn missing_name_has_a_reason() {
         ("_nope._tcp.db.prod.global", MissingReason::NoPort),
         ("_sctp.db.prod.global", MissingReason::NoPort),
         ("x.db-0.west.db.prod.global", MissingReason::NoForm),
-        ("9.0.96.10.in-addr.arpa", MissingReason::NoAddress),
-        ("9.96.10.in-addr.arpa", MissingReason::NoAddress),
-        ("x.96.10.in-addr.arpa", MissingReason::NoForm),
     ] {
         let Reading::Missing(_, reason) = read(&zones, &table, &Name::from_text(name).unwrap())
         else {
@@ -156,7 +146,7 @@ fn missing_name_has_a_reason() {
 
 #[test]
 fn zone_file_begins_with_records_of_the_zone_itself() {
-    let zones = zones(&["global", "96.10.in-addr.arpa"]);
+    let zones = zones(&["global"]);
     let now = published(shop());
     let head = |name: &str| {
         let zone = zones
@@ -174,15 +164,6 @@ fn zone_file_begins_with_records_of_the_zone_itself() {
             "dns-version.global.\t5\tIN\tTXT\t\"1.1.0\"",
             "ns.dns.global.\t5\tIN\tA\t192.0.2.53",
         ]
-    );
-    let reverse = head("96.10.in-addr.arpa.");
-    assert!(
-        reverse[0].starts_with("96.10.in-addr.arpa.\t5\tIN\tSOA\t"),
-        "{reverse:?}"
-    );
-    assert!(
-        !reverse.iter().any(|line| line.contains("TXT")),
-        "{reverse:?}"
     );
 }
 
@@ -214,7 +195,6 @@ fn record_type_is_written_as_in_a_zone_file() {
         (RecordType::A, "A"),
         (RecordType::NS, "NS"),
         (RecordType::SOA, "SOA"),
-        (RecordType::PTR, "PTR"),
         (RecordType::TXT, "TXT"),
         (RecordType::AAAA, "AAAA"),
         (RecordType::SRV, "SRV"),
@@ -490,7 +470,7 @@ fn view_covers_the_endpoints_of_its_name_and_contains_those_of_the_answer() {
 
 #[test]
 fn answer_lists_the_endpoint_of_each_record() {
-    let (zones, table) = (zones(&["global", "96.10.in-addr.arpa"]), shop());
+    let (zones, table) = (zones(&["global"]), shop());
     for (name, rtype, expected) in [
         (
             "db.prod.global",
@@ -498,7 +478,6 @@ fn answer_lists_the_endpoint_of_each_record() {
             &["east db-0", "east db-1", "west db-0"][..],
         ),
         ("db.prod.global", RecordType::AAAA, &["east db-0"]),
-        ("3.0.96.10.in-addr.arpa", RecordType::PTR, &["west db-0"]),
         ("global", RecordType::SOA, &[]),
         ("nope.global", RecordType::A, &[]),
     ] {
@@ -541,8 +520,7 @@ fn answer_says_why_it_fails() {
 
 #[test]
 fn names_of_services_end_with_the_suffix_of_their_zone() {
-    let zones = zones(&["global", "clusterset.local=mcs", "10.in-addr.arpa"]);
+    let zones = zones(&["global", "clusterset.local=mcs"]);
     let suffixes: Vec<_> = zones.iter().map(Zone::name_suffix).collect();
-    let expected = [Some("global."), Some("svc.clusterset.local."), None];
-    assert_eq!(suffixes, expected.map(|one| one.map(str::to_owned)));
+    assert_eq!(suffixes, ["global.", "svc.clusterset.local."]);
 }

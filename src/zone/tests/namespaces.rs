@@ -4,7 +4,6 @@
 mod forgeries;
 
 use crate::table::Timers;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::testing::support::query::Parts;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::table::{ChildZone, Profile, Rules};
-use crate::testing::{federated, import, import_slice, service_mirror};
+use crate::testing::{import, import_slice};
 
 fn child(name: &str, parent: &str, parent_profile: Profile) -> ChildZone {
     let labels = name.strip_suffix(parent).unwrap().trim_end_matches('.');
@@ -107,78 +107,14 @@ fn imports_that_a_child_zone_hides_are_a_conflict() {
 /// RFC 4035 section 3.1.4.1: the DS record of a zone belongs to its parent.
 #[test]
 fn ds_at_an_apex_is_answered_from_the_zone_above() {
-    let zones = zones(&["global", "prod.global", "a.prod.global", "10.in-addr.arpa"]);
+    let zones = zones(&["global", "prod.global", "a.prod.global"]);
     let ds = |name: &str| ask(&zones, &shop(), name, RecordType::DS);
     assert_eq!(ds("prod.global"), "NODATA global.");
     assert_eq!(ds("a.prod.global"), "NODATA prod.global.");
     // No zone above it is served.
     assert_eq!(ds("global"), "NODATA global.");
-    assert_eq!(ds("10.in-addr.arpa"), "NODATA 10.in-addr.arpa.");
     // Below an apex, and with other types, the child zone answers.
     assert_eq!(ds("ns.dns.prod.global"), "NODATA prod.global.");
     let txt = ask(&zones, &shop(), "prod.global", RecordType::TXT);
     assert_eq!(txt, "NODATA prod.global.");
-}
-
-fn pointers(zones: &[&str], objects: &[Value]) -> String {
-    let zones = crate::testing::zones(&[zones, &["96.10.in-addr.arpa"]].concat());
-    ask(
-        &zones,
-        &table(objects),
-        "1.0.96.10.in-addr.arpa",
-        RecordType::PTR,
-    )
-}
-
-#[test]
-fn pointer_names_only_what_resolves() {
-    let headless = [
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-    ];
-    let name = "PTR db-0.east.db.prod.global.";
-    let none = "NODATA 96.10.in-addr.arpa.";
-    assert_eq!(pointers(&["global"], &headless), name);
-    assert_eq!(pointers(&["global", "test.global"], &headless), name);
-    for hidden in [
-        "db.prod.global",
-        "east.db.prod.global",
-        "db-0.east.db.prod.global",
-    ] {
-        assert_eq!(pointers(&["global", hidden], &headless), none, "{hidden}");
-    }
-    // In the child zone, `db-0.east.db` is the short name of the same endpoint.
-    assert_eq!(pointers(&["global", "prod.global"], &headless), name);
-    // Here it is the name of another one: service `east` in namespace `db` has no such endpoint.
-    let other = [
-        mirror("db", "east", "north"),
-        endpoint("db", "east", "north", "e-0", &["10.96.0.9"]),
-    ];
-    let objects = [&headless[..], &other].concat();
-    assert_eq!(pointers(&["global", "prod.global"], &objects), none);
-    // The endpoint of another namespace keeps its name.
-    let visible = endpoint("db", "east", "north", "e-0", &["10.96.0.1"]);
-    let objects = [&headless[..], &other[..1], &[visible]].concat();
-    assert_eq!(
-        pointers(&["global", "prod.global"], &objects),
-        "PTR e-0.north.east.db.global."
-    );
-    // Without the zone of the names, there is none.
-    assert_eq!(pointers(&["other"], &headless), none);
-}
-
-/// `ns.dns.Z` is the name of this server.
-#[test]
-fn pointer_never_names_the_server_itself() {
-    let server = federated("dns", "ns", "10.96.0.1", "ns@east");
-    assert_eq!(
-        pointers(&["global"], std::slice::from_ref(&server)),
-        "NODATA 96.10.in-addr.arpa."
-    );
-    // The names of its clusters are its own.
-    let mirror = service_mirror("dns", "ns", "east", "10.96.0.1");
-    assert_eq!(
-        pointers(&["global"], &[server, mirror]),
-        "PTR east.ns.dns.global."
-    );
 }

@@ -27,7 +27,7 @@ use global_dns::table::publish::{Current, Reader};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Built, HistoryLimits, Publisher, Table, Timers, build};
 use global_dns::wire::Transport;
-use global_dns::zone::{Name, ZoneKind, print, reverse};
+use global_dns::zone::{Name, print};
 use serde_json::{Value, json};
 use support::reply::{Reply, rtype};
 use support::rounds::rounds;
@@ -53,33 +53,28 @@ const OTHERS: usize = 30;
 const ADDRESSES: usize = 8;
 
 /// Every type that a name can have, and the words of `explain` for them.
-const TYPES: [(u16, &str); 7] = [
+const TYPES: [(u16, &str); 6] = [
     (rtype::A, "A"),
     (rtype::AAAA, "AAAA"),
     (rtype::SRV, "SRV"),
     (rtype::NS, "NS"),
     (rtype::SOA, "SOA"),
-    (rtype::PTR, "PTR"),
     (rtype::TXT, "TXT"),
 ];
 
 /// Names of zones, which have no endpoints.
-const OWN_NAMES: [&str; 8] = [
+const OWN_NAMES: [&str; 6] = [
     "global.",
     "ns.dns.global.",
     "dns.global.",
     "dns-version.global.",
     "set.",
     "dns-version.set.",
-    "10.in-addr.arpa.",
-    "ns.dns.10.in-addr.arpa.",
 ];
-const OTHER_NAMES: [&str; 6] = [
+const OTHER_NAMES: [&str; 4] = [
     "prod.global.",
     "svc.set.",
     "prod.svc.set.",
-    "96.10.in-addr.arpa.",
-    "9.9.96.10.in-addr.arpa.",
     "www.example.org.",
 ];
 
@@ -167,7 +162,6 @@ fn views_tell_what_replies_contain() {
             &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL", "REFUSED"][..],
         ),
         ("SRV", &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL"]),
-        ("PTR", &["NOERROR", "NODATA", "NXDOMAIN", "SERVFAIL"]),
         ("SOA", &["NOERROR", "SERVFAIL"]),
         ("NS", &["NOERROR", "SERVFAIL"]),
         ("TXT", &["NOERROR", "SERVFAIL"]),
@@ -210,7 +204,6 @@ fn check_world(number: u16, seen: &mut Seen) {
     Flags::choose(&mut cluster.rules, *octets.last().unwrap());
     // The server has zones of each kind.
     cluster.rules.has_cluster_sets = true;
-    cluster.rules.has_reverse_zones = true;
     let mut server = Server::new();
     server.check(number, "before the first table", seen);
     for step in 0..STEPS {
@@ -448,8 +441,6 @@ impl Server {
             let mut owners = owner_names(table);
             self.random.clone().shuffle(&mut owners);
             names.extend(owners.into_iter().take(OWNERS));
-            let addresses = addresses(table).into_iter().map(reverse::name_of);
-            names.extend(addresses.take(ADDRESSES));
         }
         let mut random = self.random.clone();
         let pick =
@@ -494,7 +485,6 @@ impl Server {
 /// Returns the names of services that own records and fit into a query.
 fn owner_names(table: &Table) -> Vec<String> {
     let zones = SETTINGS.zones.iter();
-    let zones = zones.filter(|zone| !matches!(zone.kind, ZoneKind::Reverse(_)));
     let names = zones.flat_map(|zone| print::owner_names(zone, table));
     names
         .filter(|name| Name::from_text(name).is_some())
@@ -578,7 +568,6 @@ fn check_explanations(server: &Server, seen: &mut Seen) {
 
 fn check_explanation(server: &Server, name: &str, explanation: &Explanation, seen: &mut Seen) {
     let mut answered = Answered::default();
-    let mut pointers = BTreeSet::new();
     let mut fails = false;
     let told = explanation.answers.iter();
     let mut told: BTreeMap<&str, _> = told.map(|answer| (&*answer.rtype, answer)).collect();
@@ -586,11 +575,6 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
     for (code, text) in TYPES {
         let reply = server.ask(name, code, seen);
         answered.add(&reply);
-        let targets = reply
-            .answers
-            .iter()
-            .filter(|record| record.rtype == rtype::PTR);
-        pointers.extend(targets.map(|record| record.data.clone()));
         let Some(answer) = told.remove(text) else {
             assert!(reply.answers.is_empty(), "{text} has records: {reply:?}");
             continue;
@@ -642,8 +626,6 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
     }
     if OWN_NAMES.contains(&name) {
         assert!(endpoints.is_empty());
-    } else if name.ends_with(".arpa.") {
-        assert_eq!(returned.len(), pointers.len());
     } else {
         let has_port = name.starts_with('_');
         if has_port {
@@ -659,7 +641,6 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
     assert!(
         !explanation.reading.ends_with('.')
             || name == "global."
-            || name.ends_with("arpa.")
             || name == "set."
     );
     if let Some((count, total)) = count_in(&explanation.reading) {

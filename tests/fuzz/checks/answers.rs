@@ -9,7 +9,7 @@ use global_dns::model::ProblemKind;
 use global_dns::report::{Report, Style};
 use global_dns::table::{Endpoint, Published, Service, Table};
 use global_dns::wire::Transport;
-use global_dns::zone::{Name, ZoneKind, print, reverse};
+use global_dns::zone::{Name, ZoneKind, print};
 use support::query::query;
 
 use super::cluster::Coverage;
@@ -23,7 +23,6 @@ const SERVER: Context<'_> = Context {
 };
 
 pub const A: u16 = 1;
-const PTR: u16 = 12;
 pub const AAAA: u16 = 28;
 pub const SRV: u16 = 33;
 
@@ -73,21 +72,15 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
     }
 }
 
-/// Returns the names of services and addresses that fit into a query. `_P._R.` may make a name too long.
+/// Returns the names of services that fit into a query. `_P._R.` may make a name too long.
 fn owner_names(table: &Table) -> Vec<String> {
     let named = |kind: ZoneKind| {
         let mut zones = SETTINGS.zones.iter();
         let zone = zones.find(|zone| zone.kind == kind).unwrap();
         print::owner_names(zone, table).into_iter().take(NAMES)
     };
-    let endpoints = table.services().flat_map(|service| &service.endpoints);
-    let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);
-    let reverse: BTreeSet<String> = addresses
-        .map(|address| reverse::name_of(address.ip))
-        .filter(|n| n.ends_with("10.in-addr.arpa."))
-        .collect();
     let forward = named(ZoneKind::Forward);
-    let all = forward.chain(named(ZoneKind::ClusterSet)).chain(reverse);
+    let all = forward.chain(named(ZoneKind::ClusterSet));
     all.filter(|name| Name::from_text(name).is_some()).collect()
 }
 
@@ -99,7 +92,7 @@ fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<Strin
     let table = now.table.as_ref().unwrap();
     let is_canonical = is_canonical(table, name);
     let has_shadows = table.conflicts().any(|c| c.kind == ProblemKind::Shadowed);
-    for rtype in [A, AAAA, SRV, PTR] {
+    for rtype in [A, AAAA, SRV] {
         let [udp, tcp] =
             [Transport::Udp, Transport::Tcp].map(|over| decoded_reply(now, name, rtype, over));
         assert!(!tcp.is_truncated, "{name} is truncated over TCP");
@@ -118,9 +111,8 @@ fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<Strin
             tcp.ttls.iter().all(|ttl| tcp.ttls[0] == *ttl),
             "{name}: different TTLs"
         );
-        coverage.pointers += usize::from(rtype == PTR && tcp.counts[0] > 0);
         // Targets of a short name may be hidden, which is reported as a conflict.
-        if is_canonical || name.ends_with(".arpa.") || !has_shadows {
+        if is_canonical || !has_shadows {
             targets.extend(tcp.targets);
         }
     }
@@ -192,7 +184,7 @@ pub fn check_same_answers(last: &Table, next: &Table) {
         "the names differ, but the table is reported as unchanged"
     );
     for name in names {
-        for rtype in [A, AAAA, SRV, PTR] {
+        for rtype in [A, AAAA, SRV] {
             let replies = [&one, &other].map(|now| reply(now, &name, rtype, Transport::Tcp));
             assert_eq!(
                 replies[0], replies[1],

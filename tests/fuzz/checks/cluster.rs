@@ -44,7 +44,6 @@ pub struct Coverage {
     pub short_names: usize,
     /// Names that own records.
     pub names: usize,
-    pub pointers: usize,
     /// Tables with the same answers as the previous one.
     pub unchanged: usize,
 }
@@ -122,7 +121,6 @@ impl Cluster {
                 ShortNames::Pinned,
                 ShortNames::Off,
             ][usize::from(one / 16 % 4)],
-            has_reverse_zones: one / 64 % 2 == 0,
             // The longer zone name leaves no room for the longest names.
             has_cluster_sets: other / 32 % 2 == 1,
             longest_zone: if one / 128 == 0 { 8 } else { 120 },

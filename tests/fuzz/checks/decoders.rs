@@ -21,7 +21,7 @@ pub struct Decoded {
     pub addresses: Vec<IpAddr>,
     /// Addresses in the additional section.
     pub additional: Vec<IpAddr>,
-    /// Targets of SRV and PTR records in the answer section, lower case with a final dot.
+    /// Targets of SRV records in the answer section, lower case with a final dot.
     pub targets: Vec<String>,
     /// TTLs in the answer section.
     pub ttls: Vec<u32>,
@@ -78,7 +78,7 @@ fn decode_with_reader(reply: &[u8]) -> Result<Decoded, String> {
         own.map(|record| record.data.parse().unwrap()).collect()
     };
     let targets = read.answers.iter();
-    let targets = targets.filter(|record| [rtype::SRV, rtype::PTR].contains(&record.rtype));
+    let targets = targets.filter(|record| record.rtype == rtype::SRV);
     let target = |data: &str| data.rsplit(' ').next().unwrap_or_default().to_owned();
     Ok(Decoded {
         rcode: read.rcode,
@@ -129,10 +129,6 @@ fn decode_with_domain(reply: &[u8]) -> Result<Decoded, String> {
                 AllRecordData::Aaaa(aaaa) => Some(IpAddr::V6(aaaa.addr())),
                 AllRecordData::Srv(srv) if index == 0 => {
                     decoded.targets.push(text(srv.target()));
-                    None
-                }
-                AllRecordData::Ptr(ptr) if index == 0 => {
-                    decoded.targets.push(text(ptr.ptrdname()));
                     None
                 }
                 _ => None,

@@ -23,7 +23,7 @@ use super::memory::allocates_at_most;
 /// The cookie in replies to clients with a cookie.
 const COOKIE: Cookie = [9; 24];
 
-/// Settings with a zone and a reverse zone.
+/// Settings with a zone of each kind.
 pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
     let zone = |name: &str, kind| Zone {
         name: name.parse().unwrap(),
@@ -32,7 +32,6 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
         ns_addresses: vec![Ipv4Addr::LOCALHOST.into()],
         kind,
     };
-    let forward = "global".parse().unwrap();
     ResponseSettings {
         access: Access {
             allowed: vec!["192.0.2.0/24".parse().unwrap()],
@@ -40,7 +39,6 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
         },
         zones: Zones::new(vec![
             zone("global", ZoneKind::Forward),
-            zone("10.in-addr.arpa", ZoneKind::Reverse(forward)),
             zone("set", ZoneKind::ClusterSet),
         ]),
         order: AnswerOrder::Rotate,
@@ -73,10 +71,7 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
 
 /// Returns the default rules, for a cluster with the name `hub`.
 pub fn rules() -> Rules {
-    Rules {
-        has_reverse_zones: true,
-        ..Rules::new("hub".parse().unwrap())
-    }
+    Rules::new("hub".parse().unwrap())
 }
 
 fn manifests() -> String {

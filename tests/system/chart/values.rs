@@ -22,7 +22,7 @@ pub fn every_flag() -> Map<String, Value> {
     let values = json!({
         "clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"},
         "zones": ["global.internal", "svc.example.com", "clusterset.local=mcs"],
-        "reverseZones": ["96.10.in-addr.arpa"], "clusterAliases": {"link-west": "west"}, "excludeClusters": ["old"],
+        "clusterAliases": {"link-west": "west"}, "excludeClusters": ["old"],
         "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
         "gatewayDown": "include", "localMembers": "exported",

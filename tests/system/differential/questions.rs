@@ -1,7 +1,6 @@
 //! The questions of a world: every name that its objects could own, and neighbors that do not exist, with each type.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use global_dns::model::key;
 use serde_json::Value;
@@ -15,7 +14,6 @@ pub struct Vocabulary {
     hosts: BTreeSet<String>,
     /// `_port._protocol.`
     ports: BTreeSet<String>,
-    addresses: BTreeSet<IpAddr>,
 }
 
 /// A name, and what may be below it.
@@ -39,7 +37,7 @@ enum Place {
 }
 
 /// Types of queries beside A: all, and those whose answers usually differ if one does.
-pub const ALL_TYPES: &[&str] = &["AAAA", "SRV", "ANY", "TXT", "NS", "SOA", "PTR", "TYPE65280"];
+pub const ALL_TYPES: &[&str] = &["AAAA", "SRV", "ANY", "TXT", "NS", "SOA", "TYPE65280"];
 pub const USUAL_TYPES: &[&str] = &["AAAA", "SRV", "ANY"];
 
 /// A part that no object has.
@@ -57,7 +55,6 @@ impl Vocabulary {
             clusters: set(&[UNKNOWN, "hub", "east-1"]),
             hosts: set(&[UNKNOWN]),
             ports: set(&["_nope._tcp."]),
-            addresses: BTreeSet::new(),
         }
     }
 
@@ -91,9 +88,6 @@ impl Vocabulary {
         for cluster in list(&object["status"]["clusters"]) {
             insert(&mut self.clusters, cluster["cluster"].as_str());
         }
-        let mut addresses = [&object["spec"]["clusterIPs"], &object["spec"]["ips"]]
-            .map(list)
-            .concat();
         for endpoint in list(&object["endpoints"]) {
             insert(&mut self.hosts, endpoint["hostname"].as_str());
             if endpoint["hostname"].is_null() {
@@ -102,12 +96,7 @@ impl Vocabulary {
                     insert(&mut self.hosts, dashed.as_deref());
                 }
             }
-            addresses.extend(list(&endpoint["addresses"]));
         }
-        let addresses = addresses
-            .iter()
-            .filter_map(|address| address.as_str()?.parse::<IpAddr>().ok());
-        self.addresses.extend(addresses);
         for port in [list(&object["spec"]["ports"]), list(&object["ports"])].concat() {
             if let Some(name) = port["name"].as_str().filter(|name| is_label(name)) {
                 let protocol = port["protocol"].as_str().unwrap_or("TCP").to_lowercase();
@@ -125,7 +114,6 @@ impl Vocabulary {
             "dns-version.global.",
             "clusterset.local.",
             "svc.clusterset.local.",
-            "10.in-addr.arpa.",
             ".",
             "db.prod.example.",
         ];
@@ -145,8 +133,6 @@ impl Vocabulary {
         }
         let namespaces = self.namespaces.iter();
         names.extend(namespaces.map(|namespace| Name::single(&format!("{namespace}.global."))));
-        let addresses = self.addresses.iter();
-        names.extend(addresses.map(|address| Name::single(&reverse(*address))));
         names
     }
 
@@ -216,21 +202,4 @@ fn insert(parts: &mut BTreeSet<String>, part: Option<&str>) {
 fn is_label(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=60).contains(&text.len()) && text.chars().all(is_plain)
-}
-
-fn reverse(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => {
-            let [a, b, c, d] = address.octets();
-            format!("{d}.{c}.{b}.{a}.in-addr.arpa.")
-        }
-        IpAddr::V6(address) => {
-            let octets = address.octets();
-            let nibbles = octets
-                .iter()
-                .rev()
-                .map(|o| format!("{:x}.{:x}.", o & 15, o >> 4));
-            format!("{}ip6.arpa.", nibbles.collect::<String>())
-        }
-    }
 }

@@ -23,8 +23,6 @@ const COMMON: &[&str] = &[
 const MCS: &[&str] = &[
     "--mcs",
     "--zone=clusterset.local=mcs",
-    "--reverse-zone=10.in-addr.arpa",
-    "--reverse-zone=8.b.d.0.1.0.0.2.ip6.arpa",
 ];
 
 const SETTINGS: &[Setting] = &[

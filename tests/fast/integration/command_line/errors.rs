@@ -81,17 +81,6 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         ),
         (&["--zone=a.test,a.test"], &["zone a.test. is given twice"]),
         (
-            &[
-                "--reverse-zone=10.in-addr.arpa",
-                "--reverse-zone=10.in-addr.arpa",
-            ],
-            &["zone 10.in-addr.arpa. is given twice"],
-        ),
-        (
-            &["--zone=10.in-addr.arpa", "--reverse-zone=10.in-addr.arpa"],
-            &["zone 10.in-addr.arpa. is given by --zone and by --reverse-zone"],
-        ),
-        (
             &["--zone=global", "--zone=dns.global"],
             &["zone dns.global. holds the name of the server of zone global."],
         ),
