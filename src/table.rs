@@ -23,7 +23,7 @@
 //! | M5 | A headless Service of this cluster is a member of the service with its name if it is exported, if it has an annotation of this server, or if a mirror of its name and namespace exists, of any kind (`--local-members`). One that is a member only because of a mirror leaves with the last mirror, and a note says so before. Its endpoints are the ready endpoints of all its slices. Its ports are those of the slices. Services without a selector count, too. | `tests/fast/integration/members/local_members.rs` |
 //! | M6 | A cluster has one name. `--cluster-name` names this cluster. The label names another cluster, and `--cluster-alias` can change that name. If two sources have one name, their endpoints are merged and a conflict is reported. | `tests/fast/integration/members/clusters.rs` |
 //! | M7 | The annotation of M1 gives the names. If it is absent, the exact suffix `-CLUSTER` is removed from the object's name once. If the name has no such suffix, the object is skipped. | `src/model/parse/tests.rs` |
-//! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service, and a conflict is reported, because two Links write one object. | `src/table/build/tests.rs` |
+//! | M8 | An update may change which service or endpoint an object mirrors. The object then moves to that service. | `src/table/build/tests.rs` |
 //! | M9 | An object that cannot be used is skipped with a [reason](crate::model::ProblemKind), counted, and shown by `explain`. It never stops a watch. An endpoint is also skipped if its name exceeds the limits of DNS. | `src/model/parse/tests.rs`, `src/table/tests.rs`, `tests/fast/integration/file_source/errors.rs` |
 //!
 //! # Kinds of services

@@ -307,7 +307,6 @@ fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> Respons
         order: args.order,
         udp_max: args.udp_max,
         server_id: args.server_id.clone(),
-        version_bind: args.version_bind.clone(),
         tcp_idle: TCP_IDLE,
     }
 }

@@ -82,8 +82,6 @@ pub enum Check {
     DeadPorts,
     /// No headless mirror lists gateway addresses.
     ClobberedMirrors,
-    /// No two Links write one mirror.
-    Identity,
     /// Each `mirrored-service` label has the value that watches select.
     MirrorLabels,
     /// No mirror needs a name of more than 63 characters.
@@ -151,7 +149,7 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 39] = {
+pub(super) static CHECKS: [CheckRow; 38] = {
     use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, heading: &'static str) -> CheckRow {
@@ -170,7 +168,6 @@ pub(super) static CHECKS: [CheckRow; 39] = {
         row(C::EndpointMirrors, Mirrors, "Missing endpoint mirrors"),
         row(C::DeadPorts, Mirrors, "Dead ports"),
         row(C::ClobberedMirrors, Mirrors, "Overwritten headless mirrors"),
-        row(C::Identity, Mirrors, "Mirrors written by two Links"),
         row(C::MirrorLabels, Mirrors, "Mirror labels"),
         row(C::LongNames, Mirrors, "Long names"),
         row(C::OpaquePorts, Mirrors, "Opaque ports"),

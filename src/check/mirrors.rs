@@ -49,11 +49,6 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             Check::ClobberedMirrors.check_both(table, slices, |table, slices| {
                 overwritten_mirrors(table, slices)
             }),
-            Check::Identity.of_server(
-                ProblemKind::Identity,
-                &facts.server_problems,
-                "the server has seen no mirror change its service",
-            ),
             Check::MirrorLabels.check_both(services, slices, |services, slices| {
                 mirror_labels(services, slices)
             }),

@@ -15,12 +15,11 @@ impl Check {
         match self {
             Self::ShortNames => kind == K::ShortName,
             Self::Conflicts => {
-                let has_own_check = matches!(kind, K::ShortName | K::Identity);
                 let is_setting = matches!(
                     kind,
                     K::UnreadableSetting | K::UnknownAlias | K::EmptiedName
                 );
-                is_setting || kind.row().family == Family::Conflict && !has_own_check
+                is_setting || kind.row().family == Family::Conflict && kind != K::ShortName
             }
             Self::SkippedObjects => kind.row().family == Family::Skipped,
             Self::OrphanedMirrors => matches!(kind, K::Unlinked | K::LinksUnknown),

@@ -41,6 +41,5 @@ pub(super) fn one_red_line(mut findings: Vec<Finding>, facts: &Facts) -> Vec<Fin
 
 /// Returns whether a check needs the API server. The others need only flags and name servers.
 fn reads_objects(check: Check) -> bool {
-    !matches!(check, Check::Identity | Check::MirrorControllers)
-        && check.row().category != Category::Dns
+    check != Check::MirrorControllers && check.row().category != Category::Dns
 }

@@ -614,32 +614,23 @@ fn problems_that_only_a_running_server_sees_are_yellow() {
         detail: detail.to_owned(),
         count,
     };
-    let was = "was the mirror of one, is now the mirror of another";
     let lease = "Lease linkerd-multicluster/service-mirror-write-east";
     let mut facts = facts(&healthy());
-    let checks = [Check::Identity, Check::MirrorControllers];
-    let none = [
-        "the server has seen no mirror change its service",
-        "the server has seen no mirror controller stop",
-    ];
-    assert_eq!(checks.map(|check| findings(&facts, check)), none.map(green));
+    let found = |facts: &Facts| findings(facts, Check::MirrorControllers);
+    assert_eq!(
+        found(&facts),
+        green("the server has seen no mirror controller stop")
+    );
     facts.server_problems = Ok(vec![
         problem(ProblemKind::NotExported, "prod/db", "", 1),
-        problem(ProblemKind::Identity, "Service/prod/db-us-east", was, 1),
         problem(ProblemKind::Frozen, "east", lease, 1),
         problem(ProblemKind::Frozen, "west", "", 2),
     ]);
-    let found = checks.map(|check| findings(&facts, check));
-    let identity = "Mirror changed its service: Service/prod/db-us-east: was the mirror of one, is now the mirror of another";
     let frozen = "Mirror controller has stopped: east: Lease linkerd-multicluster/service-mirror-write-east, west: 2 problems";
-    assert_eq!(found, [identity, frozen].map(yellow));
+    assert_eq!(found(&facts), yellow(frozen));
     facts.server_problems = Err(NotChecked::new("only a running server can know it", "ask"));
-    let found = checks.map(|check| findings(&facts, check));
-    let expected = [
-        "Mirrors written by two Links: not checked, only a running server can know it",
-        "Mirror controllers: not checked, only a running server can know it",
-    ];
-    assert_eq!(found, expected.map(grey));
+    let expected = "Mirror controllers: not checked, only a running server can know it";
+    assert_eq!(found(&facts), grey(expected));
 }
 
 #[test]
@@ -1099,7 +1090,7 @@ fn objects_that_cannot_be_read_are_one_red_line() {
     facts.server_problems = Err(NotChecked::new("--api is not set", "set it"));
     let text = check(&facts).to_text(Colors::Plain);
     assert!(
-        text.contains("· Mirrors written by two Links: not checked, --api is not set\n"),
+        text.contains("· Mirror controllers: not checked, --api is not set\n"),
         "{text}"
     );
 }

@@ -9,9 +9,7 @@ use super::failover::{
     ServiceSetting, by_service, parse_expected, parse_failover, parse_failover_mode,
 };
 use super::links::LinkArgs;
-use super::values::{
-    ZoneArg, parse_alias, parse_duration, parse_pair, parse_ttl, parse_zone,
-};
+use super::values::{ZoneArg, parse_alias, parse_duration, parse_pair, parse_ttl, parse_zone};
 use crate::model::{
     ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Mcs, Namespace,
     ServiceKey, ServiceName,

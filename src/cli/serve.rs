@@ -66,10 +66,6 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TEXT", value_parser = parse_text)]
     pub server_id: Option<String>,
 
-    /// Text of the answer to version.bind [default: not answered]
-    #[arg(long, value_name = "TEXT", value_parser = parse_text)]
-    pub version_bind: Option<String>,
-
     /// Approximate interval between relists; each relists one of the watches, in turn
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
     pub relist: Duration,

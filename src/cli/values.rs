@@ -77,9 +77,7 @@ pub fn parse_zone(text: &str) -> Result<ZoneArg, String> {
 choice! {
     AnswerOrder {
         Rotate = "rotate" "Each answer starts at a random record; the others follow in order",
-        Shuffle = "shuffle" "Random order in each answer",
         LocalFirst = "local-first" "Records of this cluster first; both parts rotated",
-        Stable = "stable" "Sorted by cluster and hostname",
     }
 }
 choice! {

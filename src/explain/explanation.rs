@@ -172,10 +172,9 @@ fn reading_notes(name: &ReadName<'_>, context: &Context<'_>, is_explained: bool)
         Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
             vec!["no address with port 53 is known; set --ns-address of serve".to_owned()]
         }
-        Reading::Apex(..)
-        | Reading::NsHost(_)
-        | Reading::Version(_)
-        | Reading::Empty(_) => Vec::new(),
+        Reading::Apex(..) | Reading::NsHost(_) | Reading::Version(_) | Reading::Empty(_) => {
+            Vec::new()
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::Context;
 use super::failover::failover_notes;
-use super::{Context, Observer};
 use crate::model::{ClusterName, list_some};
 pub(super) use crate::table::list_clusters as list;
 use crate::table::{Service, ServiceKind};
@@ -24,14 +24,6 @@ pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec
     if endpoints.any(|endpoint| endpoint.kind.is_mirrored()) {
         notes.push(
             "only meshed clients can use the addresses of other clusters' endpoints".to_owned(),
-        );
-    }
-    if let Observer::Command(_) = context.observer
-        && services.iter().any(|service| !service.mirrors.is_empty())
-    {
-        notes.push(
-            "only a running server can know whether two Links write one mirror (conflict identity): query it with --server"
-                .to_owned(),
         );
     }
     notes

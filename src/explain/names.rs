@@ -42,7 +42,7 @@ impl<'t> ReadName<'t> {
     }
 }
 
-/// Returns the service of a name, or of the longest part of the name that exists. 
+/// Returns the service of a name, or of the longest part of the name that exists.
 fn services_of_name<'t>(
     zones: &Zones,
     table: &'t Table,

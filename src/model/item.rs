@@ -164,17 +164,6 @@ impl Item {
             _ => None,
         }
     }
-
-    /// Returns a description of what a mirror of one cluster mirrors. Rule M8 compares the old and the new description.
-    pub fn identity(&self) -> Option<String> {
-        let (service, cluster) = (&self.service, self.link()?);
-        Some(match &self.host {
-            Some(MirroredHost { hostname, .. }) => {
-                format!("'{hostname}' of {service} in cluster '{cluster}'")
-            }
-            None => format!("{service} in cluster '{cluster}'"),
-        })
-    }
 }
 
 // === impl ItemKind ===

@@ -107,8 +107,6 @@ pub enum ProblemKind {
     ClusterName,
     /// Two objects have the name of one endpoint.
     Endpoint,
-    /// The service or endpoint of a mirror changed: two Links write one object (rule M8).
-    Identity,
     /// A name returns endpoints of several kinds (rule K1).
     Kind,
     /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
@@ -218,7 +216,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 57] = {
+pub static ROWS: [ProblemRow; 56] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -266,8 +264,6 @@ pub static ROWS: [ProblemRow; 57] = {
             "give each cluster a name of its own with --cluster-name and --cluster-alias"),
         row(K::Endpoint, "endpoint", Conflict, Warning, "Endpoint has several sources",
             "delete the object that does not belong to the endpoint, or rename one of the two pods"),
-        row(K::Identity, "identity", Conflict, Warning, "Mirror changed its service",
-            "rename one of the two clusters or one of the two Services, so that the names SERVICE-CLUSTER differ"),
         row(K::Kind, "kind", Conflict, Note, "Name has endpoints of several kinds",
             "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
             enableHeadlessServices for the link (it is off by default) and give the pods hostnames"),

@@ -149,7 +149,6 @@ pub(crate) fn answerers() -> Answerers {
         order: AnswerOrder::Rotate,
         udp_max: 1232,
         server_id: None,
-        version_bind: None,
         tcp_idle: TCP_IDLE,
     };
     let cookies = Arc::new(Cookies::open(None).unwrap());

@@ -173,7 +173,6 @@ pub(super) fn build_service(
         None if has_import && member.is_none() => ServiceKind::Import,
         None => ServiceKind::Local,
     };
-    problems.extend(identity_conflicts(items, store));
     problems.extend(cluster_conflicts(&drafts));
     problems.extend(mixed_kinds(&drafts));
     // A Service without pods contributes nothing. It may exist for its annotations only.
@@ -441,14 +440,4 @@ fn has_valid_length(
     let objects = endpoint.object_refs(of_objects);
     problems.extend(objects.map(|object| problem.clone().of_object(object)));
     false
-}
-
-/// Reports mirrors with an identity that changed (rule M8).
-fn identity_conflicts(items: &Items<'_>, store: &Store) -> impl Iterator<Item = Problem> {
-    items.mirrors().filter_map(|Mirror { object, .. }| {
-        let (old, new) = store.identity_change(object)?;
-        let detail =
-            format!("was the mirror of {old}, is now the mirror of {new}; two Links may write it");
-        Some(Problem::new(ProblemKind::Identity, detail).of_object(ObjectRef::service(object)))
-    })
 }

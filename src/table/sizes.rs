@@ -96,8 +96,7 @@ impl Table {
             hosts.extend(&index::listed_hosts(own) ^ &index::listed_hosts(other));
             waiting += usize::from(self.waiting.contains(key) != next.waiting.contains(key));
         }
-        unshared_of_index(&self.listed_hosts, &hosts)
-            + unshared_nodes(self.waiting.size(), waiting)
+        unshared_of_index(&self.listed_hosts, &hosts) + unshared_nodes(self.waiting.size(), waiting)
     }
 }
 

@@ -37,8 +37,6 @@ pub struct Replaced {
     pub services: ServiceKeys,
     /// The state of each changed object before the list; `None`: the list added it.
     objects: Vec<(Watch, ObjectKey, Option<Object>)>,
-    /// The [`Store::identity_changes`] before the list.
-    identity_changes: BTreeMap<ObjectKey, (String, String)>,
 }
 
 /// A list that affects more services than this is followed by [`WatchState::compact`].
@@ -50,8 +48,6 @@ pub struct Store {
     watched: [WatchState; Watch::ALL.len()],
     /// Objects that the parser skipped.
     skipped: Skipped,
-    /// Mirrors with an identity that changed: the old and the new identity (rule M8).
-    identity_changes: BTreeMap<ObjectKey, (String, String)>,
     /// The clusters of links that mirrors come from, with the number of these mirrors.
     linked_clusters: BTreeMap<ClusterName, usize>,
 }
@@ -92,10 +88,7 @@ impl Store {
             .filter(|key| !listed.contains_key(*key))
             .cloned()
             .collect();
-        let mut replaced = Replaced {
-            identity_changes: self.identity_changes.clone(),
-            ..Replaced::default()
-        };
+        let mut replaced = Replaced::default();
         for key in removed {
             self.replace(watch, key, None, &mut replaced);
         }
@@ -112,21 +105,6 @@ impl Store {
     pub fn restore(&mut self, replaced: Replaced) {
         for (watch, key, object) in replaced.objects {
             self.replace(watch, key, object, &mut Replaced::default());
-        }
-        self.identity_changes = replaced.identity_changes;
-    }
-
-    /// Records that the identity of a mirror changed, until the object is deleted (rule M8). Two Links that write one
-    /// mirror overwrite each other in place.
-    fn record_identity(&mut self, key: &ObjectKey, old: Option<String>, new: Option<String>) {
-        match (old, new) {
-            (Some(old), Some(new)) if old != new => {
-                self.identity_changes.insert(key.clone(), (old, new));
-            }
-            (Some(_), None) => {
-                self.identity_changes.remove(key);
-            }
-            _ => {}
         }
     }
 
@@ -149,8 +127,6 @@ impl Store {
         if old == new.as_ref() {
             return;
         }
-        let identity = |object: Option<&Object>| object?.item()?.identity();
-        let identities = [old, new.as_ref()].map(identity);
         let services = &mut replaced.services;
         services.extend(old.and_then(|old| self.affected_service(&key, old)));
         let old = self.watched[watch as usize].remove(&key);
@@ -175,8 +151,6 @@ impl Store {
             }
             self.watched[watch as usize].insert(&key, new);
         }
-        let [before, after] = identities;
-        self.record_identity(&key, before, after);
         replaced.objects.push((watch, key, old));
     }
 
@@ -235,11 +209,6 @@ impl Store {
             }
         }
         slices
-    }
-
-    /// Returns the old and the new identity of a mirror with an identity that changed.
-    pub fn identity_change(&self, mirror: &ObjectKey) -> Option<&(String, String)> {
-        self.identity_changes.get(mirror)
     }
 
     /// Returns the Links, with the clusters that they name.

@@ -326,29 +326,6 @@ fn skipped_object_is_reported_until_it_is_deleted() {
 }
 
 #[test]
-fn identity_changes_only_if_an_existing_mirror_changes_its_endpoint() {
-    let watch = Watch::Services;
-    let mut store = store(&[mirror("prod", "db", "east")]);
-    let mut apply = |object: &Value, is_deletion: bool| {
-        let (key, object) = parsed(watch, object);
-        if is_deletion {
-            store.delete(watch, key.clone())
-        } else {
-            store.apply(watch, key.clone(), object)
-        };
-        store.identity_change(&key).is_some()
-    };
-    let host = |ip: &str| endpoint("prod", "db", "east", "db-0", &[ip]);
-    assert!(!apply(&host("10.96.0.1"), false));
-    assert!(!apply(&host("10.96.0.2"), false));
-    let remote = "mirror.linkerd.io/remote-svc-fq-name";
-    let other = annotated(host("10.96.0.2"), remote, "db-7.db.prod.svc.cluster.local");
-    assert!(apply(&other, false));
-    assert!(!apply(&other, true));
-    assert!(!apply(&host("10.96.0.2"), false));
-}
-
-#[test]
 fn endpoint_with_name_of_more_than_255_octets_is_skipped() {
     let (host, service, namespace) = ("h".repeat(63), "s".repeat(63), "n".repeat(63));
     let endpoints = |cluster: &str| {
@@ -443,7 +420,6 @@ fn conflict_kinds_have_the_names_in_metrics() {
         "shadowed",
         "cluster-name",
         "endpoint",
-        "identity",
         "kind",
         "not-exported",
         "annotation",

@@ -26,8 +26,6 @@ pub struct ResponseSettings {
     pub udp_max: u16,
     /// `--server-id`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
     pub server_id: Option<String>,
-    /// `--version-bind`: the answer to `version.bind`.
-    pub version_bind: Option<String>,
     /// Idle timeout of a TCP connection, for clients that request it (RFC 7828).
     pub tcp_idle: Duration,
 }
@@ -259,7 +257,6 @@ fn select_answer<'t>(
 fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> {
     let text = match query.name.wire() {
         b"\x02id\x06server\x00" => settings.server_id.as_ref(),
-        b"\x07version\x04bind\x00" => settings.version_bind.as_ref(),
         _ => None,
     };
     let is_text_query = matches!(query.rtype, RecordType::TXT | RecordType::ANY);

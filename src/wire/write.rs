@@ -126,8 +126,7 @@ impl Message<'_> {
         let (addresses, ttl) = (view.name_addresses()?, view.service.ttl);
         let first = match reply.order {
             AnswerOrder::Rotate => reply.turn,
-            AnswerOrder::Stable => 0,
-            AnswerOrder::Shuffle | AnswerOrder::LocalFirst => return None,
+            AnswerOrder::LocalFirst => return None,
         };
         match *rtype {
             RecordType::A => Some(self.put_addresses(addresses.drawn_v4(reply.turn), first, ttl)),

@@ -191,11 +191,9 @@ impl<'t> Answer<'t> {
     /// Returns the result of the query.
     pub fn result(&self) -> AnswerResult {
         match self {
-            Self::Data(..)
-            | Self::Address(..)
-            | Self::Soa(_)
-            | Self::Ns(_)
-            | Self::Text(_) => AnswerResult::NoError,
+            Self::Data(..) | Self::Address(..) | Self::Soa(_) | Self::Ns(_) | Self::Text(_) => {
+                AnswerResult::NoError
+            }
             Self::NoData(_) => AnswerResult::NoData,
             Self::NxDomain(_) => AnswerResult::NxDomain,
             Self::Refused => AnswerResult::Refused,

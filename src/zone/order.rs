@@ -2,8 +2,6 @@
 
 use std::ops::{ControlFlow, Range};
 
-use smallvec::SmallVec;
-
 use super::{RecordType, Row, View};
 
 /// The order of rows in an answer.
@@ -11,18 +9,9 @@ use super::{RecordType, Row, View};
 pub enum AnswerOrder {
     /// Each answer starts at a random row. The others follow in the order of the table.
     Rotate,
-    /// Each answer has a random order.
-    Shuffle,
     /// Rows of this cluster come first. Both parts are rotated.
     LocalFirst,
-    /// The order of the table: by cluster and hostname.
-    Stable,
 }
-
-/// Maximum number of rows that are shuffled. No message has more: it has at most 65,535 octets, 16 for each row.
-const MAX_SHUFFLED: usize = 4096;
-/// Number of rows that are shuffled without an allocation. Most names have fewer.
-const INLINE: usize = 32;
 
 /// Maps a query count to a number without a pattern. The counts of one client's queries have a pattern. A client that
 /// queries A and AAAA in turn has only even counts for A, and would never get the second of two rows first.
@@ -49,13 +38,6 @@ pub fn visit_rows<'t>(
     };
     let is_local = |row: &Row<'_>| row.endpoint.is_local;
     match order {
-        AnswerOrder::Stable => view.visit_rows(rtype, &mut |row| {
-            if is_drawn(&row) {
-                visit(row)
-            } else {
-                ControlFlow::Continue(())
-            }
-        }),
         AnswerOrder::Rotate => rotate(view, rtype, turn, is_drawn, &mut visit),
         AnswerOrder::LocalFirst => {
             let is_first = |row: &Row<'_>| is_drawn(row) && is_local(row);
@@ -64,7 +46,6 @@ pub fn visit_rows<'t>(
             // With the same number, two parts of equal length would always start at the same index.
             rotate(view, rtype, mix(turn), is_later, &mut visit)
         }
-        AnswerOrder::Shuffle => shuffle(view, rtype, turn, is_drawn, visit),
     }
 }
 
@@ -128,26 +109,4 @@ fn visit_part<'t>(
     } else {
         ControlFlow::Continue(())
     }
-}
-
-/// Visits the rows in random order. They are collected first, which allocates memory for more than [`INLINE`] rows.
-fn shuffle<'t>(
-    view: &View<'t>,
-    rtype: RecordType,
-    turn: u32,
-    wanted: impl Fn(&Row<'_>) -> bool,
-    visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let mut drawn: SmallVec<[Row<'t>; INLINE]> = SmallVec::new();
-    // If there are more rows than a message can have, `turn` selects a window of them.
-    let _ = rotate(view, rtype, turn, wanted, &mut |row| {
-        drawn.push(row);
-        if drawn.len() < MAX_SHUFFLED {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
-    });
-    fastrand::Rng::with_seed(turn.into()).shuffle(&mut drawn);
-    drawn.iter().copied().try_for_each(visit)
 }

@@ -3,8 +3,7 @@
 use super::{RecordType, Zone};
 use crate::model::Port;
 use crate::table::{
-    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, drawn,
-    has_cluster_ip,
+    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, drawn, has_cluster_ip,
 };
 
 /// The meaning of a name.

@@ -45,7 +45,7 @@ impl<'q> AnswerContext<'q> {
         Self {
             question,
             serial,
-            order: AnswerOrder::Stable,
+            order: AnswerOrder::Rotate,
             turn: None,
         }
     }

@@ -13,7 +13,7 @@
 //! - `rfc3225_6891`: EDNS, the DO bit, message sizes
 //! - `rfc3597`: unknown types
 //! - `rfc4343`: case insensitivity
-//! - `rfc5001`: server identification (NSID); also RFC 4892 (`version.bind`, `id.server`)
+//! - `rfc5001`: server identification (NSID); also RFC 4892 (`id.server`)
 //! - `rfc5936_1995_1996_2136`: zone transfers, NOTIFY and UPDATE, which are not supported
 //! - `rfc7766`: TCP
 //! - `rfc7828`: edns-tcp-keepalive

@@ -185,7 +185,6 @@ fn object_checks_cover_included_and_omitted_endpoints() {
         ("gateway-down-of-one", |coverage| coverage.omitted),
         ("orphan", |coverage| coverage.skipped),
         ("forged-namespace", |coverage| coverage.skipped),
-        ("identity-changes", |coverage| coverage.conflicts),
         ("two-namespaces-short-name", |coverage| coverage.conflicts),
         ("nothing-changes", |coverage| coverage.unchanged),
     ] {

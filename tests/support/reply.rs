@@ -180,12 +180,13 @@ impl Reply {
 
     /// Returns the reply without the ID and the size, which differ between replies to one question.
     #[must_use]
-    pub fn content(self) -> Self {
-        Self {
-            id: 0,
-            octets: 0,
-            ..self
+    pub fn content(mut self) -> Self {
+        self.id = 0;
+        self.octets = 0;
+        for section in [&mut self.answers, &mut self.authority, &mut self.additional] {
+            section.sort();
         }
+        self
     }
 
     /// Returns the reply with names in lower case.

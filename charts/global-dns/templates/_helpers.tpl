@@ -328,9 +328,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- with $v.serverId }}
 - {{ printf "--server-id=%s" . | quote }}
 {{- end }}
-{{- with $v.versionBind }}
-- {{ printf "--version-bind=%s" . | quote }}
-{{- end }}
 {{- range $v.listen }}
 - {{ printf "--listen=%s" . | quote }}
 {{- end }}
@@ -433,7 +430,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- fail (printf "maxStale is %s; with watchTimeout %s it must be at least twice as long, because a healthy watch may be silent that long" . $.Values.watchTimeout) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name := list "serverId" "versionBind" -}}
+{{- range $name := list "serverId" -}}
 {{- $length := get $.Values $name | len -}}
 {{- if gt $length 128 -}}
 {{- fail (printf "%s has %d octets; at most 128 are allowed" $name $length) -}}

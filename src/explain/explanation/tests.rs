@@ -47,7 +47,6 @@ fn shop() -> Vec<Value> {
     ]
 }
 
-const ONLY_A_SERVER: &str = "only a running server can know whether two Links write one mirror (conflict identity): query it with --server";
 const MESHED: &str = "only meshed clients can use the addresses of other clusters' endpoints";
 const EMPTY_WEST: &str = "no-endpoint-mirror Service/prod/db-west: no host of cluster 'west'";
 
@@ -575,7 +574,7 @@ fn command_has_a_note_about_conflicts_that_only_a_server_detects() {
         observer: Observer::Command(None),
     };
     let of_mirrors = explained_by(&once, &table(&shop()), "db.prod.global");
-    assert_eq!(said(&of_mirrors), [EMPTY_WEST, MESHED, ONLY_A_SERVER]);
+    assert_eq!(said(&of_mirrors), [EMPTY_WEST, MESHED]);
     // A Service of this cluster is not written by Links.
     let [mut service, slice] = local("prod", "own", &[("h-0", "10.0.0.1", true)]);
     service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
@@ -715,27 +714,6 @@ fn text_has_reading_answers_and_notes() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-}
-
-#[test]
-fn identity_conflict_is_at_the_current_name_of_the_mirror() {
-    let mut store = crate::testing::store(&shop());
-    let rules = rules();
-    let first = table(&shop());
-    let moved = endpoint("prod", "db", "east", "db-7", &["10.96.0.1"]);
-    let watch = crate::model::Watch::Services;
-    let key = crate::model::ObjectKey::new("prod", "db-0-east");
-    let (_, moved) = crate::testing::parsed(watch, &moved);
-    let dirty = store.apply(watch, key, moved);
-    let second = crate::table::build(&first, &store, &dirty, &rules, &Timers::default()).table;
-    let explained = explained_by(&SERVER, &second, "db-7.east.db.prod.global");
-    let kinds: Vec<&str> = explained.conflicts.iter().map(|c| c.kind.name()).collect();
-    assert_eq!(kinds, ["identity"]);
-    assert!(
-        explained.conflicts[0]
-            .detail
-            .contains("two Links may write it")
-    );
 }
 
 /// The EndpointSlice of a mirror says whether its gateway is down, or nothing is ready behind it.

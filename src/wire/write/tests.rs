@@ -53,7 +53,6 @@ fn settings(order: AnswerOrder) -> ResponseSettings {
         order,
         udp_max: 1232,
         server_id: Some("global-dns-0".to_owned()),
-        version_bind: None,
         tcp_idle: Duration::from_secs(30),
     }
 }
@@ -149,7 +148,7 @@ fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
 
 #[test]
 fn padded_query_gets_padded_reply_over_tls() {
-    let settings = settings(AnswerOrder::Stable);
+    let settings = settings(AnswerOrder::Rotate);
     for count in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 100] {
         let now = published(&[count]);
         for rtype in [1, 28, 33, 16] {
@@ -175,7 +174,7 @@ fn padded_query_gets_padded_reply_over_tls() {
 
 #[test]
 fn padding_is_limited_by_the_message_size() {
-    let (settings, now) = (settings(AnswerOrder::Stable), published(&[1]));
+    let (settings, now) = (settings(AnswerOrder::Rotate), published(&[1]));
     let packet = padded_query("db0.prod.global", 1);
     let parsed = parse(&packet);
     let whole = respond(&settings, &now, &parsed, &context(Transport::Tls, 0)).unwrap();
@@ -271,7 +270,7 @@ fn reply_is_truncated_only_if_the_answer_does_not_fit() {
         (Some(65_535), 74),
     ] {
         for count in [fits, fits + 1] {
-            let (now, settings) = (published(&[count]), settings(AnswerOrder::Stable));
+            let (now, settings) = (published(&[count]), settings(AnswerOrder::Rotate));
             let packet = query("db0.prod.global", 1, payload);
             let (udp, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
             assert_eq!(
@@ -288,7 +287,7 @@ fn reply_is_truncated_only_if_the_answer_does_not_fit() {
 
 #[test]
 fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
-    let (now, settings) = (published(&[9]), settings(AnswerOrder::Stable));
+    let (now, settings) = (published(&[9]), settings(AnswerOrder::Rotate));
     let name = Name::from_text("db0.prod.global").unwrap();
     let table = now.table.as_ref().unwrap();
     let answer = answer(read(&settings.zones, table, &name), RecordType::A);
@@ -301,7 +300,7 @@ fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
 fn record_that_ends_at_the_limit_is_included() {
     let settings = ResponseSettings {
         udp_max: 4096,
-        ..settings(AnswerOrder::Stable)
+        ..settings(AnswerOrder::Rotate)
     };
     let now = published(&[9]);
     let ask = |payload, transport| {
@@ -320,7 +319,7 @@ fn record_that_ends_at_the_limit_is_included() {
 
 #[test]
 fn oversized_answer_is_truncated_after_whole_records_over_tcp() {
-    let (now, settings) = (published(&[5_000]), settings(AnswerOrder::Shuffle));
+    let (now, settings) = (published(&[5_000]), settings(AnswerOrder::Rotate));
     for rtype in [1, 33] {
         let packet = query("db0.prod.global", rtype, Some(1232));
         let (bytes, written) = reply(&settings, &now, &packet, Transport::Tcp, 17);
@@ -331,7 +330,7 @@ fn oversized_answer_is_truncated_after_whole_records_over_tcp() {
 
 #[test]
 fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
-    let (now, settings) = (published(&[400, 250]), settings(AnswerOrder::Stable));
+    let (now, settings) = (published(&[400, 250]), settings(AnswerOrder::Rotate));
     for name in ["_sql._tcp.db0.prod.global", "db1.prod.global", "db1.global"] {
         // `reply` compares the records with those that hickory decodes.
         let (bytes, written) = reply(&settings, &now, &query(name, 33, None), Transport::Tcp, 0);
@@ -348,12 +347,9 @@ fn targets_beyond_the_reach_of_pointers_are_written_as_labels() {
     }
 }
 
-
-}
-
 #[test]
 fn reserved_length_of_opt_is_exact() {
-    let (now, settings) = (published(&[1]), settings(AnswerOrder::Stable));
+    let (now, settings) = (published(&[1]), settings(AnswerOrder::Rotate));
     let packet = query("db0.prod.global", 1, Some(1232));
     let parsed = parse(&packet);
     let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
@@ -437,7 +433,7 @@ fn rrset_of_the_additional_section_is_complete_or_absent() {
 
 #[test]
 fn additional_addresses_never_set_tc() {
-    let (now, settings) = (published(&[18]), settings(AnswerOrder::Stable));
+    let (now, settings) = (published(&[18]), settings(AnswerOrder::Rotate));
     let packet = query("_sql._tcp.db0.prod.global", 33, Some(1232));
     let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
     let message = HickoryMessage::from_vec(&bytes).unwrap();
@@ -457,7 +453,7 @@ fn additional_addresses_never_set_tc() {
 
 #[test]
 fn question_keeps_its_case_and_targets_are_lower_case() {
-    let (now, settings) = (published(&[1]), settings(AnswerOrder::Stable));
+    let (now, settings) = (published(&[1]), settings(AnswerOrder::Rotate));
     let packet = query("_SqL._tCp.Db0.pRoD.gLoBaL", 33, None);
     let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
     let question = 12..packet.len();
@@ -473,7 +469,7 @@ fn question_keeps_its_case_and_targets_are_lower_case() {
 
 #[test]
 fn options_are_returned_only_if_requested() {
-    let (now, settings) = (published(&[1]), settings(AnswerOrder::Stable));
+    let (now, settings) = (published(&[1]), settings(AnswerOrder::Rotate));
     let mut packet = query("db0.prod.global", 1, Some(1232));
     let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00\x00\x0a\x00\x0812345678";
     let length = packet.len();
@@ -576,25 +572,15 @@ fn every_order_contains_all_records() {
         set.sort();
         (order, set)
     };
-    let (stable, whole) = sorted(AnswerOrder::Stable, 0);
-    for order in [
-        AnswerOrder::Rotate,
-        AnswerOrder::Shuffle,
-        AnswerOrder::LocalFirst,
-        AnswerOrder::Stable,
-    ] {
+    let (first, whole) = sorted(AnswerOrder::Rotate, 0);
+    for order in [AnswerOrder::Rotate, AnswerOrder::LocalFirst] {
         let mut orders = std::collections::BTreeSet::new();
         for turn in 0..300 {
             let (order, set) = sorted(order, turn);
             assert_eq!(set, whole);
             orders.insert(order);
         }
-        let kinds = match order {
-            AnswerOrder::Stable => 1..=1,
-            AnswerOrder::Rotate | AnswerOrder::LocalFirst => 30..=30,
-            AnswerOrder::Shuffle => 295..=300,
-        };
-        assert!(kinds.contains(&orders.len()), "{order:?}: {}", orders.len());
-        assert_eq!(orders.contains(&stable), order != AnswerOrder::Shuffle);
+        assert_eq!(orders.len(), 30, "{order:?}");
+        assert!(orders.contains(&first), "{order:?}");
     }
 }

@@ -105,10 +105,9 @@ impl Server {
                 allowed: Vec::new(),
                 trusted: Vec::new(),
             },
-            order: AnswerOrder::Stable,
+            order: AnswerOrder::Rotate,
             udp_max: 1232,
             server_id: None,
-            version_bind: None,
             tcp_idle: Duration::from_secs(30),
         };
         let (store, table) = (Store::default(), Table::default());

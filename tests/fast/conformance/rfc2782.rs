@@ -19,13 +19,15 @@ fn srv_reply_above_65535_octets_is_truncated_over_tcp() {
     let most = (1000..9999).take_while(|count| octets(*count) <= 65_535);
     let most = most.last().unwrap();
     assert_eq!(most, 1387);
-    let server = serve_objects(members(&[most, most + 1]), &["--order=stable"]);
+    let server = serve_objects(members(&[most, most + 1]), &[]);
     for (count, is_truncated) in [(most, false), (most + 1, true)] {
         let question = query(&format!("s{count}.prod.global. SRV +edns"));
         let reply = server.send(&question, Transport::Tcp).unwrap();
         assert_eq!(reply[2] & 0x02 != 0, is_truncated, "{count}");
         let message = decode(&reply);
-        assert_eq!(message.answers.len(), most);
+        // The target of the record that does not fit may be shorter than others.
+        let least = most - usize::from(is_truncated);
+        assert!((least..=most).contains(&message.answers.len()));
         assert!(message.opt.is_some());
         // The address of one target fits.
         let additional = if is_truncated { 0 } else { 1 };

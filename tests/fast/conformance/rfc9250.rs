@@ -82,7 +82,7 @@ fn s4_2_reply_ends_the_stream_of_its_query() {
 
 #[test]
 fn s4_2_replies_have_the_same_records_as_over_tcp() {
-    let server = serve_encrypted(&["--order=stable"]);
+    let server = serve_encrypted(&[]);
     let connection = server.quic();
     for text in [
         "db.prod.global. A",
@@ -239,12 +239,13 @@ fn s4_4_one_connection_serves_several_queries() {
 /// QUIC replies are written by hickory-server, which compresses names less, so fewer records fit.
 #[test]
 fn s4_6_replies_have_up_to_65535_octets() {
-    let server: EncryptedServer = serve_encrypted_objects(members(&[1500]), &["--order=stable"]);
+    let server: EncryptedServer = serve_encrypted_objects(members(&[1500]), &[]);
     let question: Packet = query("s1500.prod.global. A").with_id(0);
     let tcp = server.server.send(&question, Transport::Tcp).unwrap();
     let quic = server.quic().ask(&question.0).unwrap();
-    assert_eq!(decode(&quic).answers, decode(&tcp).answers);
-    assert_eq!(decode(&quic).answers.len(), 1500);
+    let [quic, tcp] = [quic, tcp].map(|reply| decode(&reply).content().answers);
+    assert_eq!(quic, tcp);
+    assert_eq!(quic.len(), 1500);
 }
 
 /// Section 5.5.2 with RFC 7828 section 3.3.2: QUIC has its own idle timeout.

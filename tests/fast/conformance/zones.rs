@@ -97,10 +97,7 @@ fn longest_matching_zone_answers() {
 #[test]
 fn names_between_nested_zones_exist() {
     let manifest = sample().with(mirror("prod", "six", "east").endpoint("six-0", &["2001:db8::1"]));
-    let flags = [
-        "--zone=global",
-        "--zone=a.b.c.global",
-    ];
+    let flags = ["--zone=global", "--zone=a.b.c.global"];
     let inner = soa("a.b.c.global.");
     check_with_edns_and_without(
         &serve(manifest, &flags),

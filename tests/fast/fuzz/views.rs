@@ -638,11 +638,7 @@ fn check_explanation(server: &Server, name: &str, explanation: &Explanation, see
 
     let is_failing = explanation.reading.contains("the name fails: ");
     assert_eq!(is_failing, fails, "{}", explanation.reading);
-    assert!(
-        !explanation.reading.ends_with('.')
-            || name == "global."
-            || name == "set."
-    );
+    assert!(!explanation.reading.ends_with('.') || name == "global." || name == "set.");
     if let Some((count, total)) = count_in(&explanation.reading) {
         let is_part = explanation.reading.contains(", cluster '");
         assert!(is_part || total == endpoints.len());

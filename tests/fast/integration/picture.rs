@@ -33,9 +33,17 @@ type Clusters = BTreeMap<String, Vec<(String, String)>>;
 #[test]
 fn picture_in_readme_shows_what_the_program_answers() {
     let demo = fs::read_to_string(repository("src/demo.yaml")).unwrap();
-    let server = Server::with_text(&demo, &["--cluster-name=hub", "--order=stable"]);
+    let server = Server::with_text(&demo, &["--cluster-name=hub"]);
     let reply = server.ask(&format!("{NAME} A"), Transport::Udp);
-    let picture = draw(&clusters(&server), &reply.data());
+    let clusters = clusters(&server);
+    let listed: Vec<&String> = clusters
+        .values()
+        .flatten()
+        .map(|(_, address)| address)
+        .collect();
+    let mut answer = reply.data();
+    answer.sort_by_key(|address| listed.iter().position(|one| one == address));
+    let picture = draw(&clusters, &answer);
     if std::env::var_os(WRITE).is_some() {
         fs::write(repository(PICTURE), &picture).unwrap();
     }

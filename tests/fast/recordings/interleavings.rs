@@ -154,11 +154,10 @@ fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec
     history
 }
 
-/// Returns the content of a table without what depends on history: while a mirror exists, the table remembers its former
-/// identity, and for an hour the clusters that left a service.
+/// Returns the content of a table without what depends on history: for an hour, the table remembers the clusters that left
+/// a service.
 fn state(table: &Table) -> (Vec<Service>, Vec<Problem>) {
-    let kinds = [ProblemKind::Identity, ProblemKind::ClusterLeft];
-    let is_history = |problem: &Problem| kinds.contains(&problem.kind);
+    let is_history = |problem: &Problem| problem.kind == ProblemKind::ClusterLeft;
     let services = table.sorted_services().into_iter().cloned();
     let without_history = services.map(|mut service| {
         let problems = service.problems.into_iter();

@@ -26,11 +26,11 @@ pub fn every_flag() -> Map<String, Value> {
         "ttl": 7, "ttlMax": 60, "negativeTtl": 9,
         "shortNames": {"which": "pinned", "defaultNamespace": "prod", "pinned": {"db": "prod", "cache": "shop"}},
         "gatewayDown": "include", "localMembers": "exported",
-        "order": "stable", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
+        "order": "local-first", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
         "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
         "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
         "cookies": {"secretName": "global-dns-cookies", "secretKey": "secrets"},
-        "serverId": "$(POD_NAME)", "versionBind": "a \"quoted\" text: {yes}",
+        "serverId": "$(POD_NAME)",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": [":8080"], "apiListen": ["localhost:9154"],
         "apiHosts": ["dns.example.com", "2001:db8::1"],
         "encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-clients",
@@ -177,7 +177,7 @@ fn combinations() -> Vec<(&'static str, Value)> {
         (
             "another environment",
             with(
-                json!({"extraEnv": [{"name": "GLOBAL_DNS_VERSION_BIND", "value": "from the environment"},
+                json!({"extraEnv": [{"name": "GLOBAL_DNS_SERVER_ID", "value": "from the environment"},
                 {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
             "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.54"], "searches": ["example.com"],
                 "options": [{"name": "ndots", "value": "1"}]}}),
@@ -327,7 +327,7 @@ fn combinations() -> Vec<(&'static str, Value)> {
             "YAML booleans as values",
             with(
                 json!({"shortNames": {"which": false}, "localMembers": false,
-            "extraArgs": ["--version-bind=none"], "nodeSelector": {}, "resources": {}}),
+            "extraArgs": ["--server-id=none"], "nodeSelector": {}, "resources": {}}),
             ),
         ),
     ]

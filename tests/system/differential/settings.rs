@@ -13,17 +13,13 @@ pub struct Setting {
     pub restarts: bool,
 }
 
-/// Flags of every setting. The order of records is stable, so that a part of them is the same part.
+/// Flags of every setting.
 const COMMON: &[&str] = &[
-    "--order=stable",
     "--ns-address=192.0.2.53,2001:db8::53",
     "--log-level=warn,global_dns::app=info,global_dns::server=info",
 ];
 
-const MCS: &[&str] = &[
-    "--mcs",
-    "--zone=clusterset.local=mcs",
-];
+const MCS: &[&str] = &["--mcs", "--zone=clusterset.local=mcs"];
 
 const SETTINGS: &[Setting] = &[
     plain(&[]),

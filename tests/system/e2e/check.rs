@@ -177,10 +177,6 @@ fn check_healthy_cluster(cluster: &Cluster) -> Result<()> {
         ),
         ("orphaned-mirrors", "every mirror's cluster has a Link"),
         (
-            "identity",
-            "the server has seen no mirror change its service",
-        ),
-        (
             "endpoint-mirrors",
             "every headless mirror has endpoint mirrors",
         ),

@@ -133,10 +133,6 @@ fn files_of_a_healthy_cluster_have_no_red_line() {
             "green: no headless mirror lists a gateway's address",
         ),
         (
-            "identity",
-            "grey: Mirrors written by two Links: not checked, only a running server detects them, and --api is not set",
-        ),
-        (
             "mirror-labels",
             "green: every mirrored-service label is 'true'",
         ),
@@ -419,10 +415,7 @@ fn model_flags_have_the_same_effect_as_for_the_server() {
     let (checkup, _) = check_of(manifest, &["--exclude-cluster=west"]);
     let found = finding(&checkup, "mirrors");
     assert!(found.contains("of 1 cluster (east)"), "{found}");
-    let (checkup, _) = check_of(
-        healthy(),
-        &["--zone=a.test", "--zone=b.test"],
-    );
+    let (checkup, _) = check_of(healthy(), &["--zone=a.test", "--zone=b.test"]);
     let zones = findings(&checkup, "server").join("; ");
     for zone in ["a.test.", "b.test."] {
         assert!(zones.contains(&format!("server of {zone}")), "{zones}");
@@ -747,7 +740,6 @@ fn unreachable_api_server_is_one_red_line() {
         let starts = [
             "× cannot reach the API server: ",
             "· Mirror controllers: not checked, ",
-            "· Mirrors written by two Links: not checked, ",
             "· server of global.: not checked, --dns is not given",
             "· forwarding of global.: not checked, --dns is not given",
             "· Answer of the server: not checked, --dns is not given",

@@ -7,7 +7,7 @@ use serde_json::Value;
 use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects};
 use support::ports::free_port;
-use support::process::{run, run_global_dns};
+use support::process::run;
 use support::server::{Server, WaitUntil};
 
 use super::forwarder::{NXDOMAIN, REFUSED, SERVFAIL, code, forward, start};
@@ -67,43 +67,6 @@ fn environment_variables_set_the_server_and_the_resolver() {
         let found = finding(&checkup, check);
         assert!(found.starts_with("green: "), "{found}");
     }
-}
-
-#[test]
-fn mirrors_written_by_two_links_are_read_from_the_api_of_the_server() {
-    let server = server();
-    let file = format!("--file={}", server.file.display());
-    let api = format!("--api=http://{}", server.api);
-    let identity = |flags: &[&str]| {
-        let (checkup, exit) = checkup(&[&[file.as_str()], flags].concat());
-        assert_eq!(exit, Some(0), "{checkup:#}");
-        finding(&checkup, "identity")
-    };
-    let none = "green: the server has seen no mirror change its service";
-    assert_eq!(identity(&[&api]), none);
-    // The object remains, but mirrors another service.
-    let mut written = sample("10.96.1.1");
-    let remote = "mirror.linkerd.io/remote-svc-fq-name";
-    written.0[1]["metadata"]["annotations"][remote] = "db-7.db.prod.svc.cluster.local".into();
-    server.rewrite(&written.text());
-    server.wait_for_outcome("db-7.east.db.prod.global. A", "10.96.1.1");
-    let changed = "yellow: Mirror changed its service: Service/prod/db-0-east: was the mirror of 'db-0' of prod/db in cluster 'east', is now the mirror \
-                   of 'db-7' of prod/db in cluster 'east'; two Links may write it";
-    assert_eq!(identity(&[&api]), changed);
-    // Objects in a file do not show the change, and the output states this.
-    let unknown = "grey: Mirrors written by two Links: not checked, only a running server detects them, and --api is not \
-                   set";
-    assert_eq!(identity(&[]), unknown);
-    let explain = |source: &str| run_global_dns(&["explain", "db.prod.global", source]).stdout;
-    let asked = explain(&format!("--server=http://{}", server.api));
-    assert!(asked.contains("two Links may write it"), "{asked}");
-    let read = explain(&file);
-    assert!(read.contains("only a running server can know"), "{read}");
-    assert!(!read.contains("two Links may write it"), "{read}");
-    // An unreachable API is not a separate finding.
-    let found = identity(&[&format!("--api=http://127.0.0.1:{}", free_port())]);
-    let start = "grey: Mirrors written by two Links: not checked, cannot request http://127.0.0.1:";
-    assert!(found.starts_with(start), "{found}");
 }
 
 #[test]

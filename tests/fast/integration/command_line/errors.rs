@@ -157,7 +157,7 @@ fn wrong_usage_exits_with_2_and_names_flag_and_value() {
         (&["--listen", "5353"], &["'5353'", "'--listen <ADDRESS>'"]),
         (
             &["--order", "random"],
-            &["'random'", "'--order <ORDER>'", "shuffle"],
+            &["'random'", "'--order <ORDER>'", "local-first"],
         ),
         (&["--grace", "5"], &["'5'", "'--grace <DURATION>'", "unit"]),
         (

@@ -28,7 +28,7 @@ fn by_both(server: &Server, arguments: &[&str]) -> ProcessOutput {
     let by_file = run_global_dns(&[arguments, &[&file]].concat());
     let by_server = run_global_dns(&[arguments, &[&format!("--server={}", server.api)]].concat());
     let text = |ended: &ProcessOutput| {
-        let facts = |line: &&str| !line.contains("serial") && !line.contains("conflict identity");
+        let facts = |line: &&str| !line.contains("serial");
         let lines = ended.stdout.lines().filter(facts);
         lines
             .filter(|line| !line.is_empty())

@@ -9,7 +9,7 @@ use support::wait::wait_for;
 
 use super::{conflicts, expected};
 
-/// Returns objects with all kinds of conflicts except `identity`, which requires a change.
+/// Returns objects with all kinds of conflicts.
 fn conflicting() -> Manifest {
     let not_headless = with_cluster_ip(mirror("prod", "db", "north").service(), "10.96.9.9");
     objects()
@@ -63,10 +63,6 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         let metric = format!("global_dns_conflicts{{kind=\"{kind}\"}}");
         assert_eq!(server.metric(&metric), 1.0, "{kind}");
     }
-    assert_eq!(
-        server.metric("global_dns_conflicts{kind=\"identity\"}"),
-        0.0
-    );
 
     // Changes of another service and of the service itself do not repeat log messages.
     let more = conflicting()
