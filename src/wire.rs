@@ -8,7 +8,6 @@
 //! [`respond()`] applies the policy once, for every transport. Code that encodes a [`Reply`] makes no decisions.
 
 pub mod access;
-pub mod cookie;
 pub mod query;
 mod rcode;
 pub mod records;
@@ -16,13 +15,10 @@ pub mod respond;
 pub mod write;
 
 pub use access::{Access, Network};
-pub use cookie::{CookieSecret, CookieSecrets};
 pub use query::{Edns, Query, Reject, parse};
 pub use rcode::Rcode;
 pub use records::{Sections, records};
-pub use respond::{
-    Body, PADDING_BLOCK, QueryContext, RateLimit, Reply, ResponseSettings, Transport, respond,
-};
+pub use respond::{Body, PADDING_BLOCK, QueryContext, Reply, ResponseSettings, Transport, respond};
 pub use write::{Written, whole_answer, write};
 
 #[cfg(test)]

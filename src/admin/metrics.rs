@@ -22,12 +22,12 @@ use page::Page;
 use super::attention::Causes;
 use super::facts::{CurrentFacts, TableFacts};
 use super::service_facts::ServiceFacts;
-use crate::clock::unix_milliseconds;
+use crate::clock::{unix_milliseconds, unix_seconds};
 use crate::failures::Failures;
 use crate::model::problem::ROWS;
 use crate::model::{Family, Problem, ProblemKind, Timestamp};
-use crate::server::Certificate;
 use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, RCODES, TYPES};
+use crate::server::{Certificate, RefusedClients};
 use crate::source::{Feeds, PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes, problem_of_failures};
 use crate::table::Published;
 use crate::table::publish::Reader;
@@ -47,6 +47,8 @@ pub struct Metrics {
     pub lost_log_lines: Failures,
     /// The certificate, if there is an encrypted listener.
     pub certificate: Option<Arc<Certificate>>,
+    /// The clients that are refused.
+    pub refused: RefusedClients,
     /// The facts about the current table.
     pub facts: CurrentFacts,
 }
@@ -101,13 +103,6 @@ impl Metrics {
         let panics = self.by_proto(|counters| &counters.panics);
         let help = "Panics of workers, which are restarted, and of connections, which are closed";
         page.counters("worker_panics", help, panics)?;
-        let limited = ["truncated", "dropped"].into_iter().enumerate();
-        let limited = limited.map(|(index, action)| {
-            let count = self.counters.sum(|c| &c.limited[index]);
-            ([("action", action)], count)
-        });
-        let help = "UDP queries above --rate-limit: a reply with TC (truncated) or none (dropped)";
-        page.counters("limited_requests", help, limited)?;
         let truncated = self.by_proto(|counters| &counters.truncated);
         let help = "Replies with the TC bit set";
         page.counters("truncated_responses", help, truncated)?;
@@ -239,6 +234,7 @@ impl Metrics {
         let mut problems: Vec<Problem> = now.problems(age).collect();
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
+        problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
         let problem = |(failures, kind)| problem_of_failures(kind, failures);
         problems.extend(failures.into_iter().filter_map(problem));

@@ -17,6 +17,7 @@ use super::*;
 use crate::failures::Failures;
 use crate::model::{Mcs, Timestamp};
 use crate::report::write_report;
+use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
 use crate::source::journal::JournalFiles;
@@ -47,6 +48,7 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             snapshot_failures: Failures::default(),
             lost_log_lines: Failures::default(),
             certificate: None,
+            refused: RefusedClients::default(),
             facts: CurrentFacts::default(),
         },
         draining: Arc::default(),

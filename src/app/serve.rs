@@ -34,8 +34,8 @@ use crate::log::start_queued_logging;
 use crate::model::{Timestamp, Watch};
 use crate::server::counters::CounterSet;
 use crate::server::{
-    Answerers, ConnectionLimits, Cookies, DnsListener, DnsServer, Encrypted, TCP_IDLE, descriptors,
-    ns_addresses,
+    Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
+    descriptors, ns_addresses,
 };
 use crate::source::journal::JournalFiles;
 use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
@@ -82,7 +82,6 @@ struct Resources {
     source: SelectedSource,
     update_settings: UpdateSettings,
     encrypted: Option<Encrypted>,
-    cookies: Cookies,
     /// The addresses of this pod and of its node.
     own_addresses: Vec<IpAddr>,
 }
@@ -100,7 +99,6 @@ impl Resources {
             update_settings: update_settings(args, &source),
             source,
             encrypted: encrypted.map(Encrypted::open).transpose()?,
-            cookies: Cookies::open(args.access.cookie_secret_file.clone())?,
             own_addresses: [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat(),
         })
     }
@@ -215,6 +213,7 @@ impl Server {
         }
         let publisher = Publisher::new(Timestamp(unix_milliseconds()), args.history.limits());
         let (reader, counters) = (publisher.reader(), CounterSet::default());
+        let refused = RefusedClients::default();
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
         let snapshot = resources.update_settings.snapshot.as_ref();
         let metrics = Metrics {
@@ -224,19 +223,17 @@ impl Server {
             snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
             lost_log_lines,
             certificate,
+            refused: refused.clone(),
             facts: CurrentFacts::default(),
         };
         let identity = identity(args, &bound.addresses(), &resources.own_addresses);
         let draining = Arc::<AtomicBool>::default();
         let settings = settings(args, zones.clone(), &resources.own_addresses);
-        let cookies = Arc::new(resources.cookies);
-        let limit = args.access.rate_limit();
-        let answerers = Answerers::new(settings, cookies.clone(), reader.clone(), counters, limit);
+        let answerers = Answerers::new(settings, refused, reader.clone(), counters);
         let mut tasks = JoinSet::new();
         resources
             .source
             .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
-        tasks.spawn(cookies.follow());
         let mut listeners = listen(args, &mut bound, &answerers, &mut tasks)?;
         let api_thread = Thread::new("api")?;
         let state = AdminState {

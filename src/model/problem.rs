@@ -189,6 +189,8 @@ pub enum ProblemKind {
     SourcePanicked,
     /// Log lines were lost.
     LogLinesLost,
+    /// A client that `--allow` excludes sent queries.
+    RefusedClient,
     /// The certificate of the encrypted listeners is not valid yet.
     CertificateNotYetValid,
     /// The certificate of the encrypted listeners expires soon.
@@ -216,7 +218,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 56] = {
+pub static ROWS: [ProblemRow; 57] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -361,6 +363,8 @@ pub static ROWS: [ProblemRow; 56] = {
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",
             "check what reads standard error: it was blocked or failed"),
+        row(K::RefusedClient, "refused-client", Server, Error, "Client is refused",
+            "add its prefix to --allow if it is a resolver of this cluster; otherwise close its way to the server"),
         row(K::CertificateNotYetValid, "certificate-not-yet-valid", Server, Error, "Certificate is not valid yet",
             "correct the clock, or use a certificate that is valid: clients refuse it until then"),
         row(K::CertificateExpires, "certificate-expires", Server, Warning, "Certificate expires soon",

@@ -1,31 +1,25 @@
 //! Converts messages to replies, for every transport. It makes no decision itself: [`wire`] parses the message, applies the
 //! policy and writes the reply.
 
-use std::cell::{Cell, OnceCell};
-use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
+use std::cell::Cell;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use tracing::warn;
 
-use super::cookies::Cookies;
 use super::counters::{CounterSet, Counters};
-use super::rate_limit::RateLimiter;
+use super::refused::RefusedClients;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
-use crate::wire::{
-    self, Body, CookieSecrets, Edns, Query, QueryContext, RateLimit, Reject, Reply,
-    ResponseSettings, Transport,
-};
+use crate::wire::{self, Body, Query, QueryContext, Reject, Reply, ResponseSettings, Transport};
 use crate::zone::Answer;
 
 /// Creates the answerer of each listener.
 pub struct Answerers {
     settings: Arc<ResponseSettings>,
-    cookies: Arc<Cookies>,
-    limiter: Option<Arc<RateLimiter>>,
+    refused: RefusedClients,
     reader: Reader,
     pub(super) counters: CounterSet,
     turns: Arc<AtomicU32>,
@@ -35,9 +29,7 @@ pub struct Answerers {
 /// connections share one.
 pub(super) struct Answerer {
     settings: Arc<ResponseSettings>,
-    cookies: Arc<Cookies>,
-    /// Limits replies over UDP to untrusted clients, if `--rate-limit` is not 0.
-    limiter: Option<Arc<RateLimiter>>,
+    refused: RefusedClients,
     reader: Reader,
     pub(super) counters: Arc<Counters>,
     /// Number of queries of all listeners. It determines the order of rows.
@@ -47,14 +39,11 @@ pub(super) struct Answerer {
     pub(super) send_failures: LogLimiter,
 }
 
-/// The table, time and secrets for messages that arrived together.
+/// The table and time for messages that arrived together.
 pub(super) struct BatchContext {
     table: Current,
     /// Unix seconds.
     time: u32,
-    /// The cookie secrets, loaded by the first query with a cookie. Few queries have one, and the lock is shared by all
-    /// threads.
-    secrets: OnceCell<Arc<CookieSecrets>>,
     /// The turn of the next answer, and the number of reserved turns.
     turns: Cell<(u32, usize)>,
 }
@@ -62,19 +51,16 @@ pub(super) struct BatchContext {
 // === impl Answerers ===
 
 impl Answerers {
-    /// Creates a factory. Its answerers share one table and have separate counters. `rate_limit` is the number of
-    /// replies a second over UDP to an untrusted prefix.
+    /// Creates a factory. Its answerers share one table and have separate counters. They note refused clients.
     pub fn new(
         settings: ResponseSettings,
-        cookies: Arc<Cookies>,
+        refused: RefusedClients,
         reader: Reader,
         counters: CounterSet,
-        rate_limit: Option<NonZeroU32>,
     ) -> Self {
         Self {
             settings: Arc::new(settings),
-            cookies,
-            limiter: rate_limit.map(|rate| Arc::new(RateLimiter::new(rate))),
+            refused,
             reader,
             counters,
             // Replicas that start together must not rotate in step. The number is not secret: answers reveal it.
@@ -85,8 +71,7 @@ impl Answerers {
     pub(super) fn create(&self) -> Answerer {
         Answerer {
             settings: self.settings.clone(),
-            cookies: self.cookies.clone(),
-            limiter: self.limiter.clone(),
+            refused: self.refused.clone(),
             reader: self.reader.clone(),
             counters: self.counters.add(),
             turns: self.turns.clone(),
@@ -106,7 +91,6 @@ impl Answerer {
         BatchContext {
             table: self.reader.load(),
             time: unix_seconds(),
-            secrets: OnceCell::new(),
             turns: Cell::new((self.take_turns(queries), queries)),
         }
     }
@@ -156,14 +140,18 @@ impl Answerer {
             return None;
         }
         let query = wire::parse(packet);
-        let context = self.query_context(batch, &query, transport, client.ip());
-        let reply = wire::respond(&self.settings, &batch.table, &query, &context);
-        if context.rate_limit != RateLimit::Within {
-            self.counters.count_limited(reply.is_some());
-        } else if reply.is_none() {
+        let context = QueryContext {
+            transport,
+            is_allowed: self.settings.access.is_allowed(client.ip()),
+            turn: self.turn(batch),
+        };
+        let Some(reply) = wire::respond(&self.settings, &batch.table, &query, &context) else {
             self.counters.count_dropped();
+            return None;
+        };
+        if !context.is_allowed {
+            self.refused.note(client.ip(), batch.time);
         }
-        let reply = reply?;
         let (rendered, is_truncated) = render(&reply, &query);
         let rtype = query.as_ref().ok().map(|query| query.rtype);
         self.counters.count_request(transport, rtype);
@@ -174,74 +162,12 @@ impl Answerer {
         Some(rendered)
     }
 
-    /// Returns the circumstances of a query.
-    fn query_context(
-        &self,
-        batch: &BatchContext,
-        query: &Result<Query, Reject>,
-        transport: Transport,
-        client: IpAddr,
-    ) -> QueryContext {
-        let rate_limit = self.rate_limit(batch, query, transport, client);
-        let client_cookie = edns(query).and_then(|edns| edns.cookie);
-        let cookie =
-            client_cookie.map(|cookie| self.secrets(batch).cookie(cookie, client, batch.time));
-        QueryContext {
-            transport,
-            client,
-            rate_limit,
-            turn: self.turn(batch),
-            cookie,
-        }
-    }
-
     /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.
     fn note_truncated(&self, reply: &Reply<'_>, transport: Transport, batch: &BatchContext) {
         self.counters.count_truncated(transport);
         if transport != Transport::Udp {
             self.warn_about_oversized_answer(reply, batch.time);
         }
-    }
-
-    /// Applies the rate limit to a query. Messages that are never answered do not count.
-    fn rate_limit(
-        &self,
-        batch: &BatchContext,
-        query: &Result<Query, Reject>,
-        transport: Transport,
-        client: IpAddr,
-    ) -> RateLimit {
-        let Some(limiter) = &self.limiter else {
-            return RateLimit::Within;
-        };
-        let is_limited = transport == Transport::Udp
-            && !self.settings.access.is_trusted(client)
-            && !matches!(query, Err(Reject::Drop))
-            && !self.has_valid_cookie(batch, query, client);
-        if is_limited {
-            limiter.admit(client)
-        } else {
-            RateLimit::Within
-        }
-    }
-
-    /// Returns whether a query has a valid server cookie. Its source address is then genuine, and the client is not
-    /// limited, as in Knot.
-    fn has_valid_cookie(
-        &self,
-        batch: &BatchContext,
-        query: &Result<Query, Reject>,
-        client: IpAddr,
-    ) -> bool {
-        let cookies = edns(query).and_then(|edns| edns.cookie.zip(edns.server_cookie));
-        cookies.is_some_and(|(client_cookie, server_cookie)| {
-            let secrets = self.secrets(batch);
-            secrets.is_valid(client_cookie, server_cookie, client, batch.time)
-        })
-    }
-
-    fn secrets<'b>(&self, batch: &'b BatchContext) -> &'b CookieSecrets {
-        batch.secrets.get_or_init(|| self.cookies.current())
     }
 
     /// Warns about an answer that no message can hold. The message names the service, because questions are not logged.
@@ -259,13 +185,5 @@ impl Answerer {
             service,
             "An answer does not fit 65,535 octets and is truncated"
         );
-    }
-}
-
-/// Returns the OPT record of a query, if it has a readable one.
-fn edns(query: &Result<Query, Reject>) -> Option<&Edns> {
-    match query {
-        Ok(Query { edns, .. }) | Err(Reject::With { edns, .. }) => edns.as_ref(),
-        Err(Reject::Drop) => None,
     }
 }

@@ -25,8 +25,6 @@ pub struct Counters {
     /// Truncated replies by transport. Over UDP, the client retries over TCP. Over other transports, the answer exceeds
     /// 65,535 octets.
     pub(crate) truncated: [AtomicU64; PROTOS.len()],
-    /// Queries above the rate limit: with a minimal reply, and without a reply.
-    pub(crate) limited: [AtomicU64; 2],
     /// Panics while answering messages, by transport.
     pub(crate) panics: [AtomicU64; PROTOS.len()],
     /// Answer times, by [`BUCKETS`].
@@ -116,11 +114,6 @@ impl Counters {
     /// Counts a panic. It ended a worker or a connection.
     pub fn count_panic(&self, transport: Transport) {
         self.panics[proto(transport)].fetch_add(1, Relaxed);
-    }
-
-    /// Counts a query above the rate limit. It gets a minimal reply, or none.
-    pub fn count_limited(&self, is_answered: bool) {
-        self.limited[usize::from(!is_answered)].fetch_add(1, Relaxed);
     }
 
     /// Counts a reply that could not be sent.

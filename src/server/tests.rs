@@ -142,18 +142,15 @@ impl Running {
 pub(crate) fn answerers() -> Answerers {
     let settings = ResponseSettings {
         zones: zones(&["global"]),
-        access: Access {
-            allowed: Vec::new(),
-            trusted: Vec::new(),
-        },
+        access: Access::around(&[]),
         order: AnswerOrder::Rotate,
         udp_max: 1232,
         server_id: None,
         tcp_idle: TCP_IDLE,
     };
-    let cookies = Arc::new(Cookies::open(None).unwrap());
     let reader = Publisher::default().reader();
-    Answerers::new(settings, cookies, reader, CounterSet::default(), None)
+    let refused = RefusedClients::default();
+    Answerers::new(settings, refused, reader, CounterSet::default())
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Access by client address: which networks are allowed, and which are not rate-limited. The only user of `ipnet`.
+//! Access by client address: which networks are allowed. The only user of `ipnet`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -14,24 +14,22 @@ pub struct Network(IpNet);
 #[error("a network is an address and the length of its prefix, such as 10.0.0.0/8 or fd00::/8")]
 pub struct InvalidNetwork;
 
-/// The access rules for client addresses.
+/// The networks of the clients that get answers.
 #[derive(Clone, Debug)]
-pub struct Access {
-    /// `--allow`: clients that get answers. If it is empty, all clients do.
-    pub allowed: Vec<Network>,
-    /// `--trusted`: clients without a rate limit over UDP.
-    pub trusted: Vec<Network>,
-}
+pub struct Access(Vec<Network>);
 
-/// Addresses that are not routed on the Internet, and so trusted by default: private (RFC 1918, RFC 4193), shared (RFC
-/// 6598, used for pods on some platforms), loopback and link-local addresses.
-const NON_PUBLIC: [&str; 8] = [
+/// Addresses that are not routed on the Internet, and so allowed by default: private (RFC 1918, RFC 4193), shared (RFC
+/// 6598), loopback and link-local addresses, and those of the former class E (RFC 1112). Some platforms use shared and class E
+/// addresses for pods.
+const NON_PUBLIC: [&str; 10] = [
     "10.0.0.0/8",
     "172.16.0.0/12",
     "192.168.0.0/16",
     "100.64.0.0/10",
     "127.0.0.0/8",
     "169.254.0.0/16",
+    "240.0.0.0/4",
+    "::1/128",
     "fc00::/7",
     "fe80::/10",
 ];
@@ -42,20 +40,6 @@ impl Network {
     /// Returns whether the network contains an address.
     pub fn contains(self, address: IpAddr) -> bool {
         self.0.contains(&address)
-    }
-
-    /// Returns the networks that are trusted by default: addresses that are not routed on the Internet, and the /16 or,
-    /// for IPv6, the /56 of each address in `own`. Those are the addresses of this pod and its node. In a cluster with
-    /// public addresses, the pods usually share such a prefix, and so do the nodes. The cluster's DNS may use a node's
-    /// address.
-    pub fn default_trusted(own: &[IpAddr]) -> Vec<Self> {
-        let around = own.iter().filter_map(|own| {
-            let length = if own.is_ipv4() { 16 } else { 56 };
-            IpNet::new(*own, length).ok()
-        });
-        let host = IpNet::from(IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
-        let fixed = NON_PUBLIC.iter().filter_map(|text| text.parse().ok());
-        fixed.chain([host]).chain(around).map(Self).collect()
     }
 }
 
@@ -75,19 +59,28 @@ impl FromStr for Network {
 // === impl Access ===
 
 impl Access {
-    /// Returns whether a client gets answers.
-    pub fn is_allowed(&self, client: IpAddr) -> bool {
-        self.allowed.is_empty() || any_contains(&self.allowed, client)
+    /// Returns the default: addresses that are not routed on the Internet, and the /16 or, for IPv6, the /56 of each address in
+    /// `own`. Those are the addresses of this pod and its node. In a cluster with public addresses, the pods usually share such a
+    /// prefix, and so do the nodes. The cluster's DNS may use a node's address.
+    pub fn around(own: &[IpAddr]) -> Self {
+        let around = own.iter().filter_map(|own| {
+            let length = if own.is_ipv4() { 16 } else { 56 };
+            IpNet::new(*own, length).ok()
+        });
+        let fixed = NON_PUBLIC.iter().filter_map(|text| text.parse().ok());
+        Self(fixed.chain(around).map(Network).collect())
     }
 
-    /// Returns whether a client has no rate limit. A client that is not allowed is not trusted.
-    pub fn is_trusted(&self, client: IpAddr) -> bool {
-        any_contains(&self.trusted, client) && self.is_allowed(client)
+    /// Returns whether a client gets answers.
+    pub fn is_allowed(&self, client: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(client))
     }
 }
 
-fn any_contains(networks: &[Network], address: IpAddr) -> bool {
-    networks.iter().any(|network| network.contains(address))
+impl From<Vec<Network>> for Access {
+    fn from(allowed: Vec<Network>) -> Self {
+        Self(allowed)
+    }
 }
 
 #[cfg(test)]
@@ -123,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn non_public_and_nearby_addresses_are_trusted() {
-        let access = |own: &[&str]| Access {
-            allowed: Vec::new(),
-            trusted: Network::default_trusted(&own.iter().map(|own| ip(own)).collect::<Vec<_>>()),
+    fn non_public_and_nearby_addresses_are_allowed_by_default() {
+        let access = |own: &[&str]| {
+            let own: Vec<IpAddr> = own.iter().map(|own| ip(own)).collect();
+            Access::around(&own)
         };
         for inside in [
             "10.255.0.1",
@@ -135,39 +128,32 @@ mod tests {
             "100.127.0.1",
             "127.0.0.1",
             "169.254.20.10",
+            "240.0.0.1",
+            "255.1.2.3",
             "::1",
             "fd00::1",
             "fe80::1",
         ] {
-            assert!(access(&[]).is_trusted(ip(inside)), "{inside}");
+            assert!(access(&[]).is_allowed(ip(inside)), "{inside}");
         }
         for outside in [
             "172.32.0.1",
             "100.128.0.1",
             "203.0.113.1",
+            "239.255.255.255",
             "::2",
             "2001:db8::1",
         ] {
-            assert!(!access(&[]).is_trusted(ip(outside)), "{outside}");
+            assert!(!access(&[]).is_allowed(ip(outside)), "{outside}");
         }
         // Both addresses of a pod, and the address of its node.
         let around = access(&["203.0.113.7", "2001:db8:0:1::7", "198.51.100.9"]);
         for inside in ["203.0.1.1", "2001:db8:0:ff::1", "198.51.1.1"] {
-            assert!(around.is_trusted(ip(inside)), "{inside}");
+            assert!(around.is_allowed(ip(inside)), "{inside}");
         }
         for outside in ["203.1.0.1", "2001:db8:0:100::1", "198.52.1.1"] {
-            assert!(!around.is_trusted(ip(outside)), "{outside}");
+            assert!(!around.is_allowed(ip(outside)), "{outside}");
         }
-    }
-
-    #[test]
-    fn client_that_is_not_allowed_is_not_trusted() {
-        let access = Access {
-            allowed: vec![network("10.0.0.0/8")],
-            trusted: Network::default_trusted(&[]),
-        };
-        assert!(access.is_allowed(ip("10.1.2.3")) && access.is_trusted(ip("10.1.2.3")));
-        assert!(!access.is_allowed(ip("192.168.1.1")) && !access.is_trusted(ip("192.168.1.1")));
     }
 
     proptest! {

@@ -3,7 +3,6 @@
 //! Cheap checks come first. The counts are checked before any record is read, so a header cannot cause work (the class
 //! of CoreDNS CVE-2026-82399).
 
-use super::cookie::{ClientCookie, ServerCookie};
 use super::rcode::Rcode;
 use crate::zone::{Name, RecordType};
 
@@ -35,10 +34,6 @@ pub struct Edns {
     pub wants_keepalive: bool,
     /// The client sent padding, so the reply is padded (RFC 7830 section 4).
     pub wants_padding: bool,
-    /// The client cookie (RFC 7873).
-    pub cookie: Option<ClientCookie>,
-    /// The server cookie, if it has the length of RFC 9018.
-    pub server_cookie: Option<ServerCookie>,
 }
 
 /// The reason why a message is not a valid query.
@@ -123,12 +118,9 @@ fn reject(rcode: Rcode, question: usize, edns: Option<Edns>) -> Reject {
 /// Rejects a message that does not have exactly one question.
 fn reject_question_count(packet: &[u8], opcode: u8, counts: [u16; 4]) -> Reject {
     let edns = find_edns(packet, counts);
-    // Without a question but with a cookie, it requests a server cookie (RFC 7873 section 5.4).
-    let requests_cookie = counts == [0, 0, 0, 1] && edns.is_some_and(|e| e.cookie.is_some());
     let rcode = match edns {
         _ if opcode != 0 => Rcode::NOTIMP,
         Some(edns) if edns.version > 0 => Rcode::BADVERS,
-        _ if requests_cookie => Rcode::NOERROR,
         _ => Rcode::FORMERR,
     };
     reject(rcode, 0, edns)
@@ -218,8 +210,6 @@ impl Edns {
             wants_nsid: false,
             wants_keepalive: false,
             wants_padding: false,
-            cookie: None,
-            server_cookie: None,
         }
     }
 
@@ -229,38 +219,24 @@ impl Edns {
             return Some(self); // the format of the options of another version is unknown
         }
         while let [c1, c2, l1, l2, rest @ ..] = data {
-            let (value, after) =
-                rest.split_at_checked(usize::from(u16::from_be_bytes([*l1, *l2])))?;
+            let (_, after) = rest.split_at_checked(usize::from(u16::from_be_bytes([*l1, *l2])))?;
             data = after;
             match u16::from_be_bytes([*c1, *c2]) {
                 option::NSID => self.wants_nsid = true,
                 option::KEEPALIVE => self.wants_keepalive = true,
                 option::PADDING => self.wants_padding = true,
-                // Only the first cookie is used (RFC 7873 section 5.2).
-                option::COOKIE if self.cookie.is_none() => {
-                    let (client, server) = split_cookie(value)?;
-                    self.cookie = Some(client);
-                    self.server_cookie = server.try_into().ok();
-                }
-                _ => {} // unknown options are ignored (RFC 6891 section 6.1.2)
+                // Unknown options, such as cookies, are ignored (RFC 6891 section 6.1.2).
+                _ => {}
             }
         }
         data.is_empty().then_some(self)
     }
 }
 
-/// Splits a cookie into 8 octets of the client and none or 8 to 32 of a server (RFC 7873 section 5.2.2).
-fn split_cookie(value: &[u8]) -> Option<(ClientCookie, &[u8])> {
-    let (client, server) = value.split_first_chunk()?;
-    matches!(server.len(), 0 | 8..=32).then_some((*client, server))
-}
-
 /// Codes of EDNS options.
 pub mod option {
     /// Name server identifier (RFC 5001).
     pub const NSID: u16 = 3;
-    /// Cookie (RFC 7873).
-    pub const COOKIE: u16 = 10;
     /// Idle timeout of a TCP connection (RFC 7828).
     pub const KEEPALIVE: u16 = 11;
     /// Padding (RFC 7830).

@@ -1,11 +1,9 @@
 //! The response policy for every transport. It decides the reply to a query; [`write()`](super::write()) encodes it.
 
-use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::access::Access;
-use super::cookie::Cookie;
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use super::rcode::Rcode;
 use crate::table::{NameFailure, Published};
@@ -18,7 +16,7 @@ use crate::zone::{Answer, AnswerContext, AnswerOrder, Data, Name, Record, Record
 pub struct ResponseSettings {
     /// The served zones.
     pub zones: Zones,
-    /// `--allow` and `--trusted`.
+    /// `--allow`.
     pub access: Access,
     /// `--order`.
     pub order: AnswerOrder,
@@ -48,25 +46,10 @@ pub enum Transport {
 pub struct QueryContext {
     /// The transport.
     pub transport: Transport,
-    /// The client's address, for `--allow`.
-    pub client: IpAddr,
-    /// Result of the rate limit.
-    pub rate_limit: RateLimit,
+    /// Whether `--allow` includes the client.
+    pub is_allowed: bool,
     /// Number of the query. It determines the order of rows.
     pub turn: u32,
-    /// The cookie to return, if the client sent one.
-    pub cookie: Option<Cookie>,
-}
-
-/// The result of the rate limit. It applies to UDP, where the source address can be forged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateLimit {
-    /// The client is within its rate, or not limited.
-    Within,
-    /// The client exceeds its rate and gets an empty reply with TC.
-    Truncate,
-    /// The client exceeds its rate and gets no reply.
-    Drop,
 }
 
 /// A reply before it is encoded.
@@ -95,8 +78,6 @@ pub struct Reply<'t> {
 pub enum Body<'t> {
     /// No records, only the response code.
     Empty,
-    /// No records, and TC: the client should retry over TCP.
-    RetryOverTcp,
     /// An answer for a name in a served zone.
     Answer(Answer<'t>),
     /// A text about this server in class CH.
@@ -112,8 +93,6 @@ pub struct ReplyEdns<'t> {
     pub dnssec_ok: bool,
     /// Identifier of this server, if the client requests it.
     pub nsid: Option<&'t [u8]>,
-    /// The client cookie and the server cookie.
-    pub cookie: Option<Cookie>,
     /// Idle timeout of the TCP or TLS connection in tenths of a second, if the client requests it.
     pub keepalive: Option<u16>,
     /// The reply is padded to a multiple of [`PADDING_BLOCK`] octets.
@@ -162,23 +141,12 @@ pub fn respond<'t>(
         Err(Reject::Drop) => return None,
         Err(Reject::With { edns, .. }) => edns.as_ref(),
     };
-    let minimal = |rcode, error| minimal_reply(settings, rcode, error, edns, context);
-    match (context.rate_limit, query) {
-        (RateLimit::Drop, _) => None,
-        _ if !settings.access.is_allowed(context.client) => {
-            Some(minimal(Rcode::REFUSED, Some(ExtendedError::Prohibited)))
-        }
-        (RateLimit::Truncate, Ok(_)) => Some(Reply {
-            body: Body::RetryOverTcp,
-            ..minimal(Rcode::NOERROR, None)
-        }),
-        // Over TCP, this message would be rejected, too.
-        (RateLimit::Truncate, Err(_)) | (_, Err(Reject::Drop)) => None,
-        (RateLimit::Within, Err(Reject::With { rcode, .. })) => {
-            Some(empty_reply(settings, *rcode, edns, context))
-        }
-        (RateLimit::Within, Ok(query)) => Some(reply_to_query(settings, published, query, context)),
-    }
+    Some(match query {
+        _ if !context.is_allowed => refusal(settings, edns, context),
+        Err(Reject::With { rcode, .. }) => empty_reply(settings, *rcode, edns, context),
+        Err(Reject::Drop) => return None,
+        Ok(query) => reply_to_query(settings, published, query, context),
+    })
 }
 
 /// Replies to a valid query of an allowed client.
@@ -263,19 +231,18 @@ fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> 
     text.filter(|_| is_text_query).map(String::as_bytes)
 }
 
-/// Makes a reply without records that is hardly longer than the query, because the source address may be forged.
-fn minimal_reply<'t>(
+/// Makes the reply to a client that is not allowed. It is hardly longer than the query, because the source address may be
+/// forged.
+fn refusal<'t>(
     settings: &'t ResponseSettings,
-    rcode: Rcode,
-    error: Option<ExtendedError>,
     edns: Option<&Edns>,
     context: &QueryContext,
 ) -> Reply<'t> {
-    let mut reply = empty_reply(settings, rcode, edns, context);
+    let mut reply = empty_reply(settings, Rcode::REFUSED, edns, context);
     reply.edns = reply.edns.map(|edns| ReplyEdns {
         nsid: None,
         keepalive: None,
-        error,
+        error: Some(ExtendedError::Prohibited),
         ..edns
     });
     reply
@@ -323,7 +290,6 @@ fn reply_edns<'t>(
             .as_ref()
             .filter(|_| edns.wants_nsid)
             .map(String::as_bytes),
-        cookie: edns.cookie.and(context.cookie),
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         is_padded: edns.wants_padding && can_pad,
         error: None,
@@ -346,7 +312,7 @@ impl Reply<'_> {
             turn: Some(self.turn),
         };
         match &self.body {
-            Body::Empty | Body::RetryOverTcp => ControlFlow::Continue(()),
+            Body::Empty => ControlFlow::Continue(()),
             Body::Chaos(text) => visit(Record::answer(question, 0, Data::Txt(text))),
             Body::Answer(answer) => answer.visit_records(context, visit),
         }
@@ -355,7 +321,7 @@ impl Reply<'_> {
     /// Returns the class of the records.
     pub fn class(&self) -> u16 {
         match &self.body {
-            Body::Empty | Body::RetryOverTcp | Body::Answer(_) => CLASS_IN,
+            Body::Empty | Body::Answer(_) => CLASS_IN,
             Body::Chaos(_) => CLASS_CH,
         }
     }

@@ -44,7 +44,6 @@ pub fn write(
     let mut message = Message::new(out, limit - opt);
     message.put_question(query, packet);
     let is_complete = match (&reply.body, query) {
-        (Body::RetryOverTcp, _) => false,
         (Body::Empty, _) | (_, Err(_)) => true,
         (Body::Answer(_) | Body::Chaos(_), Ok(query)) => message.put_sections(reply, query),
     };
@@ -181,9 +180,6 @@ impl Message<'_> {
         if let Some(nsid) = edns.nsid {
             self.put_option(option::NSID, nsid);
         }
-        if let Some(cookie) = &edns.cookie {
-            self.put_option(option::COOKIE, cookie);
-        }
         if let Some(tenths) = edns.keepalive {
             self.put_option(option::KEEPALIVE, &tenths.to_be_bytes());
         }
@@ -230,7 +226,6 @@ impl Message<'_> {
 fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
     OPT + option(edns.nsid.map(<[u8]>::len))
-        + option(edns.cookie.map(|cookie| cookie.len()))
         + option(edns.keepalive.map(|_| 2))
         + option(edns.error.map(|error| 2 + error.text().len()))
         + option(edns.is_padded.then_some(0))

@@ -19,7 +19,6 @@
 //! - `rfc7828`: edns-tcp-keepalive
 //! - `rfc7830_8467`: padding
 //! - `rfc7858`: TLS
-//! - `rfc7873_9018`: cookies
 //! - `rfc8906`: every query of the RFC's compliance test
 //! - `rfc8914`: extended DNS errors
 //! - `rfc9250`: QUIC
@@ -48,7 +47,6 @@ mod rfc7766;
 mod rfc7828;
 mod rfc7830_8467;
 mod rfc7858;
-mod rfc7873_9018;
 mod rfc8906;
 mod rfc8914;
 mod rfc9250;

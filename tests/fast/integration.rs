@@ -8,9 +8,8 @@
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
 //! - `architecture`: dependencies between modules, and the length of the two ways, read from the source text
 //! - `answers`: order and sizes of answers, addresses of the name server, counters
-//! - `access`: `--allow`, and rate limits of untrusted clients
+//! - `access`: `--allow`
 //! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
-//! - `cookies`: DNS cookies: secrets in a file, replicas, restarts
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
 //! - `encrypted`: DNS over TLS and QUIC: equal answers, server and client certificates, connections, limits
 //! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read
@@ -28,7 +27,6 @@ mod architecture;
 mod check;
 mod command_line;
 mod connections;
-mod cookies;
 mod encrypted;
 mod events;
 mod file_source;

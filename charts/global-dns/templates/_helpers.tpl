@@ -316,15 +316,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range $v.allow }}
 - {{ printf "--allow=%s" . | quote }}
 {{- end }}
-{{- range $v.trusted }}
-- {{ printf "--trusted=%s" . | quote }}
-{{- end }}
-- --rate-limit={{ int64 $v.rateLimit }}
-{{- with $v.cookies }}
-{{- if .secretName }}
-- {{ printf "--cookie-secret-file=/etc/global-dns/cookies/%s" .secretKey | quote }}
-{{- end }}
-{{- end }}
 {{- with $v.serverId }}
 - {{ printf "--server-id=%s" . | quote }}
 {{- end }}

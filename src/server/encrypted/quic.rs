@@ -330,7 +330,6 @@ fn opt(edns: &ReplyEdns<'_>) -> Edns {
         .set_dnssec_ok(edns.dnssec_ok);
     let options = [
         (option::NSID, edns.nsid.map(<[u8]>::to_vec)),
-        (option::COOKIE, edns.cookie.map(|cookie| cookie.to_vec())),
         (
             option::KEEPALIVE,
             edns.keepalive.map(|tenths| tenths.to_be_bytes().to_vec()),

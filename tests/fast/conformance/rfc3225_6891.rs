@@ -70,7 +70,11 @@ fn rfc6891_s6_1_1_reply_has_opt_only_if_the_query_has_opt() {
                 "global. SOA +opcode=2",
                 notimp(),
             ),
-            case("FORMERR with EDNS", "global. SOA +cookie=00", formerr()),
+            case(
+                "FORMERR with EDNS",
+                "global. SOA +edns +qdcount=0",
+                formerr(),
+            ),
         ],
     );
 }
@@ -331,7 +335,7 @@ fn rfc6891_s6_2_4_payload_size_is_the_value_of_the_flag() {
 #[test]
 fn rfc6891_s7_a_truncated_reply_keeps_its_opt_record() {
     let server = serve_objects(members(&[300]), &["--server-id", "conformance-0"]);
-    const OPTIONS: &str = "+do +nsid +cookie=2464c4abcf10c957 +keepalive";
+    const OPTIONS: &str = "+do +nsid +keepalive";
     for rtype in ["A", "SRV"] {
         for size in [512, 1232, 4096] {
             let question = query(&format!(
@@ -343,7 +347,7 @@ fn rfc6891_s7_a_truncated_reply_keeps_its_opt_record() {
             assert!(reply.len() <= size.min(1232));
             assert!(!message.answers.is_empty());
             let opt = message.opt.unwrap();
-            assert_eq!((opt.flags, opt.options.len()), (0x8000, 2));
+            assert_eq!((opt.flags, opt.options.len()), (0x8000, 1));
         }
     }
 }

@@ -177,13 +177,12 @@ fn s8_2_9_version_negotiation_with_do_1() {
 #[test]
 fn s8_2_10_several_known_options() {
     const ALL: &str = "global. SOA +nsid +cookie=2464c4abcf10c957 +ednsopt=9 +ednsopt=8:00010000";
-    const COOKIE: &str = "COOKIE 2464c4abcf10c957 and 16 octets";
     check(
         &serve_sample(),
         &[case(
             "cookie, NSID, EXPIRE, client subnet",
             ALL,
-            answer(SOA).option(COOKIE),
+            answer(SOA),
         )],
     );
     check(
@@ -191,7 +190,7 @@ fn s8_2_10_several_known_options() {
         &[case(
             "the same, with NSID configured",
             ALL,
-            answer(SOA).option("NSID 78").option(COOKIE),
+            answer(SOA).option("NSID 78"),
         )],
     );
 }

@@ -20,6 +20,7 @@ use global_dns::admin::{
 use global_dns::explain::Explanation;
 use global_dns::model::{Kind, KubeObject, Mcs, ObjectKey, Timestamp, parse};
 use global_dns::report::{EndpointReport, Report, Style};
+use global_dns::server::RefusedClients;
 use global_dns::server::counters::CounterSet;
 use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
@@ -309,6 +310,7 @@ impl Server {
                 snapshot_failures: Default::default(),
                 lost_log_lines: Default::default(),
                 certificate: None,
+                refused: RefusedClients::default(),
                 facts: CurrentFacts::default(),
             },
             draining: Arc::default(),

@@ -10,7 +10,7 @@
 //!
 //! Index:
 //!
-//! - this file: UDP, TCP and the probes
+//! - this file: TCP and the probes
 //! - `handshakes`: TLS connections that never send a query
 //! - `records`: records and queries inside TLS, unread replies
 //! - `connection_limits`: more connections than the limit, or than descriptors
@@ -27,15 +27,12 @@ mod quic;
 mod records;
 mod tls;
 
-use std::io::{self, IoSlice, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::libc;
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 use socket2::{Domain, Socket, Type};
 use support::networks::Network;
 use support::server::Server;
@@ -282,108 +279,4 @@ fn pipelined_queries_are_all_answered() {
         assert!(answered >= 5000 && answered == sent, "{answered} of {sent}");
         format!("{sent} queries on one connection, all answered")
     });
-}
-
-#[test]
-fn replies_to_a_forged_source_are_rate_limited() {
-    const RATE: u32 = 50;
-    let flags = [&*format!("--rate-limit={RATE}")];
-    flood("forged sources over UDP", &flags, |server, until| {
-        // Half of the queries have the address of one victim, half have addresses of a million networks.
-        let victim = Ipv4Addr::new(97, 1, 2, 3);
-        // The socket with the victim's address receives its replies; the other socket receives the rest.
-        let [victims, socket] = [victim, Ipv4Addr::UNSPECIFIED].map(|address| {
-            let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
-            socket.set_reuse_address(true).unwrap();
-            socket
-                .bind(&SocketAddr::from((address, 4000)).into())
-                .unwrap();
-            UdpSocket::from(socket)
-        });
-        victims
-            .set_read_timeout(Some(Duration::from_millis(100)))
-            .unwrap();
-        let packet = question("many.prod.global");
-        let SocketAddr::V4(dns) = server.dns else {
-            panic!("the listener has no IPv4 address")
-        };
-        let started = Instant::now();
-        let done = AtomicBool::new(false);
-        let mut sent = 0_u64;
-        let (to_victim, octets) = thread::scope(|scope| {
-            let victim_replies = scope.spawn(|| count_replies(&victims, &done));
-            while Instant::now() < until {
-                for number in 0..100 {
-                    let source = if number % 2 == 0 {
-                        victim
-                    } else {
-                        Ipv4Addr::new(
-                            96 + fastrand::u8(..16),
-                            fastrand::u8(..),
-                            fastrand::u8(..),
-                            9,
-                        )
-                    };
-                    send_from(&socket, source, dns, &packet);
-                    sent += 1;
-                }
-                // The rate that two busy cores can read from one socket. Above it the kernel also drops honest queries.
-                thread::sleep(Duration::from_millis(5));
-            }
-            done.store(true, Relaxed);
-            victim_replies.join().unwrap()
-        });
-        let seconds = started.elapsed().as_secs_f64();
-        let most = f64::from(RATE) * (seconds + 1.0) + 10.0;
-        assert!(
-            to_victim > 0 && to_victim as f64 <= most,
-            "{to_victim} of {most}"
-        );
-        let asked = sent / 2 * packet.len() as u64;
-        let factor = octets as f64 / asked as f64;
-        format!(
-            "{:.0} queries per second, half with one source: it got {to_victim} complete replies in {seconds:.1} s, \
-             {factor:.2} octets per octet of query",
-            sent as f64 / seconds
-        )
-    });
-}
-
-/// Sends a datagram from a given source address.
-fn send_from(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, packet: &[u8]) {
-    let source = libc::in_addr {
-        s_addr: u32::from(source).to_be(),
-    };
-    let info = libc::in_pktinfo {
-        ipi_ifindex: 0,
-        ipi_spec_dst: source,
-        ipi_addr: libc::in_addr { s_addr: 0 },
-    };
-    let (control, data) = (
-        [ControlMessage::Ipv4PacketInfo(&info)],
-        [IoSlice::new(packet)],
-    );
-    let to = SockaddrIn::from(to);
-    // A full queue has the effect of a lost datagram.
-    let _ = sendmsg(
-        socket.as_raw_fd(),
-        &data,
-        &control,
-        MsgFlags::empty(),
-        Some(&to),
-    );
-}
-
-/// Counts replies with records, and the octets of all replies, at a socket until the flood ends.
-fn count_replies(socket: &UdpSocket, done: &AtomicBool) -> (u64, u64) {
-    let (mut whole, mut octets) = (0, 0);
-    let mut reply = [0; 2048];
-    while !done.load(Relaxed) {
-        let Ok(length) = socket.recv(&mut reply) else {
-            continue;
-        };
-        octets += length as u64;
-        whole += u64::from(reply[6..8] != [0, 0]);
-    }
-    (whole, octets)
 }

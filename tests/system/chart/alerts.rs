@@ -277,11 +277,6 @@ const CASES: [Case; 29] = [
         &[("unsent_responses_total", "0+60x200")],
     ),
     case(
-        "GlobalDnsLimitedRequests",
-        &[("limited_requests_total{action=\"dropped\"}", "0+1x200")],
-        &[("limited_requests_total{action=\"dropped\"}", "7x200")],
-    ),
-    case(
         "GlobalDnsConnectionsReplaced",
         &[(
             "tcp_connections_ended_total{reason=\"replaced\"}",

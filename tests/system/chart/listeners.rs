@@ -150,14 +150,9 @@ fn network_policy_allows_the_port_of_every_address() {
 #[test]
 fn secrets_are_mounted_at_the_paths_of_the_flags() {
     let rendered = template(&with(json!({
-        "cookies": {"secretName": "shared", "secretKey": "secrets"},
         "encrypted": {"secretName": "certificate", "clientCASecretName": "clients", "tlsListen": ["0.0.0.0:5853"]},
     })));
     let rendered = rendered.unwrap();
-    assert_eq!(
-        source_of(&rendered, "--cookie-secret-file="),
-        "shared/secrets"
-    );
     assert_eq!(source_of(&rendered, "--tls-cert="), "certificate/tls.crt");
     assert_eq!(source_of(&rendered, "--tls-key="), "certificate/tls.key");
     assert_eq!(source_of(&rendered, "--tls-client-ca="), "clients/ca.crt");

@@ -105,7 +105,6 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
     // Only these alerts show problems that do not affect answers.
     for metric in [
         "held_lists",
-        "limited_requests_total",
         "snapshot_write_failures_total",
         "table_expired",
         "compared_table_hash",

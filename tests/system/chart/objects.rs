@@ -84,7 +84,7 @@ fn values_set_the_right_fields() {
                 ("/spec/loadBalancerClass", json!("a/b")),
                 ("/spec/loadBalancerSourceRanges", json!(["192.0.2.0/24"])),
                 ("/spec/externalIPs", json!(["192.0.2.54"])),
-                // Access control and rate limits depend on the client's address.
+                // Access control depends on the client's address.
                 ("/spec/externalTrafficPolicy", json!("Local")),
                 ("/spec/trafficDistribution", json!("PreferClose")),
                 ("/metadata/annotations", json!({"a": "b"})),

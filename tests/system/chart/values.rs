@@ -28,8 +28,7 @@ pub fn every_flag() -> Map<String, Value> {
         "gatewayDown": "include", "localMembers": "exported",
         "order": "local-first", "nsAddresses": ["192.0.2.1", "2001:db8::1"],
         "udpMax": 4096, "udpWorkers": 2, "tcpConnections": 9, "tcpConnectionsPerAddress": 3,
-        "allow": ["10.0.0.0/8", "2001:db8::/32"], "trusted": ["10.244.0.0/16", "2001:db8::1"], "rateLimit": 50,
-        "cookies": {"secretName": "global-dns-cookies", "secretKey": "secrets"},
+        "allow": ["10.0.0.0/8", "2001:db8::/32"],
         "serverId": "$(POD_NAME)",
         "listen": ["0.0.0.0:1053", "[::]:1053"], "adminListen": [":8080"], "apiListen": ["localhost:9154"],
         "apiHosts": ["dns.example.com", "2001:db8::1"],
@@ -250,10 +249,6 @@ fn combinations() -> Vec<(&'static str, Value)> {
                 json!({"encrypted": {"secretName": "global-dns-tls", "tlsListen": ["[::]:5853"]},
             "alerts": {"enabled": true}}),
             ),
-        ),
-        (
-            "cookies that replicas share",
-            with(json!({"cookies": {"secretName": "global-dns-cookies"}})),
         ),
         (
             "DNS over QUIC",

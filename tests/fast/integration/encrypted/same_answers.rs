@@ -160,7 +160,7 @@ fn rcode(reply: &[u8]) -> u8 {
 
 /// Returns descriptions of unexpected differences between replies.
 fn transport_differences(asked: &TestMessage, replies: &Replies) -> Vec<String> {
-    let tcp = Normal::of(&replies.tcp, &asked.packet);
+    let tcp = Normal::of(&replies.tcp);
     let mut differences = Vec::new();
     let mut note =
         |over: &str, what: &str, one: &dyn std::fmt::Debug, other: &dyn std::fmt::Debug| {
@@ -170,7 +170,7 @@ fn transport_differences(asked: &TestMessage, replies: &Replies) -> Vec<String> 
                 asked.what
             ));
         };
-    let tls = Normal::of(&replies.tls, &asked.packet);
+    let tls = Normal::of(&replies.tls);
     if replies.tls[..2] != replies.tcp[..2] {
         note("TLS", "identifier", &&replies.tls[..2], &&replies.tcp[..2]);
     }
@@ -185,7 +185,7 @@ fn transport_differences(asked: &TestMessage, replies: &Replies) -> Vec<String> 
     if asks.is_some_and(|asks| asks != tls.is_padded(replies.tls.len())) {
         note("TLS", "padding", &tls.padding, &asks);
     }
-    let udp = Normal::of(&replies.udp, &asked.packet);
+    let udp = Normal::of(&replies.udp);
     for (over, normal) in [("UDP", &udp), ("TCP", &tcp)] {
         if normal.padding.is_some() {
             note(over, "padding", &normal.padding, &"none in cleartext");
@@ -231,7 +231,7 @@ fn is_shortened(asked: &TestMessage, udp: &Normal, tcp: &Normal) -> bool {
 
 /// Formats a reply for comparison, without compression, order of records and ID.
 fn comparable_lines(reply: &[u8]) -> Vec<String> {
-    let normal = Normal::of(reply, &[]);
+    let normal = Normal::of(reply);
     let message = Reply::read(&normal.octets).unwrap();
     let bits = u16::from_be_bytes([reply[2], reply[3]]);
     let mut lines = vec![

@@ -31,12 +31,10 @@ fn hanging_volumes_stop_neither_queries_nor_probes() {
     let (issued, identity) = (authority.issue_server(), authority.issue_client());
     let folder = tempfile::tempdir().unwrap();
     let of_server = files(folder.path(), small(), &issued);
-    let [ca, cookies] = ["ca.crt", "cookies"].map(|name| folder.path().join(name));
+    let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, &authority.certificate).unwrap();
-    std::fs::write(&cookies, "e5e973e5a6b2a43f48e7dc849e37bfcf").unwrap();
     let more = [
         format!("--tls-client-ca={}", ca.display()),
-        format!("--cookie-secret-file={}", cookies.display()),
         "--tls-listen=127.0.0.1:0".to_owned(),
     ];
     let flags: Vec<&str> = of_server.iter().chain(&more).map(String::as_str).collect();
@@ -45,7 +43,7 @@ fn hanging_volumes_stop_neither_queries_nor_probes() {
     let path = |flag: &str| Path::new(flag.split_once('=').unwrap().1).to_owned();
     // As many as threads of the runtime on a large machine would be needed to stop it, if each read blocked one. The
     // certificate is read before its key.
-    let _hanging = [&path(&certificate), &ca, &cookies].map(|path| hang(path));
+    let _hanging = [&path(&certificate), &ca].map(|path| hang(path));
     remove_file(path(&key)).unwrap();
     let offer = Offer::of(&["dot"]).with(&identity);
     let client = Client::new(&issued, offer);

@@ -69,6 +69,8 @@ fn start(flood: &Flood<'_>) -> Server {
     command.arg(binary());
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
+    // Attackers have addresses that are not allowed by default.
+    command.arg("--allow=0.0.0.0/0");
     command.args(["--cluster-name=hub", "--file"]).arg(file);
     command.args(flood.flags);
     let listeners: &[&str] = match flood.listeners {

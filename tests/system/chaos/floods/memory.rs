@@ -106,7 +106,8 @@ fn start(group: &Group) -> Server {
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
     command.args(["--tls-listen=127.0.0.1:853", "--quic-listen=127.0.0.1:853"]);
-    command.args(["--cluster-name=hub", "--file"]);
+    // Attackers have addresses that are not allowed by default.
+    command.args(["--allow=0.0.0.0/0", "--cluster-name=hub", "--file"]);
     command.arg(file).args(Identity::flags(folder.path()));
     Server::start_command(folder, command, WaitUntil::Ready)
 }

@@ -150,7 +150,7 @@ fn option(rng: &mut Rng) -> (u16, Vec<u8>) {
         }
         2 => (NSID, Vec::new()),
         3 => (COOKIE, any(rng, 8)),
-        // The cookie of another server, and invalid cookie lengths.
+        // Cookies of any length are ignored.
         4 => {
             let length = *choose(rng, &[24, 16, 40, 7, 9, 15, 41, 0]);
             (COOKIE, any(rng, length))
@@ -248,13 +248,8 @@ impl TestMessage {
             && parts.class == 1
             && parts.bits & !0x0130 == 0
             && parts.edns.as_ref().is_none_or(is_plain_opt);
-        // Options of other EDNS versions are unknown, and an invalid cookie makes all options invalid.
+        // Options of other EDNS versions are unknown.
         let options = parts.edns.as_ref().filter(|opt| opt.version == 0);
-        let is_cookie = |value: &[u8]| matches!(value.len(), 8 | 16..=40);
-        let is_readable = options.is_some_and(|opt| {
-            let mut cookies = opt.options.iter().filter(|(code, _)| *code == COOKIE);
-            cookies.next().is_none_or(|(_, first)| is_cookie(first))
-        });
         let asks = options.is_some_and(|opt| opt.options.iter().any(|(code, _)| *code == PADDING));
         let limit = |opt: &Edns| usize::from(opt.payload.clamp(512, 1_232));
         Self {
@@ -262,7 +257,7 @@ impl TestMessage {
             packet: parts.packet(0).0,
             kind: if is_plain { Kind::Plain } else { Kind::Odd },
             udp_limit: Some(parts.edns.as_ref().map_or(512, limit)),
-            asks_for_padding: (parts.edns.is_none() || is_readable).then_some(asks),
+            asks_for_padding: (parts.edns.is_none() || options.is_some()).then_some(asks),
         }
     }
 

@@ -1,11 +1,9 @@
-//! Replies without the parts that may differ: options that depend on the transport, and the part of a cookie with the
-//! time.
+//! Replies without the parts that may differ: options that depend on the transport.
 
 use support::reply::Reply;
 
 const KEEPALIVE: u16 = 11;
 const PADDING: u16 = 12;
-const COOKIE: u16 = 10;
 /// Replies are padded to multiples of this size (RFC 8467 section 4.1).
 const BLOCK: usize = 468;
 
@@ -19,7 +17,7 @@ pub struct Normal {
 
 impl Normal {
     /// Normalizes a reply. Fails if it is malformed.
-    pub fn of(reply: &[u8], query: &[u8]) -> Self {
+    pub fn of(reply: &[u8]) -> Self {
         let mut normal = Self {
             octets: reply.to_vec(),
             keepalive: None,
@@ -31,15 +29,11 @@ impl Normal {
             return normal;
         };
         let mut kept = Vec::new();
-        for (code, mut value) in opt.options {
+        for (code, value) in opt.options {
             match code {
                 KEEPALIVE => normal.keepalive = Some(value),
                 PADDING => normal.padding = Some(value),
                 code => {
-                    if code == COOKIE {
-                        assert_eq!(value.len(), 24, "a cookie: {query:?}");
-                        value[8..].fill(0);
-                    }
                     kept.extend([code, value.len() as u16].map(u16::to_be_bytes).concat());
                     kept.extend(value);
                 }
