@@ -172,7 +172,7 @@ fn examples_of_the_help_work_with_the_demo() {
             .lines()
             .filter_map(|line| line.strip_prefix("  global-dns "));
         // Others need a file, a cluster, an older history, or do not end.
-        let others = ["--file", "--direct", "--at", "--watch"];
+        let others = ["--file", "--direct", "--at", "--watch", "--since"];
         for example in examples.filter(|one| !others.iter().any(|other| one.contains(other))) {
             let words: Vec<&str> = example.split(' ').collect();
             let mut command = global_dns(&words);
