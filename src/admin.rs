@@ -93,8 +93,7 @@ async fn livez(FromState(state): FromState<AdminState>) -> (StatusCode, String) 
 }
 
 /// Answers `/readyz`. The server is ready from its first table, or a restored one, until it receives a signal to
-/// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table. It
-/// also stays ready after `--max-stale`: all replicas expire together, and clients must get SERVFAIL, not no answer.
+/// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table.
 async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
     let now = state.reader.load();
     let shutdown = state.shutdown();

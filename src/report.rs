@@ -59,10 +59,6 @@ pub struct Report<
     /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
     #[serde(default, rename = "fromSnapshot")]
     pub from_snapshot: bool,
-    /// Whether the source has not been heard from for longer than `--max-stale`. Queries are then answered with
-    /// SERVFAIL.
-    #[serde(default)]
-    pub expired: bool,
     /// The zones, with final dots.
     pub zones: Vec<String>,
     /// All services, sorted by namespace and name.
@@ -138,7 +134,6 @@ impl Report {
             writeln!(text, "at {}\n", style.time(at))?;
         }
         let states = [
-            (self.expired, ProblemKind::TableExpired),
             (self.from_snapshot, ProblemKind::TableFromSnapshot),
             (self.generation == 0, ProblemKind::NoTable),
         ];
@@ -179,7 +174,6 @@ impl<S, K, C, P> Report<S, K, C, P> {
             generation: published.generation,
             serial: published.serial,
             from_snapshot: published.is_from_snapshot,
-            expired: published.is_expired,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             services,
             skipped,

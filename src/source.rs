@@ -52,7 +52,7 @@ use crate::table::links::LeasePoll;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
-use crate::table::{expired_problem, snapshot_problem};
+use crate::table::snapshot_problem;
 
 /// A change that a source reports.
 #[derive(Debug)]
@@ -82,9 +82,6 @@ pub type Updates = mpsc::Sender<Update>;
 /// When to free replaced tables. Queries use a table for much less time than this.
 const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 
-/// How often an expired table is checked for new activity of its source.
-const EXPIRED_POLL: Duration = Duration::from_millis(500);
-
 /// The first and the longest pause after a panic.
 const PANIC_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 
@@ -105,8 +102,6 @@ pub struct UpdateSettings {
     pub shrink_guard: ShrinkGuard,
     /// Where the store is saved, if it is saved.
     pub snapshot: Option<Snapshots>,
-    /// The age at which the table expires; `None`: it never expires.
-    pub max_stale: Option<Duration>,
     /// Whether tables follow the first one. If so, problems have the time since which they hold.
     pub is_following: bool,
 }
@@ -171,7 +166,6 @@ async fn run_update_loop(
         has_news: false,
         guard: Guard::new(settings.shrink_guard, feeds.clone()),
         snapshot: settings.snapshot.as_mut(),
-        max_stale: settings.max_stale,
         feeds,
         log: &mut memory.log,
         clock: feeds.clock(),
@@ -198,7 +192,6 @@ struct UpdateLoop<'p> {
     has_news: bool,
     guard: Guard,
     snapshot: Option<&'p mut Snapshots>,
-    max_stale: Option<Duration>,
     feeds: &'p Feeds,
     log: &'p mut ChangeLog,
     clock: SteadyClock,
@@ -212,11 +205,10 @@ impl UpdateLoop<'_> {
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let save = self.save_if_due();
-            let expiry = self.check_expiry();
             // Until all feeds are listed, no delay changes the table.
             let wake = self.next_wake().filter(|_| self.unlisted.is_empty());
             let record = self.log.next_due().map(|due| self.until(due));
-            let waits = [free, save, expiry, wake, record, Some(heartbeat::INTERVAL)];
+            let waits = [free, save, wake, record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
             let (events, now) = (self.feeds.events(), self.clock.now());
@@ -357,33 +349,6 @@ impl UpdateLoop<'_> {
             }
             _ => None,
         }
-    }
-
-    /// Publishes whether the table has expired. Returns when to check again.
-    fn check_expiry(&self) -> Option<Duration> {
-        let max_stale = self.max_stale?;
-        let age = self.feeds.age();
-        let is_expired = age > max_stale;
-        let now = self.reader.load();
-        if now.table.is_some() && now.is_expired != is_expired {
-            drop(now);
-            let problem = is_expired.then(|| expired_problem(Some(age)));
-            let publish = || {
-                self.publisher
-                    .set_expired(is_expired, Timestamp(unix_milliseconds()))
-            };
-            self.feeds.events().note_expiry(problem.as_ref(), publish);
-            match problem {
-                Some(problem) => log_problem(&problem),
-                None => info!("Source is active again; answering from the table"),
-            }
-        }
-        // Activity of the source need not be an update, so an expired table is polled.
-        Some(if is_expired {
-            EXPIRED_POLL
-        } else {
-            max_stale - age + FREE_RETIRED_AFTER
-        })
     }
 
     fn apply(

@@ -140,7 +140,7 @@ pub use missing::MissingHost;
 pub use own_name::{Draw, NameAddresses, Share, SharedPort, Shares, drawn};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::Publisher;
-pub use published::{Published, expired_problem, snapshot_problem};
+pub use published::{Published, snapshot_problem};
 pub use rules::{ChildZone, LocalMembers, Rules, ShortNames, UnlinkedRule};
 pub use service::{NameFailure, Service, has_cluster_ip};
 pub use services::Services;

@@ -87,10 +87,9 @@ impl Causes {
             .flat_map(Table::problems)
             .for_each(|problem| causes.add(&problem));
         for service in table.flat_map(Table::services) {
-            let impact = now.impact_of(service);
+            let impact = service.impact();
             causes.services = causes.services.max(impact);
-            // An expired table is the cause of every failure.
-            if impact == Impact::Failing && !now.is_expired {
+            if impact == Impact::Failing {
                 causes.add_failing(service);
             }
             causes.count_endpoints(service);
@@ -106,13 +105,6 @@ impl Causes {
             if let Some(cause) = self.by_key.get_mut(key) {
                 cause.failing += 1;
             }
-        }
-    }
-
-    /// Counts all services as failing because of a problem of the server.
-    pub(super) fn add_failure_of_all(&mut self, kind: ProblemKind, services: u32) {
-        if let Some(cause) = self.by_key.get_mut(&(kind, None)) {
-            (cause.services, cause.failing) = (services, services);
         }
     }
 

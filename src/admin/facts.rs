@@ -150,7 +150,6 @@ impl TableFacts {
     pub(super) fn causes_with(&self, of_server: impl Iterator<Item = Problem>) -> Causes {
         let mut causes = self.causes.clone();
         of_server.for_each(|problem| causes.add(&problem));
-        causes.add_failure_of_all(ProblemKind::TableExpired, self.services.values().sum());
         causes
     }
 }

@@ -72,8 +72,6 @@ enum TableStatus {
     Ready,
     /// The table comes from a snapshot of an earlier process.
     FromSnapshot,
-    /// The table is older than `--max-stale`.
-    Expired,
 }
 
 // === impl Head ===
@@ -162,11 +160,10 @@ impl Head {
 
 impl TableStatus {
     fn of(now: &Published) -> Self {
-        match (&now.table, now.is_expired, now.is_from_snapshot) {
-            (None, _, _) => Self::Loading,
-            (Some(_), true, _) => Self::Expired,
-            (Some(_), false, true) => Self::FromSnapshot,
-            (Some(_), false, false) => Self::Ready,
+        match (&now.table, now.is_from_snapshot) {
+            (None, _) => Self::Loading,
+            (Some(_), true) => Self::FromSnapshot,
+            (Some(_), false) => Self::Ready,
         }
     }
 }
@@ -185,7 +182,5 @@ mod tests {
         assert_eq!(TableStatus::of(&now), TableStatus::Ready);
         now.is_from_snapshot = true;
         assert_eq!(TableStatus::of(&now), TableStatus::FromSnapshot);
-        now.is_expired = true;
-        assert_eq!(TableStatus::of(&now), TableStatus::Expired);
     }
 }

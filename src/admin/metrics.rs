@@ -279,10 +279,7 @@ impl Page<'_, '_> {
         self.gauge("table_hash", help, hash)?;
         let from_snapshot = f64::from(u8::from(now.is_from_snapshot));
         let help = "1 while the table is restored from a snapshot";
-        self.gauge("table_from_snapshot", help, from_snapshot)?;
-        let expired = f64::from(u8::from(now.is_expired));
-        let help = "1 while the table is older than --max-stale; queries get SERVFAIL";
-        self.gauge("table_expired", help, expired)
+        self.gauge("table_from_snapshot", help, from_snapshot)
     }
 
     /// Writes the numbers of services, endpoints and problems.

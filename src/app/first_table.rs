@@ -62,7 +62,6 @@ pub(super) async fn first_table(
         rules: model.rules(),
         shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
         snapshot: None,
-        max_stale: None,
         is_following: false,
     };
     let origin = TableSource::of(&source);

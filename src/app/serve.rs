@@ -121,7 +121,6 @@ fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings 
             SelectedSource::Cluster(_) => args.shrink_guard,
         },
         snapshot: args.snapshot.clone().map(snapshots),
-        max_stale: args.max_stale,
         is_following: true,
     }
 }

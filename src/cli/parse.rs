@@ -58,10 +58,7 @@ impl Command {
     /// Returns an error if values of flags contradict each other, or have no effect.
     fn check(&self, flags: &ArgMatches) -> Result<(), String> {
         match self {
-            Self::Serve(args) => {
-                args.model.check()?;
-                args.check_max_stale()
-            }
+            Self::Serve(args) => args.model.check(),
             Self::Explain(args) => {
                 args.view.model.check()?;
                 args.view.check_source(flags, None)
@@ -127,23 +124,6 @@ impl TableArgs {
         match given.or(is_filtered.then_some("the filter")) {
             Some(useless) => Err(format!(
                 "--output zone prints a whole zone; remove {useless}"
-            )),
-            None => Ok(()),
-        }
-    }
-}
-
-// === impl ServeArgs ===
-
-impl ServeArgs {
-    /// Returns an error if tables would expire while their watches are healthy.
-    fn check_max_stale(&self) -> Result<(), String> {
-        let least = 2 * self.watch_timeout;
-        match self.max_stale.filter(|max_stale| *max_stale < least) {
-            Some(max_stale) => Err(format!(
-                "--max-stale {max_stale:?} is less than twice --watch-timeout {:?}: a healthy watch may be silent that \
-                 long; set --max-stale to at least {least:?}",
-                self.watch_timeout
             )),
             None => Ok(()),
         }

@@ -90,10 +90,6 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = parse_journal_max)]
     pub journal_max: usize,
 
-    /// Answer SERVFAIL (EDE 24), and stay ready, if a watch or a file has not been heard from for longer; at least twice --watch-timeout, and longer than a list takes [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    pub max_stale: Option<Duration>,
-
     /// Time during which queries are still answered after SIGTERM or SIGINT
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,

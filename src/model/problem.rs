@@ -171,8 +171,6 @@ pub enum ProblemKind {
     ShuttingDown,
     /// Endpoints of this cluster have the default cluster name (rule M6).
     DefaultClusterName,
-    /// The table is older than `--max-stale`.
-    TableExpired,
     /// The table comes from a snapshot.
     TableFromSnapshot,
     /// A watch has not been listed yet.
@@ -345,8 +343,6 @@ pub static ROWS: [ProblemRow; 57] = {
             "nothing: the other replicas answer"),
         row(K::DefaultClusterName, "default-cluster-name", Server, Warning, "Endpoints have the default cluster name",
             "set --cluster-name, and a different one in each cluster: databases store the names of their peers"),
-        row(K::TableExpired, "table-expired", Server, Error, "Table is older than --max-stale",
-            "restore the connection to the API server: queries are answered with SERVFAIL meanwhile"),
         row(K::TableFromSnapshot, "table-from-snapshot", Server, Warning, "Table comes from a snapshot",
             "restore the connection to the API server: the snapshot answers meanwhile"),
         row(K::NotListed, "not-listed", Server, Warning, "Watch is not listed yet",

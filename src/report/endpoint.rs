@@ -150,8 +150,8 @@ impl EndpointState {
 
 impl<'t> NameReply<'t> {
     /// Returns what the replies for the own name of a service contain of it. Another zone may hide that name.
-    pub fn of_own_name(now: &Published, service: &'t Service) -> Self {
-        match answer_own_name(now, service) {
+    pub fn of_own_name(service: &'t Service) -> Self {
+        match answer_own_name(service) {
             Ok(view) => Self::Endpoints(view),
             Err(Some(failure)) => Self::Failing(failure),
             Err(None) => Self::Nothing("the name does not exist"),

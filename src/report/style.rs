@@ -122,8 +122,9 @@ impl Shade {
         };
         match kind {
             ClusterJoined | ServiceAdded | EndpointAdded | GatewayUp => Self::Good,
-            ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover | ListHeld
-            | TableExpired => Self::Attention,
+            ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover | ListHeld => {
+                Self::Attention
+            },
             EndpointRemoved | EndpointChanged | ListAccepted | Snapshot | Demo => Self::Idle,
         }
     }

@@ -200,7 +200,7 @@ impl ServiceRow {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),
             kind: service.kind.name().into(),
-            level: published.impact_of(service),
+            level: service.impact(),
             result: <&str>::from(result(zones, published, service)).into(),
             returned: sum(|cell| cell.returned),
             alive: sum(|cell| cell.alive),

@@ -146,26 +146,6 @@ fn endpoint_that_is_down_is_returned_by_the_rule_for_gateways() {
     assert_eq!(reasons(Include, &objects), [included; 2]);
 }
 
-#[test]
-fn nothing_is_returned_from_an_expired_table() {
-    let mut now = published(table(&all_states()));
-    now.is_expired = true;
-    let report = Report::new(&zones(&["global"]), &now);
-    let endpoints: Vec<_> = report
-        .services
-        .iter()
-        .flat_map(|one| &one.endpoints)
-        .collect();
-    assert_eq!(endpoints.len(), 5);
-    let expired = "the name fails: the table is older than --max-stale";
-    for endpoint in endpoints {
-        assert!(!endpoint.returned, "{endpoint:?}");
-        let why = endpoint.why.as_ref().unwrap();
-        let is_ready = endpoint.state != EndpointState::NotReady;
-        assert!(why.ends_with(expired) || !is_ready, "{endpoint:?}");
-    }
-}
-
 /// The schemas list the values of each enumeration. Other schemas repeat the same parts.
 #[test]
 fn schema_has_all_values_of_the_enumerations() {

@@ -90,8 +90,6 @@ pub struct TableState {
     pub generation: u64,
     /// Whether the table comes from a snapshot.
     pub is_from_snapshot: bool,
-    /// Whether the table is older than `--max-stale`.
-    pub is_expired: bool,
 }
 
 struct Ring {
@@ -273,17 +271,6 @@ impl Events {
         self.publish([change], None, publish)
     }
 
-    /// Publishes that the table expired, which is a problem, or that its source is active again, and records it.
-    pub(super) fn note_expiry(
-        &self,
-        problem: Option<&Problem>,
-        publish: impl FnOnce() -> Arc<Published>,
-    ) -> Arc<Published> {
-        let active = "The source is active again; queries are answered from the table.";
-        let text = problem.map_or_else(|| active.to_owned(), Problem::to_string);
-        self.publish([Change::new(ChangeKind::TableExpired, text)], None, publish)
-    }
-
     /// Publishes a table that follows `last`, in which these services were built, and records its changes.
     pub(crate) fn note_published(
         &self,
@@ -321,7 +308,6 @@ impl Events {
         let table = TableState {
             generation: now.generation,
             is_from_snapshot: now.is_from_snapshot,
-            is_expired: now.is_expired,
         };
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.tables != tables;
@@ -359,7 +345,7 @@ impl Events {
         let concerns = |change: &Change| match (&change.service, &change.cluster) {
             (Some(service), _) => services.contains(service),
             (None, Some(cluster)) => clusters.contains(cluster),
-            (None, None) => matches!(change.kind, ChangeKind::TableExpired | ChangeKind::Snapshot),
+            (None, None) => change.kind == ChangeKind::Snapshot,
         };
         let ring = self.0.ring.lock();
         let newest = ring.events.iter().rev();

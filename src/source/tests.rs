@@ -23,71 +23,6 @@ pub(super) fn spawn_update_loop(
 }
 
 #[tokio::test(start_paused = true)]
-async fn table_expires_until_its_source_is_active_again() {
-    let feeds = Feeds::new(&[], Mcs::On);
-    let publisher = Publisher::default();
-    let reader = publisher.reader();
-    let max_stale = Duration::from_secs(60);
-    let settings = UpdateSettings {
-        rules: rules(),
-        shrink_guard: ShrinkGuard::new(None),
-        snapshot: None,
-        max_stale: Some(max_stale),
-        is_following: true,
-    };
-    let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
-    let note_activity = || {
-        feeds
-            .all()
-            .iter()
-            .for_each(|feed| feeds.note_activity(feed))
-    };
-    let mirrors = [
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.0.0.1"]),
-    ];
-    for feed in feeds.all() {
-        let own = mirrors.iter().filter(|_| feed.watch == Watch::Services);
-        let objects = own.map(|object| parsed(feed.watch, object)).collect();
-        updates
-            .send(Update::Reset(vec![(feed, objects)]))
-            .await
-            .unwrap();
-    }
-    let second = Duration::from_secs(1);
-    note_activity();
-    sleep(max_stale - second).await;
-    assert!(reader.load().table.is_some() && !reader.load().is_expired);
-    let generation = reader.load().generation;
-    sleep(2 * second).await;
-    assert!(reader.load().is_expired);
-
-    // One silent watch is enough. Updates of the others are still applied.
-    let silent = feeds.all().pop_first().unwrap();
-    for feed in feeds.all().iter().filter(|feed| **feed != silent) {
-        feeds.note_activity(feed);
-    }
-    let (key, object) = parsed(
-        Watch::Services,
-        &endpoint("prod", "db", "east", "db-1", &["10.0.0.2"]),
-    );
-    let update = Update::Apply {
-        watch: Watch::Services,
-        key,
-        object: Some(object),
-        arrival: Arrival::now(),
-    };
-    updates.send(update).await.unwrap();
-    sleep(second).await;
-    assert!(reader.load().is_expired);
-    assert_eq!(reader.load().generation, generation + 1);
-
-    note_activity();
-    sleep(second).await;
-    assert!(!reader.load().is_expired);
-}
-
-#[tokio::test(start_paused = true)]
 async fn source_restarts_after_a_panic_and_the_table_stays() {
     let feeds = Feeds::new(&[], Mcs::On);
     let publisher = Publisher::default();
@@ -96,7 +31,6 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: None,
-        max_stale: None,
         is_following: true,
     };
     let lists = |count: usize| {
@@ -165,7 +99,6 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
-        max_stale: None,
         is_following: true,
     };
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
@@ -208,7 +141,6 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
-        max_stale: None,
         is_following: true,
     };
     let heartbeat = feeds.heartbeat().clone();
@@ -228,7 +160,6 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
         snapshot: None,
-        max_stale: None,
         is_following: true,
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);

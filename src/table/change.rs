@@ -52,8 +52,6 @@ pub enum ChangeKind {
     ListHeld,
     /// A list that follows a held one is applied.
     ListAccepted,
-    /// The table became older than `--max-stale`, or its source is active again.
-    TableExpired,
     /// A snapshot of an earlier process is served, or is replaced.
     Snapshot,
     /// A caption of `demo --live`.
@@ -239,7 +237,6 @@ fn describe(
         ChangeKind::Failover => format!("Other steps answer for {services}: {count} failovers."),
         ChangeKind::ListHeld => format!("{count} lists are held."),
         ChangeKind::ListAccepted => format!("{count} lists were applied."),
-        ChangeKind::TableExpired => format!("The table expired or recovered {count} times."),
         ChangeKind::Snapshot => format!("A snapshot was served or replaced {count} times."),
         ChangeKind::Demo => format!("{count} scenes of the demo began."),
     }

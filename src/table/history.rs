@@ -92,7 +92,7 @@ pub struct Spell {
     pub start: Timestamp,
     /// Its end. `None` if it goes on.
     pub end: Option<Timestamp>,
-    /// How bad the state of the worst service was. Without a table, and with an expired one, every name fails.
+    /// How bad the state of the worst service was. Without a table, every name fails.
     pub level: Impact,
     /// The largest number of services that were not fine.
     pub services: usize,
@@ -301,7 +301,7 @@ impl PastTable {
 
     /// Returns whether the next table changes the answers of a service.
     fn changes(&self, next: &Self, service: Option<&ServiceKey>) -> bool {
-        let is_silent = |one: &Self| one.published.table.is_none() || one.published.is_expired;
+        let is_silent = |one: &Self| one.published.table.is_none();
         is_silent(self) != is_silent(next) || service.is_some_and(|key| self.changed.contains(key))
     }
 }
@@ -322,7 +322,7 @@ fn update_trouble(trouble: &mut Trouble, next: &Published, changed: &ServiceKeys
 
 /// Returns how bad the state of the worst service is for clients.
 fn worst_of(trouble: &Trouble, now: &Published) -> Impact {
-    if now.table.is_none() || now.is_expired {
+    if now.table.is_none() {
         return Impact::Failing;
     }
     trouble.values().max().copied().unwrap_or_default()

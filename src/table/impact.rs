@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::published::Published;
 use super::service::Service;
 
 /// How bad something is for clients.
@@ -19,24 +18,11 @@ pub enum Impact {
     Failing,
 }
 
-// === impl Published ===
-
-impl Published {
-    /// Returns how bad the state of a service of its table is for clients.
-    pub fn impact_of(&self, service: &Service) -> Impact {
-        if self.is_expired {
-            Impact::Failing
-        } else {
-            service.impact()
-        }
-    }
-}
-
 // === impl Service ===
 
 impl Service {
-    /// Returns how bad its state is for clients, if the table is not expired.
-    pub(super) fn impact(&self) -> Impact {
+    /// Returns how bad its state is for clients.
+    pub fn impact(&self) -> Impact {
         if self.is_failing() {
             return Impact::Failing;
         }
@@ -68,7 +54,7 @@ mod tests {
 
     use super::*;
     use crate::model::{Problem, ProblemKind};
-    use crate::testing::{endpoint, mirror, published, table};
+    use crate::testing::{endpoint, mirror, table};
 
     fn service(objects: &[Value]) -> Service {
         table(objects).service("prod", "db").unwrap().clone()
@@ -98,14 +84,5 @@ mod tests {
         assert_eq!(with_problem(error).impact(), Impact::Attention);
         assert_eq!(unlinked.impact(), Impact::Attention);
         assert_eq!(service(&db()[..1]).impact(), Impact::Attention);
-    }
-
-    #[test]
-    fn every_service_of_an_expired_table_fails() {
-        let mut published = published(table(&db()));
-        let service = service(&db()[..1]);
-        assert_eq!(published.impact_of(&service), Impact::Attention);
-        published.is_expired = true;
-        assert_eq!(published.impact_of(&service), Impact::Failing);
     }
 }

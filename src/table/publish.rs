@@ -83,24 +83,11 @@ impl Publisher {
                 last.serial
             },
             is_from_snapshot,
-            is_expired: last.is_expired,
             ..Published::default()
         };
         let next = Arc::new(next.with_times(&last, now));
         drop(last);
         self.replace(next, &built.services, now)
-    }
-
-    /// Sets whether the current table is expired.
-    pub fn set_expired(&self, is_expired: bool, now: Timestamp) -> Arc<Published> {
-        let last = self.current.load_full();
-        let next = Published {
-            table: last.table.clone(),
-            is_expired,
-            ..*last
-        };
-        let next = Arc::new(next.with_times(&last, now));
-        self.replace(next, &ServiceKeys::new(), now)
     }
 
     /// Replaces the current table. `built` are the services in which they may differ.
@@ -232,23 +219,6 @@ mod tests {
     }
 
     #[test]
-    fn expiry_keeps_generation_and_serial() {
-        let publisher = Publisher::default();
-        let reader = publisher.reader();
-        publisher.publish(built(true), at(1000));
-        for is_expired in [true, false, true] {
-            publisher.set_expired(is_expired, at(2000));
-            let now = reader.load();
-            assert_eq!(now.is_expired, is_expired);
-            assert!(now.table.is_some());
-            assert_eq!((now.generation, now.serial), (1, 1000));
-        }
-        // A new table does not reset the expiry. Only `set_expired` does.
-        publisher.publish(built(true), at(2000));
-        assert!(reader.load().is_expired);
-    }
-
-    #[test]
     fn times_of_states_last_as_long_as_the_states() {
         let publisher = Publisher::new(at(1), HistoryLimits::default());
         let times = |now: &Published| {
@@ -263,18 +233,12 @@ mod tests {
         let problems = vec![(ProblemKind::NoTable, Some(1))];
         assert_eq!(times(&none), (Some(1), problems));
         let restored = (ProblemKind::TableFromSnapshot, Some(2));
-        let expired = (ProblemKind::TableExpired, Some(3));
         let now = publisher.publish_snapshot(built(true), at(2));
         assert_eq!(times(&now), (Some(2), vec![restored]));
-        let now = publisher.set_expired(true, at(3));
-        assert_eq!(times(&now), (Some(3), vec![expired, restored]));
-        // A table of the source is expired until the source is active.
-        let now = publisher.publish(built(true), at(4));
-        assert_eq!(times(&now), (Some(3), vec![expired]));
-        let now = publisher.set_expired(false, at(5));
-        assert_eq!(times(&now), (Some(5), Vec::new()));
-        let now = publisher.publish(built(true), at(6));
-        assert_eq!(times(&now), (Some(5), Vec::new()));
+        for time in [4, 6] {
+            let now = publisher.publish(built(true), at(time));
+            assert_eq!(times(&now), (Some(4), Vec::new()));
+        }
     }
 
     #[test]

@@ -16,20 +16,10 @@ pub struct Published {
     pub serial: u32,
     /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
     pub is_from_snapshot: bool,
-    /// Whether the source has not been heard from for longer than `--max-stale`. An expired table is not used for
-    /// answers.
-    pub is_expired: bool,
-    /// The time since which there is no table, or it is expired, from a snapshot or ready: the first of these that holds.
+    /// The time since which there is no table, or it is from a snapshot or ready: the first of these that holds.
     pub since: Option<Timestamp>,
     /// The time since which the table comes from a snapshot, if it does.
     pub from_snapshot_since: Option<Timestamp>,
-}
-
-/// Returns the problem of an expired table. `age` is the time since its source was heard from, if it is known.
-pub fn expired_problem(age: Option<Duration>) -> Problem {
-    let age = age.map(|age| format!("; its age is {} s", age.as_secs()));
-    let detail = format!("answering SERVFAIL{}", age.unwrap_or_default());
-    Problem::new(ProblemKind::TableExpired, detail)
 }
 
 /// Returns the problem of a table from a snapshot.
@@ -53,20 +43,14 @@ impl Published {
     pub fn problems(&self, age: Option<Duration>) -> impl Iterator<Item = Problem> {
         let none = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
         let none = self.table.is_none().then(|| none().holds_since(self.since));
-        let expired = || expired_problem(age).holds_since(self.since);
-        let expired = self.is_expired.then(expired);
         let restored = || snapshot_problem(age).holds_since(self.from_snapshot_since);
         let restored = self.is_from_snapshot.then(restored);
-        [none, expired, restored].into_iter().flatten()
+        [none, restored].into_iter().flatten()
     }
 
     /// Sets the times of its states. They go on if `last` had these states.
     pub(super) fn with_times(self, last: &Self, now: Timestamp) -> Self {
-        let state = |one: &Self| match (&one.table, one.is_expired) {
-            (None, _) => [true, false, false],
-            (Some(_), true) => [false, true, false],
-            (Some(_), false) => [false, false, one.is_from_snapshot],
-        };
+        let state = |one: &Self| (one.table.is_some(), one.is_from_snapshot);
         let is_same = state(&self) == state(last);
         let from_snapshot_since = last.from_snapshot_since.unwrap_or(now);
         Self {

@@ -114,8 +114,6 @@ pub enum ExtendedError {
     NotAuthoritative,
     /// 21: the class or a zone transfer is not supported.
     NotSupported,
-    /// 24: the table is too old. Code 3 (Stale Answer) would mean that the reply has an answer.
-    InvalidData,
 }
 
 /// Minimum payload size of a client over UDP (RFC 1035 section 4.2.1), and the maximum without EDNS.
@@ -216,7 +214,6 @@ fn select_answer<'t>(
         Answer::Failed(failure) => {
             return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(failure))));
         }
-        Answer::Expired => return Err((Rcode::SERVFAIL, Some(ExtendedError::InvalidData))),
     };
     Ok((rcode, Body::Answer(answer)))
 }
@@ -337,7 +334,6 @@ impl ExtendedError {
             Self::Prohibited => 18,
             Self::NotAuthoritative => 20,
             Self::NotSupported => 21,
-            Self::InvalidData => 24,
         }
     }
 
@@ -348,8 +344,7 @@ impl ExtendedError {
             Self::NotReady
             | Self::Prohibited
             | Self::NotAuthoritative
-            | Self::NotSupported
-            | Self::InvalidData => "",
+            | Self::NotSupported => "",
         }
     }
 

@@ -275,17 +275,12 @@ fn chaos_texts_are_returned_if_configured() {
 }
 
 #[test]
-fn missing_or_expired_table_gets_servfail() {
-    let expired = Published {
-        is_expired: true,
-        ..published(shop())
-    };
+fn missing_table_gets_servfail() {
     let ask = |now: &Published| summary(now, QUERY, CONTEXT);
     assert_eq!(
         ask(&Published::default()).as_deref(),
         Some("2, error 14, NSID")
     );
-    assert_eq!(ask(&expired).as_deref(), Some("2, error 24, NSID"));
     let codes = [ExtendedError::Prohibited, ExtendedError::NotSupported].map(ExtendedError::code);
     assert_eq!(codes, [18, 21]);
     assert_eq!(ExtendedError::NotReady.data(), [0, 14]);

@@ -35,8 +35,6 @@ pub enum Answer<'t> {
     NotReady,
     /// The name of a service fails (rules K5, K8).
     Failed(NameFailure),
-    /// The table is too old.
-    Expired,
 }
 
 /// The result of a query, as people name it, the best first.
@@ -83,9 +81,6 @@ pub(super) struct PortRow<'t> {
     is_new_number: bool,
 }
 
-/// Why every name fails if the table is too old.
-const EXPIRED: &str = "the table is older than --max-stale";
-
 /// Answers a question from the current table.
 pub fn answer_question<'t>(
     zones: &'t Zones,
@@ -94,9 +89,6 @@ pub fn answer_question<'t>(
     rtype: RecordType,
 ) -> Answer<'t> {
     match &now.table {
-        // Like the zone of a secondary server that lost its primary (RFC 1035 section 3.3.13, EXPIRE), the whole zone
-        // fails.
-        Some(_) if now.is_expired && zones.find(name).is_some() => Answer::Expired,
         Some(table) => answer(read(zones, table, name), rtype),
         None if zones.find(name).is_none() => Answer::Refused,
         None => Answer::NotReady,
@@ -109,13 +101,7 @@ pub fn answer_question<'t>(
 /// # Errors
 ///
 /// If there is none: why the name fails, or `None` if it does not exist.
-pub fn answer_own_name<'t>(
-    now: &Published,
-    service: &'t Service,
-) -> Result<View<'t>, Option<&'static str>> {
-    if now.is_expired {
-        return Err(Some(EXPIRED));
-    }
+pub fn answer_own_name<'t>(service: &'t Service) -> Result<View<'t>, Option<&'static str>> {
     own_view(service).map_err(|failure| failure.map(NameFailure::reason))
 }
 
@@ -197,7 +183,7 @@ impl<'t> Answer<'t> {
             Self::NoData(_) => AnswerResult::NoData,
             Self::NxDomain(_) => AnswerResult::NxDomain,
             Self::Refused => AnswerResult::Refused,
-            Self::NotReady | Self::Failed(_) | Self::Expired => AnswerResult::ServFail,
+            Self::NotReady | Self::Failed(_) => AnswerResult::ServFail,
         }
     }
 
@@ -221,8 +207,7 @@ impl<'t> Answer<'t> {
             | Self::NxDomain(_)
             | Self::Refused
             | Self::NotReady
-            | Self::Failed(_)
-            | Self::Expired => Vec::new(),
+            | Self::Failed(_) => Vec::new(),
         }
     }
 
@@ -231,7 +216,6 @@ impl<'t> Answer<'t> {
         match self {
             Self::NotReady => Some("there is no table yet"),
             Self::Failed(failure) => Some(failure.reason()),
-            Self::Expired => Some(EXPIRED),
             Self::Data(..)
             | Self::Soa(_)
             | Self::Ns(_)

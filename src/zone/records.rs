@@ -135,9 +135,7 @@ impl Answer<'_> {
             Self::NoData(zone) | Self::NxDomain(zone) => {
                 visit(Record::soa(Section::Authority, zone, context.serial))
             }
-            Self::Refused | Self::NotReady | Self::Failed(_) | Self::Expired => {
-                ControlFlow::Continue(())
-            }
+            Self::Refused | Self::NotReady | Self::Failed(_) => ControlFlow::Continue(()),
         }
     }
 

@@ -37,7 +37,7 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
         Answer::NoData(zone) => format!("NODATA {}", zone.name),
         Answer::NxDomain(zone) => format!("NXDOMAIN {}", zone.name),
         Answer::Refused => "REFUSED".to_owned(),
-        Answer::NotReady | Answer::Failed(_) | Answer::Expired => "SERVFAIL".to_owned(),
+        Answer::NotReady | Answer::Failed(_) => "SERVFAIL".to_owned(),
         Answer::Data(..)
         | Answer::Soa(_)
         | Answer::Ns(_)

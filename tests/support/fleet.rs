@@ -398,11 +398,11 @@ pub fn faults() -> Vec<Fault> {
             "a replica has not heard from its source",
             |fleet| {
                 fleet.0[HUB].alteration = Some(Alteration {
-                    texts: &[("\"state\":\"ready\"", "\"state\":\"expired\"")],
+                    texts: &[("\"state\":\"ready\"", "\"state\":\"loading\"")],
                     clock: 0,
                 });
             },
-            &["hub: ", ": Table is older than --max-stale"],
+            &["hub: ", ": No complete table yet"],
             "restore the connection",
         ),
         fault(

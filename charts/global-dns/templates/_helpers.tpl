@@ -355,9 +355,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 - --snapshot-max-age={{ $v.snapshot.maxAge }}
 - --journal-max={{ $v.journal.max }}
 {{- end }}
-{{- with $v.maxStale }}
-- --max-stale={{ . }}
-{{- end }}
 - --history={{ $v.history.age }}
 - --history-memory={{ $v.history.memory }}
 - --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
@@ -413,12 +410,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- with .Values.source -}}
 {{- if and .files (or .kubeconfig .context) -}}
 {{- fail "source.files cannot be combined with source.kubeconfig or source.context: the objects are read from the files or from an API server" -}}
-{{- end -}}
-{{- end -}}
-{{- with .Values.maxStale -}}
-{{- $timeout := include "global-dns.milliseconds" $.Values.watchTimeout | int64 -}}
-{{- if lt (include "global-dns.milliseconds" . | int64) (mul 2 $timeout) -}}
-{{- fail (printf "maxStale is %s; with watchTimeout %s it must be at least twice as long, because a healthy watch may be silent that long" . $.Values.watchTimeout) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := list "serverId" -}}

@@ -54,7 +54,6 @@ function sentence(head, refusal) {
   if (lostSince) return [head ? `Disconnected since ${timeOf(lostSince)}: this is the last known state` : "Cannot reach the server"];
   if (!head) return ["Loading"];
   if (head.state === "loading") return ["No answers yet: SERVFAIL for every name"];
-  if (head.state === "expired") return ["No answers: SERVFAIL for every name"];
   const clauses = [];
   if (head.state === "from-snapshot") clauses.push(["Answers are from a saved copy"]);
   else if (head.state !== "ready") clauses.push([`State: ${head.state}`]);

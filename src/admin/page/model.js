@@ -67,7 +67,7 @@ function sort() {
 }
 
 /** Returns whether the server answers no name at all, whatever the rows say. */
-export const isSilent = () => head?.state === "expired" || head?.state === "loading";
+export const isSilent = () => head?.state === "loading";
 
 /** Returns the level of a row. A name that is not answered is never fine. */
 export const levelOf = (row) => (isSilent() ? "failing" : worst([row.level, ANSWERED.has(row.result) ? "fine" : "attention"]));

@@ -53,7 +53,6 @@ const CHANGES = {
   "gateway-up": ["alive", "fine"],
   failover: ["change", "attention"],
   "list-held": ["attention", "attention"],
-  "table-expired": ["attention", "attention"],
 };
 /** Returns the shape and the color of a change. */
 export const styleOfChange = (kind) => CHANGES[kind] ?? ["note", "idle"];

@@ -19,7 +19,7 @@ pub struct ReplicaStatus {
     pub replica: String,
     /// The zones, with final dots.
     pub zones: Vec<String>,
-    /// The state of the table: `loading`, `ready`, `from-snapshot` or `expired`.
+    /// The state of the table: `loading`, `ready` or `from-snapshot`.
     pub state: String,
     /// Since when the state holds, if it is known.
     #[serde(default)]

@@ -65,7 +65,6 @@ fn state(context: &str, replica: &ReplicaFacts) -> Option<Finding> {
     };
     let kind = match status.state.as_str() {
         "from-snapshot" => ProblemKind::TableFromSnapshot,
-        "expired" => ProblemKind::TableExpired,
         "loading" => ProblemKind::NoTable,
         _ => return None,
     };

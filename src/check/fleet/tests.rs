@@ -142,10 +142,10 @@ fn replicas_that_answer_differently_are_named() {
 fn cluster_whose_table_is_not_confirmed_is_not_compared_further() {
     let mut members = healthy();
     let facts = facts(&mut members[2]);
-    facts.status.state = "expired".to_owned();
+    facts.status.state = "loading".to_owned();
     facts.replicas[0].status = Ok(facts.status.clone());
     facts.table.services.clear();
-    let sentence = ProblemKind::TableExpired.row().sentence;
+    let sentence = ProblemKind::NoTable.row().sentence;
     assert_eq!(differences(&members), [format!("west: dns-0: {sentence}")]);
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::Timestamp;
-use crate::table::{expired_problem, snapshot_problem};
+use crate::table::snapshot_problem;
 use crate::testing::service_keys;
 
 fn change(number: usize) -> Change {
@@ -130,7 +130,6 @@ fn table_and_its_events_become_visible_together() {
         assert_eq!(all.len(), count, "{:?}", texts(&all));
         assert_eq!(all.last().map(|event| event.id), Some(latest.id));
         assert_eq!(latest.table.generation, now.generation);
-        assert_eq!(latest.table.is_expired, now.is_expired);
     };
     assert!(!is_hidden());
     let now = events.note_snapshot(&snapshot_problem(None), || {
@@ -145,14 +144,8 @@ fn table_and_its_events_become_visible_together() {
         now
     });
     check(now, 3);
-    let now = events.note_expiry(Some(&expired_problem(None)), || {
-        let now = publisher.set_expired(true, Timestamp(3));
-        assert!(reader.load().is_expired && is_hidden());
-        now
-    });
-    check(now, 4);
     events.record_with([change(2)], || assert!(is_hidden()));
-    assert_eq!(events.all().len(), 5);
+    assert_eq!(events.all().len(), 4);
 }
 
 #[test]

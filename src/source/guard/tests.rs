@@ -38,7 +38,6 @@ impl TestLoop {
             rules,
             shrink_guard,
             snapshot: None,
-            max_stale: None,
             is_following: true,
         };
         let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);

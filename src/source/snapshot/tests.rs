@@ -225,7 +225,6 @@ fn start_loop(snapshots: Snapshots) -> TestLoop {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
         snapshot: Some(snapshots),
-        max_stale: None,
         is_following: true,
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);

@@ -240,7 +240,7 @@ fn timeline_has_the_times_in_which_services_were_not_fine() {
     publish(true, 1000);
     publish(false, 5000);
     publish(true, 9000);
-    publisher.set_expired(true, at(20_000));
+    publish(false, 20_000);
     let spells = |from: u64, step: u64| {
         let step = Duration::from_millis(step);
         let timeline = publisher.reader().timeline(Some(&key()), at(from), step);
@@ -252,17 +252,17 @@ fn timeline_has_the_times_in_which_services_were_not_fine() {
     };
     let loading = (0, Some(1000), Impact::Failing, 0);
     let down = (5000, Some(9000), Impact::Failing, 1);
-    let expired = (20_000, None, Impact::Failing, 0);
-    assert_eq!(spells(0, 1), [loading, down, expired]);
-    assert_eq!(spells(9500, 1), [expired]);
+    let again = (20_000, None, Impact::Failing, 1);
+    assert_eq!(spells(0, 1), [loading, down, again]);
+    assert_eq!(spells(9500, 1), [again]);
     // A time that began earlier begins with the part that is wanted.
     assert_eq!(
         spells(6000, 1),
-        [(6000, Some(9000), Impact::Failing, 1), expired]
+        [(6000, Some(9000), Impact::Failing, 1), again]
     );
     // However many there are, their number is limited by the step.
     for number in 0..200 {
-        publisher.set_expired(number % 2 == 0, at(30_000 + number * 1000));
+        publish(number % 2 == 0, 30_000 + number * 1000);
     }
     assert!(spells(0, 20_000).len() <= 14, "{:?}", spells(0, 20_000));
 }

@@ -206,13 +206,9 @@ fn record_type_is_written_as_in_a_zone_file() {
 }
 
 #[test]
-fn zone_fails_without_a_table_or_with_an_expired_table() {
+fn zone_fails_without_a_table() {
     let zones = zones(&["global"]);
     let fresh = || published(shop());
-    let expired = Published {
-        is_expired: true,
-        ..fresh()
-    };
     for (now, name, expected) in [
         (&Published::default(), "db.prod.global", "NotReady"),
         (&Published::default(), "nope.global", "NotReady"),
@@ -220,9 +216,6 @@ fn zone_fails_without_a_table_or_with_an_expired_table() {
         (&fresh(), "db.prod.global", "Data"),
         (&fresh(), "nope.global", "NxDomain"),
         (&fresh(), "example.com", "Refused"),
-        (&expired, "db.prod.global", "Expired"),
-        (&expired, "nope.global", "Expired"),
-        (&expired, "example.com", "Refused"),
     ] {
         let name = Name::from_text(name).unwrap();
         let answer = answer_question(&zones, now, &name, RecordType::A);
@@ -500,13 +493,8 @@ fn answer_says_why_it_fails() {
     let [mut waiting, _] = local("prod", "db", &[]);
     waiting["metadata"]["annotations"]["global-dns/failover"] = json!("north");
     let failing = published(table(&[waiting, mirror("prod", "db", "east")]));
-    let expired = Published {
-        is_expired: true,
-        ..published(shop())
-    };
     for (now, expected) in [
         (&Published::default(), Some("there is no table yet")),
-        (&expired, Some("the table is older than --max-stale")),
         (
             &failing,
             Some("the failover step that answers has no endpoint"),

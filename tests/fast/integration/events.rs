@@ -286,31 +286,6 @@ fn held_list_and_the_list_after_it_are_events() {
 }
 
 #[test]
-fn expired_table_and_its_recovery_are_events() {
-    let flags = ["--watch-timeout=2s", "--max-stale=6s"];
-    let server = Server::with_objects(east(), &flags);
-    let mut stream = EventStream::open(server.api, EVENTS, &[]);
-    let tables = |stream: &mut EventStream| {
-        let event = stream.next("change").data;
-        assert_eq!(summary(&event), "table-expired - - - -");
-        event["text"].as_str().unwrap().to_owned()
-    };
-    std::fs::write(&server.file, "just words\n").unwrap();
-    let expired = tables(&mut stream);
-    let start = "Table is older than --max-stale: answering SERVFAIL; its age is ";
-    assert!(expired.starts_with(start), "{expired}");
-    let status = server.api("/api/v1/status");
-    assert_eq!(status["state"], "expired");
-    assert_eq!(status["level"], "failing");
-    std::fs::write(&server.file, Manifest::from(east()).text()).unwrap();
-    assert_eq!(
-        tables(&mut stream),
-        "The source is active again; queries are answered from the table."
-    );
-    assert_eq!(server.api("/api/v1/status")["state"], "ready");
-}
-
-#[test]
 fn snapshot_and_its_replacement_are_events() {
     let standin = StandIn::start(Behavior::Normal, &Manifest::from(east()).0).unwrap();
     let folder = tempfile::tempdir().unwrap();

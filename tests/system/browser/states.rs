@@ -183,25 +183,6 @@ fn page_of_a_cluster_without_services_is_empty() {
 }
 
 #[test]
-fn expired_table_leaves_nothing_green() {
-    let flags = ["--watch-timeout=1s", "--max-stale=10s"];
-    let server = serve(db("east", "192.0.2.1"), &flags);
-    let mut chromium = open(&server, "#/?name=db.prod.global", WIDE);
-    let green = "document.querySelectorAll('#headline.fine, #headline .fine, #map .fine, #explanation .fine').length";
-    chromium.wait_for(&format!("{green} > 4"));
-    server.write_invalid("just words\n");
-    chromium.wait_for_text("#sentence", "No answers: SERVFAIL for every name");
-    chromium.wait_for_text("#attention", "--max-stale");
-    chromium.wait_for_text("#explanation .badge", "SERVFAIL");
-    chromium.wait_for_text("#map .result.failed", "SERVFAIL");
-    assert_eq!(chromium.evaluate(green), 0);
-    chromium.screenshot("expired-1440-light");
-    server.rewrite(&list(db("east", "192.0.2.1")));
-    chromium.wait_for_text("#sentence", "All names are answered");
-    chromium.assert_no_complaint();
-}
-
-#[test]
 fn table_of_a_snapshot_is_a_saved_copy() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("snapshot.json");

@@ -39,7 +39,7 @@ const fn case(
 }
 
 /// A case for each alert. The values are the limits of the expressions.
-const CASES: [Case; 29] = [
+const CASES: [Case; 28] = [
     case("GlobalDnsAbsent", &[], &[("table_ready", "1x200")]),
     case(
         "GlobalDnsNotReady",
@@ -50,11 +50,6 @@ const CASES: [Case; 29] = [
         "GlobalDnsTableOld",
         &[("table_age_seconds", "301x200")],
         &[("table_age_seconds", "300x200")],
-    ),
-    case(
-        "GlobalDnsTableExpired",
-        &[("table_expired", "1x200")],
-        &[("table_expired", "0x200")],
     ),
     case(
         "GlobalDnsTableFromSnapshot",

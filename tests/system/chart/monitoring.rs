@@ -106,7 +106,6 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
     for metric in [
         "held_lists",
         "snapshot_write_failures_total",
-        "table_expired",
         "compared_table_hash",
         "table_from_snapshot",
         "worker_panics_total",

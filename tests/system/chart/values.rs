@@ -36,7 +36,7 @@ pub fn every_flag() -> Map<String, Value> {
             "tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:8853"]},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
-        "maxStale": "10m", "snapshot": {"enabled": true, "maxAge": "2h", "volume": {"persistentVolumeClaim": {"claimName": "global-dns"}}}, "journal": {"max": "4Mi"}, "graceSeconds": 40,
+        "snapshot": {"enabled": true, "maxAge": "2h", "volume": {"persistentVolumeClaim": {"claimName": "global-dns"}}}, "journal": {"max": "4Mi"}, "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(mut values) = values else {

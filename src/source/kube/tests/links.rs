@@ -34,7 +34,6 @@ impl Server {
             rules: rules(),
             shrink_guard: ShrinkGuard::new(Some(50)),
             snapshot: None,
-            max_stale: None,
             is_following: true,
         };
         let timing = WatchTiming {

@@ -320,35 +320,6 @@ fn log_level_is_a_level_or_directives() {
 }
 
 #[test]
-fn max_stale_that_is_too_small_is_wrong_usage() {
-    let (_folder, file) = sample_file();
-    for (flags, values) in [
-        (
-            &["--max-stale=59s"][..],
-            "59s is less than twice --watch-timeout 30s",
-        ),
-        (
-            &["--max-stale=0s"],
-            "0ns is less than twice --watch-timeout 30s",
-        ),
-        (
-            &["--max-stale=5s", "--watch-timeout=3s"],
-            "5s is less than twice --watch-timeout 3s",
-        ),
-    ] {
-        let ended = run_global_dns(&[&["serve", &file], flags].concat());
-        let error = error_of(&ended);
-        assert_eq!(ended.code, Some(2), "{error}");
-        assert!(
-            error.starts_with(&format!("error: --max-stale {values}: ")),
-            "{error}"
-        );
-    }
-    let mut demo = global_dns(&["demo", "--listen=127.0.0.1:0", ADMIN, API]);
-    assert_eq!(run(demo.env("GLOBAL_DNS_MAX_STALE", "1s")).code, Some(2));
-}
-
-#[test]
 fn empty_zone_is_not_taken_for_the_root() {
     let (_folder, file) = sample_file();
     let ended = run_global_dns(&["table", &file, "--zone="]);
