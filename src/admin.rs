@@ -92,7 +92,7 @@ async fn livez(FromState(state): FromState<AdminState>) -> (StatusCode, String) 
     }
 }
 
-/// Answers `/readyz`. The server is ready from its first table, or a restored one, until it receives a signal to
+/// Answers `/readyz`. The server is ready from its first table until it receives a signal to
 /// terminate. It stays ready if the API server is unreachable, because it continues to answer from the last table.
 async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String) {
     let now = state.reader.load();
@@ -105,7 +105,7 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
     let ready = status.is_success().then(|| "ok".to_owned());
     let problems = shutdown
         .into_iter()
-        .chain(state.metrics.problems(&now, Some(state.feeds.age())));
+        .chain(state.metrics.problems(&now));
     let lines = ready.into_iter().chain(problems.map(|one| one.with_time()));
     let waits = now.table.iter().flat_map(missing_clusters);
     let lines: Vec<String> = lines.chain(waits).collect();

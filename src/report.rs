@@ -56,9 +56,6 @@ pub struct Report<
     pub generation: u64,
     /// SOA serial.
     pub serial: u32,
-    /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
-    #[serde(default, rename = "fromSnapshot")]
-    pub from_snapshot: bool,
     /// The zones, with final dots.
     pub zones: Vec<String>,
     /// All services, sorted by namespace and name.
@@ -113,7 +110,7 @@ pub struct ServiceReport {
 impl Report {
     /// Makes the report on the published table.
     pub fn new(zones: &Zones, published: &Published) -> Self {
-        let of_server: Vec<Problem> = published.problems(None).collect();
+        let of_server: Vec<Problem> = published.problem().into_iter().collect();
         let parts = Parts::of(published, &of_server);
         let lists = (
             parts.services().collect(),
@@ -133,12 +130,8 @@ impl Report {
         if let Some(at) = &self.at {
             writeln!(text, "at {}\n", style.time(at))?;
         }
-        let states = [
-            (self.from_snapshot, ProblemKind::TableFromSnapshot),
-            (self.generation == 0, ProblemKind::NoTable),
-        ];
-        for (_, kind) in states.into_iter().filter(|(is_so, _)| *is_so) {
-            writeln!(text, "{}", kind.row().sentence)?;
+        if self.generation == 0 {
+            writeln!(text, "{}", ProblemKind::NoTable.row().sentence)?;
         }
         writeln!(
             text,
@@ -173,7 +166,6 @@ impl<S, K, C, P> Report<S, K, C, P> {
             at: None,
             generation: published.generation,
             serial: published.serial,
-            from_snapshot: published.is_from_snapshot,
             zones: zones.iter().map(|zone| zone.name.to_string()).collect(),
             services,
             skipped,

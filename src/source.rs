@@ -13,11 +13,9 @@ pub mod feeds;
 pub mod file;
 mod gateway_changes;
 mod guard;
-pub mod journal;
 pub mod kube;
 mod link_feeds;
 mod problem_log;
-mod snapshot;
 mod steady_clock;
 pub mod trial;
 
@@ -40,8 +38,6 @@ pub use guard::ShrinkGuard;
 use guard::{Decision, Guard, Shrinkage};
 use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
-use snapshot::Saved;
-pub use snapshot::{SnapshotScope, Snapshots};
 use steady_clock::SteadyClock;
 use trial::Trial;
 
@@ -52,7 +48,6 @@ use crate::table::links::LeasePoll;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
-use crate::table::snapshot_problem;
 
 /// A change that a source reports.
 #[derive(Debug)]
@@ -100,8 +95,6 @@ pub struct UpdateSettings {
     pub rules: Rules,
     /// How much of the table one list may remove.
     pub shrink_guard: ShrinkGuard,
-    /// Where the store is saved, if it is saved.
-    pub snapshot: Option<Snapshots>,
     /// Whether tables follow the first one. If so, problems have the time since which they hold.
     pub is_following: bool,
 }
@@ -125,7 +118,7 @@ pub async fn run(
         });
         let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory);
         let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
-        // The state they share (feeds, publisher, snapshots, memory) is consistent after a panic. The rest is dropped.
+        // The state they share (feeds, publisher, memory) is consistent after a panic. The rest is dropped.
         if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
             return;
         }
@@ -165,7 +158,6 @@ async fn run_update_loop(
         links: LinkFeeds::new(feeds.links()),
         has_news: false,
         guard: Guard::new(settings.shrink_guard, feeds.clone()),
-        snapshot: settings.snapshot.as_mut(),
         feeds,
         log: &mut memory.log,
         clock: feeds.clock(),
@@ -191,7 +183,6 @@ struct UpdateLoop<'p> {
     /// Whether an update or a link changed something that is not published yet.
     has_news: bool,
     guard: Guard,
-    snapshot: Option<&'p mut Snapshots>,
     feeds: &'p Feeds,
     log: &'p mut ChangeLog,
     clock: SteadyClock,
@@ -204,11 +195,10 @@ impl UpdateLoop<'_> {
             self.feeds.heartbeat().beat();
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
-            let save = self.save_if_due();
             // Until all feeds are listed, no delay changes the table.
             let wake = self.next_wake().filter(|_| self.unlisted.is_empty());
             let record = self.log.next_due().map(|due| self.until(due));
-            let waits = [free, save, wake, record, Some(heartbeat::INTERVAL)];
+            let waits = [free, wake, record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
             let (events, now) = (self.feeds.events(), self.clock.now());
@@ -301,53 +291,11 @@ impl UpdateLoop<'_> {
         Duration::from_millis(time.0.saturating_sub(self.clock.now().0))
     }
 
-    /// Starts with the current table, or else with the snapshot of an earlier process. Lists are collected separately
-    /// and replace it when they are complete.
+    /// Continues from the current table after a panic. Lists are collected separately and replace it when they are complete.
     fn restore(&mut self) {
         if let Some(table) = &self.reader.load().table {
-            self.dirty
-                .extend(table.services().map(|service| service.key.clone()));
-            return;
-        }
-        let snapshot = self.snapshot.as_deref();
-        self.timers.now = self.clock.now();
-        if let Some(earlier) = snapshot.and_then(Snapshots::load_earlier) {
-            let has_links = !self.feeds.links().is_empty();
-            self.dirty = self.timers.continue_from(earlier, has_links);
-        }
-        let Some(restored) = snapshot.and_then(Snapshots::load) else {
-            return;
-        };
-        let mut services = restored.store.services();
-        services.append(&mut self.dirty);
-        // Flags may have changed, and time has passed, since the snapshot was saved.
-        let (empty, rules) = (Table::default(), self.rules);
-        let built = build(&empty, &restored.store, &services, rules, self.timers);
-        self.feeds.note_restored(restored.age);
-        let problem = snapshot_problem(Some(restored.age));
-        let publish = || {
-            self.publisher
-                .publish_snapshot(built, Timestamp(unix_milliseconds()))
-        };
-        self.feeds.events().note_snapshot(&problem, publish);
-        log_problem(&problem);
-        self.dirty = services;
-    }
-
-    /// Saves the store if that is due. Returns when to check again.
-    fn save_if_due(&mut self) -> Option<Duration> {
-        match &mut self.snapshot {
-            Some(snapshot) if self.unlisted.is_empty() => {
-                let now = self.reader.load();
-                let table = now.table.as_ref()?;
-                let saved = Saved {
-                    store: &self.store,
-                    table,
-                    links: &self.timers.links,
-                };
-                Some(snapshot.save_if_due(saved, self.feeds.age()))
-            }
-            _ => None,
+            let services = table.services().map(|service| service.key.clone());
+            self.dirty.extend(services);
         }
     }
 
@@ -387,10 +335,7 @@ impl UpdateLoop<'_> {
             .as_ref()
             .and_then(|table| table.skip_of(watch, key));
         let known = known.filter(|known| known.kind == skip.kind);
-        let since = known.map(Problem::since).or_else(|| {
-            let earlier = self.timers.earlier()?;
-            earlier.since(skip).map(Some)
-        });
+        let since = known.map(Problem::since);
         skip.set_since(since.unwrap_or(Some(self.clock.now())));
     }
 
@@ -490,18 +435,9 @@ impl UpdateLoop<'_> {
         let last = self.reader.load();
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
-        let is_first = last.table.is_none() || last.is_from_snapshot;
         let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.note_started();
-        if last.is_from_snapshot {
-            info!("All watches are listed; replaced the snapshot");
-        }
-        if let Some(snapshot) = self.snapshot.as_mut()
-            && (is_first || built.is_changed || !built.services.is_empty())
-        {
-            snapshot.note_change();
-        }
         let arrivals = std::mem::take(&mut self.arrivals);
         let publish = |built| {
             let moment = Timestamp(unix_milliseconds());

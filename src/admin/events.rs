@@ -1,12 +1,12 @@
 //! `/api/v1/events`: the last changes of answers, as JSON or as a stream of server-sent events.
 //!
-//! A stream sends four types of events. `change` has one change as its data. `table` has the generation of a new table,
-//! or of one whose state changed. `summary` has what changed in the summary (`follow.rs`), if the client follows it. `reset`
+//! A stream sends four types of events. `change` has one change as its data. `table` has the generation of a new table.
+//! `summary` has what changed in the summary (`follow.rs`), if the client follows it. `reset`
 //! tells a client that the events after its last one are not known any more,
 //! because the server was restarted or because there were too many; the client must load everything again.
 //!
 //! Both take only events of some clusters, of some kinds, and since a time (`?cluster=east&kind=gateway-down&since=`, several of
-//! the first two separated by commas). JSON then also has events that only the journal has.
+//! the first two separated by commas).
 //!
 //! A stream has a position in the ring and one batch of messages. It reads the ring when the client has taken the batch. So
 //! a slow client delays nobody and costs little memory. If it falls behind the ring, it gets a `reset`; if it does not read
@@ -32,13 +32,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout_at};
 
 use super::follow::{SummaryFollower, TooMany};
-use super::limits::{EVENT_STREAM, Memory, no_memory};
+use super::limits::EVENT_STREAM;
 use super::state::{AdminState, NoMoment, shown};
 use crate::report::SchemaVersion;
 use crate::report::events::{Event, EventsReport};
 use crate::server::Lifetime;
 use crate::source::Events;
-use crate::source::events::{EventFilter, FoundEvents, Latest, MAX_EVENTS, TableState};
+use crate::source::events::{EventFilter, FoundEvents, Latest, MAX_EVENTS};
 use crate::table::change::ChangeKind;
 
 /// The ID of the last event that a client received, which a browser sends when it connects again.
@@ -62,12 +62,6 @@ const MAX_IN_BATCH: usize = 100;
 
 /// Pause before a browser connects again.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Maximum size of the events of the journal in one response, in octets.
-const MAX_JOURNAL: usize = 4 << 20;
-
-/// Memory for them, in octets: the events, and their JSON.
-const JOURNAL_MEMORY: usize = 3 * MAX_JOURNAL;
 
 /// The open streams of a listener. Clones share it.
 #[derive(Clone, Debug)]
@@ -95,8 +89,8 @@ struct EventStream {
     filter: EventFilter,
     /// The ID of the last event that was sent.
     position: u64,
-    /// The table that the client knows about. `None` before the first batch.
-    table: Option<TableState>,
+    /// The generation that the client knows about. `None` before the first batch.
+    generation: Option<u64>,
     /// The summary, if the client follows it.
     summary: Option<SummaryFollower>,
     _permit: OwnedSemaphorePermit,
@@ -106,7 +100,6 @@ pub(super) async fn events(
     FromState(state): FromState<AdminState>,
     Query(query): Query<EventsQuery>,
     Extension(streams): Extension<Streams>,
-    Extension(memory): Extension<Memory>,
     lifetime: Option<Extension<Lifetime>>,
     headers: HeaderMap,
 ) -> Response {
@@ -117,7 +110,7 @@ pub(super) async fn events(
         Err(problem) => return (StatusCode::BAD_REQUEST, problem).into_response(),
     };
     if !accepts_stream(&headers) {
-        return list(events, after, filter, &memory).await;
+        return list(events, after, &filter);
     }
     let Some(permit) = streams.open() else {
         let problem = format!("there are {MAX_STREAMS} streams of events already; close one\n");
@@ -132,12 +125,7 @@ pub(super) async fn events(
 }
 
 /// Returns the response with the events that follow `after`, or else all.
-async fn list(
-    events: &Events,
-    after: Option<u64>,
-    filter: EventFilter,
-    memory: &Memory,
-) -> Response {
+fn list(events: &Events, after: Option<u64>, filter: &EventFilter) -> Response {
     let known = after.and_then(|id| events.after(id, MAX_EVENTS));
     let is_selected = |event: &Arc<Event>| filter.selects(event);
     let FoundEvents {
@@ -151,19 +139,7 @@ async fn list(
                 events: known,
             }
         }
-        None if events.needs_journal(&filter) => {
-            let Some(_held) = memory.reserve(JOURNAL_MEMORY) else {
-                return no_memory();
-            };
-            // This runs on the threads of the API, which queries do not use.
-            let events = events.clone();
-            let find = move || events.find(&filter, MAX_JOURNAL);
-            match tokio::task::spawn_blocking(find).await {
-                Ok(found) => found,
-                Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-            }
-        }
-        None => events.find(&filter, 0),
+        None => events.find(filter),
     };
     let report = EventsReport {
         schema_version: SchemaVersion,
@@ -275,7 +251,7 @@ impl EventStream {
             latest,
             filter,
             position,
-            table: None,
+            generation: None,
             summary,
             _permit: permit,
         }
@@ -283,7 +259,7 @@ impl EventStream {
 
     /// Waits for the next batch. It is never empty.
     async fn next(&mut self) -> Vec<Message> {
-        if self.table.is_some() {
+        if self.generation.is_some() {
             sleep(PAUSE).await;
         }
         loop {
@@ -309,11 +285,11 @@ impl EventStream {
             self.position = latest.id;
             batch.extend(self.message("reset", json!({})));
         }
-        if self.table != Some(latest.table) {
-            let table = self.message("table", json!({"generation": latest.table.generation}));
-            let is_first = self.table.is_none();
+        if self.generation != Some(latest.generation) {
+            let table = self.message("table", json!({"generation": latest.generation}));
+            let is_first = self.generation.is_none();
             batch.extend(table.map(|table| if is_first { table.retry(RETRY) } else { table }));
-            self.table = Some(latest.table);
+            self.generation = Some(latest.generation);
         }
         match self.summary.as_mut().and_then(SummaryFollower::look) {
             None => {}

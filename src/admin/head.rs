@@ -70,8 +70,6 @@ enum TableStatus {
     Loading,
     /// The table is confirmed by its source.
     Ready,
-    /// The table comes from a snapshot of an earlier process.
-    FromSnapshot,
 }
 
 // === impl Head ===
@@ -160,27 +158,9 @@ impl Head {
 
 impl TableStatus {
     fn of(now: &Published) -> Self {
-        match (&now.table, now.is_from_snapshot) {
-            (None, _) => Self::Loading,
-            (Some(_), true) => Self::FromSnapshot,
-            (Some(_), false) => Self::Ready,
+        match now.table {
+            None => Self::Loading,
+            Some(_) => Self::Ready,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::Table;
-    use crate::testing::published;
-
-    #[test]
-    fn state_names_the_worst() {
-        let mut now = Published::default();
-        assert_eq!(TableStatus::of(&now), TableStatus::Loading);
-        now = published(Table::default());
-        assert_eq!(TableStatus::of(&now), TableStatus::Ready);
-        now.is_from_snapshot = true;
-        assert_eq!(TableStatus::of(&now), TableStatus::FromSnapshot);
     }
 }

@@ -11,7 +11,6 @@ mod process;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -41,8 +40,6 @@ pub struct Metrics {
     pub reader: Reader,
     /// The state of the feeds.
     pub feeds: Feeds,
-    /// The snapshots that could not be written.
-    pub snapshot_failures: Failures,
     /// The log lines that could not be written.
     pub lost_log_lines: Failures,
     /// The certificate, if there is an encrypted listener.
@@ -216,39 +213,24 @@ impl Metrics {
     /// Returns the problems of the server, and that its endpoints have the default cluster name.
     pub(super) fn server_problems(&self, now: &Arc<Published>) -> impl Iterator<Item = Problem> {
         let facts = self.facts.of(now);
-        let own = self.problems(now, None).into_iter();
+        let own = self.problems(now).into_iter();
         own.chain(facts.default_cluster_name.clone())
     }
 
-    /// Returns the problems of the server: of its table as a whole, its source, its files and its process.
-    ///
-    /// `age` is the time since the source was heard from. It is for readers of one moment: a document with it would change
-    /// each second.
-    pub(super) fn problems(&self, now: &Published, age: Option<Duration>) -> Vec<Problem> {
-        let lost_events = self.feeds.events().lost();
-        let failures = [
-            (&self.snapshot_failures, ProblemKind::SnapshotFailed),
-            (&lost_events, ProblemKind::JournalFailed),
-            (&self.lost_log_lines, ProblemKind::LogLinesLost),
-        ];
-        let mut problems: Vec<Problem> = now.problems(age).collect();
+    /// Returns the problems of the server: of its table as a whole, its source and its process.
+    pub(super) fn problems(&self, now: &Published) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = now.problem().into_iter().collect();
         problems.extend(self.feeds.problems());
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
-        let problem = |(failures, kind)| problem_of_failures(kind, failures);
-        problems.extend(failures.into_iter().filter_map(problem));
+        let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
+        problems.extend(lost_lines);
         problems
     }
 
     /// Writes the state of the source.
     fn encode_source(&self, page: &mut Page<'_, '_>) -> fmt::Result {
-        let failures = self.snapshot_failures.count();
-        let help = "Snapshots of the table that could not be written";
-        page.counter("snapshot_write_failures", help, failures)?;
-        let lost = self.feeds.events().lost().count();
-        let help = "Events that could not be written to the journal";
-        page.counter("lost_journal_events", help, lost)?;
         let age = self.feeds.age().as_secs_f64();
         let help = "Seconds since the oldest watch was heard from";
         page.gauge("table_age_seconds", help, age)?;
@@ -276,10 +258,7 @@ impl Page<'_, '_> {
         self.gauge("table_serial", "SOA serial of the table", serial)?;
         let hash = facts.hash as f64; // 53 bits: exact
         let help = "Hash of all answers; replicas with equal answers have equal hashes";
-        self.gauge("table_hash", help, hash)?;
-        let from_snapshot = f64::from(u8::from(now.is_from_snapshot));
-        let help = "1 while the table is restored from a snapshot";
-        self.gauge("table_from_snapshot", help, from_snapshot)
+        self.gauge("table_hash", help, hash)
     }
 
     /// Writes the numbers of services, endpoints and problems.

@@ -115,7 +115,7 @@ impl AdminState {
     /// Returns the problems of a server that had a table in the past. Others than those of the table are not known.
     pub(super) fn past_problems(&self, past: &Arc<Published>) -> impl Iterator<Item = Problem> {
         let facts = self.metrics.facts.of_past(past);
-        let of_table = past.problems(None);
+        let of_table = past.problem().into_iter();
         of_table.chain(facts.default_cluster_name.clone())
     }
 }

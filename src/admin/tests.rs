@@ -20,7 +20,6 @@ use crate::report::write_report;
 use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
-use crate::source::journal::JournalFiles;
 use crate::table::change::{Change, ChangeKind};
 use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
@@ -45,7 +44,6 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             counters: CounterSet::default(),
             reader,
             feeds,
-            snapshot_failures: Failures::default(),
             lost_log_lines: Failures::default(),
             certificate: None,
             refused: RefusedClients::default(),
@@ -247,24 +245,6 @@ async fn metrics_have_a_limited_number_of_clusters() {
     assert_eq!(series["west"], 3.0);
     assert_eq!(series["other"], 51.0);
     assert_eq!(series.values().sum::<f64>(), (MAX_CLUSTERS + 53) as f64);
-}
-
-#[tokio::test]
-async fn metrics_count_the_events_that_the_journal_lost() {
-    let state = state(&Publisher::default(), alive());
-    let events = state.feeds.events().clone();
-    let folder = tempfile::tempdir().unwrap();
-    let missing = folder.path().join("missing").join("snapshot");
-    events
-        .keep_in(JournalFiles::beside(&missing, 1 << 20))
-        .unwrap();
-    events.flush();
-    let admin = admin_routes(state);
-    let lost = async || metric(&admin, "global_dns_lost_journal_events_total").await;
-    assert_eq!(lost().await, 0.0);
-    events.record((0..3).map(|_| Change::new(ChangeKind::Demo, "A scene.")));
-    events.flush();
-    assert_eq!(lost().await, 3.0);
 }
 
 #[tokio::test]

@@ -61,7 +61,6 @@ pub(super) async fn first_table(
     let settings = UpdateSettings {
         rules: model.rules(),
         shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
-        snapshot: None,
         is_following: false,
     };
     let origin = TableSource::of(&source);

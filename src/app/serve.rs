@@ -37,8 +37,7 @@ use crate::server::{
     Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
     descriptors, ns_addresses,
 };
-use crate::source::journal::JournalFiles;
-use crate::source::{Events, Feeds, SnapshotScope, Snapshots, UpdateSettings, kube};
+use crate::source::{Feeds, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::wire::ResponseSettings;
 use crate::zone::Zones;
@@ -105,22 +104,12 @@ impl Resources {
 }
 
 fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings {
-    let snapshots = |path| {
-        let scope = SnapshotScope {
-            source: source.location(),
-            cluster_name: args.model.cluster_name.clone(),
-            namespaces: args.source.namespace.iter().cloned().collect(),
-            watches: Watch::needed(args.model.mcs()).collect(),
-        };
-        Snapshots::new(path, args.snapshot_max_age, scope)
-    };
     UpdateSettings {
         rules: args.delays.apply(args.model.rules()),
         shrink_guard: match source {
             SelectedSource::Files(_) => args.shrink_guard.for_files(),
             SelectedSource::Cluster(_) => args.shrink_guard,
         },
-        snapshot: args.snapshot.clone().map(snapshots),
         is_following: true,
     }
 }
@@ -189,7 +178,6 @@ struct Server {
     tasks: JoinSet<()>,
     /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
-    events: Events,
 }
 
 impl Server {
@@ -205,21 +193,14 @@ impl Server {
         );
         let feeds = Feeds::new(&args.source.namespace, args.model.mcs())
             .with_links(args.model.links.namespaces());
-        if let Some(snapshot) = args.snapshot.as_ref().filter(|_| args.journal_max > 0) {
-            let files = JournalFiles::beside(snapshot, args.journal_max as u64);
-            let journal = feeds.events().keep_in(files);
-            journal.context("cannot start the thread of the journal")?;
-        }
         let publisher = Publisher::new(Timestamp(unix_milliseconds()), args.history.limits());
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
-        let snapshot = resources.update_settings.snapshot.as_ref();
         let metrics = Metrics {
             counters: counters.clone(),
             reader: reader.clone(),
             feeds: feeds.clone(),
-            snapshot_failures: snapshot.map(Snapshots::failures).unwrap_or_default(),
             lost_log_lines,
             certificate,
             refused: refused.clone(),
@@ -263,7 +244,6 @@ impl Server {
             listeners,
             tasks,
             draining,
-            events: feeds.events().clone(),
         })
     }
 
@@ -285,7 +265,7 @@ impl Server {
             self.listeners.stop().await;
         };
         tokio::select! {
-            () = end => self.events.flush(),
+            () = end => {}
             signal = signals.next() => {
                 warn!(signal, "Received a second signal; exiting immediately");
                 return Ok(ExitCode::FAILURE);

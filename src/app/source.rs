@@ -35,14 +35,6 @@ impl SelectedSource {
         Ok(Self::Cluster(Box::new(cluster)))
     }
 
-    /// Returns the location of the source. A snapshot of another location is ignored.
-    pub(super) fn location(&self) -> String {
-        match self {
-            Self::Files(_) => "files".to_owned(),
-            Self::Cluster(cluster) => cluster.url(),
-        }
-    }
-
     /// Runs the source and the update loop on a separate thread. Building a large table must not delay connections.
     /// Both share the thread, so that an update reaches the table without waking another one.
     pub(super) fn spawn(

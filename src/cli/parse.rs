@@ -153,7 +153,6 @@ impl From<DemoArgs> for ServeArgs {
             api_host: Vec::new(),
         };
         serve.encrypted = EncryptedArgs::default();
-        serve.snapshot = None; // the sample data is not from a cluster
         serve.log = log;
         *serve
     }

@@ -10,7 +10,7 @@ use super::access::AccessArgs;
 use super::encrypted::EncryptedArgs;
 use super::failover::DelayArgs;
 use super::groups::{ListenArgs, LogArgs, SourceArgs};
-use super::history::{HistoryArgs, parse_size};
+use super::history::HistoryArgs;
 use super::model::ModelArgs;
 use super::values::{parse_duration, parse_shrink_guard, parse_text};
 use super::view::brief;
@@ -78,18 +78,6 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
     pub shrink_guard: ShrinkGuard,
 
-    /// File to save the objects of the table in; after a restart, the server answers from it until the API server has been read [default: none; the chart sets a file in a volume of the pod]
-    #[arg(long, value_name = "FILE", conflicts_with = "file")]
-    pub snapshot: Option<PathBuf>,
-
-    /// Maximum age of a snapshot that the server answers from
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
-    pub snapshot_max_age: Duration,
-
-    /// Size of the journal of events beside --snapshot, from which events are known after a restart; the oldest go first; 0: no journal
-    #[arg(long, value_name = "SIZE", default_value = "16Mi", value_parser = parse_journal_max)]
-    pub journal_max: usize,
-
     /// Time during which queries are still answered after SIGTERM or SIGINT
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
@@ -111,15 +99,6 @@ fn in_serve(arg: Arg) -> Arg {
             "Kubeconfig to reach the API server with [default: the ServiceAccount of the pod]",
         ),
         _ => arg,
-    }
-}
-
-/// Parses the size of the journal. A smaller one would hold a few events only.
-fn parse_journal_max(text: &str) -> Result<usize, String> {
-    const MIN: usize = 64 << 10;
-    match parse_size(text)? {
-        1..MIN => Err("the journal needs at least 64Ki, or 0 for none".to_owned()),
-        size => Ok(size),
     }
 }
 

@@ -121,7 +121,7 @@ pub fn explain(
     let mut problems = problems(&name);
     let mut notes = reading_notes(&name, context, !problems.is_empty());
     if !matches!(name.reading, Reading::Outside) {
-        problems.extend(published.problems(None));
+        problems.extend(published.problem());
     }
     notes.extend(service_notes(&name.services, context));
     let reply = NameReply::of_name(zones, published, name.name);

@@ -158,8 +158,9 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
         names,
         endpoints,
         problems: published
-            .problems(None)
-            .map(|one| ProblemReport::from(&one))
+            .problem()
+            .iter()
+            .map(ProblemReport::from)
             .collect(),
         ..Explanation::default()
     })

@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 
 use super::cluster_term::TermReader;
 use super::failover_order::InvalidSetting;
 use super::{ClusterName, ClusterTerm, Line};
 
 /// Expected clusters, separated by `+` or `,` in text, such as `local+east+west`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedClusters {
     terms: Box<[ClusterTerm]>,
     defects: Box<[Line]>,
@@ -74,18 +72,6 @@ impl FromStr for ExpectedClusters {
     }
 }
 
-impl From<String> for ExpectedClusters {
-    fn from(text: String) -> Self {
-        Self::read(&text)
-    }
-}
-
-impl From<ExpectedClusters> for String {
-    fn from(expected: ExpectedClusters) -> Self {
-        expected.to_string()
-    }
-}
-
 impl fmt::Display for ExpectedClusters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let terms: Vec<String> = self.terms.iter().map(ToString::to_string).collect();
@@ -113,18 +99,6 @@ mod tests {
         assert_eq!(missing("East, west ,", &["east", "west"]), [""; 0]);
         assert_eq!(missing("local+east", &["east"]), ["hub"]);
         assert_eq!(missing("local+east", &["east", "hub"]), [""; 0]);
-    }
-
-    #[test]
-    fn expected_clusters_survive_json() {
-        for text in ["local+east", "''", "we_st+east+east"] {
-            let read = ExpectedClusters::read(text);
-            let json = serde_json::to_string(&read).unwrap();
-            let again: ExpectedClusters = serde_json::from_str(&json).unwrap();
-            assert_eq!(again.terms, read.terms, "{json}");
-        }
-        let kindly = ExpectedClusters::read("East, local,");
-        assert_eq!(kindly.to_string(), "east+local");
     }
 
     #[test]

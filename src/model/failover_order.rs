@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
 
 use super::cluster_term::TermReader;
 use super::fields::shorten;
@@ -11,8 +10,7 @@ use super::{ClusterName, ClusterTerm, Line, Weight};
 
 /// A failover order: steps, separated by `:` in text, such as `local:east+west:*`. The clusters of a step may have weights
 /// (rule K5w), such as `east=90+west=10`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverOrder {
     /// At least one.
     steps: Box<[OrderStep]>,
@@ -208,18 +206,6 @@ impl FromStr for FailoverOrder {
     }
 }
 
-impl From<String> for FailoverOrder {
-    fn from(text: String) -> Self {
-        Self::read(&text)
-    }
-}
-
-impl From<FailoverOrder> for String {
-    fn from(order: FailoverOrder) -> Self {
-        order.to_string()
-    }
-}
-
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, step) in self.steps.iter().enumerate() {
@@ -383,21 +369,6 @@ mod tests {
         assert_eq!(text.len(), 40);
         assert_eq!(defects, ["it has 4097 octets; at most 4096 are allowed"]);
         assert_eq!(FailoverOrder::read(&"east:".repeat(40_000)).count(), 1);
-    }
-
-    #[test]
-    fn order_is_a_text_in_json() {
-        for text in [
-            "local:east+west:*",
-            "east:'':west",
-            "east=90+west=10",
-            "east=9x+west=10",
-        ] {
-            let order = FailoverOrder::read(text);
-            let json = serde_json::to_string(&order).unwrap();
-            assert_eq!(json, format!("\"{text}\""));
-            assert_eq!(serde_json::from_str::<FailoverOrder>(&json).unwrap(), order);
-        }
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use super::{ClusterName, Few, Hostname, Ports, ServiceKey, Settings, Text};
-use serde::{Deserialize, Serialize};
 
 /// A Service or a ServiceImport, reduced to the fields that this server uses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// What the object stands for.
     pub kind: ItemKind,
@@ -17,14 +16,12 @@ pub struct Item {
     /// The clusters that it covers.
     pub clusters: Clusters,
     /// The remote endpoint of an [`ItemKind::EndpointMirror`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<MirroredHost>,
     /// `spec.clusterIPs` of a Service, `spec.ips` of a ServiceImport. Empty if it is headless.
     pub addresses: Few<IpAddr>,
     /// `spec.ports`, which clients in other clusters use. Empty if a mirror is headless.
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Box<Settings>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
     pub created: Option<NonZeroU32>,
@@ -32,8 +29,7 @@ pub struct Item {
 
 /// What a Service or a ServiceImport stands for. The documentation of [`table`](crate::table) describes the kinds of
 /// services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
     /// The mirror of a headless Service of another cluster (`db-east`), with `clusterIP: None` (rule M2).
     HeadlessMirror,
@@ -56,8 +52,7 @@ pub enum ItemKind {
 }
 
 /// What the status of a ServiceImport says about its slices in this cluster: `status.endpointSliceObjects`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SliceObjects {
     /// Nothing, or `Present`: the implementation writes slices.
     Expected,
@@ -66,8 +61,7 @@ pub enum SliceObjects {
 }
 
 /// The clusters that an item covers, before aliases.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clusters {
     /// This cluster.
     Own,
@@ -78,7 +72,7 @@ pub enum Clusters {
 }
 
 /// Clusters that share one address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSet {
     /// Other clusters, sorted, each once.
     pub names: Box<[ClusterName]>,
@@ -87,7 +81,7 @@ pub struct ClusterSet {
 }
 
 /// The endpoint of another cluster that an endpoint mirror stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirroredHost {
     /// Its hostname.
     pub hostname: Hostname,
@@ -98,7 +92,7 @@ pub struct MirroredHost {
 }
 
 /// What a Service of this cluster is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnService {
     /// How it is exported.
     pub export: Export,
@@ -109,8 +103,7 @@ pub struct OwnService {
 }
 
 /// What the endpoints of a Service of this cluster are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnForm {
     /// Pods: `clusterIP: None`.
     Headless {
@@ -124,8 +117,7 @@ pub enum OwnForm {
 }
 
 /// The value of label `mirror.linkerd.io/exported` on a Service of this cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Export {
     /// The label is absent.
     No,

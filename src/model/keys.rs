@@ -10,7 +10,7 @@ use super::line;
 use super::object_name::ObjectName;
 
 /// The kinds of Kubernetes objects that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `v1 Service`.
     Service,
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 /// `metadata.namespace` and `metadata.name` of a Kubernetes object, unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// `metadata.namespace`; empty if the object has none.
     pub namespace: Text,
@@ -32,7 +32,7 @@ pub struct ObjectKey {
 }
 
 /// The reference to a Kubernetes object in logs, reports and explanations: `Service/prod/db-0-west`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// The object's `kind`.
     pub kind: Kind,

@@ -83,7 +83,7 @@ macro_rules! label {
             }
         }
 
-        /// Converts the label in a snapshot.
+        /// Converts a label in JSON.
         impl TryFrom<String> for $name {
             type Error = InvalidLabel;
 

@@ -1,12 +1,11 @@
 //! Leases of Linkerd's mirror controllers (rule L1).
 
-use serde::{Deserialize, Serialize};
 
 use super::{KubeObject, ObjectKey};
 
 /// The Lease of the mirror controller of a link: `service-mirror-write-LINK`. Only the controller that holds it writes
 /// mirrors, and renews it every two seconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// Whether a controller holds it: `spec.holderIdentity` is not empty. A controller that stops releases it.
     pub is_held: bool,

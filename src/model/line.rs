@@ -108,7 +108,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// A snapshot or a server of another version may have other texts.
+/// A server of another version may have other texts.
 impl<'de> Deserialize<'de> for Line {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 
 use super::interned::Text;
 use super::item::Item;
@@ -14,8 +13,7 @@ use super::slice::Slice;
 
 /// A Kubernetes object, reduced to the fields that this server uses. Items are boxed, because there may be some hundred
 /// thousand objects and slices are smaller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A Service or a ServiceImport.
     Item(Box<Item>),

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
 
 use super::{Text, intern};
 
@@ -11,8 +10,7 @@ use super::{Text, intern};
 /// Kubernetes names an EndpointSlice after its Service, with a hyphen and five generated characters
 /// (`metadata.generateName`). Such a name has two parts here. A slice shares the text of the name of its Service, and
 /// in an ordered map the slices of one Service are adjacent. The split depends only on the name.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName {
     stem: Text,
     /// The generated characters. Zeros if there are none.
@@ -81,18 +79,6 @@ fn split(name: &str) -> (&str, [u8; GENERATED]) {
     }
 }
 
-impl From<String> for ObjectName {
-    fn from(name: String) -> Self {
-        Self::new(&name)
-    }
-}
-
-impl From<ObjectName> for String {
-    fn from(name: ObjectName) -> Self {
-        name.to_string()
-    }
-}
-
 impl PartialEq<str> for ObjectName {
     fn eq(&self, other: &str) -> bool {
         let (stem, generated) = split(other);
@@ -141,9 +127,6 @@ mod tests {
             assert_eq!(&**made.stem(), stem, "{name}");
             assert_eq!(made, *name);
             assert_eq!(made, ObjectName::from_text(&name.into()));
-            let saved = serde_json::to_string(&made).unwrap();
-            assert_eq!(saved, format!("{name:?}"));
-            assert_eq!(serde_json::from_str::<ObjectName>(&saved).unwrap(), made);
         }
         assert_ne!(
             ObjectName::new("db-0-east"),

@@ -5,14 +5,13 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize, Serializer};
 use triomphe::ThinArc;
 
 use super::interned::{Pool, Pooled};
 use super::label::PortName;
 
 /// A port with its name and protocol.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
     /// Port number.
     pub number: u16,
@@ -23,8 +22,7 @@ pub struct Port {
 }
 
 /// `protocol` of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// `TCP`, the default if the field is absent.
     Tcp,
@@ -35,8 +33,7 @@ pub enum Protocol {
 }
 
 /// The distinct ports of an endpoint, sorted by number, name and protocol. The type has the size of one pointer.
-#[derive(Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(from = "Vec<Port>")]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Ports(ThinArc<(), Port>);
 
 // === impl Port ===
@@ -96,19 +93,6 @@ impl FromIterator<Port> for Ports {
         ports.sort_unstable();
         ports.dedup();
         Self(ThinArc::from_header_and_iter((), ports.into_iter()))
-    }
-}
-
-/// Converts the ports in a snapshot.
-impl From<Vec<Port>> for Ports {
-    fn from(ports: Vec<Port>) -> Self {
-        Self::interned(ports)
-    }
-}
-
-impl Serialize for Ports {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self[..].serialize(to)
     }
 }
 

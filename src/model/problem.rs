@@ -17,26 +17,21 @@ use super::{ClusterName, Line, ObjectRef, ServiceKey, Timestamp};
 ///
 /// Its time is no part of what it is: problems that differ in it alone are equal. Otherwise, a table that was built later
 /// would differ from one with the same answers, and replicas would differ from each other.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Problem {
     /// The kind, with its row in [`ROWS`].
     pub kind: ProblemKind,
     /// The service that it concerns, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceKey>,
     /// The object that it concerns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectRef>,
     /// The cluster that it concerns. Of a skipped mirror, before aliases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
     /// The name that it concerns: a short name, a hidden name, a zone or a watch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Line>,
     /// What is wrong in this case, without the subject.
     pub detail: Line,
     /// The time since which it holds, in milliseconds since the Unix epoch. This form keeps results with a problem small.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<NonZeroU64>,
 }
 
@@ -171,18 +166,12 @@ pub enum ProblemKind {
     ShuttingDown,
     /// Endpoints of this cluster have the default cluster name (rule M6).
     DefaultClusterName,
-    /// The table comes from a snapshot.
-    TableFromSnapshot,
     /// A watch has not been listed yet.
     NotListed,
     /// A watch, a list or a file fails.
     SourceFailed,
     /// A list is held by `--shrink-guard`.
     ListHeld,
-    /// The snapshot could not be written.
-    SnapshotFailed,
-    /// An event could not be written to the journal (`--journal-max`).
-    JournalFailed,
     /// The source or the update loop panicked and was restarted.
     SourcePanicked,
     /// Log lines were lost.
@@ -343,18 +332,12 @@ pub static ROWS: [ProblemRow; 57] = {
             "nothing: the other replicas answer"),
         row(K::DefaultClusterName, "default-cluster-name", Server, Warning, "Endpoints have the default cluster name",
             "set --cluster-name, and a different one in each cluster: databases store the names of their peers"),
-        row(K::TableFromSnapshot, "table-from-snapshot", Server, Warning, "Table comes from a snapshot",
-            "restore the connection to the API server: the snapshot answers meanwhile"),
         row(K::NotListed, "not-listed", Server, Warning, "Watch is not listed yet",
             "wait; if it stays, the detail names the reason"),
         row(K::SourceFailed, "source-failed", Server, Warning, "Source of objects fails",
             "restore the connection to the API server, or correct the file; the last table is served meanwhile"),
         row(K::ListHeld, "list-held", Server, Warning, "List is held",
             "check that the services were removed on purpose; a second list confirms it (--shrink-guard)"),
-        row(K::SnapshotFailed, "snapshot-failed", Server, Warning, "Snapshot could not be written",
-            "check the volume of --snapshot: its free space and its permissions"),
-        row(K::JournalFailed, "journal-failed", Server, Warning, "Journal could not be written",
-            "check the volume of --snapshot: its free space and its permissions, and whether another process writes its journal"),
         row(K::SourcePanicked, "source-panicked", Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",

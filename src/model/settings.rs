@@ -3,14 +3,12 @@
 //! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. This cluster alone decides what it
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
-use serde::{Deserialize, Serialize};
 
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, Timestamp, key};
 
 /// The annotations of this server on an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `global-dns/ttl`: seconds.
     pub ttl: Option<u32>,
@@ -34,8 +32,7 @@ pub struct Settings {
 }
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GatewayDown {
     /// They are omitted, even if a name then has no endpoint.
     Exclude,
@@ -46,8 +43,7 @@ pub enum GatewayDown {
 }
 
 /// Who decides that another step of a failover order answers (rule K5a).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailoverMode {
     /// A person: the first step answers, alive or not, until the order is changed.
     Hold,

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
 
 use super::fields::{bad_name, list_of_ports, usable_address};
 use super::kube_object::{KubeEndpoint, SliceBody};
@@ -11,7 +10,7 @@ use super::{
 };
 
 /// An EndpointSlice, reduced to what this server uses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The name of the Service or ServiceImport of the slice, in the same namespace.
     pub owner: Text,
@@ -21,8 +20,7 @@ pub struct Slice {
 
 /// What is used of the endpoints of a slice. All but one bit is boxed, because there may be some hundred thousand slices of
 /// mirrors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SliceContent {
     /// Whether an address is ready: of a gateway, or of pods behind a cluster IP. `None` if there is no address.
     Ready(Option<bool>),
@@ -45,7 +43,7 @@ pub struct ListedHosts {
 }
 
 /// An entry of a headless mirror's slice.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedHost {
     /// The remote pod's hostname.
     pub hostname: Hostname,
@@ -54,7 +52,7 @@ pub struct ListedHost {
 }
 
 /// The endpoints of a slice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceEndpoints {
     /// `endpoints`.
     pub endpoints: Box<[SliceEndpoint]>,
@@ -65,7 +63,7 @@ pub struct SliceEndpoints {
 }
 
 /// The endpoints of a slice of a ServiceImport.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportEndpoints {
     /// Label `multicluster.kubernetes.io/service-name`, in the namespace of the slice.
     pub service: ServiceKey,
@@ -79,7 +77,7 @@ pub struct ImportEndpoints {
 }
 
 /// An entry of a slice with an address that clients may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceEndpoint {
     /// The first of `addresses`. Consumers of slices use only this one.
     pub address: IpAddr,

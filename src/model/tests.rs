@@ -1,35 +1,6 @@
 use super::*;
 use crate::testing::{endpoint, gateway, import, import_slice, kind_of, listing, local, mirror};
 
-/// `--snapshot` saves objects in this form.
-#[test]
-fn objects_survive_a_snapshot() {
-    let mut objects = vec![
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]),
-        gateway("prod", "db-0-east", false),
-        listing(
-            "prod",
-            "db-east",
-            &[("db-0", "10.96.0.1"), ("db-1", "0.0.0.0")],
-        ),
-    ];
-    let pods = [("db-0", "192.0.2.1", true), ("db_1", "192.0.2.2", false)];
-    objects.extend(local("prod", "db", &pods));
-    objects.push(import("prod", "db", "Headless", &[]));
-    objects.push(import("prod", "web", "ClusterSetIP", &["10.96.7.1"]));
-    objects.push(import_slice("prod", "db", "east", &[("db-0", "192.0.2.3")]));
-    objects.push(serde_json::json!({"metadata": {"name": "x", "labels": {"a": 7}}}));
-    for object in objects {
-        let kind = kind_of(&object);
-        let json = object.to_string();
-        let (watch, object) = parse::select_and_parse(kind, &KubeObject::read(&json)).unwrap();
-        let saved = serde_json::to_string(&(watch, &object)).unwrap();
-        let read: (Watch, Object) = serde_json::from_str(&saved).unwrap();
-        assert_eq!(read, (watch, object), "{saved}");
-    }
-}
-
 #[test]
 fn rules_reasons_kinds_and_watches_have_their_public_names() {
     for (value, rule) in [

@@ -7,8 +7,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::keys::Kind;
 use super::{KubeObject, key, linkerd, local};
 
@@ -38,8 +36,7 @@ pub const LINK_VERSIONS: [&str; 3] = [
 
 /// A watch on the API server. Objects are kept for each watch: if the labels of a slice change, it leaves one watch and
 /// appears on another, in either order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Watch {
     /// Services that Linkerd mirrored, and Services of this cluster. A mirror that also belongs to the Multi-Cluster Services
     /// API is skipped.

@@ -125,7 +125,7 @@ impl Shade {
             ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover | ListHeld => {
                 Self::Attention
             },
-            EndpointRemoved | EndpointChanged | ListAccepted | Snapshot | Demo => Self::Idle,
+            EndpointRemoved | EndpointChanged | ListAccepted | Demo => Self::Idle,
         }
     }
 

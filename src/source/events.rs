@@ -4,23 +4,19 @@
 //! update loop waits for none of them, and their number costs no memory. A reader that falls behind the ring learns that
 //! it has missed events.
 //!
-//! With a [journal](super::journal), the ring begins with the events of earlier processes.
-//!
 //! Linking a cluster causes thousands of watch events. Each table has few changes
 //! ([`Difference`](crate::table::difference::Difference)), and a full ring forgets the oldest event of the kind that it has
 //! most of. So new endpoints do not push out the failover before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
-use std::{fmt, io};
+use std::fmt;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::journal::{Journal, JournalFiles};
 use crate::clock::{unix_milliseconds, unix_seconds};
-use crate::failures::Failures;
-use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
+use crate::model::{ClusterName, ServiceKey, Timestamp};
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
@@ -46,10 +42,6 @@ pub struct Events(Arc<Shared>);
 struct Shared {
     ring: Mutex<Ring>,
     latest: watch::Sender<Latest>,
-    /// Where events are written, if they are.
-    journal: OnceLock<Journal>,
-    /// The events that could not be written.
-    lost: Failures,
 }
 
 /// Which events a reader wants.
@@ -77,19 +69,10 @@ pub struct FoundEvents {
 pub struct Latest {
     /// The ID of the last event. Before the first one, it has number 0.
     pub id: u64,
-    /// The current table.
-    pub table: TableState,
+    /// The generation of the current table; 0 before the first one.
+    pub generation: u64,
     /// The number of tables since the start.
     pub tables: u64,
-}
-
-/// The current table, as far as readers must reload it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableState {
-    /// The generation of the table; 0 before the first one.
-    pub generation: u64,
-    /// Whether the table comes from a snapshot.
-    pub is_from_snapshot: bool,
 }
 
 struct Ring {
@@ -97,8 +80,6 @@ struct Ring {
     events: VecDeque<Arc<Event>>,
     /// The number of events of each kind.
     counts: BTreeMap<ChangeKind, usize>,
-    /// The ID before the first event of this process. Those of earlier processes have lower ones.
-    start: u64,
     /// The ID of the last event.
     last_id: u64,
     /// The highest ID of an event that was forgotten, or the ID before the first event.
@@ -128,94 +109,18 @@ fn now(changes: impl IntoIterator<Item = Change>) -> impl Iterator<Item = (Times
 // === impl Events ===
 
 impl Events {
-    /// Writes all later events to a journal, and reads the events of earlier processes from it. Neither is waited for.
-    ///
-    /// # Errors
-    ///
-    /// If the system has no thread.
-    pub fn keep_in(&self, files: JournalFiles) -> io::Result<()> {
-        let events = Arc::downgrade(&self.0);
-        let restore = move |files: &JournalFiles| {
-            let mut earlier = Ring::new(0, Timestamp::default());
-            let mut first = None;
-            let read = files.read(|event, _| {
-                first.get_or_insert(event.moment);
-                earlier.push(event.moment, event.change);
-            });
-            if let (Some(first), Some(events)) = (first, events.upgrade()) {
-                earlier.known_since = earlier.known_since.max(first);
-                events.ring.lock().prepend(earlier);
-            }
-            read
-        };
-        let journal = Journal::start(files, self.0.lost.clone(), restore)?;
-        _ = self.0.journal.set(journal);
-        Ok(())
-    }
-
-    /// Waits until the journal is written, if there is one, for two seconds at most.
-    pub fn flush(&self) {
-        if let Some(journal) = self.0.journal.get() {
-            journal.flush();
-        }
-    }
-
-    /// Returns the events that could not be written to the journal.
-    pub fn lost(&self) -> Failures {
-        self.0.lost.clone()
-    }
-
     /// Returns the time since which all events are in the ring.
     pub fn known_since(&self) -> Timestamp {
         self.0.ring.lock().known_since
     }
 
-    /// Returns whether [`Self::find`] reads the journal.
-    pub fn needs_journal(&self, filter: &EventFilter) -> bool {
-        let is_earlier = filter.since.is_some_and(|since| since < self.known_since());
-        is_earlier && self.0.journal.get().is_some()
-    }
-
-    /// Returns the selected events. Those that the ring has forgotten are read from the journal, which blocks: `octets` is the
-    /// maximum size of their lines, and the oldest are left out.
-    pub fn find(&self, filter: &EventFilter, octets: usize) -> FoundEvents {
-        let (of_ring, ring_since) = {
-            let ring = self.0.ring.lock();
-            let selected = ring.events.iter().filter(|event| filter.selects(event));
-            (selected.cloned().collect::<Vec<_>>(), ring.known_since)
-        };
-        let is_known = filter.since.is_none_or(|since| since >= ring_since);
-        let journal = self.0.journal.get().filter(|_| !is_known);
-        let Some(journal) = journal else {
-            return FoundEvents {
-                events: of_ring,
-                known_since: ring_since,
-            };
-        };
-        let mut older = VecDeque::new();
-        let (mut size, mut known_since) = (0, None);
-        // An error costs the events behind it. The thread of the journal reports those that matter.
-        _ = journal.files().read(|event, length| {
-            let begin = *known_since.get_or_insert(event.moment);
-            if event.moment >= ring_since || !filter.selects(&event) {
-                return;
-            }
-            size += length;
-            older.push_back((event, length));
-            while size > octets
-                && let Some((oldest, length)) = older.pop_front()
-            {
-                size -= length;
-                known_since = Some(begin.max(Timestamp(oldest.moment.0 + 1)));
-            }
-        });
-        let older = older.into_iter().map(|(event, _)| Arc::new(event));
-        let of_ring = of_ring
-            .into_iter()
-            .filter(|event| event.moment >= ring_since);
+    /// Returns the selected events.
+    pub fn find(&self, filter: &EventFilter) -> FoundEvents {
+        let ring = self.0.ring.lock();
+        let selected = ring.events.iter().filter(|event| filter.selects(event));
         FoundEvents {
-            events: older.chain(of_ring).collect(),
-            known_since: known_since.unwrap_or(ring_since).min(ring_since),
+            events: selected.cloned().collect(),
+            known_since: ring.known_since,
         }
     }
 
@@ -248,10 +153,7 @@ impl Events {
         let mut ring = self.0.ring.lock();
         let applied = apply(&mut ring);
         for (moment, change) in changes {
-            let event = ring.push(moment, change);
-            if let Some(journal) = self.0.journal.get() {
-                journal.write(event);
-            }
+            ring.push(moment, change);
         }
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.id != ring.last_id;
@@ -259,16 +161,6 @@ impl Events {
             is_new
         });
         applied
-    }
-
-    /// Publishes a snapshot of an earlier process, and records that it is served.
-    pub(super) fn note_snapshot(
-        &self,
-        problem: &Problem,
-        publish: impl FnOnce() -> Arc<Published>,
-    ) -> Arc<Published> {
-        let change = Change::new(ChangeKind::Snapshot, problem.to_string());
-        self.publish([change], None, publish)
     }
 
     /// Publishes a table that follows `last`, in which these services were built, and records its changes.
@@ -279,22 +171,7 @@ impl Events {
         services: &ServiceKeys,
         publish: impl FnOnce() -> Arc<Published>,
     ) -> Arc<Published> {
-        let replaced = last.is_from_snapshot.then(|| {
-            let text = "All watches are listed; the table replaced the snapshot.";
-            Change::new(ChangeKind::Snapshot, text)
-        });
-        let is_known = last.table.is_some() && !last.is_from_snapshot;
-        let changes = replaced.into_iter().chain(changes);
-        self.publish(changes, Some(services).filter(|_| is_known), publish)
-    }
-
-    /// Publishes a table together with its events. `services` are those that differ from the last table. `None`: all.
-    fn publish(
-        &self,
-        changes: impl IntoIterator<Item = Change>,
-        services: Option<&ServiceKeys>,
-        publish: impl FnOnce() -> Arc<Published>,
-    ) -> Arc<Published> {
+        let services = last.table.as_ref().map(|_| services);
         self.record_in_ring(now(changes), |ring| {
             let now = publish();
             ring.changed.add(services);
@@ -305,13 +182,9 @@ impl Events {
 
     /// Notes the current table, so that readers look at it.
     fn note_table(&self, now: &Published, tables: u64) {
-        let table = TableState {
-            generation: now.generation,
-            is_from_snapshot: now.is_from_snapshot,
-        };
         self.0.latest.send_if_modified(|latest| {
             let is_new = latest.tables != tables;
-            (latest.table, latest.tables) = (table, tables);
+            (latest.generation, latest.tables) = (now.generation, tables);
             is_new
         });
     }
@@ -345,7 +218,7 @@ impl Events {
         let concerns = |change: &Change| match (&change.service, &change.cluster) {
             (Some(service), _) => services.contains(service),
             (None, Some(cluster)) => clusters.contains(cluster),
-            (None, None) => change.kind == ChangeKind::Snapshot,
+            (None, None) => false,
         };
         let ring = self.0.ring.lock();
         let newest = ring.events.iter().rev();
@@ -379,8 +252,7 @@ impl Default for Events {
         // The kernel does not refuse random numbers. The time also differs between processes.
         let number = random::octets().map_or_else(|_| unix_seconds(), u32::from_ne_bytes);
         let epoch = u64::from(number % (1 << EPOCH_BITS)).max(1);
-        // Events of earlier processes have the IDs before it.
-        let last_id = (epoch << NUMBER_BITS) + MAX_EVENTS as u64;
+        let last_id = epoch << NUMBER_BITS;
         let latest = Latest {
             id: last_id,
             ..Latest::default()
@@ -389,8 +261,6 @@ impl Default for Events {
         Self(Arc::new(Shared {
             ring: Mutex::new(ring),
             latest: watch::Sender::new(latest),
-            journal: OnceLock::new(),
-            lost: Failures::default(),
         }))
     }
 }
@@ -404,44 +274,26 @@ impl fmt::Debug for Events {
 // === impl Ring ===
 
 impl Ring {
-    fn new(start: u64, known_since: Timestamp) -> Self {
+    fn new(last_id: u64, known_since: Timestamp) -> Self {
         Self {
             events: VecDeque::new(),
             counts: BTreeMap::new(),
-            start,
-            last_id: start,
-            forgotten: start,
+            last_id,
+            forgotten: last_id,
             known_since,
             changed: ChangedServices::default(),
         }
     }
 
-    fn push(&mut self, moment: Timestamp, change: Change) -> Arc<Event> {
+    fn push(&mut self, moment: Timestamp, change: Change) {
         self.last_id += 1;
-        let event = Arc::new(Event {
+        *self.counts.entry(change.kind).or_default() += 1;
+        self.events.push_back(Arc::new(Event {
             id: self.last_id,
             time: moment.to_text(),
             moment,
             change,
-        });
-        self.events.push_back(event.clone());
-        *self.counts.entry(event.change.kind).or_default() += 1;
-        self.forget();
-        event
-    }
-
-    /// Adds the events of earlier processes before those of this one, which may have some already.
-    fn prepend(&mut self, earlier: Self) {
-        if self.forgotten == self.start {
-            self.forgotten -= earlier.events.len() as u64;
-            self.known_since = earlier.known_since;
-        }
-        let ids = (1..=self.start).rev();
-        for (event, id) in earlier.events.into_iter().rev().zip(ids) {
-            *self.counts.entry(event.change.kind).or_default() += 1;
-            let event = Arc::unwrap_or_clone(event);
-            self.events.push_front(Arc::new(Event { id, ..event }));
-        }
+        }));
         self.forget();
     }
 

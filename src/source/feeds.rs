@@ -166,12 +166,6 @@ impl Feeds {
         &self.events
     }
 
-    /// Notes the age of a restored table. It is the age of every feed without activity.
-    pub fn note_restored(&self, age: Duration) {
-        let mut state = self.state.lock();
-        state.started = state.started.checked_sub(age).unwrap_or(state.started);
-    }
-
     /// Returns every feed.
     pub fn all(&self) -> BTreeSet<Feed> {
         self.state.lock().feeds.keys().cloned().collect()

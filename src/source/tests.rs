@@ -30,7 +30,6 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(Some(90)),
-        snapshot: None,
         is_following: true,
     };
     let lists = |count: usize| {
@@ -86,7 +85,6 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((answered(), feeds.panic_count()), (21, 3));
-    assert!(!reader.load().is_from_snapshot);
 }
 
 /// The source shares the thread of the update loop, as in production.
@@ -98,7 +96,6 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
     let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
-        snapshot: None,
         is_following: true,
     };
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
@@ -140,7 +137,6 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
-        snapshot: None,
         is_following: true,
     };
     let heartbeat = feeds.heartbeat().clone();
@@ -159,7 +155,6 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
     let settings = UpdateSettings {
         rules: rules(),
         shrink_guard: ShrinkGuard::new(None),
-        snapshot: None,
         is_following: true,
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);

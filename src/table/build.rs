@@ -64,7 +64,7 @@ pub fn build(
             let [name, namespace] = key.labels();
             let old = last.of(profile).service(namespace, name);
             Some(Arc::new(match timers.seen() {
-                Some(now) => new.with_times(old, timers.earlier(), now),
+                Some(now) => new.with_times(old, now),
                 None => new,
             }))
         };

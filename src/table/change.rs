@@ -52,8 +52,6 @@ pub enum ChangeKind {
     ListHeld,
     /// A list that follows a held one is applied.
     ListAccepted,
-    /// A snapshot of an earlier process is served, or is replaced.
-    Snapshot,
     /// A caption of `demo --live`.
     Demo,
 }
@@ -237,7 +235,6 @@ fn describe(
         ChangeKind::Failover => format!("Other steps answer for {services}: {count} failovers."),
         ChangeKind::ListHeld => format!("{count} lists are held."),
         ChangeKind::ListAccepted => format!("{count} lists were applied."),
-        ChangeKind::Snapshot => format!("A snapshot was served or replaced {count} times."),
         ChangeKind::Demo => format!("{count} scenes of the demo began."),
     }
 }

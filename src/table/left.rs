@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 
 use super::endpoint::{Endpoint, EndpointLiveness};
 use crate::model::{ClusterName, Line, ObjectRef, Timestamp, list_some};
 
 /// A cluster that left a service, and is not back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftCluster {
     /// Its name.
     pub cluster: ClusterName,
@@ -22,7 +21,7 @@ pub struct LeftCluster {
 }
 
 /// Why a cluster left a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaveCause {
     /// No Link names it any more (rule L3).
     Unlinked,

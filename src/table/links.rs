@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::rules::{Rules, UnlinkedRule};
 use super::store::{ServiceKeys, Store};
@@ -23,21 +22,20 @@ use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
 const STALE: Duration = Duration::from_secs(45);
 
 /// What a process remembers of Links and Leases.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Links {
     /// The states after the last update.
     states: Arc<LinkStates>,
     /// The clusters of mirrors that no Link names.
     absences: BTreeMap<ClusterName, Absence>,
     /// The Leases, by the key of their Link.
-    #[serde(serialize_with = "write_leases", deserialize_with = "read_leases")]
     leases: Leases,
     /// Why they cannot be read, or those of some namespaces cannot.
     leases_problem: Option<Line>,
 }
 
 /// The states of the clusters of Linkerd's mirrors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkStates {
     /// The states by the name in the Link, before aliases.
     pub clusters: BTreeMap<ClusterName, ClusterLink>,
@@ -48,7 +46,7 @@ pub struct LinkStates {
 }
 
 /// A cluster of Linkerd's mirrors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterLink {
     /// Its name after aliases.
     pub cluster: ClusterName,
@@ -57,7 +55,7 @@ pub struct ClusterLink {
 }
 
 /// The state of a cluster of Linkerd's mirrors (rule L2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// Not known.
     Unknown(UnknownReason),
@@ -92,7 +90,7 @@ pub enum LinkState {
 }
 
 /// The reason for which the state of a cluster is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownReason {
     /// The API server does not define Links.
     Undefined,
@@ -129,14 +127,14 @@ pub enum LeasePoll {
 }
 
 /// A cluster that no Link names.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 struct Absence {
     since: Timestamp,
     is_confirmed: bool,
 }
 
 /// A Lease, with the times at which this process saw it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 struct LeaseTimer {
     lease: Lease,
     /// The last time at which it was renewed.
@@ -146,18 +144,6 @@ struct LeaseTimer {
 }
 
 type Leases = BTreeMap<ObjectKey, LeaseTimer>;
-
-/// Writes Leases as a list, because keys of JSON are texts.
-fn write_leases<S: Serializer>(leases: &Leases, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(leases)
-}
-
-/// Reads what [`write_leases`] wrote.
-fn read_leases<'de, D: Deserializer<'de>>(from: D) -> Result<Leases, D::Error> {
-    // Earlier versions wrote `null` if the Leases could not be read.
-    let leases: Option<Vec<_>> = Option::deserialize(from)?;
-    Ok(leases.into_iter().flatten().collect())
-}
 
 // === impl Links ===
 

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::content::Table;
-use super::earlier::Earlier;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{OrderOrigin, StepHealth};
 use super::gate::{Gate, Window};
@@ -239,12 +238,11 @@ impl Service {
         problems
     }
 
-    /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it, or of
-    /// the process before if there is none, or else `now`.
+    /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it,
+    /// or else `now`.
     pub(super) fn with_times(
         mut self,
         old: Option<&Self>,
-        earlier: Option<&Earlier>,
         now: Timestamp,
     ) -> Self {
         let known_problems = old.map_or(&[][..], |old| &old.problems);
@@ -253,31 +251,16 @@ impl Service {
         let problems = state
             .iter()
             .filter(|problem| problem.since().is_none())
-            .map(|problem| (times::hash(problem.fact()), times::hash_problem(problem)));
+            .map(|problem| times::hash(problem.fact()));
         let endpoints = self
             .endpoints
             .iter()
             .filter(|one| !one.is_alive())
             .chain(&self.not_ready)
-            .map(|one| {
-                (
-                    times::hash_endpoint(one),
-                    times::hash_endpoint_of(&self.key, one),
-                )
-            });
-        let facts = problems.chain(endpoints);
-        let earlier = earlier.filter(|_| old.is_none());
-        let Some(earlier) = earlier else {
-            let unknown = Times::default();
-            let known = old.map_or(&unknown, |old| &old.times);
-            self.times = Times::of(facts.map(|(fact, _)| fact), known, now);
-            return self;
-        };
-        let time = |(fact, saved)| (fact, earlier.facts.get(saved).unwrap_or(now));
-        self.times = facts.map(time).collect();
-        for problem in &mut self.problems {
-            problem.set_since(earlier.since(problem).or(Some(now)));
-        }
+            .map(times::hash_endpoint);
+        let unknown = Times::default();
+        let known = old.map_or(&unknown, |old| &old.times);
+        self.times = Times::of(problems.chain(endpoints), known, now);
         self
     }
 

@@ -63,15 +63,6 @@ impl Publisher {
     /// Publishes a table. Generation and serial change only if the table differs from the previous one. The new serial
     /// is `max(last + 1, now)`, so that it also increases across restarts.
     pub fn publish(&self, built: Built, now: Timestamp) -> Arc<Published> {
-        self.swap(built, now, false)
-    }
-
-    /// Publishes a table from a snapshot, which is not confirmed yet.
-    pub fn publish_snapshot(&self, built: Built, now: Timestamp) -> Arc<Published> {
-        self.swap(built, now, true)
-    }
-
-    fn swap(&self, built: Built, now: Timestamp, is_from_snapshot: bool) -> Arc<Published> {
         let last = self.current.load_full();
         let is_changed = built.is_changed || last.table.is_none();
         let next = Published {
@@ -82,10 +73,9 @@ impl Publisher {
             } else {
                 last.serial
             },
-            is_from_snapshot,
-            ..Published::default()
+            since: last.table.as_ref().map_or(Some(now), |_| last.since),
         };
-        let next = Arc::new(next.with_times(&last, now));
+        let next = Arc::new(next);
         drop(last);
         self.replace(next, &built.services, now)
     }
@@ -224,38 +214,18 @@ mod tests {
         let times = |now: &Published| {
             let second = |time: Timestamp| time.seconds();
             let problems: Vec<_> = now
-                .problems(None)
+                .problem()
                 .map(|one| (one.kind, one.since().map(second)))
+                .into_iter()
                 .collect();
             (now.since.map(second), problems)
         };
         let none = publisher.reader().current.load_full();
         let problems = vec![(ProblemKind::NoTable, Some(1))];
         assert_eq!(times(&none), (Some(1), problems));
-        let restored = (ProblemKind::TableFromSnapshot, Some(2));
-        let now = publisher.publish_snapshot(built(true), at(2));
-        assert_eq!(times(&now), (Some(2), vec![restored]));
         for time in [4, 6] {
             let now = publisher.publish(built(true), at(time));
             assert_eq!(times(&now), (Some(4), Vec::new()));
         }
-    }
-
-    #[test]
-    fn snapshot_is_stale_until_the_next_table() {
-        let publisher = Publisher::default();
-        assert!(
-            publisher
-                .publish_snapshot(built(true), at(1000))
-                .is_from_snapshot
-        );
-        assert!(!publisher.publish(built(false), at(1000)).is_from_snapshot);
-        // No query uses the earlier tables.
-        assert!(!publisher.free_retired());
-        let in_use = publisher.reader().current.load_full();
-        publisher.publish(built(true), at(1000));
-        assert!(publisher.free_retired());
-        drop(in_use);
-        assert!(!publisher.free_retired());
     }
 }

@@ -1,7 +1,5 @@
 //! A [`Published`] table.
 
-use std::time::Duration;
-
 use super::Table;
 use crate::model::{Problem, ProblemKind, Timestamp};
 
@@ -14,18 +12,8 @@ pub struct Published {
     pub generation: u64,
     /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
     pub serial: u32,
-    /// Whether the table comes from a snapshot of an earlier process (`--snapshot`) and is not confirmed yet.
-    pub is_from_snapshot: bool,
-    /// The time since which there is no table, or it is from a snapshot or ready: the first of these that holds.
+    /// The time since which there is a table, or none.
     pub since: Option<Timestamp>,
-    /// The time since which the table comes from a snapshot, if it does.
-    pub from_snapshot_since: Option<Timestamp>,
-}
-
-/// Returns the problem of a table from a snapshot.
-pub fn snapshot_problem(age: Option<Duration>) -> Problem {
-    let age = age.map(|age| format!("its age is {} s", age.as_secs()));
-    Problem::new(ProblemKind::TableFromSnapshot, age.unwrap_or_default())
 }
 
 // === impl Published ===
@@ -39,24 +27,9 @@ impl Published {
         }
     }
 
-    /// Returns the problems of the table as a whole. `age` is the time since its source was heard from, if it is known.
-    pub fn problems(&self, age: Option<Duration>) -> impl Iterator<Item = Problem> {
-        let none = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
-        let none = self.table.is_none().then(|| none().holds_since(self.since));
-        let restored = || snapshot_problem(age).holds_since(self.from_snapshot_since);
-        let restored = self.is_from_snapshot.then(restored);
-        [none, restored].into_iter().flatten()
-    }
-
-    /// Sets the times of its states. They go on if `last` had these states.
-    pub(super) fn with_times(self, last: &Self, now: Timestamp) -> Self {
-        let state = |one: &Self| (one.table.is_some(), one.is_from_snapshot);
-        let is_same = state(&self) == state(last);
-        let from_snapshot_since = last.from_snapshot_since.unwrap_or(now);
-        Self {
-            since: if is_same { last.since } else { Some(now) },
-            from_snapshot_since: self.is_from_snapshot.then_some(from_snapshot_since),
-            ..self
-        }
+    /// Returns the problem that there is no table, if there is none.
+    pub fn problem(&self) -> Option<Problem> {
+        let problem = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
+        self.table.is_none().then(|| problem().holds_since(self.since))
     }
 }

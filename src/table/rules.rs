@@ -101,7 +101,7 @@ pub enum ShortNames {
 }
 
 /// What an unlinked cluster means for its endpoints (rule L3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnlinkedRule {
     /// They are down.
     Down,

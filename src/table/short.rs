@@ -180,11 +180,6 @@ fn replace_problems(
     if let Some(now) = timers.seen() {
         Problem::carry_times(previous, &mut problems, now);
     }
-    if let Some(earlier) = timers.earlier().filter(|_| previous.is_empty()) {
-        for problem in &mut problems {
-            problem.set_since(earlier.since(problem).or(problem.since()));
-        }
-    }
     let all = Arc::make_mut(&mut table.name_problems);
     if problems.is_empty() {
         all.remove(&scope);

@@ -159,8 +159,7 @@ proptest! {
         prop_assert!(store == before, "{store:?} is not {before:?}");
     }
 
-    /// A replica with more events in another order gives the same answers. So does a process that starts from a
-    /// snapshot.
+    /// A replica with more events in another order gives the same answers.
     #[test]
     fn answers_and_hash_depend_only_on_current_objects(
         steps in prop::collection::vec(any_step(), 1..40),
@@ -190,18 +189,9 @@ proptest! {
         for (watch, key, object) in events {
             second.apply(&rules, watch, key, object);
         }
-        let mut restarted = Replica::default();
-        for watch in Watch::ALL {
-            let saved = serde_json::to_string(&objects(watch).collect::<Vec<_>>()).unwrap();
-            let saved: Vec<(ObjectKey, Object)> = serde_json::from_str(&saved).unwrap();
-            let replaced = restarted.store.reset(watch, None, saved.into_iter().collect());
-            restarted.build(&rules, &replaced.services);
-        }
-        for other in [&second, &restarted] {
-            prop_assert_eq!(answers(&first.table), answers(&other.table));
-            prop_assert_eq!(first.table.answers_hash(), other.table.answers_hash());
-            prop_assert!(first.table.short_names == other.table.short_names);
-        }
+        prop_assert_eq!(answers(&first.table), answers(&second.table));
+        prop_assert_eq!(first.table.answers_hash(), second.table.answers_hash());
+        prop_assert!(first.table.short_names == second.table.short_names);
     }
 }
 

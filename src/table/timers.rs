@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use super::earlier::Earlier;
 use super::failover::{FailoverTimers, Start};
 use super::kind::Profile;
 use super::left::{Before, LeftCluster, MAX_SERVICES};
@@ -28,8 +27,6 @@ pub struct Timers {
     /// Links and Leases.
     pub links: Links,
     services: BTreeMap<ServiceKey, ServiceTimers>,
-    /// What the process before knew, until there is a complete table.
-    earlier: Option<Earlier>,
     /// The number of services that clusters left.
     left_count: usize,
 }
@@ -62,31 +59,9 @@ impl Timers {
         self.is_following.then_some(self.now)
     }
 
-    /// Continues what the process before knew. Returns the services that clusters left.
-    pub fn continue_from(&mut self, earlier: Earlier, has_links: bool) -> ServiceKeys {
-        let earlier = earlier.until(self.now);
-        // Nobody would update them.
-        if has_links {
-            self.links = earlier.links.clone();
-        }
-        for (service, left) in &earlier.left {
-            self.note_left(service, left.clone());
-        }
-        let left = earlier.left.iter();
-        let services = left.map(|(service, _)| service.clone()).collect();
-        self.earlier = Some(earlier);
-        services
-    }
-
     /// Notes that a complete table exists. From now on, each table continues the one before.
     pub fn note_started(&mut self) {
         self.is_started = true;
-        self.earlier = None;
-    }
-
-    /// Returns what the process before knew, until there is a complete table.
-    pub fn earlier(&self) -> Option<&Earlier> {
-        self.earlier.as_ref()
     }
 
     /// Returns the clusters that left a service before `old` was built, and what `old` had, if its clusters can be added.
@@ -124,16 +99,6 @@ impl Timers {
             };
             self.left_count -= usize::from(last.is_some_and(|last| !last.left.is_empty()));
         }
-    }
-
-    /// Records the clusters that left a service, and nothing else about it.
-    pub(super) fn note_left(&mut self, service: &ServiceKey, left: Vec<LeftCluster>) {
-        let timers = ServiceTimers {
-            wake: left.iter().map(LeftCluster::end).min(),
-            left,
-            ..ServiceTimers::default()
-        };
-        self.apply(vec![(service.clone(), timers)]);
     }
 
     /// Returns the next time at which a service can change although no object does.

@@ -5,17 +5,15 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use serde::{Deserialize, Serialize};
-
 use super::endpoint::Endpoint;
-use crate::model::{Problem, ServiceKey, Timestamp};
+use crate::model::Timestamp;
 
 /// The times since which facts hold, by the hashes of these facts, sorted. What is as it should be has no time, so that
 /// healthy endpoints cost no memory.
 ///
 /// Times are no part of what a service is: versions of it that differ in nothing else are equal. So a build that changes only
 /// times publishes nothing, and partial builds equal a full one.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Times(Box<[(u64, Timestamp)]>);
 
 // === impl Times ===
@@ -25,12 +23,6 @@ impl Times {
     pub(super) fn of(facts: impl Iterator<Item = u64>, old: &Self, now: Timestamp) -> Self {
         let time = |fact| (fact, old.get(fact).unwrap_or(now));
         facts.map(time).collect()
-    }
-
-    /// Returns them without later times than `now`. A file may have them in any order.
-    pub(super) fn until(&self, now: Timestamp) -> Self {
-        let times = self.0.iter();
-        times.map(|(fact, time)| (*fact, now.min(*time))).collect()
     }
 
     /// Returns their number.
@@ -74,18 +66,6 @@ pub(super) fn hash_endpoint(endpoint: &Endpoint) -> u64 {
     let addresses = endpoint.addresses.iter().map(|address| address.ip);
     let addresses: Option<Vec<_>> = endpoint.is_alive().then(|| addresses.collect());
     hash((endpoint.name(), addresses))
-}
-
-/// Returns the hash of a problem that another version of this program also finds. The number of a kind may change.
-pub(super) fn hash_problem(problem: &Problem) -> u64 {
-    let (kind, service, object, cluster, name) = problem.fact();
-    let object = object.as_ref().map(ToString::to_string);
-    hash((kind.name(), service, object, cluster, name))
-}
-
-/// Returns the hash of the fact that an endpoint of a service is down or not ready.
-pub(super) fn hash_endpoint_of(service: &ServiceKey, endpoint: &Endpoint) -> u64 {
-    hash((service, hash_endpoint(endpoint)))
 }
 
 #[cfg(test)]

@@ -384,18 +384,7 @@ pub fn faults() -> Vec<Fault> {
             "same version",
         ),
         fault(
-            "a replica answers from a snapshot",
-            |fleet| {
-                fleet.0[WEST].alteration = Some(Alteration {
-                    texts: &[("\"state\":\"ready\"", "\"state\":\"from-snapshot\"")],
-                    clock: 0,
-                });
-            },
-            &["west: ", ": Table comes from a snapshot"],
-            "restore the connection",
-        ),
-        fault(
-            "a replica has not heard from its source",
+            "a replica has no table",
             |fleet| {
                 fleet.0[HUB].alteration = Some(Alteration {
                     texts: &[("\"state\":\"ready\"", "\"state\":\"loading\"")],
@@ -403,7 +392,7 @@ pub fn faults() -> Vec<Fault> {
                 });
             },
             &["hub: ", ": No complete table yet"],
-            "restore the connection",
+            "wait for the first list",
         ),
         fault(
             "a clock is wrong",

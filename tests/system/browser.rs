@@ -3,7 +3,7 @@
 mod chromium;
 // The first glance, the map, its filters, problems, and the answer to a name, with mouse, keyboard and address bar.
 mod page;
-// States of the server: loading, empty, from a snapshot, disconnected; changes without a reload; a restart; a hidden page.
+// States of the server: loading, empty, disconnected; changes without a reload; a restart; a hidden page.
 mod states;
 // Markup in every field of the API, and in names that a link contains; requests of pages of other sites.
 mod attack;

@@ -127,11 +127,6 @@ linkerd.io/inject: disabled
 {{- if not (or .Values.source.files .Values.source.kubeconfig) }}true{{ end -}}
 {{- end }}
 
-{{/* Whether the server keeps a snapshot. `serve` refuses the combination with files. */}}
-{{- define "global-dns.hasSnapshot" -}}
-{{- if and .Values.snapshot.enabled (not .Values.source.files) }}true{{ end -}}
-{{- end }}
-
 {{/* Distinct ports of `addresses`, as a JSON list. Without addresses: the default port of the server. */}}
 {{- define "global-dns.ports" -}}
 {{- $ports := list -}}
@@ -350,11 +345,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 - --watch-timeout={{ $v.watchTimeout }}
 - --failover-delay={{ $v.failover.delay }}
 - --failback-delay={{ $v.failover.failbackDelay }}
-{{- if include "global-dns.hasSnapshot" . }}
-- --snapshot=/var/lib/global-dns/snapshot.json
-- --snapshot-max-age={{ $v.snapshot.maxAge }}
-- --journal-max={{ $v.journal.max }}
-{{- end }}
 - --history={{ $v.history.age }}
 - --history-memory={{ $v.history.memory }}
 - --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
@@ -394,7 +384,7 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end -}}
 {{- end -}}
 {{- /* With --reuse-values, the values are those of the earlier chart, without defaults of this one. */}}
-{{- range list "aliases" "links" "history" "journal" "alerts" -}}
+{{- range list "aliases" "links" "history" "alerts" -}}
 {{- if or (not (hasKey $.Values .)) (kindIs "invalid" (index $.Values .)) -}}
 {{- fail (printf "the value %s is missing: with helm upgrade, use --reset-then-reuse-values instead of --reuse-values" .) -}}
 {{- end -}}

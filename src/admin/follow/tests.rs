@@ -155,7 +155,7 @@ async fn follower_of_another_process_loads_the_summary_again() {
     assert!(matches!(follower.look(), Some(Err(TooMany))));
     tokio::time::sleep(PAUSE).await;
     assert!(follower.look().is_none());
-    // The first table of a process, and one that replaces a snapshot, have everything.
+    // The first table of a process has everything.
     let mut follower = server.follower(0);
     assert!(matches!(follower.look(), Some(Err(TooMany))));
 }

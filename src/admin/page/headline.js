@@ -55,8 +55,7 @@ function sentence(head, refusal) {
   if (!head) return ["Loading"];
   if (head.state === "loading") return ["No answers yet: SERVFAIL for every name"];
   const clauses = [];
-  if (head.state === "from-snapshot") clauses.push(["Answers are from a saved copy"]);
-  else if (head.state !== "ready") clauses.push([`State: ${head.state}`]);
+  if (head.state !== "ready") clauses.push([`State: ${head.state}`]);
   const troubles = troubleOf(head);
   if (troubles.length) clauses.push(troubles);
   if (!clauses.length) clauses.push([model.all().length ? "All names are answered" : "No services yet"]);

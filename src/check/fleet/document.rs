@@ -19,7 +19,7 @@ pub struct ReplicaStatus {
     pub replica: String,
     /// The zones, with final dots.
     pub zones: Vec<String>,
-    /// The state of the table: `loading`, `ready` or `from-snapshot`.
+    /// The state of the table: `loading` or `ready`.
     pub state: String,
     /// Since when the state holds, if it is known.
     #[serde(default)]

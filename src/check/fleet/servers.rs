@@ -64,7 +64,6 @@ fn state(context: &str, replica: &ReplicaFacts) -> Option<Finding> {
         }
     };
     let kind = match status.state.as_str() {
-        "from-snapshot" => ProblemKind::TableFromSnapshot,
         "loading" => ProblemKind::NoTable,
         _ => return None,
     };

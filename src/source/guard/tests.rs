@@ -37,7 +37,6 @@ impl TestLoop {
         let settings = UpdateSettings {
             rules,
             shrink_guard,
-            snapshot: None,
             is_following: true,
         };
         let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{ProblemKind, ServiceKey};
-use crate::table::{Earlier, Service, Table};
+use crate::table::Service;
 use crate::table::{Profile, Rules};
 use crate::testing::{Server, endpoint, gateway, local, mirror, mirrors, rules};
 
@@ -178,114 +178,4 @@ fn service_that_is_gone_forgets_its_times() {
     assert_eq!(server.since(ProblemKind::ClusterLeft), [20]);
     server.see(30, &db(&[false]));
     assert_eq!(server.endpoints(), [Some(30)]);
-}
-
-/// Returns a server that continues what another one wrote to its snapshot.
-fn restarted(server: &Server, second: u64) -> Server {
-    let earlier = Earlier::of(&server.table, server.timers.links.clone());
-    let text = serde_json::to_string(&earlier).unwrap();
-    let mut next = Server::new(rules());
-    next.timers.now = Timestamp::from_seconds(second);
-    next.timers
-        .continue_from(serde_json::from_str(&text).unwrap(), true);
-    next
-}
-
-/// Returns all problems with their times, and the times of endpoints.
-fn times(table: &Table) -> Vec<String> {
-    let problems = table
-        .problems()
-        .map(|one| format!("{one} since {:?}", one.since()));
-    let endpoints = table.services().flat_map(|service| {
-        let endpoints = service.endpoints.iter().chain(&service.not_ready);
-        endpoints.map(|one| format!("{:?} since {:?}", one.name(), service.since(one)))
-    });
-    let mut times: Vec<String> = problems.chain(endpoints).collect();
-    times.sort();
-    times
-}
-
-proptest::proptest! {
-    /// Each step has hosts of `prod/db` with their gateways, a pod of this cluster that may be ready, an unreadable setting,
-    /// another namespace with the short name, and a restart before it, which starts with the table of the snapshot.
-    #[test]
-    fn restart_changes_no_time(
-        steps in proptest::collection::vec((proptest::collection::vec(proptest::bool::ANY, 0..3), 0..32_u8), 1..12),
-    ) {
-        let (mut steady, mut restarting) = (Server::new(rules()), Server::new(rules()));
-        let mut last = Vec::new();
-        for (step, (hosts, flags)) in steps.iter().enumerate() {
-            let second = 100 * (step as u64 + 1);
-            let has = |bit: u8| flags & (1 << bit) != 0;
-            let mut objects = db(hosts);
-            if has(0) {
-                let [mut service, slice] = local("prod", "db", &[("db-9", "10.0.0.9", has(1))]);
-                service["metadata"]["annotations"]["global-dns/gateway-down"] =
-                    json!(if has(2) { "nonsense" } else { "include" });
-                objects.extend([service, slice]);
-            }
-            if has(3) {
-                objects.push(mirror("shop", "db", "east"));
-            }
-            if has(4) {
-                restarting = restarted(&restarting, second);
-                restarting.see(second, &last);
-            }
-            // The settings of a Service that is deleted end after ten seconds.
-            for second in [second, second + 50] {
-                for server in [&mut steady, &mut restarting] {
-                    server.see(second, &objects);
-                    server.timers.note_started();
-                }
-            }
-            proptest::prop_assert_eq!(times(&steady.table), times(&restarting.table));
-            last = objects;
-        }
-    }
-}
-
-#[test]
-fn fact_that_ends_after_a_restart_has_a_new_time_when_it_begins_again() {
-    let mut server = Server::new(rules());
-    server.see(10, &db(&[false]));
-    let mut next = restarted(&server, 20);
-    next.see(20, &db(&[false]));
-    next.timers.note_started();
-    assert_eq!(next.endpoints(), [Some(10)]);
-    next.see(30, &[]);
-    next.see(40, &db(&[false]));
-    assert_eq!(next.endpoints(), [Some(40)]);
-    assert_eq!(next.since(ProblemKind::GatewayDown), [40]);
-    // The snapshot has what held when it was saved, and nothing that ended before.
-    let mut last = restarted(&next, 50);
-    last.see(50, &db(&[true]));
-    last.timers.note_started();
-    last.see(60, &db(&[false]));
-    assert_eq!(last.endpoints(), [Some(60)]);
-}
-
-#[test]
-fn nothing_began_after_the_start() {
-    let mut server = Server::new(rules());
-    server.see(1000, &db(&[false]));
-    // The clock was set back.
-    let mut next = restarted(&server, 500);
-    next.see(500, &db(&[false]));
-    assert_eq!(next.endpoints(), [Some(500)]);
-    assert_eq!(next.since(ProblemKind::GatewayDown), [500]);
-}
-
-#[test]
-fn cluster_that_left_is_known_after_a_restart() {
-    let mut server = Server::new(rules());
-    server.see(10, &db(&[true]));
-    server.see(20, &[]);
-    let mut next = restarted(&server, 30);
-    next.see(30, &mirrors(1));
-    assert!(next.since(ProblemKind::ClusterLeft).is_empty());
-    // The update loop also builds the services that clusters left.
-    let earlier = Earlier::of(&server.table, server.timers.links.clone());
-    next.timers.now = Timestamp::from_seconds(40);
-    let services = next.timers.continue_from(earlier, false);
-    assert_eq!(services, crate::testing::service_keys(&["db"]));
 }

@@ -2,8 +2,8 @@
 //! compared with the replies to real queries.
 //!
 //! The worlds have objects of all kinds of services, settings of each rule, failover orders, expected clusters and zones of
-//! each profile. Each is looked at in several moments: before the first table, while its objects change, with a table that
-//! comes from a snapshot, and with clusters without a Link. Each view is one function in [`VIEWS`]; another one
+//! each profile. Each is looked at in several moments: before the first table, while its objects change,
+//! and with clusters without a Link. Each view is one function in [`VIEWS`]; another one
 //! needs one more.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,11 +223,6 @@ fn check_world(number: u16, seen: &mut Seen) {
     }
     server.publish(&cluster.table);
     server.check(number, "the end", seen);
-    let next = server.next_time();
-    server
-        .publisher
-        .publish_snapshot(built(&cluster.table), next);
-    server.check(number, "from a snapshot", seen);
     for linked in [&["west", "north"][..], &["north"]] {
         server.publish(&unlinked(&cluster, linked));
         server.check(number, &format!("only {linked:?} have a Link"), seen);
@@ -301,7 +296,6 @@ impl Server {
                 counters: CounterSet::default(),
                 reader: reader.clone(),
                 feeds,
-                snapshot_failures: Default::default(),
                 lost_log_lines: Default::default(),
                 certificate: None,
                 refused: RefusedClients::default(),

@@ -285,47 +285,6 @@ fn held_list_and_the_list_after_it_are_events() {
     assert_eq!(kinds, [&json!("cluster-left")]);
 }
 
-#[test]
-fn snapshot_and_its_replacement_are_events() {
-    let standin = StandIn::start(Behavior::Normal, &Manifest::from(east()).0).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("snapshot.json");
-    let flags = ["--snapshot", file.to_str().unwrap()];
-    let first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    wait_for("the snapshot", || {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        text.contains("10.96.1.1").then_some(())
-    });
-    drop(first); // SIGKILL
-    standin.set_behavior(Behavior::InternalErrors);
-    let second = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    let status = second.api("/api/v1/status");
-    assert_eq!(status["state"], "from-snapshot");
-    let problems = status["attention"].to_string();
-    assert!(
-        problems.contains("Table comes from a snapshot"),
-        "{problems}"
-    );
-    // A change that happened meanwhile is a change of answers.
-    standin.put_without_event(&west(Gateway::Up, "10.96.2.1").service());
-    let start = events(&second);
-    assert_eq!(start.len(), 1, "{start:?}");
-    let text = start[0]["text"].as_str().unwrap();
-    assert!(
-        text.starts_with("Table comes from a snapshot: its age is "),
-        "{text}"
-    );
-    let path = format!("{EVENTS}?after={}", start[0]["id"]);
-    let mut stream = EventStream::open(second.api, &path, &[]);
-    stream.next("table");
-    standin.set_behavior(Behavior::Normal);
-    assert_eq!(
-        stream.changes(2),
-        ["snapshot - - - -", "cluster-joined - - west -"]
-    );
-    assert_eq!(second.api("/api/v1/status")["state"], "ready");
-}
-
 /// Ten thousand endpoints: few events, and the events before them stay.
 #[test]
 fn change_of_ten_thousand_endpoints_is_a_few_events() {
@@ -466,74 +425,24 @@ fn known(server: &Server, query: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn events_and_times_outlive_a_restart() {
+fn events_are_selected_by_cluster_kind_and_time() {
     let up = objects().with(east()).with(west(Gateway::Up, "10.96.2.1"));
     let standin = StandIn::start(Behavior::Normal, &up.0).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("snapshot.json");
-    let flags = ["--snapshot", file.to_str().unwrap()];
-    let mut first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    let mut stream = EventStream::open(first.api, EVENTS, &[]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
+    let mut stream = EventStream::open(server.api, EVENTS, &[]);
     stream.next("table");
     standin.put(&west(Gateway::Up, "10.96.2.1").slice("db-0", false));
     let gateway_down = "gateway-down prod db west db-0";
     assert_eq!(stream.changes(1), [gateway_down]);
-    let old = events(&first).pop().unwrap();
-    let times = |server: &Server| {
-        let explained = server.api("/api/v1/explain?name=db.prod.global");
-        let endpoints = explained["endpoints"].as_array().unwrap();
-        let down = endpoints.iter().find(|one| one["state"] == "down").unwrap();
-        let problems = server.api("/api/v1/problems?kind=gateway-down");
-        let history = explained["history"].as_array().unwrap().iter();
-        let history = history.map(|one| one["text"].clone()).collect::<Vec<_>>();
-        (
-            down["since"].clone(),
-            problems["problems"][0]["since"].clone(),
-            history,
-        )
-    };
-    let before = times(&first);
-    assert!(before.0.is_string() && before.1.is_string(), "{before:?}");
-    wait_for("the snapshot", || {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        let saved: Value = serde_json::from_str(&text).ok()?;
-        let facts = saved["earlier"]["facts"].as_array()?;
-        (!facts.is_empty()).then_some(())
-    });
-    first.signal("TERM");
-    assert_eq!(first.end().unwrap().code(), Some(0));
-
-    let second = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    let restored = wait_for("the journal", || {
-        let events = events(&second);
-        events
-            .iter()
-            .any(|event| summary(event) == gateway_down)
-            .then_some(events)
-    });
-    let same = restored
-        .iter()
-        .find(|event| event["text"] == old["text"])
-        .unwrap();
-    assert_eq!(
-        (&same["time"], &same["cause"], &same["object"]),
-        (&old["time"], &old["cause"], &old["object"])
-    );
-    assert_ne!(same["id"], old["id"]);
-    let (since, of_problem, history) = times(&second);
-    assert_eq!((since, of_problem), (before.0, before.1));
-    assert!(history.contains(&old["text"]), "{history:?}");
-    // Everything after it is known by its ID of this process.
-    let after = second.api(&format!("{EVENTS}?after={}", same["id"]));
-    assert!(!after["events"].as_array().unwrap().contains(same));
+    let old = events(&server).pop().unwrap();
     let (known_since, of_west) = known(
-        &second,
+        &server,
         "cluster=west&kind=gateway-down,gateway-up&since=2020-01-01T00:00:00Z",
     );
     assert_eq!(of_west, [gateway_down]);
     assert!(*known_since <= *old["time"].as_str().unwrap());
-    assert_eq!(known(&second, "kind=gateway-up").1, [""; 0]);
-    assert_eq!(known(&second, "since=2999-01-01T00:00:00Z").1, [""; 0]);
+    assert_eq!(known(&server, "kind=gateway-up").1, [""; 0]);
+    assert_eq!(known(&server, "since=2999-01-01T00:00:00Z").1, [""; 0]);
 }
 
 #[test]
@@ -551,36 +460,4 @@ fn query_that_cannot_be_read_is_refused_with_a_sentence() {
         assert_eq!(response.status, 400, "{query}");
         assert!(response.body.starts_with(sentence), "{}", response.body);
     }
-}
-
-#[test]
-fn folder_without_permission_costs_the_journal_only() {
-    let standin = StandIn::start(Behavior::Normal, &Manifest::from(east()).0).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("snapshot.json");
-    // A folder in the place of the file: the tests may run as root, which has every permission.
-    std::fs::create_dir(folder.path().join("snapshot.json.journal")).unwrap();
-    let flags = ["--snapshot", file.to_str().unwrap()];
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    standin.put(
-        &east()
-            .endpoint("db-1", &["10.96.1.2"])
-            .endpoint_mirror("db-1", &["10.96.1.2"]),
-    );
-    wait_for("the answer", || {
-        server
-            .outcome("db-1.east.db.prod.global. A")
-            .eq("10.96.1.2")
-            .then_some(())
-    });
-    let line = server.log.wait(0, "Journal could not be written");
-    let detail = line["detail"].as_str().unwrap();
-    assert!(
-        detail.ends_with("snapshot.json.journal: it is not a regular file"),
-        "{detail}"
-    );
-    wait_for("the problem", || {
-        let problems = server.api("/api/v1/problems?kind=journal-failed");
-        (problems["total"] == 1).then_some(())
-    });
 }

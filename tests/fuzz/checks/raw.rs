@@ -30,7 +30,7 @@ fn read(text: &str) {
         for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
             if let Some((watch, found)) = parse::select_and_parse(kind, &object) {
                 assert_eq!(watch.kind(), kind);
-                check_kept(&found);
+                check_detail(&found);
             }
             if object.problem().is_some() {
                 let found =
@@ -43,15 +43,13 @@ fn read(text: &str) {
             }
         }
         for watch in Watch::ALL {
-            check_kept(&parse::parse_object(watch, &object));
+            check_detail(&parse::parse_object(watch, &object));
         }
     });
 }
 
-/// Asserts that an object can be saved and restored (`--snapshot`), and that the detail of a skip is short.
-fn check_kept(object: &Object) {
-    let saved = serde_json::to_string(object).unwrap();
-    assert_eq!(&serde_json::from_str::<Object>(&saved).unwrap(), object);
+/// Asserts that the detail of a skip is short.
+fn check_detail(object: &Object) {
     if let Object::Skipped(skip) = object {
         assert!(!skip.detail.is_empty() && skip.detail.chars().count() <= 401);
     }

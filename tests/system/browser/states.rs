@@ -183,29 +183,6 @@ fn page_of_a_cluster_without_services_is_empty() {
 }
 
 #[test]
-fn table_of_a_snapshot_is_a_saved_copy() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("snapshot.json");
-    let flags = ["--snapshot", file.to_str().unwrap()];
-    let standin = StandIn::start(Behavior::Normal, &db("east", "192.0.2.1").writes()).unwrap();
-    let first = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    wait_for("a snapshot", || {
-        fs::read_to_string(&file)
-            .ok()
-            .filter(|text| text.contains("192.0.2.1"))
-    });
-    drop(first);
-    standin.set_behavior(Behavior::InternalErrors);
-    let second = Server::of_cluster(&standin.kubeconfig, &flags);
-    let mut chromium = Chromium::open(&url(&second, ""), WIDE);
-    chromium.wait_for_text("#sentence", "Answers are from a saved copy");
-    chromium.wait_for_text("#attention", "snapshot");
-    chromium.wait_for_text("#map", "db.prod");
-    chromium.screenshot("snapshot-1440-light");
-    chromium.assert_no_complaint();
-}
-
-#[test]
 fn dead_api_server_is_one_line() {
     let standin = StandIn::start(Behavior::Normal, &db("east", "192.0.2.1").writes()).unwrap();
     let server = Server::ready_of_cluster(

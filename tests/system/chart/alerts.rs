@@ -39,7 +39,7 @@ const fn case(
 }
 
 /// A case for each alert. The values are the limits of the expressions.
-const CASES: [Case; 28] = [
+const CASES: [Case; 26] = [
     case("GlobalDnsAbsent", &[], &[("table_ready", "1x200")]),
     case(
         "GlobalDnsNotReady",
@@ -52,19 +52,9 @@ const CASES: [Case; 28] = [
         &[("table_age_seconds", "300x200")],
     ),
     case(
-        "GlobalDnsTableFromSnapshot",
-        &[("table_from_snapshot", "1x200")],
-        &[("table_from_snapshot", "0x200")],
-    ),
-    case(
         "GlobalDnsListHeld",
         &[("held_lists", "1x200")],
         &[("held_lists", "0x200")],
-    ),
-    case(
-        "GlobalDnsSnapshotFails",
-        &[("snapshot_write_failures_total", "3x3 4x200")],
-        &[("snapshot_write_failures_total", "3x200")],
     ),
     case(
         "GlobalDnsPanics",

@@ -95,8 +95,6 @@ fn defaults_are_those_of_serve() -> Result<()> {
             ("cluster-name" | "grace", _) => {}
             // The address of the Service, which has no default in `serve`.
             ("ns-address", None) => {}
-            // Only a pod has a directory for it.
-            ("snapshot", None) => {}
             (_, Some(default)) => {
                 ensure!(
                     value == default,

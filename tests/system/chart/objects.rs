@@ -229,48 +229,13 @@ fn pods_are_scraped_once() {
     }
 }
 
-/// A container that restarts without the API server must find the snapshot of the previous container.
+/// Nothing is kept on disk.
 #[test]
-fn snapshot_volume_lives_as_long_as_the_pod() {
-    let objects = json!({"extraVolumes": [{"name": "objects", "configMap": {"name": "objects"}}],
-        "extraVolumeMounts": [{"name": "objects", "mountPath": "/objects"}], "source": {"files": ["/objects/a.yaml"]}});
-    let claim = json!({"persistentVolumeClaim": {"claimName": "global-dns"}});
-    for (values, source) in [
-        (json!({}), Some(json!({"emptyDir": {}}))),
-        (json!({"snapshot": {"volume": claim.clone()}}), Some(claim)),
-        (json!({"snapshot": {"enabled": false}}), None),
-        // With files, objects are read at each start.
-        (objects, None),
-    ] {
-        let has_one = source.is_some();
-        let rendered = template(&with(values.clone())).unwrap();
-        let arguments = rendered.arguments().unwrap();
-        let path = arguments
-            .iter()
-            .find_map(|flag| flag.strip_prefix("--snapshot="));
-        assert_eq!(path.is_some(), has_one, "{values}");
-        let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
-        let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
-        let mounts = all(&pod["containers"][0]["volumeMounts"]);
-        let is_above = |mount: &&Value| {
-            let place = mount["mountPath"].as_str().unwrap();
-            path.is_some_and(|path| path.starts_with(&format!("{place}/")))
-        };
-        let names = mounts
-            .iter()
-            .filter(is_above)
-            .map(|mount| mount["name"].clone());
-        let volume = |name| {
-            let mut volume = source.clone().unwrap_or_default();
-            volume["name"] = name;
-            volume
-        };
-        let volumes: Vec<Value> = names.map(volume).collect();
-        assert_eq!(volumes.len(), usize::from(has_one), "{values}: {mounts:?}");
-        for volume in volumes {
-            assert!(all(&pod["volumes"]).contains(&volume), "{values}: {pod}");
-        }
-    }
+fn pod_has_no_volume_of_its_own() {
+    let rendered = template(&with(json!({}))).unwrap();
+    let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
+    assert_eq!(pod["volumes"], Value::Null);
+    assert_eq!(pod["containers"][0]["volumeMounts"], Value::Null);
 }
 
 #[test]

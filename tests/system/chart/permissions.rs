@@ -189,8 +189,6 @@ pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
         values[listener] = json!([address]);
     }
     values["log"] = json!({"format": "json"});
-    // The test has no volume for the snapshot.
-    values["snapshot"] = json!({"enabled": false});
     let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
     let free = |argument: String| {
         let is_own =

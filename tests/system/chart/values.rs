@@ -36,7 +36,7 @@ pub fn every_flag() -> Map<String, Value> {
             "tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:8853"]},
         "namespaces": ["prod", "shop"],
         "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
-        "snapshot": {"enabled": true, "maxAge": "2h", "volume": {"persistentVolumeClaim": {"claimName": "global-dns"}}}, "journal": {"max": "4Mi"}, "graceSeconds": 40,
+        "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
     let Value::Object(mut values) = values else {
@@ -201,7 +201,7 @@ fn combinations() -> Vec<(&'static str, Value)> {
         (
             "a single replica",
             with(
-                json!({"replicas": 1, "shrinkGuard": false, "snapshot": {"enabled": false}, "scrapeAnnotations": false, "topologySpread": {"nodes": "", "zones": ""}}),
+                json!({"replicas": 1, "shrinkGuard": false, "scrapeAnnotations": false, "topologySpread": {"nodes": "", "zones": ""}}),
             ),
         ),
         (

@@ -34,8 +34,6 @@ const UNTOUCHED: usize = 6;
 const SAMPLE: usize = 40;
 /// Number of queries that wait for their replies.
 const WINDOW: usize = 48;
-/// Time in which a server writes its snapshot after a change: every five seconds, on a busy machine.
-const SNAPSHOT_WRITTEN: Duration = Duration::from_secs(12);
 /// Time after which a query is sent again.
 const RESEND: Duration = Duration::from_secs(1);
 /// A response code.
@@ -92,11 +90,9 @@ impl Program {
         }
     }
 
-    /// Starts the server. `snapshot` is the file of its snapshot, if the setting has one.
-    fn start(&self, setting: &Setting, kubeconfig: &Path, snapshot: &Path) -> Server {
-        let snapshot = format!("--snapshot={}", snapshot.display());
+    /// Starts the server.
+    fn start(&self, setting: &Setting, kubeconfig: &Path) -> Server {
         let mut flags: Vec<&str> = setting.all_flags();
-        flags.extend(setting.restarts.then_some(&*snapshot));
         flags.extend(self.flag);
         let server = Server::of_program(&self.path, kubeconfig, &flags);
         server.wait_until_ready();
@@ -135,12 +131,8 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     let mut vocabulary = Vocabulary::new();
     first.iter().for_each(|object| vocabulary.add(object));
     let api_server = StandIn::start(Behavior::Normal, &first)?;
-    let folder = tempfile::tempdir()?;
-    let start = |side: usize, program: &Program| {
-        let snapshot = folder.path().join(side.to_string());
-        program.start(&setting, &api_server.kubeconfig, &snapshot)
-    };
-    let sides = [(0, one), (1, other)].map(|(side, program)| (program, start(side, program)));
+    let sides = [one, other]
+        .map(|program| (program, program.start(&setting, &api_server.kubeconfig)));
     let servers = sides.each_ref().map(|(_, server)| server.dns);
     step += 1;
     let visible = Visible::find(&servers, step, || put_markers(&api_server, step));
@@ -156,16 +148,7 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     let has_imports = setting.reads_imports();
     let result = (|| {
         pair.compare(&vocabulary, vocabulary.names(has_imports), ALL_TYPES)?;
-        for number in 0..STEPS {
-            if setting.restarts && number == STEPS / 2 {
-                thread::sleep(SNAPSHOT_WRITTEN);
-                api_server.set_behavior(Behavior::InternalErrors);
-                for (side, (program, server)) in pair.sides.iter_mut().enumerate() {
-                    *server = start(side, program);
-                }
-                pair.compare(&vocabulary, vocabulary.names(has_imports), USUAL_TYPES)?;
-                api_server.set_behavior(Behavior::Normal);
-            }
+        for _ in 0..STEPS {
             let burst = if setting.has_memory {
                 1
             } else {

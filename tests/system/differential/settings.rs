@@ -9,8 +9,6 @@ pub struct Setting {
     /// Whether an answer depends on earlier answers: orders and gates. Then each event is compared before the next one,
     /// because a server may apply several events at once.
     pub has_memory: bool,
-    /// Whether both servers have a snapshot, and restart once while the API server fails.
-    pub restarts: bool,
 }
 
 /// Flags of every setting.
@@ -72,17 +70,13 @@ const SETTINGS: &[Setting] = &[
         "--alias=all.prod=db.shop+db.db",
     ]),
     plain(&["--shrink-guard=90", "--gateway-down=exclude"]),
-    Setting {
-        restarts: true,
-        ..plain(&["--gateway-down=include", "--default-namespace=prod"])
-    },
+    plain(&["--gateway-down=include", "--default-namespace=prod"]),
 ];
 
 const fn plain(flags: &'static [&'static str]) -> Setting {
     Setting {
         flags,
         has_memory: false,
-        restarts: false,
     }
 }
 

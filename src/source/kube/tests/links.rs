@@ -33,7 +33,6 @@ impl Server {
         let settings = UpdateSettings {
             rules: rules(),
             shrink_guard: ShrinkGuard::new(Some(50)),
-            snapshot: None,
             is_following: true,
         };
         let timing = WatchTiming {

@@ -257,7 +257,7 @@ fn events_are_selected_by_time_cluster_and_kind() {
         assert_eq!(selected(arguments), expected, "{arguments:?}");
     }
     let requests: Vec<String> = api.requests.try_iter().collect();
-    // The server also selects, so that it reads its journal.
+    // The server also selects.
     let start = "GET /api/v1/events?since=2026-11-22T15:00:02.000Z HTTP/1.1";
     assert_eq!(requests[0], start);
     assert!(

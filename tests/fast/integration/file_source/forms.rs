@@ -128,7 +128,7 @@ fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
     for (form, text) in forms {
         let report = report(&table_of(&[&text]));
         let expected = json!({
-            "schemaVersion": 2, "generation": 1, "serial": report["serial"], "fromSnapshot": false, "zones": ["global."],
+            "schemaVersion": 2, "generation": 1, "serial": report["serial"], "zones": ["global."],
             "services": services_of_the_sample(), "skipped": [], "conflicts": [], "problems": problems_of_the_sample(),
         });
         assert_eq!(report, expected, "{form}");
