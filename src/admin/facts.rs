@@ -140,7 +140,7 @@ impl TableFacts {
             endpoints,
             unavailable,
             clusters,
-            by_service: ServiceFacts::of(table, now),
+            by_service: ServiceFacts::of(table),
             causes: Causes::of(now),
             default_cluster_name: default_name.min(),
         }

@@ -315,44 +315,13 @@ impl Page<'_, '_> {
         self.gauges("conflicts", "Conflicts between objects by kind", conflicts)
     }
 
-    /// Writes the facts about services. Those that are not watched have series together.
+    /// Writes the facts about the names of services.
     fn services(&mut self, facts: &ServiceFacts) -> fmt::Result {
-        let watched = facts.watched as f64;
-        let help =
-            "Services with annotation global-dns/watch; the first 200 have series of their own";
-        self.gauge("watched_services", help, watched)?;
-        let left = facts.left.iter().map(|((service, is_watched), n)| {
-            let watch = if *is_watched { "true" } else { "false" };
-            let labels = [("service", service.as_str()), ("watch", watch)];
-            (labels, *n as f64)
-        });
-        let help = "Clusters that left a service within the last hour, by watched service and annotation global-dns/watch";
-        self.gauges("left_clusters", help, left)?;
-        let failing = facts.failing.iter().map(|((service, reason), n)| {
-            let labels = [("service", service.as_str()), ("reason", reason)];
-            (labels, f64::from(*n))
-        });
-        let help =
-            "Services whose names fail or are emptied by a rule, by watched service and reason";
+        let failing = facts.failing.iter();
+        let failing = failing.map(|(reason, n)| ([("reason", *reason)], f64::from(*n)));
+        let help = "Services whose names fail or are emptied by a rule, by reason";
         self.gauges("failing_services", help, failing)?;
-        let steps = facts
-            .steps
-            .iter()
-            .map(|(service, step)| ([("service", service.as_str())], *step as f64));
-        let help = "Step of the failover order that answers, by watched service; 0: none; the highest of all others";
-        self.gauges("failover_step", help, steps)?;
-        let endpoints = facts
-            .endpoints
-            .iter()
-            .map(|((service, cluster, state), n)| {
-                let labels = [
-                    ("service", service.as_str()),
-                    ("remote_cluster", cluster.as_str()),
-                    ("state", state.name()),
-                ];
-                (labels, f64::from(*n))
-            });
-        let help = "Endpoints of watched services by cluster and state";
-        self.gauges("watched_endpoints", help, endpoints)
+        let help = "Highest step of a failover order that answers; 0: none";
+        self.gauge("failover_step", help, facts.highest_step as f64)
     }
 }

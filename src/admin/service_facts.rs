@@ -1,109 +1,44 @@
-//! What metrics say about single services. Watched services have series of their own, so that an alert names the service: those
-//! whose Service in this cluster has the annotation `global-dns/watch: "true"`. All others have series together.
+//! What metrics say about the names of services.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::model::{GatewayDown, ProblemKind, ServiceKey};
-use crate::report::EndpointState;
-use crate::table::{EndpointLiveness, NameFailure, Published, Service, Table};
+use crate::model::{GatewayDown, ProblemKind};
+use crate::table::{EndpointLiveness, NameFailure, Service, Table};
 
-/// Maximum number of watched services with series of their own. Everybody who can create a Service can watch it.
-pub(super) const MAX_WATCHED: usize = 200;
-
-/// Maximum number of clusters of a watched service with series of their own. Everybody who can create a Service can invent
-/// clusters.
-pub(super) const MAX_CLUSTERS_OF_SERVICE: usize = 20;
-
-/// The name in metrics for all other services, or clusters, together.
+/// The name in metrics for all other clusters together.
 pub(super) const OTHER: &str = "other";
 
 /// The reason of a name that fails because nothing is ready in any of its clusters.
 const NOT_READY: &str = "not-ready";
 
-/// The facts about services, by the label `service`.
+/// The facts about the names of services.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ServiceFacts {
-    /// The number of watched services.
-    pub(super) watched: usize,
-    /// The numbers of clusters that left services within the last hour, by whether these are watched.
-    pub(super) left: BTreeMap<(String, bool), usize>,
     /// The numbers of services whose names fail or are emptied by a rule, by reason.
-    pub(super) failing: BTreeMap<(String, &'static str), u32>,
-    /// The steps of failover orders that answer, counted from 1; 0: none. Of several services, the highest.
-    pub(super) steps: BTreeMap<String, usize>,
-    /// The numbers of endpoints of watched services, by cluster and state.
-    pub(super) endpoints: BTreeMap<(String, String, EndpointState), u32>,
+    pub(super) failing: BTreeMap<&'static str, u32>,
+    /// The highest step of a failover order that answers, counted from 1; 0: none.
+    pub(super) highest_step: usize,
 }
 
 // === impl ServiceFacts ===
 
 impl ServiceFacts {
-    pub(super) fn of(table: &Table, now: &Published) -> Self {
-        let mut watched: Vec<&ServiceKey> = table
-            .services()
-            .filter(|service| service.is_watched)
-            .map(|service| &service.key)
-            .collect();
-        watched.sort_unstable();
-        let own: BTreeSet<&ServiceKey> = watched.iter().copied().take(MAX_WATCHED).collect();
-        let other = || OTHER.to_owned();
-        let failing = reasons().map(|reason| ((other(), reason), 0));
+    pub(super) fn of(table: &Table) -> Self {
         let mut facts = Self {
-            watched: watched.len(),
-            left: [false, true].map(|watch| ((other(), watch), 0)).into(),
-            failing: failing.into(),
-            steps: [(other(), 0)].into(),
-            endpoints: BTreeMap::new(),
+            failing: reasons().map(|reason| (reason, 0)).into(),
+            highest_step: 0,
         };
-        for service in table.services() {
-            let is_own = own.contains(&service.key);
-            facts.add(service, is_own);
-            if is_own {
-                facts.add_endpoints(service, now);
-            }
-        }
+        table.services().for_each(|service| facts.add(service));
         facts
     }
 
-    fn add(&mut self, service: &Service, is_own: bool) {
-        let label = || {
-            if is_own {
-                service.key.to_string()
-            } else {
-                OTHER.to_owned()
-            }
-        };
-        if is_own || !service.left.is_empty() {
-            let left = self.left.entry((label(), service.is_watched));
-            *left.or_default() += service.left.len();
-        }
+    fn add(&mut self, service: &Service) {
         if let Some(reason) = failure(service) {
-            *self.failing.entry((label(), reason)).or_default() += 1;
+            *self.failing.entry(reason).or_default() += 1;
         }
-        if let Some(failover) = &service.failover {
-            let is_answering = service.failure != Some(NameFailure::StepWithoutEndpoint);
-            let step = if is_answering {
-                failover.answering + 1
-            } else {
-                0
-            };
-            let highest = self.steps.entry(label()).or_default();
-            *highest = step.max(*highest);
-        }
-    }
-
-    fn add_endpoints(&mut self, service: &Service, now: &Published) {
-        let label = service.key.to_string();
-        let mut clusters: BTreeSet<&str> = BTreeSet::new();
-        for (endpoint, state, _) in EndpointState::of_service(service, now) {
-            let mut cluster = endpoint.labels()[1];
-            if clusters.len() < MAX_CLUSTERS_OF_SERVICE {
-                clusters.insert(cluster);
-            } else if !clusters.contains(cluster) {
-                cluster = OTHER;
-            }
-            let count = (label.clone(), cluster.to_owned(), state);
-            *self.endpoints.entry(count).or_default() += 1;
+        let is_answering = service.failure != Some(NameFailure::StepWithoutEndpoint);
+        if let Some(failover) = service.failover.as_ref().filter(|_| is_answering) {
+            self.highest_step = self.highest_step.max(failover.answering + 1);
         }
     }
 }
@@ -155,47 +90,13 @@ mod tests {
     use crate::testing::{backends, exported, mirror, service_mirror, table};
 
     fn facts(objects: &[Value]) -> ServiceFacts {
-        let now = Published {
-            table: Some(table(objects)),
-            ..Published::default()
-        };
-        let table = now.table.as_ref().unwrap();
-        ServiceFacts::of(table, &now)
+        ServiceFacts::of(&table(objects))
     }
 
     /// Returns the Service of this cluster with annotations, without an endpoint.
     fn own(name: &str, annotations: &Value) -> Value {
         json!({"metadata": {"namespace": "prod", "name": name, "annotations": annotations},
             "spec": {"clusterIP": "10.0.9.9"}})
-    }
-
-    #[test]
-    fn services_and_their_clusters_have_a_limited_number_of_series() {
-        let watch = json!({"global-dns/watch": "true"});
-        let mut objects = Vec::new();
-        for number in 0..MAX_WATCHED + 50 {
-            let service = format!("s{number:03}");
-            objects.push(own(&service, &watch));
-            objects.push(service_mirror("prod", &service, "east", "10.0.0.1"));
-        }
-        for number in 0..MAX_CLUSTERS_OF_SERVICE + 5 {
-            let cluster = format!("invented-{number}");
-            objects.push(service_mirror("prod", "s000", &cluster, "10.0.0.2"));
-        }
-        objects.push(service_mirror("prod", "unwatched", "east", "10.0.0.3"));
-        let facts = facts(&objects);
-        assert_eq!(facts.watched, MAX_WATCHED + 50);
-        let services: BTreeSet<_> = facts.endpoints.keys().map(|(name, ..)| name).collect();
-        assert_eq!(services.len(), MAX_WATCHED);
-        assert_eq!(services.last().unwrap().as_str(), "prod/s199");
-        let of_first = |((name, cluster, _), n): (&(String, String, _), &u32)| {
-            (name == "prod/s000").then(|| (cluster.clone(), *n))
-        };
-        let clusters: BTreeMap<_, _> = facts.endpoints.iter().filter_map(of_first).collect();
-        assert_eq!(clusters.len(), MAX_CLUSTERS_OF_SERVICE + 1);
-        assert_eq!(clusters[OTHER], 6);
-        // Those without a place of their own are counted together.
-        assert_eq!(facts.left.len(), MAX_WATCHED + 2);
     }
 
     #[test]
@@ -251,43 +152,23 @@ mod tests {
         ];
         for (what, objects, expected) in cases {
             let found = facts(&objects);
-            let failing: Vec<_> = found
-                .failing
-                .iter()
-                .filter(|(_, count)| **count > 0)
-                .map(|((name, reason), _)| (name, *reason))
-                .collect();
-            let expected: Vec<_> = expected.map(|reason| (OTHER, reason)).into_iter().collect();
-            let failing: Vec<_> = failing
-                .iter()
-                .map(|(name, r)| (name.as_str(), *r))
-                .collect();
-            assert_eq!(failing, expected, "{what}");
+            let failing = found.failing.into_iter().filter(|(_, count)| *count > 0);
+            let failing: Vec<_> = failing.map(|(reason, _)| reason).collect();
+            assert_eq!(failing, Vec::from_iter(expected), "{what}");
         }
     }
 
     #[test]
-    fn watched_service_has_its_step_and_others_have_the_highest() {
-        let order = |watch: &str| {
-            json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto",
-                "global-dns/watch": watch})
-        };
+    fn highest_step_that_answers_is_known() {
+        let order =
+            json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
         let at = |service, cluster| service_mirror("prod", service, cluster, "10.0.0.1");
         let ready = |service: &str| backends("prod", service, true, true);
-        let facts = facts(&[
-            own("db", &order("true")),
-            at("db", "west"),
-            ready("db-west"),
-            own("web", &order("false")),
-            at("web", "east"),
-            ready("web-east"),
-            own("api", &order("false")),
-            at("api", "west"),
-            ready("api-west"),
-            own("none", &order("true")),
-            exported("prod", "plain", "10.0.0.7"),
-        ]);
-        let steps: Vec<_> = facts.steps.iter().map(|(name, n)| (&**name, *n)).collect();
-        assert_eq!(steps, [("other", 2), ("prod/db", 2), ("prod/none", 0)]);
+        let web = [own("web", &order), at("web", "east"), ready("web-east")];
+        let db = [own("db", &order), at("db", "west"), ready("db-west")];
+        let none = [own("none", &order), exported("prod", "plain", "10.0.0.7")];
+        assert_eq!(facts(&none).highest_step, 0);
+        assert_eq!(facts(&web).highest_step, 1);
+        assert_eq!(facts(&[web, db].concat()).highest_step, 2);
     }
 }

@@ -43,8 +43,6 @@ pub const FAILOVER_MODE: &str = "global-dns/failover-mode";
 pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
 /// Annotation of this server on a Service of this cluster: the start of another bootstrap.
 pub const EXPECTED_SINCE: &str = "global-dns/expected-since";
-/// Annotation of this server on a Service of this cluster: whether a cluster that leaves it causes an alert.
-pub const WATCH: &str = "global-dns/watch";
 
 /// Time of the change of a Service or pod that led to a slice. The EndpointSlice controller writes it (annotation).
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -53,14 +51,13 @@ pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time
 pub const PREFIX: &str = "global-dns/";
 
 /// The annotations of this server.
-pub const SETTINGS: [&str; 7] = [
+pub const SETTINGS: [&str; 6] = [
     TTL,
     GATEWAY_DOWN,
     FAILOVER,
     FAILOVER_MODE,
     EXPECTED_CLUSTERS,
     EXPECTED_SINCE,
-    WATCH,
 ];
 
 /// The other labels and annotations.

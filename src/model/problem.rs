@@ -156,8 +156,6 @@ pub enum ProblemKind {
     Unlinked,
     /// The mirror controller of a cluster has stopped (rule L4).
     Frozen,
-    /// The last endpoint of a cluster left a service, or its cluster was unlinked (rule L5).
-    ClusterLeft,
     /// Links or Leases cannot be read, or there are none (rule L2).
     LinksUnknown,
     /// There is no complete table yet.
@@ -321,8 +319,6 @@ pub static ROWS: [ProblemRow; 57] = {
         row(K::Frozen, "frozen", State, Warning, "Mirror controller has stopped",
             "check the Deployment of the mirror controller of the Link in its namespace; until it works again, mirrors and their \
             liveness stay as they were"),
-        row(K::ClusterLeft, "cluster-left", State, Warning, "Cluster left a service",
-            "nothing, if it was intended; global-dns explain NAME shows what is left"),
         row(K::LinksUnknown, "links-unknown", Server, Warning, "State of links is unknown",
             "set --links-namespace to the namespace of the Links, and permit list and watch on links and list on leases there; \
             or set --links=off"),

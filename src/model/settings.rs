@@ -23,8 +23,6 @@ pub struct Settings {
     pub expected: Option<ExpectedClusters>,
     /// `global-dns/expected-since`.
     pub expected_since: Option<Timestamp>,
-    /// `global-dns/watch`: whether a cluster that leaves the service causes an alert.
-    pub watch: Option<bool>,
     /// A sentence without its subject for each annotation that cannot be read: `global-dns/ttl=x: it is not …`.
     pub unreadable: Vec<Line>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
@@ -85,8 +83,6 @@ impl Settings {
         let rule = "it is not a time such as 2026-11-24T06:30:00Z";
         settings.expected_since =
             settings.read(service, key::EXPECTED_SINCE, rule, Timestamp::from_text);
-        let rule = "it is not true or false";
-        settings.watch = settings.read(service, key::WATCH, rule, |value| value.parse().ok());
         settings
     }
 

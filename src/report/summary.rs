@@ -91,7 +91,7 @@ pub struct Cell {
     pub endpoints: u32,
     /// The number of endpoints that the name of the service returns.
     pub returned: u32,
-    /// Since when an endpoint is down or not ready, or since when the cluster has left: the earliest time, if it is known (RFC 3339).
+    /// Since when an endpoint is down or not ready: the earliest time, if it is known (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
 }
@@ -105,8 +105,6 @@ pub struct Cell {
 pub enum CellState {
     /// An endpoint is down.
     Down,
-    /// The cluster left the service within the last hour (rule L5).
-    Left,
     /// The name waits for an endpoint of the cluster (rule K8).
     Expected,
     /// An endpoint is not ready.
@@ -181,13 +179,6 @@ impl ServiceRow {
             cell.endpoints += 1;
             cell.alive += u32::from(state.is_alive());
             cell.returned += u32::from(is_returned);
-        }
-        for left in &service.left {
-            // Endpoints of an unlinked cluster stay.
-            let cell = cells
-                .entry(left.cluster.as_str())
-                .or_insert_with_key(|cluster| Cell::new(cluster, CellState::Left));
-            cell.note_since(Some(left.since));
         }
         for cluster in service.missing_clusters() {
             let cell = cells.entry(cluster);

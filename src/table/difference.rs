@@ -11,7 +11,6 @@ use std::net::IpAddr;
 
 use super::change::{Change, ChangeCause, ChangeKind, aggregate};
 use super::failover::{Failover, OrderOrigin, Transition};
-use super::left::{LeaveCause, LeftCluster};
 use super::links::{ClusterLink, LinkState, LinkStates};
 use super::services::Services;
 use super::store::ServiceKeys;
@@ -35,6 +34,12 @@ pub struct Difference<'t> {
     /// also arrive with the next tables.
     pub gateways: Vec<Change>,
 }
+
+/// Maximum number of hostnames in one sentence.
+const MAX_LISTED: usize = 5;
+
+/// The clusters that left a service, with the causes (rule L5).
+type LeftClusters<'s> = BTreeMap<&'s ClusterName, ChangeCause>;
 
 /// The clusters that changed services gained, with these services.
 type GainedClusters<'t> = BTreeMap<&'t ClusterName, Vec<&'t ServiceKey>>;
@@ -66,8 +71,10 @@ impl<'t> Difference<'t> {
             let is_changed = old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref);
             if is_changed {
                 note_gained(&mut gained, key, old, new);
-                difference.note_left(old, new);
-                difference.note_changes(key, old, new);
+                let left = old.map(|old| left_clusters(old, new, next, own));
+                let left = left.unwrap_or_default();
+                old.iter().for_each(|old| difference.note_left(old, &left));
+                difference.note_changes(key, old, new, &left);
             }
             difference.note_failovers(key, last, next);
             if is_changed {
@@ -119,28 +126,33 @@ impl<'t> Difference<'t> {
     }
 
     /// Notes the clusters that left a service.
-    fn note_left(&mut self, old: Option<&Service>, new: Option<&Service>) {
-        let known = old.map_or(&[][..], |old| &old.left);
-        let left = new
-            .into_iter()
-            .flat_map(|new| new.left.iter().map(move |one| (new, one)));
-        let is_new = |one: &LeftCluster| !known.iter().any(|other| other.cluster == one.cluster);
-        let left = left.filter(|(_, one)| is_new(one));
-        self.changes.extend(left.map(|(service, one)| {
-            let (cluster, key) = (&one.cluster, &service.key);
-            let text = format!("Cluster {cluster} left {key}: {}.", one.describe());
-            let endpoints = Some(one.endpoints.clone()).filter(|hosts| !hosts.is_empty());
-            let mirrors = old
-                .into_iter()
-                .flat_map(|old| &old.mirrors)
-                .filter(|(other, _)| other == cluster)
-                .map(|(_, mirror)| mirror.clone());
+    fn note_left(&mut self, old: &Service, left: &LeftClusters<'_>) {
+        let key = &old.key;
+        self.changes.extend(left.iter().map(|(cluster, cause)| {
+            let why = match cause {
+                ChangeCause::Unlinked => "no Link names the cluster any more",
+                ChangeCause::ScaledToZero => "it has no pod, or none of them is ready",
+                ChangeCause::PodNotReady => "none of its pods is ready",
+                _ => "it does not export the service any more",
+            };
+            let hosts = old.in_cluster(cluster.as_str()).iter();
+            let hosts = list_some(hosts.filter_map(|one| one.hostname.as_ref()), MAX_LISTED);
+            let last = if hosts.is_empty() {
+                String::new()
+            } else {
+                format!("; its last endpoints: {hosts}")
+            };
+            let mirrors = old.mirrors.iter().filter(|(other, _)| other == *cluster);
             Change {
-                cluster: Some(cluster.clone()),
-                before: endpoints,
-                cause: Some(cause_of(one)),
-                object: only(mirrors),
-                ..Change::of_service(ChangeKind::ClusterLeft, key, text)
+                cluster: Some((*cluster).clone()),
+                before: (!hosts.is_empty()).then(|| hosts.into()),
+                cause: Some(*cause),
+                object: only(mirrors.map(|(_, mirror)| mirror.clone())),
+                ..Change::of_service(
+                    ChangeKind::ClusterLeft,
+                    key,
+                    format!("Cluster {cluster} left {key}: {why}{last}."),
+                )
             }
         }));
     }
@@ -177,7 +189,13 @@ impl<'t> Difference<'t> {
         self.problems.extend(state.map(Cow::Owned));
     }
 
-    fn note_changes(&mut self, key: &ServiceKey, old: Option<&Service>, new: Option<&Service>) {
+    fn note_changes(
+        &mut self,
+        key: &ServiceKey,
+        old: Option<&Service>,
+        new: Option<&Service>,
+        left: &LeftClusters<'_>,
+    ) {
         let is_listed = |service: &&Service| service.is_listed();
         match (old.filter(is_listed), new.filter(is_listed)) {
             (None, None) => {}
@@ -199,16 +217,16 @@ impl<'t> Difference<'t> {
                 });
             }
             (Some(old), Some(new)) => {
-                self.note_endpoints(old, new);
+                self.note_endpoints(old, new, left);
             }
         }
     }
 
-    fn note_endpoints(&mut self, old: &Service, new: &Service) {
+    fn note_endpoints(&mut self, old: &Service, new: &Service, left: &LeftClusters<'_>) {
         let mut others = Vec::new();
         for pair in pairs(&old.endpoints, &new.endpoints) {
             match pair {
-                (Some(gone), None) => self.changes.push(endpoint_removed(new, gone)),
+                (Some(gone), None) => self.changes.push(endpoint_removed(new, gone, left)),
                 (None, Some(added)) => others.push(endpoint_added(new, added)),
                 (Some(before), Some(after)) => {
                     others.extend(endpoint_changes(new, before, after).into_iter().flatten());
@@ -294,16 +312,6 @@ fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
     })
 }
 
-/// Returns why a cluster left a service.
-fn cause_of(left: &LeftCluster) -> ChangeCause {
-    match left.cause {
-        LeaveCause::Unlinked => ChangeCause::Unlinked,
-        LeaveCause::Unexported => ChangeCause::Unexported,
-        LeaveCause::ScaledToZero => ChangeCause::ScaledToZero,
-        LeaveCause::NotReady => ChangeCause::PodNotReady,
-    }
-}
-
 /// Returns the object of a service, if it has one and no other.
 fn only_mirror(service: &Service) -> Option<Line> {
     let mirrors = service.mirrors.iter().map(|(_, mirror)| mirror.clone());
@@ -330,7 +338,6 @@ fn tells(change: &Change, problem: &Problem) -> bool {
         }
         ProblemKind::PodNotReady => change.kind == ChangeKind::EndpointRemoved,
         ProblemKind::StandbyAnswers => change.kind == ChangeKind::Failover,
-        ProblemKind::ClusterLeft => change.kind == ChangeKind::ClusterLeft,
         _ => false,
     }
 }
@@ -360,6 +367,56 @@ fn pairs<'s>(mut old: &'s [Endpoint], mut new: &'s [Endpoint]) -> impl Iterator<
 }
 
 // === Clusters ===
+
+/// Returns the clusters with endpoints, except unlinked ones, and those of federated services.
+fn linked_clusters(service: &Service) -> BTreeSet<&ClusterName> {
+    let linked = service
+        .endpoints
+        .iter()
+        .filter(|endpoint| endpoint.liveness != EndpointLiveness::Unlinked);
+    let clusters = linked.filter_map(|endpoint| endpoint.cluster.as_ref());
+    clusters.chain(&*service.federated).collect()
+}
+
+/// Returns the clusters that left a service. `own` is the name of this cluster.
+fn left_clusters<'s>(
+    old: &'s Service,
+    new: Option<&Service>,
+    next: &Table,
+    own: &ClusterName,
+) -> LeftClusters<'s> {
+    let present = new.map(linked_clusters).unwrap_or_default();
+    let left = linked_clusters(old).into_iter();
+    let left = left.filter(|cluster| !present.contains(cluster));
+    left.map(|cluster| (cluster, leave_cause(cluster, new, next, own)))
+        .collect()
+}
+
+/// Returns why a cluster left a service.
+fn leave_cause(
+    cluster: &ClusterName,
+    new: Option<&Service>,
+    next: &Table,
+    own: &ClusterName,
+) -> ChangeCause {
+    let Some(new) = new else {
+        return ChangeCause::Unexported;
+    };
+    let is_of = |one: &Endpoint| one.cluster.as_ref() == Some(cluster);
+    let aliased = new.alias_of.iter();
+    let aliased = aliased.filter_map(|source| find(next.of(Profile::Global), &source.key));
+    let mut mirrors = aliased.chain([new]).flat_map(|one| &one.mirrors);
+    let has_member = cluster == own && new.has_member;
+    if new.endpoints.iter().any(is_of) {
+        ChangeCause::Unlinked
+    } else if new.not_ready.iter().any(is_of) {
+        ChangeCause::PodNotReady
+    } else if has_member || mirrors.any(|(mirror, _)| mirror == cluster) {
+        ChangeCause::ScaledToZero
+    } else {
+        ChangeCause::Unexported
+    }
+}
 
 fn has_cluster(table: &Table, cluster: &ClusterName) -> bool {
     let mut services = table.services();
@@ -429,7 +486,11 @@ fn endpoint_added(service: &Service, endpoint: &Endpoint) -> Change {
     }
 }
 
-fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
+fn endpoint_removed(
+    service: &Service,
+    endpoint: &Endpoint,
+    clusters: &LeftClusters<'_>,
+) -> Change {
     let is_it =
         |other: &Endpoint| other.cluster == endpoint.cluster && other.hostname == endpoint.hostname;
     let is_not_ready = service.not_ready.iter().any(is_it);
@@ -439,14 +500,11 @@ fn endpoint_removed(service: &Service, endpoint: &Endpoint) -> Change {
         ""
     };
     let text = format!("{} left {}{reason}.", subject(endpoint), service.key);
-    let mut left = service
-        .left
-        .iter()
-        .filter(|one| endpoint.cluster.as_ref() == Some(&one.cluster));
     let cause = if is_not_ready {
         Some(ChangeCause::PodNotReady)
     } else {
-        left.next().map(cause_of)
+        let cluster = endpoint.cluster.as_ref();
+        cluster.and_then(|cluster| clusters.get(cluster).copied())
     };
     Change {
         before: Some(addresses(endpoint)),

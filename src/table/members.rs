@@ -15,7 +15,6 @@ use super::headless;
 use super::import::import_drafts;
 use super::items::{Items, Mirror};
 use super::kind::{Profile, Rank};
-use super::left::{LeftCluster, Present};
 use super::local::{
     Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
 };
@@ -49,7 +48,7 @@ pub(super) struct BuildContext<'b> {
 }
 
 impl BuildContext<'_> {
-    /// Returns whether the last table lacks the service. It may have one that is gone, for the clusters that left it.
+    /// Returns whether the last table lacks the service, or has it only for its settings.
     fn is_new_service(&self) -> bool {
         let is_gone = |old: &Service| !old.is_known && old.failover.is_none();
         self.old.is_none_or(is_gone)
@@ -212,21 +211,7 @@ pub(super) fn build_service(
     }
     problems.sort();
     problems.dedup();
-    if profile == Profile::Global {
-        let all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased);
-        let all_mirrors: SmallVec<[_; 1]> = all_mirrors.collect();
-        let present = Present {
-            endpoints: &merged.endpoints,
-            not_ready: &merged.not_ready,
-            federated: &shared,
-            mirrors: &all_mirrors,
-            member: has_member.then_some(&rules.cluster_name),
-        };
-        let (known, old) = timers.left_before(key, context.old);
-        next.left = LeftCluster::after(old, known, &present, timers.now);
-        next.wake_at(next.left.iter().map(LeftCluster::end).min());
-    }
-    if !is_known && problems.is_empty() && !is_set && next.left.is_empty() {
+    if !is_known && problems.is_empty() && !is_set {
         return None;
     }
     // The bootstrap of an alias without a Service of its own begins with that of the services that it names.
@@ -256,8 +241,7 @@ pub(super) fn build_service(
         is_known,
         is_headless,
         mirrors: mirrors.into(),
-        left: next.left.clone().into(),
-        is_watched: own.is_some_and(|own| own.settings.watch == Some(true)),
+        has_member,
         federated: shared.into_iter().collect(),
         missing: missing.into(),
         problems: problems.into(),

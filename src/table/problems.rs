@@ -10,7 +10,6 @@ use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{OrderOrigin, StepHealth};
 use super::gate::{Gate, Window};
 use super::kind::ServiceKind;
-use super::left::LeftCluster;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
 use super::rules::UnlinkedRule;
@@ -223,13 +222,6 @@ impl Service {
         if let Some(gate) = self.gate.as_deref() {
             problems.extend(self.problem_of_gate(gate));
         }
-        problems.extend(self.left.iter().map(|left| {
-            let LeftCluster { cluster, since, .. } = left;
-            let detail = format!("cluster '{cluster}': {}", left.describe());
-            self.problem(ProblemKind::ClusterLeft, detail)
-                .of_cluster(cluster)
-                .holds_since(*since)
-        }));
         for problem in &mut problems {
             if problem.since().is_none() {
                 problem.set_since(self.times.get(times::hash(problem.fact())));

@@ -5,7 +5,6 @@ use super::endpoint::Endpoint;
 use super::failover::{Failover, Order};
 use super::gate::Gate;
 use super::kind::ServiceKind;
-use super::left::LeftCluster;
 use super::missing::MissingHost;
 use super::own_name::{NameAddresses, SharedPort};
 use super::times::{self, Times};
@@ -47,10 +46,8 @@ pub struct Service {
     pub mirrors: Box<[(ClusterName, ObjectRef)]>,
     /// The clusters of federated services, and of a ServiceImport with one address for all clusters, sorted.
     pub federated: Box<[ClusterName]>,
-    /// Clusters that left it within the last hour (rule L5).
-    pub left: Box<[LeftCluster]>,
-    /// Whether a cluster that leaves it causes an alert: annotation `global-dns/watch` of the Service of this cluster.
-    pub is_watched: bool,
+    /// Whether a headless Service of this cluster is a member.
+    pub has_member: bool,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
     /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has

@@ -119,7 +119,7 @@ fn size(service: &Service) -> usize {
     let (v4, v6) = (&service.name_addresses.v4, &service.name_addresses.v6);
     let times = service.times.len() * size_of::<(u64, Timestamp)>();
     let mirrors = service.mirrors.len() * size_of::<(ClusterName, ObjectRef)>();
-    let others = service.left.len() + service.missing.len() + service.shared_ports.len();
+    let others = service.missing.len() + service.shared_ports.len();
     let settings = [
         service.failover.is_some(),
         service.unused_order.is_some(),

@@ -1,5 +1,5 @@
-//! What a process remembers of a service: the timers of its failover (rule K7), for ten seconds the settings of the Service of
-//! this cluster after that Service is gone (rule K6), and for an hour the clusters that left it (rule L5); and since when
+//! What a process remembers of a service: the timers of its failover (rule K7), and for ten seconds the settings of the Service of
+//! this cluster after that Service is gone (rule K6); and since when
 //! clusters have no Link (rule L2). Everything else follows from the objects of this moment, so
 //! replicas and restarts agree as soon as the delays have ended.
 
@@ -7,10 +7,8 @@ use std::collections::BTreeMap;
 
 use super::failover::{FailoverTimers, Start};
 use super::kind::Profile;
-use super::left::{Before, LeftCluster, MAX_SERVICES};
 use super::links::Links;
 use super::own_settings::OwnSettings;
-use super::service::Service;
 use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
@@ -27,8 +25,6 @@ pub struct Timers {
     /// Links and Leases.
     pub links: Links,
     services: BTreeMap<ServiceKey, ServiceTimers>,
-    /// The number of services that clusters left.
-    left_count: usize,
 }
 
 /// The timers of one service.
@@ -40,8 +36,6 @@ pub struct ServiceTimers {
     pub(super) cluster_set: Option<FailoverTimers>,
     /// The settings of the Service of this cluster.
     pub(super) own: Option<OwnSettings>,
-    /// The clusters that left it.
-    pub(super) left: Vec<LeftCluster>,
     /// The time at which the service can change although no object does.
     pub(super) wake: Option<Timestamp>,
 }
@@ -64,21 +58,6 @@ impl Timers {
         self.is_started = true;
     }
 
-    /// Returns the clusters that left a service before `old` was built, and what `old` had, if its clusters can be added.
-    pub(super) fn left_before<'t, 's>(
-        &'t self,
-        key: &ServiceKey,
-        old: Option<&'s Service>,
-    ) -> (&'t [LeftCluster], Option<Before<'s>>) {
-        let known = self.of(key).map_or(&[][..], |timers| &timers.left);
-        let has_room = !known.is_empty() || self.left_count < MAX_SERVICES;
-        let before = |old: &'s Service| Before {
-            endpoints: &old.endpoints,
-            federated: &old.federated,
-        };
-        (known, old.filter(|_| has_room).map(before))
-    }
-
     /// Returns how the failover of a service begins that had none.
     pub(super) fn start(&self, is_new_service: bool) -> Start {
         if self.is_started && is_new_service {
@@ -91,13 +70,11 @@ impl Timers {
     /// Records the timers that a build returned.
     pub fn apply(&mut self, timers: Vec<(ServiceKey, ServiceTimers)>) {
         for (service, timers) in timers {
-            self.left_count += usize::from(!timers.left.is_empty());
-            let last = if timers == ServiceTimers::default() {
-                self.services.remove(&service)
+            if timers == ServiceTimers::default() {
+                self.services.remove(&service);
             } else {
-                self.services.insert(service, timers)
-            };
-            self.left_count -= usize::from(last.is_some_and(|last| !last.left.is_empty()));
+                self.services.insert(service, timers);
+            }
         }
     }
 

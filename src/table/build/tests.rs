@@ -796,21 +796,6 @@ fn service_that_only_has_settings_is_in_the_table_without_names() {
     }
 }
 
-#[test]
-fn only_the_value_true_watches_a_service() {
-    let is_watched = |value: &str| {
-        let own = annotated(
-            exported("prod", "web", "10.96.0.1"),
-            "global-dns/watch",
-            value,
-        );
-        table(&[own]).service("prod", "web").unwrap().is_watched
-    };
-    assert!(is_watched("true"));
-    assert!(!is_watched("false"));
-    assert!(!table(&shop()).service("prod", "db").unwrap().is_watched);
-}
-
 /// Two links may have one cluster name. The endpoint mirror of the first one gives the host its kind.
 #[test]
 fn host_of_two_links_follows_the_service_of_one_of_them() {

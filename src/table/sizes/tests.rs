@@ -8,7 +8,6 @@ use crate::model::{Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Pr
 use crate::table::content::NameScope;
 use crate::table::failover::OrderOrigin;
 use crate::table::gate::Window;
-use crate::table::left::{LeaveCause, LeftCluster};
 use crate::table::links::{LinkState, LinkStates, UnknownReason};
 use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
@@ -76,12 +75,6 @@ fn each_part_of_a_service_adds_its_size() {
     let endpoint = plain.endpoints[0].clone();
     let reference = || ObjectRef::service(&ObjectKey::of_service(&plain.key));
     let east: ClusterName = "east".parse().unwrap();
-    let left = || LeftCluster {
-        cluster: east.clone(),
-        since: Timestamp(0),
-        cause: LeaveCause::Unexported,
-        endpoints: "db-0".into(),
-    };
     let missing = || MissingHost {
         cluster: east.clone(),
         hostname: "db-1".parse().unwrap(),
@@ -107,7 +100,7 @@ fn each_part_of_a_service_adds_its_size() {
     let fact = size_of::<(u64, Timestamp)>();
     let setting = size_of::<Gate>() + 512;
     type Case<'c> = (&'c str, usize, &'c dyn Fn(&mut Service));
-    let cases: [Case<'_>; 14] = [
+    let cases: [Case<'_>; 13] = [
         ("nothing", 0, &|_| ()),
         ("an endpoint", size_of::<Endpoint>(), &|service| {
             service.endpoints = [endpoint.clone(), endpoint.clone()].into();
@@ -132,9 +125,6 @@ fn each_part_of_a_service_adds_its_size() {
                 service.mirrors = [service.mirrors[0].clone(), mirror].into();
             },
         ),
-        ("two clusters that left", 2 * 128, &|service| {
-            service.left = [left(), left()].into();
-        }),
         ("two missing hosts", 2 * 128, &|service| {
             service.missing = [missing(), missing()].into();
         }),

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{ProblemKind, ServiceKey};
+use crate::model::ProblemKind;
 use crate::table::Service;
 use crate::table::{Profile, Rules};
 use crate::testing::{Server, endpoint, gateway, local, mirror, mirrors, rules};
@@ -173,9 +173,6 @@ fn service_that_is_gone_forgets_its_times() {
     let mut server = Server::new(rules());
     server.see(10, &db(&[false]));
     server.see(20, &[]);
-    let key: &ServiceKey = &server.service().key;
-    assert_eq!(key.to_string(), "prod/db"); // for the cluster that left
-    assert_eq!(server.since(ProblemKind::ClusterLeft), [20]);
     server.see(30, &db(&[false]));
     assert_eq!(server.endpoints(), [Some(30)]);
 }

@@ -268,10 +268,6 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
             "prometheusRule is now alerts: rename it in your values",
         ),
         (
-            with(json!({"alerts": {"clusterLeft": "all"}})),
-            "at '/alerts/clusterLeft': got string, want boolean",
-        ),
-        (
             with(json!({"scrapeAnnotations": "yes"})),
             "at '/scrapeAnnotations': got string, want boolean",
         ),

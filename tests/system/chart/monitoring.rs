@@ -378,11 +378,6 @@ impl Exported {
         // A process has it after the next multiple of five minutes.
         let hash = "global_dns_compared_table_hash".to_owned();
         exported.0.insert(hash, BTreeMap::new());
-        // The sample watches no service.
-        let labels = ["service", "remote_cluster", "state"];
-        let labels = labels.map(|label| (label.to_owned(), BTreeSet::new()));
-        let endpoints = "global_dns_watched_endpoints".to_owned();
-        exported.0.insert(endpoints, BTreeMap::from(labels));
         Ok(exported)
     }
 

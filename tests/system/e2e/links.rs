@@ -104,7 +104,6 @@ fn check_deleted_link(controllers: &Controllers<'_>, server: &Server) -> Result<
          --unlinked-after"
     ));
     ensure!(waited >= UNLINKED_AFTER, "the cluster left too early");
-    controllers.wait_for_problem(server, "cluster-left")?;
     let created = cluster.put(&link("east"))?.sent;
     let answered = observer.wait_for(&both)?;
     print_line(&format!(

@@ -39,10 +39,6 @@ fn cluster_without_a_link_leaves_the_name_and_returns_with_it() {
         server.metric("global_dns_clusters{state=\"unlinked\"}"),
         1.0
     );
-    assert_eq!(
-        server.metric("global_dns_left_clusters{service=\"other\",watch=\"false\"}"),
-        1.0
-    );
     let problems = problems_of_kind(&server, "unlinked");
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0]["cluster"], "west");
@@ -57,13 +53,10 @@ fn cluster_without_a_link_leaves_the_name_and_returns_with_it() {
     ]);
     assert_eq!(json!(states.collect::<Vec<_>>()), expected);
     let explained = server.api("/api/v1/explain?name=db.prod.global")["problems"].to_string();
-    for kind in ["unlinked", "cluster-left"] {
-        assert!(explained.contains(kind), "{explained}");
-    }
+    assert!(explained.contains("unlinked"), "{explained}");
     server.rewrite(&both().text());
     server.wait_for_outcome(NAME, BOTH);
     assert!(problems_of_kind(&server, "unlinked").is_empty());
-    assert!(problems_of_kind(&server, "cluster-left").is_empty());
 }
 
 #[test]
