@@ -103,9 +103,7 @@ async fn readyz(FromState(state): FromState<AdminState>) -> (StatusCode, String)
         StatusCode::OK
     };
     let ready = status.is_success().then(|| "ok".to_owned());
-    let problems = shutdown
-        .into_iter()
-        .chain(state.metrics.problems(&now));
+    let problems = shutdown.into_iter().chain(state.metrics.problems(&now));
     let lines = ready.into_iter().chain(problems.map(|one| one.with_time()));
     let waits = now.table.iter().flat_map(missing_clusters);
     let lines: Vec<String> = lines.chain(waits).collect();

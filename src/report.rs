@@ -260,7 +260,7 @@ fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
 
 impl ServiceReport {
     fn new(service: &Service, published: &Published) -> Self {
-        let reply = NameReply::of_own_name(published, service);
+        let reply = NameReply::of_own_name(service);
         Self {
             namespace: service.key.namespace.to_string(),
             service: service.key.service.to_string(),

@@ -3,7 +3,7 @@
 //! A source sends [`Update`]s. The update loop applies them, builds the table and publishes it. A single change is
 //! published at once. Updates that are queued meanwhile are applied together, so there is no fixed delay and the queue
 //! is bounded. The first table is published when every feed has been listed. If a source fails, the last table stays in
-//! use. A list that removes most of the table is held until a second list confirms it ([`ShrinkGuard`]).
+//! use. A list of the API server that lacks most objects is not applied; the next one is.
 
 mod arrival;
 mod backoff;
@@ -12,7 +12,6 @@ pub mod events;
 pub mod feeds;
 pub mod file;
 mod gateway_changes;
-mod guard;
 pub mod kube;
 mod link_feeds;
 mod problem_log;
@@ -25,8 +24,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
-use tracing::{debug, info};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, warn};
 
 pub use arrival::Arrival;
 pub(crate) use arrival::{PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes};
@@ -34,8 +33,6 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
-pub use guard::ShrinkGuard;
-use guard::{Decision, Guard, Shrinkage};
 use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
 use steady_clock::SteadyClock;
@@ -63,8 +60,13 @@ pub enum Update {
         /// When the change arrived.
         arrival: Arrival,
     },
-    /// Complete lists that were read at the same time: each feed with all its objects.
-    Reset(Vec<(Feed, Objects)>),
+    /// Complete lists that were read at the same time.
+    Reset {
+        /// Each feed with all its objects.
+        lists: Vec<(Feed, Objects)>,
+        /// Whether a list that lacks most objects of its watch is in doubt, and another one must be read.
+        can_be_doubted: bool,
+    },
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
     /// A person tries an order. No object changes.
@@ -73,6 +75,13 @@ pub enum Update {
 
 /// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
 pub type Updates = mpsc::Sender<Update>;
+
+/// The smallest number of objects of a watch of which a list may not lack most. Fewer may lose any share, but not all.
+const MIN_GUARDED: usize = 11;
+
+/// The pause before another list follows one that lacks most objects. After a shorter one, one outage could cause both
+/// lists.
+const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 
 /// When to free replaced tables. Queries use a table for much less time than this.
 const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
@@ -93,8 +102,6 @@ fn channel() -> (Updates, mpsc::Receiver<Update>) {
 pub struct UpdateSettings {
     /// The rules that the table is built with.
     pub rules: Rules,
-    /// How much of the table one list may remove.
-    pub shrink_guard: ShrinkGuard,
     /// Whether tables follow the first one. If so, problems have the time since which they hold.
     pub is_following: bool,
 }
@@ -144,7 +151,7 @@ async fn run_update_loop(
     memory: &mut LoopMemory,
 ) {
     for feed in feeds.all() {
-        feeds.release(&feed);
+        feeds.clear_relist(&feed);
     }
     memory.timers.is_following = settings.is_following;
     let mut update_loop = UpdateLoop {
@@ -157,7 +164,6 @@ async fn run_update_loop(
         unlisted: feeds.needed(),
         links: LinkFeeds::new(feeds.links()),
         has_news: false,
-        guard: Guard::new(settings.shrink_guard, feeds.clone()),
         feeds,
         log: &mut memory.log,
         clock: feeds.clock(),
@@ -182,7 +188,6 @@ struct UpdateLoop<'p> {
     links: LinkFeeds,
     /// Whether an update or a link changed something that is not published yet.
     has_news: bool,
-    guard: Guard,
     feeds: &'p Feeds,
     log: &'p mut ChangeLog,
     clock: SteadyClock,
@@ -224,7 +229,10 @@ impl UpdateLoop<'_> {
                     object,
                     arrival,
                 } => self.apply(watch, key, object, arrival),
-                Update::Reset(lists) => self.reset(lists),
+                Update::Reset {
+                    lists,
+                    can_be_doubted,
+                } => self.reset(lists, can_be_doubted),
                 Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
                 Update::Try(trial) => trials.push(trial),
             }
@@ -339,27 +347,24 @@ impl UpdateLoop<'_> {
         skip.set_since(since.unwrap_or(Some(self.clock.now())));
     }
 
-    fn reset(&mut self, mut lists: Vec<(Feed, Objects)>) {
-        for (feed, objects) in &mut lists {
-            for (key, object) in objects {
+    /// Applies complete lists. When all feeds are listed, the first lists replace the current table, if there is one.
+    fn reset(&mut self, mut lists: Vec<(Feed, Objects)>, can_be_doubted: bool) {
+        lists.retain(|(feed, objects)| !(can_be_doubted && self.doubts(feed, objects)));
+        if lists.is_empty() {
+            return;
+        }
+        let old = self.store.skipped().clone();
+        for (feed, mut objects) in lists {
+            debug!(%feed, objects = objects.len(), "Listed");
+            for (key, object) in &mut objects {
                 if let Some(skip) = object.skipped_mut() {
                     self.add_time(feed.watch, key, skip);
                 }
             }
-        }
-        let old = self.store.skipped().clone();
-        for (feed, objects) in &lists {
-            debug!(%feed, objects = objects.len(), "Listed");
-        }
-        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
-        let decision = if self.unlisted.is_empty() {
-            self.apply_relists(lists)
-        } else {
-            self.apply_first_lists(lists);
-            Decision::Apply
-        };
-        if decision == Decision::Apply {
-            feeds.iter().for_each(|feed| self.links.note_listed(feed));
+            let services = self.store.reset(feed.watch, namespace_of(&feed), objects);
+            self.dirty.extend(services);
+            self.unlisted.remove(&feed);
+            self.links.note_listed(&feed);
         }
         self.has_news = true;
         let skipped = self.store.skipped().iter();
@@ -368,63 +373,21 @@ impl UpdateLoop<'_> {
         }
     }
 
-    /// Applies the first lists of feeds. When all feeds are listed, the lists replace the current table, if there is
-    /// one.
-    fn apply_first_lists(&mut self, lists: Vec<(Feed, Objects)>) {
-        for (feed, _) in &lists {
-            self.unlisted.remove(feed);
+    /// Returns whether a list has less than a tenth of the objects that its watch had, or none. It may be complete, well-formed
+    /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy. Then another list
+    /// is requested, which is applied whatever it has.
+    fn doubts(&self, feed: &Feed, listed: &Objects) -> bool {
+        let known = self.store.count(feed.watch, namespace_of(feed));
+        let lacks_all = listed.is_empty() && known > 0;
+        let lacks_most = known >= MIN_GUARDED && listed.len() * 10 < known;
+        if !lacks_all && !lacks_most {
+            return false;
         }
-        for (feed, objects) in lists {
-            let replaced = self.store.reset(feed.watch, namespace_of(&feed), objects);
-            self.dirty.extend(replaced.services);
-        }
-        if !self.unlisted.is_empty() || self.reader.load().table.is_none() {
-            return;
-        }
-        let feeds: Vec<Feed> = self.feeds.needed().into_iter().collect();
-        let shrinkages = self.shrinkages(&self.dirty, &feeds);
-        if self.guard.decide(&feeds, shrinkages) == Decision::Hold {
-            self.unlisted = feeds.into_iter().collect();
-        }
-    }
-
-    /// Applies or holds complete lists of feeds that were listed before.
-    fn apply_relists(&mut self, lists: Vec<(Feed, Objects)>) -> Decision {
-        // Earlier changes are published first: these lists did not cause them.
-        if !self.dirty.is_empty() {
-            self.publish();
-        }
-        let feeds: Vec<Feed> = lists.iter().map(|(feed, _)| feed.clone()).collect();
-        let mut dirty = ServiceKeys::new();
-        let mut replaced = Vec::new();
-        for (feed, objects) in lists {
-            let mut one = self.store.reset(feed.watch, namespace_of(&feed), objects);
-            dirty.append(&mut one.services);
-            replaced.push(one);
-        }
-        let shrinkages = self.shrinkages(&dirty, &feeds);
-        let decision = self.guard.decide(&feeds, shrinkages);
-        match decision {
-            Decision::Apply => self.dirty = dirty,
-            Decision::Hold => {
-                for one in replaced.into_iter().rev() {
-                    self.store.restore(one);
-                }
-            }
-        }
-        decision
-    }
-
-    /// Compares the current table with the one that follows when `dirty` services are built.
-    fn shrinkages(&self, dirty: &ServiceKeys, feeds: &[Feed]) -> Vec<Shrinkage> {
-        if dirty.is_empty() {
-            return Vec::new();
-        }
-        let last = self.reader.load();
-        let empty = Table::default();
-        let last = last.table.as_ref().unwrap_or(&empty);
-        let next = build(last, &self.store, dirty, self.rules, self.timers);
-        self.guard.compare(last, &next.table, feeds)
+        let objects = listed.len();
+        warn!(%feed, objects, known, pause = ?DOUBT_PAUSE, "List lacks most objects; listing again");
+        self.feeds
+            .request_relist(feed, Instant::now() + DOUBT_PAUSE);
+        true
     }
 
     fn publish(&mut self) {

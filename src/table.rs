@@ -102,7 +102,7 @@ mod included;
 mod index;
 mod items;
 mod kind;
-pub pub mod links;
+pub mod links;
 mod lists;
 mod local;
 mod members;

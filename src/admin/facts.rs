@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::attention::Causes;
 use super::service_facts::{OTHER, ServiceFacts};
-use crate::model::{Problem, ProblemKind, Timestamp};
+use crate::model::{Problem, Timestamp};
 use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
 use crate::table::publish::Reader;
@@ -133,7 +133,7 @@ impl TableFacts {
             *clusters.entry(link.state.name()).or_default() += 1;
         }
         let default_name = table.services().filter_map(Service::default_cluster_name);
-        let (endpoints, unavailable) = count_endpoints(table, now);
+        let (endpoints, unavailable) = count_endpoints(table);
         Self {
             hash: table.answers_hash(),
             services,
@@ -163,13 +163,10 @@ struct ClusterCounts {
 }
 
 /// Counts the endpoints by cluster.
-fn count_endpoints(
-    table: &Table,
-    now: &Published,
-) -> (ByCluster<StateLabels>, ByCluster<CauseLabels>) {
+fn count_endpoints(table: &Table) -> (ByCluster<StateLabels>, ByCluster<CauseLabels>) {
     let mut clusters: BTreeMap<&str, ClusterCounts> = BTreeMap::new();
     for service in table.services() {
-        for (endpoint, state, is_returned) in EndpointState::of_service(service, now) {
+        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
             let counts = clusters.entry(endpoint.labels()[1]).or_default();
             counts.total += 1;
             *counts.endpoints.entry((state, is_returned)).or_default() += 1;

@@ -234,13 +234,10 @@ impl Metrics {
         let age = self.feeds.age().as_secs_f64();
         let help = "Seconds since the oldest watch was heard from";
         page.gauge("table_age_seconds", help, age)?;
-        let held = self.feeds.held_count() as f64;
         let help = "Panics of the source or the update loop; each is followed by a relist";
         page.counter("source_panics", help, self.feeds.panic_count())?;
         let help = "Failovers: changes of the step that answers for a service";
-        page.counter("failovers", help, self.feeds.failover_count())?;
-        let help = "Watches with a list held by --shrink-guard; with --file, all watches or none";
-        page.gauge("held_lists", help, held)
+        page.counter("failovers", help, self.feeds.failover_count())
     }
 }
 

@@ -160,8 +160,7 @@ mod tests {
 
     #[test]
     fn highest_step_that_answers_is_known() {
-        let order =
-            json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
+        let order = json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
         let at = |service, cluster| service_mirror("prod", service, cluster, "10.0.0.1");
         let ready = |service: &str| backends("prod", service, true, true);
         let web = [own("web", &order), at("web", "east"), ready("web-east")];

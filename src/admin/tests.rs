@@ -20,7 +20,6 @@ use crate::report::write_report;
 use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
-use crate::table::change::{Change, ChangeKind};
 use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, HistoryLimits, Publisher};

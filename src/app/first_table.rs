@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::source::SelectedSource;
 use crate::cli::{ModelArgs, SourceArgs};
 use crate::model::{FailoverOrder, ServiceKey};
-use crate::source::{Feeds, ShrinkGuard, UpdateSettings, kube};
+use crate::source::{Feeds, UpdateSettings, kube};
 use crate::table::publish::Reader;
 use crate::table::{Published, Publisher};
 
@@ -60,7 +60,6 @@ pub(super) async fn first_table(
     let mut tasks = JoinSet::new();
     let settings = UpdateSettings {
         rules: model.rules(),
-        shrink_guard: ShrinkGuard::new(None), // the first table has no predecessor to compare with
         is_following: false,
     };
     let origin = TableSource::of(&source);

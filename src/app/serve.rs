@@ -31,13 +31,13 @@ use crate::clock::unix_milliseconds;
 use crate::failures::Failures;
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
-use crate::model::{Timestamp, Watch};
+use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
     descriptors, ns_addresses,
 };
-use crate::source::{Feeds, UpdateSettings, kube};
+use crate::source::{Events, Feeds, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::wire::ResponseSettings;
 use crate::zone::Zones;
@@ -95,22 +95,14 @@ impl Resources {
         let source = SelectedSource::open(&args.source, timing, kube::KubeAccess::Pod).await?;
         let encrypted = args.encrypted.clone().options();
         Ok(Self {
-            update_settings: update_settings(args, &source),
+            update_settings: UpdateSettings {
+                rules: args.delays.apply(args.model.rules()),
+                is_following: true,
+            },
             source,
             encrypted: encrypted.map(Encrypted::open).transpose()?,
             own_addresses: [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat(),
         })
-    }
-}
-
-fn update_settings(args: &ServeArgs, source: &SelectedSource) -> UpdateSettings {
-    UpdateSettings {
-        rules: args.delays.apply(args.model.rules()),
-        shrink_guard: match source {
-            SelectedSource::Files(_) => args.shrink_guard.for_files(),
-            SelectedSource::Cluster(_) => args.shrink_guard,
-        },
-        is_following: true,
     }
 }
 
@@ -178,6 +170,7 @@ struct Server {
     tasks: JoinSet<()>,
     /// Set when the process has received a signal to terminate.
     draining: Arc<AtomicBool>,
+    events: Events,
 }
 
 impl Server {
@@ -244,6 +237,7 @@ impl Server {
             listeners,
             tasks,
             draining,
+            events: feeds.events().clone(),
         })
     }
 

@@ -1,7 +1,6 @@
 //! The flags of `serve` and `demo`.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, Args};
@@ -12,10 +11,9 @@ use super::failover::DelayArgs;
 use super::groups::{ListenArgs, LogArgs, SourceArgs};
 use super::history::HistoryArgs;
 use super::model::ModelArgs;
-use super::values::{parse_duration, parse_shrink_guard, parse_text};
+use super::values::{parse_duration, parse_text};
 use super::view::brief;
 use crate::server::ListenAddress;
-use crate::source::ShrinkGuard;
 use crate::zone::AnswerOrder;
 
 /// Flags of `serve`.
@@ -73,10 +71,6 @@ pub struct ServeArgs {
     /// Maximum silence of a watch; a few seconds later, the connection is replaced
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub watch_timeout: Duration,
-
-    /// Percentage of the services, of more than 10, that a list may remove; a list that removes more, or all, is held until a second list, within half a minute, confirms it; off: never hold a list
-    #[arg(long, value_name = "PERCENT", default_value = "90", value_parser = parse_shrink_guard)]
-    pub shrink_guard: ShrinkGuard,
 
     /// Time during which queries are still answered after SIGTERM or SIGINT
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]

@@ -12,7 +12,6 @@ use strum::IntoStaticStr;
 use crate::explain::Subject;
 use crate::log::LogFormat;
 use crate::model::{GatewayDown, ServiceKey};
-use crate::source::ShrinkGuard;
 use crate::table::{LocalMembers, Profile, ShortNames, UnlinkedRule};
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 
@@ -247,15 +246,6 @@ pub(super) fn parse_name(text: &str) -> Result<Name, String> {
         .ok_or_else(|| "expected a domain name, for example db.prod.global".to_owned())
 }
 
-/// Parses the percentage of the services that one list can remove.
-pub(super) fn parse_shrink_guard(text: &str) -> Result<ShrinkGuard, String> {
-    match (text, text.parse()) {
-        ("off", _) => Ok(ShrinkGuard::new(None)),
-        (_, Ok(percent @ 1..=99)) => Ok(ShrinkGuard::new(Some(percent))),
-        _ => Err("expected a percentage between 1 and 99, or off".to_owned()),
-    }
-}
-
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let unreadable =
         || "a duration is a number and a unit, for example 500ms, 5s or 15m".to_owned();
@@ -292,16 +282,6 @@ mod tests {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "5", "-5s", "soon"] {
             assert!(parse_duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn shrink_guard_is_a_percentage_or_off() {
-        let percent = |text| parse_shrink_guard(text).map(|guard| guard.percent);
-        assert_eq!(percent("90"), Ok(Some(90)));
-        assert_eq!(percent("off"), Ok(None));
-        for bad in ["", "0", "100", "90%", "-1", "on"] {
-            assert!(percent(bad).is_err(), "{bad}");
         }
     }
 

@@ -110,7 +110,7 @@ fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Opt
             if !all.any(has) {
                 continue;
             }
-            let own = NameReply::of_own_name(published, service);
+            let own = NameReply::of_own_name(service);
             // Most names are those of several endpoints.
             let mut replies = HashMap::new();
             for (endpoint, state, _) in own.endpoints(service).filter(|(one, ..)| has(one)) {

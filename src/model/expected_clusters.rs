@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-
 use super::cluster_term::TermReader;
 use super::failover_order::InvalidSetting;
 use super::{ClusterName, ClusterTerm, Line};

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-
 use super::cluster_term::TermReader;
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line, Weight};

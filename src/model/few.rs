@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-
 /// A list with a fixed number of entries. One entry is in place; several have an allocation. There are some of these lists
 /// for each endpoint, so each octet counts: a list of addresses has 24, a vector with one entry in place that can grow has 32.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Leases of Linkerd's mirror controllers (rule L1).
 
-
 use super::{KubeObject, ObjectKey};
 
 /// The Lease of the mirror controller of a link: `service-mirror-write-LINK`. Only the controller that holds it writes

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-
 use super::interned::Text;
 use super::item::Item;
 use super::keys::ServiceKey;

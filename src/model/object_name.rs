@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-
 use super::{Text, intern};
 
 /// `metadata.name` of an object.

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use triomphe::ThinArc;
 
 use super::interned::{Pool, Pooled};
@@ -22,7 +23,8 @@ pub struct Port {
 }
 
 /// `protocol` of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Protocol {
     /// `TCP`, the default if the field is absent.
     Tcp,

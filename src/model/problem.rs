@@ -168,8 +168,6 @@ pub enum ProblemKind {
     NotListed,
     /// A watch, a list or a file fails.
     SourceFailed,
-    /// A list is held by `--shrink-guard`.
-    ListHeld,
     /// The source or the update loop panicked and was restarted.
     SourcePanicked,
     /// Log lines were lost.
@@ -203,7 +201,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 57] = {
+pub static ROWS: [ProblemRow; 51] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -332,8 +330,6 @@ pub static ROWS: [ProblemRow; 57] = {
             "wait; if it stays, the detail names the reason"),
         row(K::SourceFailed, "source-failed", Server, Warning, "Source of objects fails",
             "restore the connection to the API server, or correct the file; the last table is served meanwhile"),
-        row(K::ListHeld, "list-held", Server, Warning, "List is held",
-            "check that the services were removed on purpose; a second list confirms it (--shrink-guard)"),
         row(K::SourcePanicked, "source-panicked", Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",

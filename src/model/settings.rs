@@ -3,7 +3,6 @@
 //! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. This cluster alone decides what it
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
-
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, Timestamp, key};
 

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-
 use super::fields::{bad_name, list_of_ports, usable_address};
 use super::kube_object::{KubeEndpoint, SliceBody};
 use super::{
@@ -34,7 +33,7 @@ pub enum SliceContent {
 }
 
 /// A slice of a headless mirror.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedHosts {
     /// Its hosts, sorted, each once.
     pub hosts: Box<[ListedHost]>,

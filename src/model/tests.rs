@@ -1,5 +1,4 @@
 use super::*;
-use crate::testing::{endpoint, gateway, import, import_slice, kind_of, listing, local, mirror};
 
 #[test]
 fn rules_reasons_kinds_and_watches_have_their_public_names() {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-
 /// A time: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);

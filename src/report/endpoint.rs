@@ -113,11 +113,8 @@ pub fn is_last_resort(service: &Service, endpoint: &Endpoint) -> bool {
 impl EndpointState {
     /// Returns all endpoints of a service with their states, and whether the replies for the name of the service contain
     /// them.
-    pub fn of_service<'t>(
-        service: &'t Service,
-        now: &Published,
-    ) -> impl Iterator<Item = (&'t Endpoint, Self, bool)> {
-        NameReply::of_own_name(now, service).endpoints(service)
+    pub fn of_service(service: &Service) -> impl Iterator<Item = (&Endpoint, Self, bool)> {
+        NameReply::of_own_name(service).endpoints(service)
     }
 
     /// Returns the state of an endpoint of the table. Its pod is ready if it is one of this cluster.

@@ -80,7 +80,7 @@ mod tests {
             moment: Timestamp::default(),
             change,
         };
-        let held = Change::new(ChangeKind::ListHeld, "A list is held.");
+        let scene = Change::new(ChangeKind::Demo, "A scene.");
         let key = ServiceKey {
             namespace: "prod".parse().unwrap(),
             service: "db".parse().unwrap(),
@@ -95,13 +95,13 @@ mod tests {
         let report = EventsReport {
             schema_version: SchemaVersion,
             known_since: "2026-11-22T14:00:00Z".to_owned(),
-            events: vec![event(held), event(moved)],
+            events: vec![event(scene), event(moved)],
         };
         assert_eq!(
             serde_json::to_value(&report).unwrap(),
             json!({"schemaVersion": 2, "knownSince": "2026-11-22T14:00:00Z", "events": [
                 {
-                    "id": 1, "time": "2026-11-22T15:00:00Z", "kind": "list-held", "text": "A list is held.",
+                    "id": 1, "time": "2026-11-22T15:00:00Z", "kind": "demo", "text": "A scene.",
                     "count": 1,
                 },
                 {

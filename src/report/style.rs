@@ -122,10 +122,8 @@ impl Shade {
         };
         match kind {
             ClusterJoined | ServiceAdded | EndpointAdded | GatewayUp => Self::Good,
-            ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover | ListHeld => {
-                Self::Attention
-            },
-            EndpointRemoved | EndpointChanged | ListAccepted | Demo => Self::Idle,
+            ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover => Self::Attention,
+            EndpointRemoved | EndpointChanged | Demo => Self::Idle,
         }
     }
 

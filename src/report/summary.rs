@@ -170,7 +170,7 @@ impl ServiceRow {
     /// Describes a service of the published table.
     pub fn new(zones: &Zones, published: &Published, service: &Service) -> Self {
         let mut cells: BTreeMap<&str, Cell> = BTreeMap::new();
-        for (endpoint, state, is_returned) in EndpointState::of_service(service, published) {
+        for (endpoint, state, is_returned) in EndpointState::of_service(service) {
             let cell = cells
                 .entry(endpoint.labels()[1])
                 .or_insert_with_key(|cluster| Cell::new(cluster, CellState::Alive));
@@ -273,7 +273,7 @@ impl From<CellState> for Shade {
         match state {
             CellState::Alive => Self::Good,
             CellState::Down => Self::Bad,
-            CellState::Left | CellState::Expected | CellState::NotReady => Self::Attention,
+            CellState::Expected | CellState::NotReady => Self::Attention,
             CellState::Standby | CellState::Drained | CellState::Omitted => Self::Idle,
         }
     }

@@ -83,7 +83,7 @@ fn column_is_as_wide_as_its_widest_cell() {
 fn reasons_by(rules: &Rules, objects: &[Value]) -> Vec<String> {
     let now = published(table_by(rules, objects));
     let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
-    let reply = NameReply::of_own_name(&now, service);
+    let reply = NameReply::of_own_name(service);
     let text = |one: EndpointReport| {
         let returned = if one.returned { "+" } else { "-" };
         let why = one.why.map(|why| format!(": {why}")).unwrap_or_default();

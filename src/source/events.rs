@@ -126,17 +126,7 @@ impl Events {
 
     /// Records changes.
     pub fn record(&self, changes: impl IntoIterator<Item = Change>) {
-        self.record_with(changes, || ());
-    }
-
-    /// Records the changes that `apply` makes visible. Readers wait meanwhile. So a client that sees the effect of a change
-    /// finds its event, and a client that reads the event finds its effect.
-    pub(super) fn record_with<T>(
-        &self,
-        changes: impl IntoIterator<Item = Change>,
-        apply: impl FnOnce() -> T,
-    ) -> T {
-        self.record_in_ring(now(changes), |_| apply())
+        self.record_in_ring(now(changes), |_| ());
     }
 
     /// Records changes of earlier tables, with their times.

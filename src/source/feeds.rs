@@ -39,7 +39,7 @@ pub struct Feed {
 #[derive(Clone, Debug)]
 pub struct Feeds {
     state: Arc<Mutex<State>>,
-    /// Feeds whose last list is held, and when to list each again.
+    /// When to list feeds again.
     relists: watch::Sender<BTreeMap<Feed, Instant>>,
     /// The changes of answers by the feeds.
     events: Events,
@@ -78,8 +78,6 @@ struct FeedState {
     list_problem: Option<FeedFailure>,
     /// The different problems that were logged since the feed last had none.
     logged: Vec<String>,
-    /// The problem that its last list is held.
-    held: Option<Problem>,
 }
 
 /// Why a watch, a list or a file fails.
@@ -252,27 +250,10 @@ impl Feeds {
         Some(state.problem_of(feed, failure).holds_since(since))
     }
 
-    /// Notes that a feed's list is held, and requests another list at `due`.
-    pub(super) fn hold(&self, feed: &Feed, problem: Problem, due: Instant) {
-        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            let known = state.held.as_ref().and_then(Problem::since);
-            state.held = Some(problem.holds_since(known.unwrap_or(self.clock.now())));
-        }
-        self.request_relist(feed, due);
-    }
-
     /// Requests another list of a feed at `due`.
     pub(super) fn request_relist(&self, feed: &Feed, due: Instant) {
         self.relists
             .send_modify(|relists| _ = relists.insert(feed.clone(), due));
-    }
-
-    /// Notes that no list of a feed is held.
-    pub(super) fn release(&self, feed: &Feed) {
-        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            state.held = None;
-        }
-        self.clear_relist(feed);
     }
 
     /// Waits until a requested relist of a feed is due.
@@ -302,13 +283,6 @@ impl Feeds {
             relists.retain(|_, due| now < *due);
             relists.len() < requested
         })
-    }
-
-    /// Returns the number of feeds whose last list is held.
-    pub fn held_count(&self) -> usize {
-        let state = self.state.lock();
-        let is_held = |feed: &&FeedState| feed.held.is_some();
-        state.feeds.values().filter(is_held).count()
     }
 
     /// Counts a panic of the source or of the update loop.
@@ -359,23 +333,21 @@ impl Feeds {
         oldest.unwrap_or(state.started).elapsed()
     }
 
-    /// Returns the problems of the feeds: those that are not listed yet, failures, and held lists. Problems of one kind with the
+    /// Returns the problems of the feeds: those that are not listed yet, and failures. Problems of one kind with the
     /// same cause are one: if the API server cannot be reached, every watch of it fails.
     pub fn problems(&self) -> Vec<Problem> {
         let problems = |(feed, state): (&Feed, &FeedState)| {
-            let mut problems: Vec<Problem> = if state.is_listed {
+            if state.is_listed {
                 let problem = |(failure, since): (String, _)| {
                     let problem = state.problem_of(feed, &failure);
                     problem.holds_since(since)
                 };
-                state.failures().map(problem).collect()
+                state.failures().map(problem).collect::<Vec<_>>()
             } else {
                 let failures: Vec<String> = state.failures().map(|(failure, _)| failure).collect();
                 let problem = state.problem_of(feed, &failures.join("; "));
                 vec![problem.holds_since(self.clock.started())]
-            };
-            problems.extend(state.held.clone());
-            problems
+            }
         };
         let state = self.state.lock();
         let all: Vec<Problem> = state.feeds.iter().flat_map(problems).collect();
@@ -576,10 +548,5 @@ mod tests {
         assert_eq!(since(ProblemKind::SourceFailed), None);
         feeds.note_failure(&feed, "refused");
         assert_eq!(since(ProblemKind::SourceFailed), Some(30));
-        let held = || Problem::new(ProblemKind::ListHeld, "").of_name(feed.to_string());
-        feeds.hold(&feed, held(), Instant::now());
-        pause().await;
-        feeds.hold(&feed, held(), Instant::now());
-        assert_eq!(since(ProblemKind::ListHeld), Some(30));
     }
 }

@@ -5,7 +5,7 @@
 //! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is replaced all the time,
 //! each pause is half as long as the last one, so that it is read every few seconds. If a file is invalid or
 //! contains no relevant object, the last table stays in use. An empty `List`, which `kubectl` prints for an empty
-//! cluster, is valid and empties the table. If the content is held (`--shrink-guard`), the files are read again when
+//! cluster, is valid and empties the table. The files are also read again when
 //! [`Feeds`] requests it.
 
 mod objects;
@@ -70,7 +70,7 @@ enum LastRead {
     Good,
     /// The files are invalid. They are read again when they change.
     Unusable,
-    /// The files must be read again even without a change: their content is held (`--shrink-guard`), a file could not
+    /// The files must be read again even without a change: [`Feeds`] requests it, a file could not
     /// be read, or the update loop panicked.
     Incomplete,
 }
@@ -224,7 +224,13 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
         feeds.note_definition(feed, (!has_links).then_some(UnknownReason::NotGiven));
         feeds.note_listed(feed);
     }
-    updates.send(Update::Reset(lists)).await
+    // A person writes files.
+    let can_be_doubted = false;
+    let update = Update::Reset {
+        lists,
+        can_be_doubted,
+    };
+    updates.send(update).await
 }
 
 /// The metadata that shows a change of a file: time, size and inode, which changes if the file is replaced. `None`: the

@@ -29,7 +29,6 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     let reader = publisher.reader();
     let settings = UpdateSettings {
         rules: rules(),
-        shrink_guard: ShrinkGuard::new(Some(90)),
         is_following: true,
     };
     let lists = |count: usize| {
@@ -55,7 +54,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         if starts == 3 {
             panic!("at once");
         }
-        updates.send(Update::Reset(lists(count))).await.unwrap();
+        updates.send(read(lists(count))).await.unwrap();
         watched.changed().await.unwrap();
         panic!("later");
     };
@@ -79,12 +78,79 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         (reader.load().generation, feeds.panic_count()),
         (generation + 1, 1)
     );
-    // Two panics in a row. The list after them is guarded like any other.
-    set_count.send_replace(0);
-    while feeds.held_count() == 0 {
-        sleep(Duration::from_millis(1)).await;
+    // Two panics in a row.
+    set_count.send_replace(22);
+    wait(22).await;
+    assert_eq!(feeds.panic_count(), 3);
+}
+
+/// Returns an update with lists of which none is in doubt.
+fn read(lists: Vec<(Feed, Objects)>) -> Update {
+    Update::Reset {
+        lists,
+        can_be_doubted: false,
     }
-    assert_eq!((answered(), feeds.panic_count()), (21, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_that_lacks_most_objects_is_not_applied_but_the_next_one_is() {
+    for (known, listed, is_doubted) in [
+        (20, 2, false),
+        (20, 1, true),
+        (20, 0, true),
+        (10, 1, false),
+        (10, 0, true),
+        (1, 0, true),
+        (0, 0, false),
+    ] {
+        let case = format!("{listed} of {known}");
+        let feeds = Feeds::new(&[], Mcs::Off);
+        let publisher = Publisher::default();
+        let reader = publisher.reader();
+        let settings = UpdateSettings {
+            rules: rules(),
+            is_following: true,
+        };
+        let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
+        let services = Feed {
+            watch: Watch::Services,
+            namespace: None,
+        };
+        let list = |count: usize| {
+            let mirrors = (0..count).map(|one| mirror("prod", &format!("db{one}"), "east"));
+            let objects = mirrors.map(|object| parsed(Watch::Services, &object));
+            vec![(services.clone(), objects.collect())]
+        };
+        let answered = || {
+            let now = reader.load();
+            now.table.as_ref().map(|table| table.services().count())
+        };
+        let others = feeds.all().into_iter().filter(|feed| *feed != services);
+        let others = others.map(|feed| (feed, Objects::new())).collect();
+        updates.send(read(others)).await.unwrap();
+        updates.send(read(list(known))).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        assert_eq!(answered(), Some(known), "{case}");
+        let doubtful = Update::Reset {
+            lists: list(listed),
+            can_be_doubted: true,
+        };
+        updates.send(doubtful).await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        let expected = if is_doubted { known } else { listed };
+        assert_eq!(answered(), Some(expected), "{case}");
+        // Another list is requested.
+        let start = Instant::now();
+        let request = timeout(Duration::from_secs(60), feeds.wait_for_relist(&services));
+        assert_eq!(request.await.is_ok(), is_doubted, "{case}");
+        if is_doubted {
+            let waited = start.elapsed();
+            assert!(waited <= DOUBT_PAUSE && waited > DOUBT_PAUSE - Duration::from_secs(1));
+            updates.send(read(list(listed))).await.unwrap();
+            sleep(Duration::from_millis(10)).await;
+            assert_eq!(answered(), Some(listed), "{case}");
+        }
+    }
 }
 
 /// The source shares the thread of the update loop, as in production.
@@ -95,7 +161,6 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
     let liveness = Liveness::new([("the update loop".to_owned(), heartbeat)]);
     let settings = UpdateSettings {
         rules: rules(),
-        shrink_guard: ShrinkGuard::new(None),
         is_following: true,
     };
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
@@ -136,7 +201,6 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let feeds = Feeds::new(&[], Mcs::Off);
     let settings = UpdateSettings {
         rules: rules(),
-        shrink_guard: ShrinkGuard::new(None),
         is_following: true,
     };
     let heartbeat = feeds.heartbeat().clone();
@@ -154,7 +218,6 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
     let reader = publisher.reader();
     let settings = UpdateSettings {
         rules: rules(),
-        shrink_guard: ShrinkGuard::new(None),
         is_following: true,
     };
     let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
@@ -184,7 +247,7 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
         .into_iter()
         .map(|feed| (feed, Objects::new()))
         .collect();
-    updates.send(Update::Reset(lists)).await.unwrap();
+    updates.send(read(lists)).await.unwrap();
     sleep(Duration::from_millis(1)).await;
     assert!(reader.load().table.is_some());
     assert_eq!(counted(), 0);

@@ -48,10 +48,6 @@ pub enum ChangeKind {
     GatewayUp,
     /// Another step of a failover order answers for a service.
     Failover,
-    /// A list that would remove most services is held (`--shrink-guard`).
-    ListHeld,
-    /// A list that follows a held one is applied.
-    ListAccepted,
     /// A caption of `demo --live`.
     Demo,
 }
@@ -233,8 +229,6 @@ fn describe(
             format!("{count} endpoints{of_cluster} in {services} are up again.")
         }
         ChangeKind::Failover => format!("Other steps answer for {services}: {count} failovers."),
-        ChangeKind::ListHeld => format!("{count} lists are held."),
-        ChangeKind::ListAccepted => format!("{count} lists were applied."),
         ChangeKind::Demo => format!("{count} scenes of the demo began."),
     }
 }

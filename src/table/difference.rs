@@ -486,11 +486,7 @@ fn endpoint_added(service: &Service, endpoint: &Endpoint) -> Change {
     }
 }
 
-fn endpoint_removed(
-    service: &Service,
-    endpoint: &Endpoint,
-    clusters: &LeftClusters<'_>,
-) -> Change {
+fn endpoint_removed(service: &Service, endpoint: &Endpoint, clusters: &LeftClusters<'_>) -> Change {
     let is_it =
         |other: &Endpoint| other.cluster == endpoint.cluster && other.hostname == endpoint.hostname;
     let is_not_ready = service.not_ready.iter().any(is_it);

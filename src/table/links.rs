@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-
 use super::rules::{Rules, UnlinkedRule};
 use super::store::{ServiceKeys, Store};
 use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use smallvec::SmallVec;
-
 use super::alias::AliasSource;
 use super::candidates::{choose, kind_of, mixed_kinds};
 use super::cluster_ip;
@@ -138,7 +136,7 @@ pub(super) fn build_service(
     let copied: Vec<&Settings> = copied.collect();
     let (ttl, gateway_down) = resolve(own, &copied, rules, &mut problems);
     let mirrors_of_aliased = aliased.iter().map(|one| &*one.offer.mirrors);
-    let mut all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased.clone());
+    let mut all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased);
     let has_mirrors = all_mirrors.any(|mirrors| !mirrors.is_empty());
     let has_pods = |order: &FailoverOrder| {
         let mut aliased = aliased.iter();

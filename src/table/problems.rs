@@ -232,11 +232,7 @@ impl Service {
 
     /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it,
     /// or else `now`.
-    pub(super) fn with_times(
-        mut self,
-        old: Option<&Self>,
-        now: Timestamp,
-    ) -> Self {
+    pub(super) fn with_times(mut self, old: Option<&Self>, now: Timestamp) -> Self {
         let known_problems = old.map_or(&[][..], |old| &old.problems);
         Problem::carry_times(known_problems, &mut self.problems, now);
         let state = self.state_problems();

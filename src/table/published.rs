@@ -30,6 +30,8 @@ impl Published {
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
         let problem = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");
-        self.table.is_none().then(|| problem().holds_since(self.since))
+        self.table
+            .is_none()
+            .then(|| problem().holds_since(self.since))
     }
 }

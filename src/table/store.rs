@@ -30,15 +30,6 @@ pub type Objects = BTreeMap<ObjectKey, Object>;
 /// The slices of a Service. Most Services have one.
 pub type ServiceSlices<'s> = SmallVec<[(&'s ObjectKey, &'s Slice); 1]>;
 
-/// What a complete list changed.
-#[derive(Debug, Default)]
-pub struct Replaced {
-    /// The services that depend on a changed object.
-    pub services: ServiceKeys,
-    /// The state of each changed object before the list; `None`: the list added it.
-    objects: Vec<(Watch, ObjectKey, Option<Object>)>,
-}
-
 /// A list that affects more services than this is followed by [`WatchState::compact`].
 const COMPACT_ABOVE: usize = 1000;
 
@@ -67,54 +58,56 @@ struct WatchState {
 impl Store {
     /// Records an object that `watch` added or modified.
     pub fn apply(&mut self, watch: Watch, key: ObjectKey, object: Object) -> ServiceKeys {
-        let mut replaced = Replaced::default();
-        self.replace(watch, key, Some(object), &mut replaced);
-        replaced.services
+        let mut services = ServiceKeys::new();
+        self.replace(watch, key, Some(object), &mut services);
+        services
     }
 
     /// Records that an object left `watch`.
     pub fn delete(&mut self, watch: Watch, key: ObjectKey) -> ServiceKeys {
-        let mut replaced = Replaced::default();
-        self.replace(watch, key, None, &mut replaced);
-        replaced.services
+        let mut services = ServiceKeys::new();
+        self.replace(watch, key, None, &mut services);
+        services
     }
 
     /// Replaces all objects of `watch` with a complete list. If `namespace` is given, the list is complete for that
-    /// namespace only.
-    pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> Replaced {
-        let is_covered = |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
-        let known = self.objects(watch).keys().filter(is_covered);
+    /// namespace only. Returns the services that depend on a changed object.
+    pub fn reset(&mut self, watch: Watch, namespace: Option<&str>, listed: Objects) -> ServiceKeys {
+        let known = self.keys(watch, namespace);
         let removed: Vec<ObjectKey> = known
             .filter(|key| !listed.contains_key(*key))
             .cloned()
             .collect();
-        let mut replaced = Replaced::default();
+        let mut services = ServiceKeys::new();
         for key in removed {
-            self.replace(watch, key, None, &mut replaced);
+            self.replace(watch, key, None, &mut services);
         }
         for (key, object) in listed {
-            self.replace(watch, key, Some(object), &mut replaced);
+            self.replace(watch, key, Some(object), &mut services);
         }
-        if replaced.services.len() > COMPACT_ABOVE {
+        if services.len() > COMPACT_ABOVE {
             self.watched[watch as usize].compact();
         }
-        replaced
+        services
     }
 
-    /// Undoes a [`Self::reset`]. Nothing may have changed since.
-    pub fn restore(&mut self, replaced: Replaced) {
-        for (watch, key, object) in replaced.objects {
-            self.replace(watch, key, object, &mut Replaced::default());
-        }
+    /// Returns the number of objects of `watch`, of one namespace or of all.
+    pub fn count(&self, watch: Watch, namespace: Option<&str>) -> usize {
+        self.keys(watch, namespace).count()
     }
 
-    /// Replaces one object, and adds to `replaced` what changed.
+    fn keys(&self, watch: Watch, namespace: Option<&str>) -> impl Iterator<Item = &ObjectKey> {
+        let is_covered = move |key: &&ObjectKey| namespace.is_none_or(|n| *key.namespace == *n);
+        self.objects(watch).keys().filter(is_covered)
+    }
+
+    /// Replaces one object. If it changed, adds the services that depend on it.
     fn replace(
         &mut self,
         watch: Watch,
         key: ObjectKey,
         new: Option<Object>,
-        replaced: &mut Replaced,
+        services: &mut ServiceKeys,
     ) {
         let new = new.map(|mut new| {
             if let Object::Skipped(problem) = &mut new {
@@ -127,7 +120,6 @@ impl Store {
         if old == new.as_ref() {
             return;
         }
-        let services = &mut replaced.services;
         services.extend(old.and_then(|old| self.affected_service(&key, old)));
         let old = self.watched[watch as usize].remove(&key);
         for cluster in linked(old.as_ref()) {
@@ -151,7 +143,6 @@ impl Store {
             }
             self.watched[watch as usize].insert(&key, new);
         }
-        replaced.objects.push((watch, key, old));
     }
 
     /// Returns the service that depends on an object. For a slice, this is the service of its Service.

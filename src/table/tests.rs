@@ -117,7 +117,6 @@ proptest! {
             let dirty = if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
             let built = build(&last, &store, &dirty, &rules, &timers);
             let Built { table, is_changed, .. } = built;
-            // Clusters that left are remembered.
             timers.apply(built.timers);
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
@@ -128,35 +127,6 @@ proptest! {
             prop_assert!(table == full, "{table:?} is not {full:?}");
             last = table;
         }
-    }
-
-    #[test]
-    fn restoring_what_lists_replaced_leaves_the_inputs_as_before(
-        steps in prop::collection::vec(any_step(), 1..40),
-        listed in prop::collection::vec(any_step(), 0..20),
-        of_namespace in any::<bool>(),
-    ) {
-        let mut store = Store::default();
-        for Step { watch, object, is_deletion } in steps {
-            let (key, object) = parsed(watch, &object);
-            if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
-        }
-        let before = store.clone();
-        let mut lists = Watch::ALL.map(|watch| (watch, store::Objects::new()));
-        for Step { watch, object, .. } in listed {
-            let (key, object) = parsed(watch, &object);
-            lists[watch as usize].1.insert(key, object);
-        }
-        let namespace = of_namespace.then_some("prod");
-        let mut replaced = Vec::new();
-        for (watch, mut list) in lists {
-            list.retain(|key, _| namespace.is_none_or(|name| *key.namespace == *name));
-            replaced.push(store.reset(watch, namespace, list));
-        }
-        for one in replaced.into_iter().rev() {
-            store.restore(one);
-        }
-        prop_assert!(store == before, "{store:?} is not {before:?}");
     }
 
     /// A replica with more events in another order gives the same answers.
@@ -266,28 +236,18 @@ fn list_replaces_only_objects_of_its_watch_and_namespace() {
     let mut store = store(&all);
     assert_eq!(*store.objects(watch), listed(&all));
     // The same list again changes nothing.
-    assert_eq!(
-        names(store.reset(watch, None, listed(&all)).services),
-        [""; 0]
-    );
+    assert_eq!(names(store.reset(watch, None, listed(&all))), [""; 0]);
     let changed = annotated(shop.clone(), key::TTL, "9");
     let all = [prod, changed];
-    assert_eq!(
-        names(store.reset(watch, None, listed(&all)).services),
-        ["shop/db"]
-    );
+    assert_eq!(names(store.reset(watch, None, listed(&all))), ["shop/db"]);
     // A list of one namespace does not affect the others.
     assert_eq!(
-        names(
-            store
-                .reset(watch, Some("shop"), store::Objects::new())
-                .services
-        ),
+        names(store.reset(watch, Some("shop"), store::Objects::new())),
         ["shop/db"]
     );
     assert_eq!(names(store.services()), ["prod/db"]);
     assert_eq!(
-        names(store.reset(watch, None, store::Objects::new()).services),
+        names(store.reset(watch, None, store::Objects::new())),
         ["prod/db"]
     );
     assert_eq!(names(store.services()), [""; 0]);

@@ -341,10 +341,7 @@ impl ExtendedError {
     pub fn text(self) -> &'static str {
         match self {
             Self::Failed(failure) => failure.reason(),
-            Self::NotReady
-            | Self::Prohibited
-            | Self::NotAuthoritative
-            | Self::NotSupported => "",
+            Self::NotReady | Self::Prohibited | Self::NotAuthoritative | Self::NotSupported => "",
         }
     }
 

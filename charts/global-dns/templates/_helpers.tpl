@@ -347,7 +347,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 - --failback-delay={{ $v.failover.failbackDelay }}
 - --history={{ $v.history.age }}
 - --history-memory={{ $v.history.memory }}
-- --shrink-guard={{ $v.shrinkGuard | toString | replace "false" "off" }}
 - --grace={{ int64 $v.graceSeconds }}s
 - {{ printf "--log-level=%s" $v.log.level | quote }}
 - --log-format={{ $v.log.format }}
@@ -409,17 +408,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end -}}
 {{- end -}}
 {{- include "global-dns.checkListeners" . -}}
-{{- end }}
-
-{{/* Milliseconds of a duration such as 1m30s. */}}
-{{- define "global-dns.milliseconds" -}}
-{{- $units := dict "h" 3600000 "m" 60000 "s" 1000 "ms" 1 -}}
-{{- $sum := 0 -}}
-{{- range regexFindAll "[0-9]+(ms|h|m|s)" . -1 -}}
-{{- $number := regexFind "[0-9]+" . -}}
-{{- $sum = add $sum (mul ($number | trimPrefix "0" | default "0" | float64 | int64) (get $units (trimPrefix $number .))) -}}
-{{- end -}}
-{{ $sum }}
 {{- end }}
 
 {{- define "global-dns.checkZones" -}}

@@ -3,7 +3,7 @@ use crate::table::change::{Change, ChangeKind};
 use tokio::time::Instant;
 
 fn change(number: usize) -> Change {
-    Change::new(ChangeKind::ListHeld, format!("List {number} is held."))
+    Change::new(ChangeKind::Demo, format!("Scene {number}."))
 }
 
 fn last_id(events: &Events) -> u64 {

@@ -52,7 +52,6 @@ const CHANGES = {
   "gateway-down": ["down", "attention"],
   "gateway-up": ["alive", "fine"],
   failover: ["change", "attention"],
-  "list-held": ["attention", "attention"],
 };
 /** Returns the shape and the color of a change. */
 export const styleOfChange = (kind) => CHANGES[kind] ?? ["note", "idle"];

@@ -118,7 +118,7 @@ fn outline(explained: &Explanation) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn names_of_the_zone_have_answers_of_their_types() {
-    let mut now = published(table(&shop()));
+    let now = published(table(&shop()));
     let zones = zones(&["global"]);
     let explained = |now: &Published, name: &str| {
         let name = Name::from_text(name).unwrap();
@@ -140,10 +140,6 @@ fn names_of_the_zone_have_answers_of_their_types() {
             "{name}"
         );
     }
-    assert_eq!(
-        explained(&Published::default(), "global").0,
-        ["SOA", "NS"].map(|rtype| format!("{rtype} SERVFAIL: there is no table yet"))
-    );
 }
 
 /// Each endpoint with the reason for which the replies contain it or not.
@@ -250,7 +246,7 @@ fn address_is_returned_by_the_zones_that_have_a_name_with_it() {
         import("prod", "web", "ClusterSetIP", &["10.96.6.1"]),
     ];
     let zones = zones(&["global", "set=mcs"]);
-    let mut now = published(table_by(&rules, &objects));
+    let now = published(table_by(&rules, &objects));
     let address = |now: &Published, address: &str| {
         let subject = crate::explain::Subject::parse(&zones, None, address).unwrap();
         let explained = subject.explain(&zones, now, &SERVER).unwrap();

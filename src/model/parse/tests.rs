@@ -832,9 +832,7 @@ fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
     };
     let known = key::SETTINGS.join(", ");
     assert_eq!(
-        unreadable(
-            json!({"global-dns/fail-over": "east", key::TTL: "2", "example.org/x": "y"})
-        ),
+        unreadable(json!({"global-dns/fail-over": "east", key::TTL: "2", "example.org/x": "y"})),
         [format!("global-dns/fail-over: the annotations are {known}")]
     );
     let other = json!({"example.org/x": "y"});

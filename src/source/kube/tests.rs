@@ -96,7 +96,7 @@ impl Replica {
     /// Returns the names in the last list of ServiceImports.
     fn received_imports(&mut self) -> Vec<String> {
         while let Ok(update) = self.updates.try_recv() {
-            if let Update::Reset(lists) = update {
+            if let Update::Reset { lists, .. } = update {
                 let imports = |(feed, _): &&(Feed, Objects)| feed.watch == Watch::ServiceImports;
                 if let Some((_, objects)) = lists.iter().find(imports) {
                     self.imports = objects.keys().map(|key| key.name.to_string()).collect();
@@ -104,6 +104,17 @@ impl Replica {
             }
         }
         self.imports.clone()
+    }
+
+    /// Returns whether the last received list can be in doubt.
+    fn can_last_list_be_doubted(&mut self) -> bool {
+        let mut last = None;
+        while let Ok(update) = self.updates.try_recv() {
+            if let Update::Reset { can_be_doubted, .. } = update {
+                last = Some(can_be_doubted);
+            }
+        }
+        last.unwrap()
     }
 
     /// Applies the received updates of watch `services` to `names`.
@@ -122,7 +133,7 @@ impl Replica {
                         None => _ = names.remove(&name),
                     }
                 }
-                Update::Reset(lists) => {
+                Update::Reset { lists, .. } => {
                     for (feed, objects) in lists {
                         if feed.watch != Watch::Services {
                             continue;
@@ -556,7 +567,7 @@ async fn endless_line_of_a_watch_is_limited_and_the_feed_is_relisted() {
 async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone() {
     let server = ScriptedServer::new();
     let start = Instant::now();
-    let replica = Replica::start_ready(&server, HOUR).await;
+    let mut replica = Replica::start_ready(&server, HOUR).await;
     let lists = |start| -> Vec<Option<String>> {
         let requests = server.requests_since(start).into_iter();
         let lists = requests.filter(|one| one.verb == Verb::List && one.feed == SERVICES);
@@ -584,7 +595,8 @@ async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone(
         assert_eq!(replica.feeds.problems(), []);
     }
 
-    // A list that is requested, because the last one is in doubt, is consistent.
+    // A list that is requested, because the last one is in doubt, is consistent and is in no doubt.
+    assert!(replica.can_last_list_be_doubted());
     let start = Instant::now();
     let feeds = replica.feeds.all();
     let services = feeds.iter().find(|feed| feed.watch == Watch::Services);
@@ -593,6 +605,7 @@ async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone(
         .request_relist(services.unwrap(), Instant::now());
     sleep(SECOND).await;
     assert_eq!(lists(start), [None]);
+    assert!(!replica.can_last_list_be_doubted());
 }
 
 // === Number of requests ===

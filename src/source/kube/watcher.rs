@@ -14,7 +14,7 @@
 //!   although each list succeeds.
 //! - One watch in turn is relisted every `relist`, with jitter. This repairs missed events. The watch continues
 //!   meanwhile, whether or not the list succeeds, and its events are newer than the list ([`Overlap`]).
-//! - A list that is held (`--shrink-guard`) is repeated when [`Feeds`] requests it.
+//! - A list that lacks most objects is not applied, and is repeated when [`Feeds`] requests it.
 //! - Activity of a feed is a complete list, an opened watch, or an event. A refused, broken or endless response is not
 //!   activity, so the age of the table grows until the next success. It also grows while the first list is read, which
 //!   takes seconds for 100,000 objects.
@@ -194,7 +194,10 @@ impl Watcher {
         self.feeds.note_listed(&self.feed);
         // Without a receiver, this watcher is dropped.
         if let Ok(permit) = permit {
-            permit.send(Update::Reset(vec![(self.feed.clone(), objects)]));
+            permit.send(Update::Reset {
+                lists: vec![(self.feed.clone(), objects)],
+                can_be_doubted: freshness == Freshness::LastVersion,
+            });
         }
         version
     }

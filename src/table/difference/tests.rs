@@ -374,7 +374,8 @@ fn new_problem_of_a_state_is_told_once_by_a_problem_or_a_change() {
     // No change tells that a mirror lost its last endpoint mirror.
     let empty = db(&[]);
     let lost = vec!["no-endpoint-mirror Service/prod/db-east".to_owned()];
-    assert_eq!(problems(Some(&up), &empty), (lost, vec![EndpointRemoved]));
+    let left = (lost, vec![ClusterLeft, EndpointRemoved]);
+    assert_eq!(problems(Some(&up), &empty), left);
     assert_eq!(problems(Some(&empty), &empty), (vec![], vec![]));
 }
 
@@ -605,7 +606,7 @@ fn change_has_fields_for_before_and_after_with_the_cause_and_the_object() {
 }
 
 #[test]
-fn problem_of_a_pod_a_standby_or_a_cluster_that_left_is_told_once() {
+fn problem_of_a_pod_or_a_standby_is_told_once() {
     let pod = |is_ready| {
         let [mut own, slice] = local("prod", "db", &[("db-0", "192.0.2.1", is_ready)]);
         own["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
@@ -617,7 +618,11 @@ fn problem_of_a_pod_a_standby_or_a_cluster_that_left_is_told_once() {
         json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
     let auto = |dbs: &[&[Value]]| [&[own.clone()][..], &dbs.concat()].concat();
     for (before, after, expected) in [
-        (pod(true), pod(false), (&[][..], &[EndpointRemoved][..])),
+        (
+            pod(true),
+            pod(false),
+            (&[][..], &[ClusterLeft, EndpointRemoved][..]),
+        ),
         (
             vec![],
             pod(false),
@@ -626,7 +631,7 @@ fn problem_of_a_pod_a_standby_or_a_cluster_that_left_is_told_once() {
         (
             auto(&[&east, &west]),
             auto(&[&west]),
-            (&[], &[EndpointRemoved, Failover]),
+            (&[], &[ClusterLeft, EndpointRemoved, Failover]),
         ),
         (
             vec![],

@@ -23,17 +23,6 @@ fn west(gateway: Gateway, address: &str) -> Mirror {
     mirror("prod", "db", "west").endpoint_behind(gateway, "db-0", &[address])
 }
 
-/// `count` services with one endpoint each.
-fn services(count: usize) -> Manifest {
-    (0..count)
-        .map(|number| {
-            let address = format!("10.96.{}.{}", number / 250, number % 250 + 1);
-            mirror("prod", &format!("db{number}"), "east")
-                .endpoint(&format!("db{number}-0"), &[&address])
-        })
-        .collect()
-}
-
 /// Returns the events in the ring.
 fn events(server: &Server) -> Vec<Value> {
     let report = server.api(EVENTS);
@@ -243,45 +232,6 @@ fn change_of_a_watch_is_an_event_within_a_second() {
     assert!(least < Duration::from_secs(1), "{first:?}, {second:?}");
 }
 
-#[test]
-fn held_list_and_the_list_after_it_are_events() {
-    let server = Server::with_objects(services(20), &[]);
-    let mut stream = EventStream::open(server.api, EVENTS, &[]);
-    std::fs::write(&server.file, services(1).text()).unwrap();
-    let held = stream.next("change").data;
-    assert_eq!(summary(&held), "list-held - - - -");
-    let text = held["text"].as_str().unwrap();
-    assert!(
-        text.ends_with("it would leave 1 of 20 services; a second list must confirm it"),
-        "{text}"
-    );
-    let problems = server.api("/api/v1/status")["attention"].to_string();
-    assert!(
-        problems.contains("it would leave 1 of 20 services"),
-        "{problems}"
-    );
-    std::fs::write(&server.file, services(19).text()).unwrap();
-    let mut changes = vec![stream.next("change").data];
-    while summary(changes.last().unwrap()) != "service-removed prod db19 - -" {
-        changes.push(stream.next("change").data);
-    }
-    let accepted = changes
-        .iter()
-        .filter(|change| change["kind"] == "list-accepted");
-    let texts: Vec<&str> = accepted
-        .map(|change| change["text"].as_str().unwrap())
-        .collect();
-    assert!(!texts.is_empty());
-    for text in texts {
-        assert!(
-            text.ends_with(": the list was not confirmed; a later list is applied."),
-            "{text}"
-        );
-    }
-    // Nothing is held.
-    assert_eq!(server.api("/api/v1/status")["attention"], json!([]));
-}
-
 /// Ten thousand endpoints: few events, and the events before them stay.
 #[test]
 fn change_of_ten_thousand_endpoints_is_a_few_events() {
@@ -303,7 +253,7 @@ fn change_of_ten_thousand_endpoints_is_a_few_events() {
     };
     // The lists of an API server are read faster than files.
     let standin = StandIn::start(Behavior::Normal, &many(1).0).unwrap();
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--shrink-guard=off"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let mut stream = EventStream::open(server.api, EVENTS, &[]);
     stream.next("table");
     let more = many(500).0;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use global_dns::model::{Kind, ObjectKey, Problem, ProblemKind, Watch};
+use global_dns::model::{Kind, ObjectKey, Problem, Watch};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Rules, Service, Store, Table, Timers, build};
 use proptest::prelude::*;
@@ -90,7 +90,7 @@ fn run(
             }
             Some(Delivery::Delete(key)) => dirty.extend(store.delete(*watch, key)),
             Some(Delivery::Relist(objects)) => {
-                dirty.extend(store.reset(*watch, None, listed(&objects, *watch)).services);
+                dirty.extend(store.reset(*watch, None, listed(&objects, *watch)));
             }
         }
         // Several deliveries can share a build.
@@ -154,22 +154,12 @@ fn with_disturbances(recording: &Recording, disturbances: &[(usize, u8)]) -> Vec
     history
 }
 
-/// Returns the content of a table without what depends on history: for an hour, the table remembers the clusters that left
-/// a service.
+/// Returns the services and the problems of a table.
 fn state(table: &Table) -> (Vec<Service>, Vec<Problem>) {
-    let is_history = |problem: &Problem| problem.kind == ProblemKind::ClusterLeft;
     let services = table.sorted_services().into_iter().cloned();
-    let without_history = services.map(|mut service| {
-        let problems = service.problems.into_iter();
-        service.problems = problems.filter(|one| !is_history(one)).collect();
-        let is_kept = service.left.is_empty() || service.is_known || !service.problems.is_empty();
-        service.left = Box::default();
-        is_kept.then_some(service)
-    });
-    let problems = table.problems().map(Cow::into_owned);
-    let mut problems: Vec<Problem> = problems.filter(|problem| !is_history(problem)).collect();
+    let mut problems: Vec<Problem> = table.problems().map(Cow::into_owned).collect();
     problems.sort();
-    (without_history.flatten().collect(), problems)
+    (services.collect(), problems)
 }
 
 proptest! {

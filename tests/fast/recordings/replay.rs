@@ -157,12 +157,8 @@ impl Replay {
         }
         let mut dirty = ServiceKeys::new();
         for watch in Watch::ALL {
-            dirty.extend(
-                replay
-                    .store
-                    .reset(watch, None, listed(&replay.objects, watch))
-                    .services,
-            );
+            let listed = listed(&replay.objects, watch);
+            dirty.extend(replay.store.reset(watch, None, listed));
         }
         replay.publish(Timestamp(0), &dirty);
         replay

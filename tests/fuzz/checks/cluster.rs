@@ -235,7 +235,7 @@ impl Cluster {
             }
         }
         self.dirty
-            .extend(self.store.reset(watch, namespace.as_deref(), list).services);
+            .extend(self.store.reset(watch, namespace.as_deref(), list));
     }
 
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.

@@ -39,7 +39,7 @@ const fn case(
 }
 
 /// A case for each alert. The values are the limits of the expressions.
-const CASES: [Case; 25] = [
+const CASES: [Case; 24] = [
     case("GlobalDnsAbsent", &[], &[("table_ready", "1x200")]),
     case(
         "GlobalDnsNotReady",
@@ -50,11 +50,6 @@ const CASES: [Case; 25] = [
         "GlobalDnsTableOld",
         &[("table_age_seconds", "301x200")],
         &[("table_age_seconds", "300x200")],
-    ),
-    case(
-        "GlobalDnsListHeld",
-        &[("held_lists", "1x200")],
-        &[("held_lists", "0x200")],
     ),
     case(
         "GlobalDnsPanics",
@@ -108,22 +103,13 @@ const CASES: [Case; 25] = [
     ),
     case(
         "GlobalDnsNameFails",
-        &[(
-            "failing_services{reason=\"emptied-name\"}",
-            "1x200",
-        )],
+        &[("failing_services{reason=\"emptied-name\"}", "1x200")],
         // Scaled to zero.
-        &[(
-            "failing_services{reason=\"not-ready\"}",
-            "1x200",
-        )],
+        &[("failing_services{reason=\"not-ready\"}", "1x200")],
     ),
     case(
         "GlobalDnsNameNotReady",
-        &[(
-            "failing_services{reason=\"not-ready\"}",
-            "1x200",
-        )],
+        &[("failing_services{reason=\"not-ready\"}", "1x200")],
         &[(
             "failing_services{reason=\"step-without-endpoint\"}",
             "1x200",

@@ -103,11 +103,7 @@ fn rules_and_dashboard_use_only_exported_metrics() -> Result<()> {
         }
     }
     // Only these alerts show problems that do not affect answers.
-    for metric in [
-        "held_lists",
-        "compared_table_hash",
-        "worker_panics_total",
-    ] {
+    for metric in ["compared_table_hash", "worker_panics_total"] {
         let metric = format!("global_dns_{metric}");
         ensure!(used.contains(&metric), "no alert uses {metric}");
     }

@@ -35,7 +35,7 @@ pub fn every_flag() -> Map<String, Value> {
         "encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-clients",
             "tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:8853"]},
         "namespaces": ["prod", "shop"],
-        "relist": "5m", "watchTimeout": "1m30s", "shrinkGuard": 50,
+        "relist": "5m", "watchTimeout": "1m30s",
         "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });
@@ -201,7 +201,7 @@ fn combinations() -> Vec<(&'static str, Value)> {
         (
             "a single replica",
             with(
-                json!({"replicas": 1, "shrinkGuard": false, "scrapeAnnotations": false, "topologySpread": {"nodes": "", "zones": ""}}),
+                json!({"replicas": 1, "scrapeAnnotations": false, "topologySpread": {"nodes": "", "zones": ""}}),
             ),
         ),
         (

@@ -131,8 +131,8 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     let mut vocabulary = Vocabulary::new();
     first.iter().for_each(|object| vocabulary.add(object));
     let api_server = StandIn::start(Behavior::Normal, &first)?;
-    let sides = [one, other]
-        .map(|program| (program, program.start(&setting, &api_server.kubeconfig)));
+    let sides =
+        [one, other].map(|program| (program, program.start(&setting, &api_server.kubeconfig)));
     let servers = sides.each_ref().map(|(_, server)| server.dns);
     step += 1;
     let visible = Visible::find(&servers, step, || put_markers(&api_server, step));

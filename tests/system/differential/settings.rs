@@ -69,7 +69,7 @@ const SETTINGS: &[Setting] = &[
         "--alias=db.prod=web.shop+db-0.prod",
         "--alias=all.prod=db.shop+db.db",
     ]),
-    plain(&["--shrink-guard=90", "--gateway-down=exclude"]),
+    plain(&["--gateway-down=exclude"]),
     plain(&["--gateway-down=include", "--default-namespace=prod"]),
 ];
 
@@ -105,13 +105,9 @@ pub fn seeds_of_the_defaults() -> impl Iterator<Item = u64> {
 // === impl Setting ===
 
 impl Setting {
-    /// Returns the flags of a server. Held lists delay the comparison, so the guard is off unless the setting has it.
+    /// Returns the flags of a server.
     pub fn all_flags(&self) -> Vec<&'static str> {
-        let mut own = self.flags.iter();
-        let is_guarded = own.any(|flag| flag.starts_with("--shrink-guard="));
-        let guard = (!is_guarded).then_some("--shrink-guard=off");
-        let common = COMMON.iter().chain(self.flags);
-        common.copied().chain(guard).collect()
+        COMMON.iter().chain(self.flags).copied().collect()
     }
 
     /// Returns the flags that a server lacks, by the text of its `--help`.

@@ -1,8 +1,11 @@
 //! An API server that suddenly returns empty lists, once and repeatedly.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use support::dig::check_nxdomain;
+use support::faults::LACKS_OBJECTS;
 use support::http::Page;
 use support::objects::numbered_mirror;
 use support::observer::{Observation, Observer, addresses_of};
@@ -15,26 +18,26 @@ use support::watches::WATCHES;
 
 use crate::e2e::linked_clusters::PAUSE;
 
-/// More than ten services: the guard holds a list that removes most of them.
+/// More than ten objects: a list that lacks most of them is not applied.
 const SERVICES: usize = 20;
-/// Few services: a list may remove some of them.
+/// Few services: a list may lack some of them.
 const FEW: usize = 2;
-const HELD: &str = "global_dns_held_lists";
+/// The pause between a list that is not applied and the next one.
+const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 
 pub fn run(steps: &mut Steps) {
     steps.step(
-        "empty_list_is_held_until_a_good_list_arrives",
-        check_good_list_replaces_held_list,
+        "empty_list_is_not_applied_if_the_next_one_is_good",
+        check_good_list,
     );
-    steps.step("empty_list_is_held_with_few_services", check_few_services);
-    steps.step("confirmed_empty_list_is_applied", check_confirmed_list);
     steps.step(
-        "empty_list_is_applied_at_once_without_shrink_guard",
-        check_without_guard,
+        "empty_list_is_not_applied_with_few_services",
+        check_few_services,
     );
+    steps.step("second_empty_list_is_applied", check_second_empty_list);
 }
 
-fn check_good_list_replaces_held_list() -> Result<()> {
+fn check_good_list() -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observers = observe(&server)?;
@@ -42,27 +45,25 @@ fn check_good_list_replaces_held_list() -> Result<()> {
         wait_for_watches(&standin)?;
         standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        wait_for_held_list(&server, SERVICES)?;
-        // Events are applied while the list is held.
+        wait_for_empty_list(&server, SERVICES)?;
+        // Events are applied meanwhile.
         numbered_mirror(SERVICES + 1)
             .iter()
             .for_each(|object| standin.put(object));
         eventually("an answer after an event", || {
             check_address(&server, SERVICES + 1)
         })?;
+        // The good list has a service of which there was no event.
         standin.set_behavior(Behavior::Normal);
-        standin.lose_history();
-        // After the second loss of history, lists are delayed by some seconds.
-        eventually("the good list", || {
-            let held = server.try_metric(HELD)?;
-            ensure!(held == 0.0, "{held} lists are held");
-            Ok(())
-        })?;
+        for object in numbered_mirror(SERVICES + 2) {
+            standin.put_without_event(&object);
+        }
+        eventually("the good list", || check_address(&server, SERVICES + 2))?;
         for number in 1..=SERVICES + 1 {
             check_address(&server, number)?;
         }
         let Page { status, body: text } = server.readyz()?;
-        ensure!(status == 200 && !text.contains("held"), "{status}: {text}");
+        ensure!(status == 200, "{status}: {text}");
         check_histories(&observers)
     };
     server.with_log(check_answers())
@@ -76,25 +77,19 @@ fn check_few_services() -> Result<()> {
         wait_for_watches(&standin)?;
         standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        wait_for_held_list(&server, FEW)?;
-        // A list that removes one of the few services is not held.
+        wait_for_empty_list(&server, FEW)?;
+        // A list that lacks one of the few services is applied.
         numbered_mirror(FEW)
             .iter()
             .for_each(|object| standin.delete_without_event(object));
         standin.set_behavior(Behavior::Normal);
-        standin.lose_history();
-        eventually("the good list", || {
-            check_nxdomain(server.dns, &name(FEW))?;
-            let held = server.try_metric(HELD)?;
-            ensure!(held == 0.0, "{held} lists are held");
-            Ok(())
-        })?;
+        eventually("the good list", || check_nxdomain(server.dns, &name(FEW)))?;
         observer.check_history(&[Observation::addresses(&[&[&address(1)]])])
     };
     server.with_log(check_answers())
 }
 
-fn check_confirmed_list() -> Result<()> {
+fn check_second_empty_list() -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
     let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
@@ -102,16 +97,18 @@ fn check_confirmed_list() -> Result<()> {
         wait_for_watches(&standin)?;
         standin.set_behavior(Behavior::EmptyLists);
         standin.lose_history();
-        let held = wait_for_held_list(&server, SERVICES)?;
+        let first = wait_for_empty_list(&server, SERVICES)?;
         let nothing = Observation::other("NXDOMAIN");
-        let took = observer.wait_for(&nothing)?.saturating_duration_since(held);
+        let took = observer
+            .wait_for(&nothing)?
+            .saturating_duration_since(first);
+        ensure!(took + Duration::from_secs(2) > DOUBT_PAUSE, "{took:?}");
         observer.check_history(&[Observation::addresses(&[&[&address(1)]]), nothing])?;
         for number in 1..=SERVICES {
             check_nxdomain(server.dns, &name(number))?;
         }
-        ensure!(server.try_metric(HELD)? == 0.0, "a list is still held");
         print_line(&format!(
-            "empty list: held for {:.1} s, then confirmed by a second list",
+            "empty list: applied {:.1} s later, after a second one",
             took.as_secs_f64()
         ));
         Ok(())
@@ -119,46 +116,20 @@ fn check_confirmed_list() -> Result<()> {
     server.with_log(check_removal())
 }
 
-fn check_without_guard() -> Result<()> {
-    let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
-    let flags = ["--watch-timeout", "30s", "--shrink-guard", "off"];
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
-    let check_removal = || {
-        wait_for_watches(&standin)?;
-        check_address(&server, 1)?;
-        standin.set_behavior(Behavior::EmptyLists);
-        standin.lose_history();
-        eventually("an empty table", || check_nxdomain(server.dns, &name(1)))
-    };
-    server.with_log(check_removal())
-}
-
-/// Waits until the empty list is held, and asserts that the server reports it. Returns the time.
-fn wait_for_held_list(server: &Server, services: usize) -> Result<std::time::Instant> {
-    eventually("the empty list to be held", || {
-        let held = server.try_metric(HELD)?;
-        ensure!(held == 1.0, "{held} lists are held");
-        Ok(())
-    })?;
-    let held = std::time::Instant::now();
-    let Page { status, body: text } = server.readyz()?;
-    let expected = format!("List is held: Services: it would leave 0 of {services} services");
-    ensure!(
-        status == 200 && text.contains(&expected),
-        "{status}: {text}"
-    );
+/// Waits for an empty list, and asserts that it is not applied. Returns the time.
+fn wait_for_empty_list(server: &Server, services: usize) -> Result<Instant> {
     eventually("the warning", || {
-        let is_warning = |fields: &Value| {
-            let detail = fields["detail"].as_str().unwrap_or_default();
-            let is_empty_list = detail.contains(&format!("leave 0 of {services} services"));
-            is_empty_list && fields["problem"] == "list-held" && fields["subject"] == "Services"
-        };
+        let is_warning =
+            |fields: &Value| fields["message"] == LACKS_OBJECTS && fields["feed"] == "Services";
         server.log.find(is_warning).context("it is not in the log")
     })?;
+    let first = Instant::now();
+    let Page { status, body: text } = server.readyz()?;
+    ensure!(status == 200, "{status}: {text}");
     for number in 1..=services {
         check_address(server, number)?;
     }
-    Ok(held)
+    Ok(first)
 }
 
 fn wait_for_watches(standin: &StandIn) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{ClusterName, Namespace, ProblemKind};
-use crate::source::{self, ShrinkGuard, UpdateSettings};
+use crate::source::{self, UpdateSettings};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::testing::{link, rules};
@@ -32,7 +32,6 @@ impl Server {
         let reader = publisher.reader();
         let settings = UpdateSettings {
             rules: rules(),
-            shrink_guard: ShrinkGuard::new(Some(50)),
             is_following: true,
         };
         let timing = WatchTiming {
