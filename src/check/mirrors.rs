@@ -243,7 +243,7 @@ fn opaque_ports(table: &Table, services: &[KubeService]) -> Finding {
     let unmarked = of_headless(table, services.iter().filter_map(unmarked_ports), "");
     let hint = format!(
         "if the server speaks first or uses TLS of its own: kubectl annotate namespace NAMESPACE \
-         config.linkerd.io/opaque-ports={OPAQUE_BY_DEFAULT},PORTS, before the mirrors are made (others get it when their pods \
+         config.linkerd.io/opaque-ports={OPAQUE_BY_DEFAULT},PORTS before the mirrors are made (others get it when their pods \
          restart); the list replaces that of Linkerd; on a client or on the exported Service, it has no effect"
     );
     let none = "no port of an endpoint mirror needs to be marked opaque";

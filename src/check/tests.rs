@@ -722,7 +722,7 @@ fn unmarked_ports_are_yellow() {
     let hint = check(&facts).0.into_iter();
     let mut hint = hint.filter(|one| one.check == Check::OpaquePorts);
     let hint = hint.next().and_then(|one| one.hint).unwrap();
-    let list = "config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS,";
+    let list = "config.linkerd.io/opaque-ports=25,587,3306,4444,5432,6379,9300,11211,PORTS ";
     assert!(hint.contains(list), "{hint:?}");
 }
 

@@ -367,6 +367,7 @@ impl ServerState {
             "endpoints" => ("v1", "EndpointsList"),
             "pods" => ("v1", "PodList"),
             "serviceimports" => (IMPORTS, "ServiceImportList"),
+            "namespaces" => ("v1", "NamespaceList"),
             "deployments" => ("apps/v1", "DeploymentList"),
             "daemonsets" => ("apps/v1", "DaemonSetList"),
             _ => ("discovery.k8s.io/v1", "EndpointSliceList"),

@@ -248,6 +248,7 @@ impl ApiRequest {
             "services",
             "endpoints",
             "pods",
+            "namespaces",
             "deployments",
             "daemonsets",
             "endpointslices",
@@ -279,6 +280,7 @@ impl ApiRequest {
             "endpoints" => "Endpoints",
             "pods" => "Pod",
             "serviceimports" => "ServiceImport",
+            "namespaces" => "Namespace",
             "deployments" => "Deployment",
             "daemonsets" => "DaemonSet",
             _ => "EndpointSlice",
@@ -295,6 +297,10 @@ impl ApiRequest {
             && match self.fields.as_str() {
                 "" => true,
                 "spec.clusterIP!=None" => object["spec"]["clusterIP"] != "None",
+                fields if fields.starts_with("metadata.name=") => {
+                    let name = object["metadata"]["name"].as_str();
+                    name == fields.strip_prefix("metadata.name=")
+                }
                 _ => object["spec"]["clusterIP"] == "None",
             }
     }
