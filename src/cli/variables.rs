@@ -6,15 +6,13 @@ use clap::Arg;
 pub(super) const PREFIX: &str = "GLOBAL_DNS_";
 
 /// The flags without a variable: each is about one run of a command.
-const WITHOUT_VARIABLE: [&str; 11] = [
+const WITHOUT_VARIABLE: [&str; 9] = [
     "all_namespaces",
     "at",
     "cluster",
-    "explain",
     "kind",
     "output",
     "since",
-    "sort",
     "state",
     "summary",
     "watch",
