@@ -66,8 +66,8 @@ Examples:
   global-dns events
   # Those of one cluster, as they happen
   global-dns events --cluster east --watch
-  # Those of the last hour, for a program
-  global-dns events --since 1h -o json
+  # The same, for a program
+  global-dns events -o json
 
 Exit codes: 0 success; 1 failure; 2 wrong usage
 ",
