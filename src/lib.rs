@@ -60,7 +60,7 @@
 //! 2. `model/parse.rs` chooses the reader.
 //! 3. `model/linkerd.rs`, or `model/local.rs` for a Service of this cluster, makes a [`Slice`](model::Slice), or the problem
 //!    that is the reason to skip the object.
-//! 4. `source.rs` takes the update from the queue, and calls the next steps. `source/guard.rs` may hold a list.
+//! 4. `source.rs` takes the update from the queue, and calls the next steps.
 //! 5. `table/store.rs` stores the slice, and returns the services that depend on it.
 //! 6. `table/build.rs` builds these services.
 //! 7. `table/members.rs` builds one service: candidates of each kind, the chosen ones, their endpoints.
