@@ -316,7 +316,7 @@ impl Page<'_, '_> {
     fn services(&mut self, facts: &ServiceFacts) -> fmt::Result {
         let failing = facts.failing.iter();
         let failing = failing.map(|(reason, n)| ([("reason", *reason)], f64::from(*n)));
-        let help = "Services whose names fail or are emptied by a rule, by reason";
+        let help = "Services whose names fail, by reason";
         self.gauges("failing_services", help, failing)?;
         let help = "Highest step of a failover order that answers; 0: none";
         self.gauge("failover_step", help, facts.highest_step as f64)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{GatewayDown, ProblemKind};
+use crate::model::ProblemKind;
 use crate::table::{EndpointLiveness, NameFailure, Service, Table};
 
 /// The name in metrics for all other clusters together.
@@ -14,7 +14,7 @@ const NOT_READY: &str = "not-ready";
 /// The facts about the names of services.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ServiceFacts {
-    /// The numbers of services whose names fail or are emptied by a rule, by reason.
+    /// The numbers of services whose names fail, by reason.
     pub(super) failing: BTreeMap<&'static str, u32>,
     /// The highest step of a failover order that answers, counted from 1; 0: none.
     pub(super) highest_step: usize,
@@ -44,31 +44,18 @@ impl ServiceFacts {
 }
 
 /// Returns the reasons for which a name fails.
-fn reasons() -> [&'static str; 4] {
-    use ProblemKind::{EmptiedName, ExpectedClustersMissing, StepWithoutEndpoint};
-    let [gate, step, rule] =
-        [ExpectedClustersMissing, StepWithoutEndpoint, EmptiedName].map(ProblemKind::name);
-    [gate, step, rule, NOT_READY]
+fn reasons() -> [&'static str; 3] {
+    use ProblemKind::{ExpectedClustersMissing, StepWithoutEndpoint};
+    let [gate, step] = [ExpectedClustersMissing, StepWithoutEndpoint].map(ProblemKind::name);
+    [gate, step, NOT_READY]
 }
 
-/// Returns why the name of a service fails or is emptied by a rule, if it does.
+/// Returns why the name of a service fails, if it does.
 fn failure(service: &Service) -> Option<&'static str> {
-    let kind = match service.failure {
-        Some(NameFailure::ExpectedClustersMissing) => {
-            return Some(ProblemKind::ExpectedClustersMissing.name());
-        }
-        Some(NameFailure::StepWithoutEndpoint) => ProblemKind::StepWithoutEndpoint,
-        None => ProblemKind::EmptiedName,
-    };
-    let has_problem = || service.problems().any(|problem| problem.kind == kind);
-    let can_be_emptied = service.gateway_down == GatewayDown::Exclude;
-    let is_failing = service.failure.is_some() || (can_be_emptied && has_problem());
-    is_failing.then(|| {
-        if is_not_ready(service) {
-            NOT_READY
-        } else {
-            kind.name()
-        }
+    Some(match service.failure? {
+        NameFailure::ExpectedClustersMissing => ProblemKind::ExpectedClustersMissing.name(),
+        NameFailure::StepWithoutEndpoint if is_not_ready(service) => NOT_READY,
+        NameFailure::StepWithoutEndpoint => ProblemKind::StepWithoutEndpoint.name(),
     })
 }
 
@@ -102,28 +89,12 @@ mod tests {
     #[test]
     fn service_that_is_scaled_to_zero_fails_because_nothing_is_ready() {
         let hold = json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "hold"});
-        let exclude = json!({"global-dns/gateway-down": "exclude"});
         let at = |cluster| service_mirror("prod", "web", cluster, "10.0.0.1");
         let down = |cluster: &str| backends("prod", &format!("web-{cluster}"), true, false);
         let ready = |cluster: &str| backends("prod", &format!("web-{cluster}"), true, true);
         let none = || mirror("prod", "web", "east");
-        let cases: [(&str, Vec<Value>, Option<&str>); 9] = [
+        let cases: [(&str, Vec<Value>, Option<&str>); 6] = [
             ("no rule", vec![at("east")], None),
-            (
-                "exclude, scaled to zero",
-                vec![own("web", &exclude), at("east")],
-                Some("not-ready"),
-            ),
-            (
-                "exclude, a gateway is down, too",
-                vec![own("web", &exclude), at("east"), at("west"), down("west")],
-                Some("emptied-name"),
-            ),
-            (
-                "exclude, one is ready",
-                vec![own("web", &exclude), at("east"), at("west"), ready("west")],
-                None,
-            ),
             (
                 "an order, scaled to zero in all clusters",
                 vec![own("web", &hold), none()],

@@ -15,10 +15,7 @@ impl Check {
         match self {
             Self::ShortNames => kind == K::ShortName,
             Self::Conflicts => {
-                let is_setting = matches!(
-                    kind,
-                    K::UnreadableSetting | K::UnknownAlias | K::EmptiedName
-                );
+                let is_setting = matches!(kind, K::UnreadableSetting | K::UnknownAlias);
                 is_setting || kind.row().family == Family::Conflict && kind != K::ShortName
             }
             Self::SkippedObjects => kind.row().family == Family::Skipped,

@@ -6,7 +6,6 @@ use clap::{Args, ValueEnum};
 
 use super::values::parse_duration;
 use crate::model::Namespace;
-use crate::table::UnlinkedRule;
 
 /// `--links`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,10 +36,6 @@ pub struct LinkArgs {
     /// Time without a Link after which a cluster counts as unlinked
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub unlinked_after: Duration,
-
-    /// Rule for the endpoints of an unlinked cluster
-    #[arg(long, value_name = "RULE", default_value = "down")]
-    pub unlinked: UnlinkedRule,
 }
 
 impl LinkArgs {

@@ -261,7 +261,6 @@ impl ModelArgs {
             expected_clusters: expected_clusters.iter().cloned().collect(),
             bootstrap_window: *bootstrap_window,
             unlinked_after: links.unlinked_after,
-            unlinked: links.unlinked,
             has_cluster_sets: self.has_cluster_sets(),
             child_zones: self.child_zones(),
         }

@@ -12,7 +12,7 @@ use strum::IntoStaticStr;
 use crate::explain::Subject;
 use crate::log::LogFormat;
 use crate::model::{GatewayDown, ServiceKey};
-use crate::table::{LocalMembers, Profile, ShortNames, UnlinkedRule};
+use crate::table::{LocalMembers, Profile, ShortNames};
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 
 /// Names the values of an enumeration on the command line, with their help.
@@ -90,7 +90,6 @@ choice! {
     GatewayDown {
         LastResort = "last-resort" "Omitted, unless the name would have no endpoint left",
         Include = "include" "Returned like other endpoints",
-        Exclude = "exclude" "Omitted, even if the name has no endpoint left",
     }
 }
 choice! {
@@ -98,12 +97,6 @@ choice! {
         Matching = "matching" "Exported Services, and Services with an annotation of this server or a mirror of the same name",
         Exported = "exported" "Exported Services",
         Off = "off" "No Services",
-    }
-}
-choice! {
-    UnlinkedRule {
-        Down = "down" "Down: omitted, unless the name would have no endpoint left",
-        Ignore = "ignore" "Answered as if the cluster were linked",
     }
 }
 choice! {

@@ -128,8 +128,6 @@ pub enum ProblemKind {
     DrainedAnswers,
     /// No setting says whether a failover order changes its step by itself (rule K5a).
     InferredMode,
-    /// `exclude` leaves the name without an endpoint (rule M4).
-    EmptiedName,
     /// The name waits for expected clusters (rule K8).
     ExpectedClustersMissing,
     /// Expected clusters are missing, but the name no longer waits for them (rule K8).
@@ -201,7 +199,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 51] = {
+pub static ROWS: [ProblemRow; 50] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -279,9 +277,6 @@ pub static ROWS: [ProblemRow; 51] = {
         row(K::InferredMode, "inferred-mode", State, Warning, "Failover mode is inferred",
             "say who decides, with annotation global-dns/failover-mode on the Service of this cluster, or with --failover-mode: \
             hold (a person; for databases, also behind a cluster IP) or auto (the state of the gateways)"),
-        row(K::EmptiedName, "emptied-name", State, Error, "Name has no endpoint because of a rule",
-            "restore the gateways, or change annotation global-dns/gateway-down of the Service of this cluster, or \
-            --gateway-down"),
         row(K::ExpectedClustersMissing, "expected-clusters-missing", State, Error, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it from annotation \
             global-dns/expected-clusters of the Service of this cluster, or from --expected-clusters"),

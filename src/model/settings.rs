@@ -31,8 +31,6 @@ pub struct Settings {
 /// The treatment of endpoints with a gateway that is down (rule M4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GatewayDown {
-    /// They are omitted, even if a name then has no endpoint.
-    Exclude,
     /// They are omitted, unless the name would then have no endpoint.
     LastResort,
     /// They are included.
@@ -59,7 +57,7 @@ impl Settings {
             settings.note_unreadable(&shorten(key), &format!("the annotations are {known}"));
         }
         settings.read_ttl(service);
-        let rule = "it is not last-resort, include or exclude";
+        let rule = "it is not last-resort or include";
         settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule, GatewayDown::parse);
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
@@ -172,7 +170,6 @@ impl GatewayDown {
         match value.to_ascii_lowercase().as_str() {
             "last-resort" => Some(Self::LastResort),
             "include" => Some(Self::Include),
-            "exclude" => Some(Self::Exclude),
             _ => None,
         }
     }

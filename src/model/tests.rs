@@ -5,8 +5,8 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     for (value, rule) in [
         ("last-resort", Some(GatewayDown::LastResort)),
         ("include", Some(GatewayDown::Include)),
-        ("exclude", Some(GatewayDown::Exclude)),
-        ("Exclude", Some(GatewayDown::Exclude)),
+        ("Include", Some(GatewayDown::Include)),
+        ("exclude", None),
         ("", None),
     ] {
         assert_eq!(GatewayDown::parse(value), rule, "{value}");

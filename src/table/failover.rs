@@ -14,9 +14,7 @@ use super::endpoint::{Draft, Endpoint};
 use super::items::Items;
 use super::own_settings::OwnSettings;
 use super::rules::Rules;
-use crate::model::{
-    ClusterName, Clusters, FailoverMode, FailoverOrder, GatewayDown, ServiceKey, Timestamp,
-};
+use crate::model::{ClusterName, Clusters, FailoverMode, FailoverOrder, ServiceKey, Timestamp};
 
 /// What a step has, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -269,7 +267,6 @@ impl Failover {
         let FailoverContext {
             own,
             has_pods,
-            gateway_down,
             last,
             start,
             rules,
@@ -304,20 +301,14 @@ impl Failover {
                     failover: rules.failover_delay,
                     failback: rules.failback_delay,
                 };
-                // Without addresses of gateways that are down, the name has no address. Such a step is like an empty one.
-                let can_answer_down = gateway_down != GatewayDown::Exclude;
                 let (next, wake) = match last {
-                    Some(last) => last.next(&health, can_answer_down, now, delays),
+                    Some(last) => last.next(&health, now, delays),
                     None if start == Start::AtOnce => {
-                        let new = FailoverTimers::at_once(order.clone(), &health, now);
-                        new.next(&health, can_answer_down, now, delays)
+                        FailoverTimers::at_once(order.clone(), &health, now)
+                            .next(&health, now, delays)
                     }
-                    None => FailoverTimers::of_new_service(order.clone(), now).next(
-                        &health,
-                        can_answer_down,
-                        now,
-                        delays,
-                    ),
+                    None => FailoverTimers::of_new_service(order.clone(), now)
+                        .next(&health, now, delays),
                 };
                 (Some(next), wake)
             }
@@ -403,7 +394,6 @@ impl Failover {
 pub(super) struct FailoverContext<'c> {
     pub(super) own: Option<&'c OwnSettings>,
     pub(super) has_pods: bool,
-    pub(super) gateway_down: GatewayDown,
     /// The last timers.
     pub(super) last: Option<&'c FailoverTimers>,
     /// How the timers begin, if there are none.
@@ -450,12 +440,10 @@ impl FailoverTimers {
         }
     }
 
-    /// Returns the next timers, and the time at which they can change although nothing else happens. `can_answer_down` says
-    /// whether the name returns the endpoints of a step that is down.
+    /// Returns the next timers, and the time at which they can change although nothing else happens.
     fn next(
         &self,
         health: &[StepHealth],
-        can_answer_down: bool,
         now: Timestamp,
         delays: Delays,
     ) -> (Self, Option<Timestamp>) {
@@ -467,11 +455,7 @@ impl FailoverTimers {
                 .collect(),
             answering: self.answering,
         };
-        let can_answer = |step: &StepTimer| match step.health {
-            StepHealth::Alive | StepHealth::Drained => true,
-            StepHealth::Down => can_answer_down,
-            StepHealth::Empty => false,
-        };
+        let can_answer = |step: &StepTimer| step.health != StepHealth::Empty;
         next.answering = next.choose(can_answer, now, delays);
         for (index, step) in next.steps.iter_mut().enumerate() {
             if index >= next.answering {

@@ -15,7 +15,7 @@ use siphasher::sip::SipHasher24;
 
 use super::content::{NameScope, Table};
 use super::endpoint::Endpoint;
-use super::service::{Service, has_cluster_ip};
+use super::service::Service;
 use super::services::Services;
 use crate::model::{Port, PortName, Protocol};
 
@@ -135,11 +135,10 @@ fn omitted(service: &Service) -> Vec<u32> {
     for (scope, endpoints) in own.chain(clusters) {
         let is_covered =
             |endpoint: &Endpoint| scope == HashedScope::Cluster || endpoint.is_selected;
-        let is_endpoint = scope == HashedScope::Cluster && has_cluster_ip(endpoints);
         for endpoints in by_port(endpoints).values() {
             let down = service.gateway_down;
             let covered = endpoints.iter().copied().filter(|one| is_covered(one));
-            let included = down.included(is_endpoint, covered);
+            let included = down.included(covered);
             for endpoint in endpoints {
                 if !is_covered(endpoint) || !included.has(endpoint) {
                     omitted.push(number);
@@ -225,7 +224,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::omitted;
-    use crate::model::GatewayDown;
     use crate::table::{Rules, Table};
     use crate::testing::{
         backends, endpoint, federated, flat_mirror, gateway, import, local, mirror, rules,
@@ -310,30 +308,6 @@ mod tests {
         }
         let [without, with] = hashes(&objects);
         assert_ne!(with, without);
-    }
-
-    /// The name of a cluster with a cluster IP is that of an endpoint, and `exclude` empties no such name.
-    #[test]
-    fn endpoint_that_is_down_is_omitted_at_the_name_of_its_cluster_only_if_it_has_a_hostname() {
-        let exclude = Rules {
-            gateway_down: GatewayDown::Exclude,
-            ..rules()
-        };
-        let mut pod = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
-        pod["spec"]["ports"] = json!([{"port": 26257}]);
-        let pod = [
-            mirror("prod", "db", "east"),
-            pod,
-            gateway("prod", "db-0-east", false),
-        ];
-        let mut service = service_mirror("prod", "db", "east", "10.96.0.1");
-        service["spec"]["ports"] = json!([{"port": 26257}]);
-        let service = [service, backends("prod", "db-east", true, false)];
-        let omitted = |objects: &[Value]| {
-            let table = table_by(&exclude, objects);
-            omitted(table.service("prod", "db").unwrap())
-        };
-        assert_eq!((omitted(&pod), omitted(&service)), (vec![0, 1], vec![0]));
     }
 
     #[test]

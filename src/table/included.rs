@@ -18,17 +18,11 @@ pub enum Included {
 // === impl GatewayDown ===
 
 impl GatewayDown {
-    /// Decides for an owner name which endpoints answers include (rules M4, L3).
-    ///
-    /// `covered` are the endpoints that the name stands for. The name of one endpoint is never emptied.
-    pub fn included<'e>(
-        self,
-        is_endpoint: bool,
-        covered: impl Iterator<Item = &'e Endpoint> + Clone,
-    ) -> Included {
+    /// Decides for an owner name which endpoints answers include (rules M4, L3). `covered` are the endpoints that the name
+    /// stands for.
+    pub fn included<'e>(self, covered: impl Iterator<Item = &'e Endpoint> + Clone) -> Included {
         let best = match self {
-            Self::Exclude if !is_endpoint => return Included::Alive,
-            Self::Exclude | Self::LastResort => Included::Alive,
+            Self::LastResort => Included::Alive,
             Self::Include => Included::Linked,
         };
         let is_enough = |included: &Included| covered.clone().any(|one| included.has(one));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rules::{Rules, UnlinkedRule};
+use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
 
@@ -83,8 +83,6 @@ pub enum LinkState {
     Unlinked {
         /// When this process first saw that no Link names it.
         since: Timestamp,
-        /// What it means for its endpoints.
-        rule: UnlinkedRule,
     },
 }
 
@@ -291,8 +289,7 @@ impl LinkStates {
     /// Returns whether the endpoints of a cluster, as its Link names it, are down because no Link names it any more.
     pub fn is_unlinked(&self, link: &ClusterName) -> bool {
         let state = self.clusters.get(link).map(|one| &one.state);
-        let rule = UnlinkedRule::Down;
-        matches!(state, Some(LinkState::Unlinked { rule: own, .. }) if *own == rule)
+        matches!(state, Some(LinkState::Unlinked { .. }))
     }
 }
 
@@ -331,8 +328,7 @@ impl Absence {
     fn state(self, rules: &Rules) -> LinkState {
         let since = self.since;
         if self.is_confirmed {
-            let rule = rules.unlinked;
-            LinkState::Unlinked { since, rule }
+            LinkState::Unlinked { since }
         } else {
             let end = since.after(rules.unlinked_after);
             LinkState::Missing { since, end }

@@ -28,8 +28,8 @@ use super::{
     Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort,
 };
 use crate::model::{
-    ClusterName, FailoverOrder, GatewayDown, Namespace, ObjectRef, OwnService, Problem,
-    ProblemKind, ServiceKey, Settings,
+    ClusterName, FailoverOrder, Namespace, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
+    Settings,
 };
 
 /// What a build needs besides the key of the service.
@@ -184,7 +184,6 @@ pub(super) fn build_service(
         let context = FailoverContext {
             own,
             has_pods: has_pods(&order.0),
-            gateway_down,
             last: timers.of(key).and_then(|last| last.failover(profile)),
             start: timers.start(context.is_new_service()),
             rules,
@@ -222,7 +221,7 @@ pub(super) fn build_service(
         key: key.clone(),
         alias_of,
         kind,
-        failure: failure(gate.as_deref(), failover.as_deref(), gateway_down),
+        failure: failure(gate.as_deref(), failover.as_deref()),
         failover,
         unused_order,
         gate,
@@ -335,20 +334,11 @@ impl<'b> Aliased<'b> {
 }
 
 /// Returns why the name of a service fails, if it does (rules K5, K8).
-fn failure(
-    gate: Option<&Gate>,
-    failover: Option<&Failover>,
-    gateway_down: GatewayDown,
-) -> Option<NameFailure> {
+fn failure(gate: Option<&Gate>, failover: Option<&Failover>) -> Option<NameFailure> {
     if gate.is_some_and(|gate| !gate.missing_clusters().is_empty()) {
         return Some(NameFailure::ExpectedClustersMissing);
     }
-    let is_empty = match failover?.answering_health() {
-        StepHealth::Alive | StepHealth::Drained => false,
-        StepHealth::Down => gateway_down == GatewayDown::Exclude,
-        StepHealth::Empty => true,
-    };
-    is_empty.then_some(NameFailure::StepWithoutEndpoint)
+    (failover?.answering_health() == StepHealth::Empty).then_some(NameFailure::StepWithoutEndpoint)
 }
 
 /// Returns whether other clusters have a headless Service of this cluster.

@@ -62,7 +62,7 @@ impl NameAddresses {
     /// Collects the addresses for the name of a service with these endpoints.
     pub(super) fn new(endpoints: &[Endpoint], gateway_down: GatewayDown) -> Self {
         let selected = endpoints.iter().filter(|endpoint| endpoint.is_selected);
-        let included = gateway_down.included(false, selected.clone());
+        let included = gateway_down.included(selected.clone());
         let endpoints = endpoints.iter().enumerate();
         let included_ones =
             endpoints.filter(|(_, endpoint)| endpoint.is_selected && included.has(endpoint));

@@ -12,12 +12,11 @@ use super::gate::{Gate, Window};
 use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
-use super::rules::UnlinkedRule;
 use super::service::{NameFailure, Service};
 use super::times::{self, Times};
 use crate::model::{
-    ClusterName, Export, FailoverMode, GatewayDown, ObjectKey, ObjectRef, Problem, ProblemKind,
-    ServiceKey, Timestamp, Watch, list_some,
+    ClusterName, Export, FailoverMode, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
+    Timestamp, Watch, list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
@@ -179,12 +178,9 @@ impl ClusterLink {
                 );
                 (ProblemKind::Unlinked, since, detail)
             }
-            LinkState::Unlinked { since, rule } => {
-                let effect = match rule {
-                    UnlinkedRule::Down => "its endpoints are down",
-                    UnlinkedRule::Ignore => "--unlinked is ignore, so its endpoints count",
-                };
-                (ProblemKind::Unlinked, since, effect.to_owned())
+            LinkState::Unlinked { since } => {
+                let effect = "its endpoints are down".to_owned();
+                (ProblemKind::Unlinked, since, effect)
             }
         };
         let problem = Problem::new(kind, detail).of_cluster(&self.cluster);
@@ -218,7 +214,6 @@ impl Service {
         self.add_endpoints(&mut problems);
         self.add_alias(&mut problems);
         self.add_order(&mut problems);
-        self.add_emptied_name(&mut problems);
         if let Some(gate) = self.gate.as_deref() {
             problems.extend(self.problem_of_gate(gate));
         }
@@ -413,13 +408,7 @@ impl Service {
         let number = failover.answering + 1;
         let step = format!("step {number} of {order}, {}", failover.answering_text());
         if self.failure == Some(NameFailure::StepWithoutEndpoint) {
-            let detail = match failover.answering_health() {
-                StepHealth::Down => {
-                    format!("{step}: its endpoints are down, and exclude omits them")
-                }
-                StepHealth::Alive | StepHealth::Drained | StepHealth::Empty => step,
-            };
-            problems.push(self.problem(ProblemKind::StepWithoutEndpoint, detail));
+            problems.push(self.problem(ProblemKind::StepWithoutEndpoint, step));
             return;
         }
         if failover.answering_health() == StepHealth::Drained {
@@ -427,17 +416,6 @@ impl Service {
         }
         if failover.answering > 0 {
             problems.push(self.problem(ProblemKind::StandbyAnswers, step));
-        }
-    }
-
-    /// Adds a name that a rule has emptied. A failover order has a problem of its own.
-    fn add_emptied_name(&self, problems: &mut Vec<Problem>) {
-        let mut selected = self.endpoints.iter().filter(|one| one.is_selected);
-        let has_selected = selected.clone().next().is_some();
-        let is_emptied = has_selected && !selected.any(|endpoint| endpoint.is_alive());
-        if self.gateway_down == GatewayDown::Exclude && self.failover.is_none() && is_emptied {
-            let detail = "every endpoint is down, and exclude omits them";
-            problems.push(self.problem(ProblemKind::EmptiedName, detail));
         }
     }
 }

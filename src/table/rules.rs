@@ -57,8 +57,6 @@ pub struct Rules {
     pub bootstrap_window: Duration,
     /// `--unlinked-after`: how long no Link must name a cluster until it counts as unlinked (rule L2).
     pub unlinked_after: Duration,
-    /// `--unlinked`: what that means for its endpoints (rule L3).
-    pub unlinked: UnlinkedRule,
     /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
     pub has_cluster_sets: bool,
     /// Zones below other ones.
@@ -100,15 +98,6 @@ pub enum ShortNames {
     Off,
 }
 
-/// What an unlinked cluster means for its endpoints (rule L3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnlinkedRule {
-    /// They are down.
-    Down,
-    /// Nothing.
-    Ignore,
-}
-
 // === impl Rules ===
 
 impl Rules {
@@ -137,7 +126,6 @@ impl Rules {
             expected_clusters: BTreeMap::new(),
             bootstrap_window: Duration::from_secs(3600),
             unlinked_after: Duration::from_secs(300),
-            unlinked: UnlinkedRule::Down,
             has_cluster_sets: false,
             child_zones: Vec::new(),
         }

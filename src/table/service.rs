@@ -68,7 +68,7 @@ pub struct Service {
 pub enum NameFailure {
     /// Expected clusters are missing.
     ExpectedClustersMissing,
-    /// The step of the failover order that answers has no endpoint, or its endpoints are down and `exclude` omits them.
+    /// The step of the failover order that answers has no endpoint.
     StepWithoutEndpoint,
 }
 
@@ -82,13 +82,6 @@ impl NameFailure {
             Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
         }
     }
-}
-
-/// Returns whether the name of a cluster with these endpoints is also the name of one of them: of a cluster IP, which has no
-/// hostname and comes first.
-pub fn has_cluster_ip(cluster: &[Endpoint]) -> bool {
-    let first = cluster.first();
-    first.is_some_and(|first| first.hostname.is_none())
 }
 
 // === impl Service ===

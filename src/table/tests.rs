@@ -206,7 +206,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
     let namespace = || prop::sample::select(vec!["prod", "shop", "none"]);
     let default_namespace = prop::option::weighted(0.3, namespace());
     let pin = prop::option::weighted(0.3, namespace());
-    let gateway_down = prop::sample::select(vec![GatewayDown::LastResort, GatewayDown::Exclude]);
+    let gateway_down = prop::sample::select(vec![GatewayDown::LastResort, GatewayDown::Include]);
     (short_names, default_namespace, pin, gateway_down).prop_map(
         |(short_names, default_namespace, pin, gateway_down)| Rules {
             short_names,
@@ -305,11 +305,11 @@ fn rule_for_gateways_that_are_down_comes_from_this_cluster() {
         let table = table(&objects);
         table.service("prod", "db").unwrap().gateway_down
     };
-    use GatewayDown::{Exclude, Include, LastResort};
-    assert_eq!(resolved(None, "exclude"), LastResort);
-    assert_eq!(resolved(Some("exclude"), "include"), Exclude);
-    assert_eq!(resolved(Some("include"), "exclude"), Include);
-    assert_eq!(resolved(Some("exlude"), "exclude"), LastResort);
+    use GatewayDown::{Include, LastResort};
+    assert_eq!(resolved(None, "include"), LastResort);
+    assert_eq!(resolved(Some("last-resort"), "include"), LastResort);
+    assert_eq!(resolved(Some("include"), "last-resort"), Include);
+    assert_eq!(resolved(Some("exclude"), "include"), LastResort);
 }
 
 #[test]
@@ -648,25 +648,6 @@ fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
     assert_eq!(problem(&unnamed, &objects("east")), expected);
     assert_eq!(problem(&unnamed, &objects("local")[2..]), None);
     assert_eq!(problem(&rules(), &objects("east")), None);
-}
-
-#[test]
-fn name_without_an_endpoint_that_is_alive_is_reported_under_exclude() {
-    let rules = Rules {
-        gateway_down: GatewayDown::Exclude,
-        ..rules()
-    };
-    let details_of = |is_up: bool| {
-        let objects = [
-            mirror("prod", "db", "east"),
-            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-            gateway("prod", "db-0-east", is_up),
-        ];
-        details(&table_by(&rules, &objects), &[ProblemKind::EmptiedName])
-    };
-    let detail = "every endpoint is down, and exclude omits them";
-    assert_eq!(details_of(false), [detail]);
-    assert!(details_of(true).is_empty());
 }
 
 #[test]

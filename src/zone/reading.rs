@@ -3,7 +3,7 @@
 use super::{RecordType, Zone};
 use crate::model::Port;
 use crate::table::{
-    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, drawn, has_cluster_ip,
+    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, drawn,
 };
 
 /// The meaning of a name.
@@ -109,15 +109,7 @@ impl<'t> View<'t> {
         };
         view.included = match view.name_addresses() {
             Some(own) => own.included,
-            None => {
-                let is_endpoint = match scope {
-                    Scope::Service => false,
-                    Scope::Cluster => has_cluster_ip(covered),
-                    Scope::Host => true,
-                };
-                let down = service.gateway_down;
-                down.included(is_endpoint, view.endpoints())
-            }
+            None => service.gateway_down.included(view.endpoints()),
         };
         view
     }

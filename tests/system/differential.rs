@@ -80,7 +80,7 @@ fn other_settings_of_one_side_are_differences() {
     for flag in [
         "--ttl=6",
         "--local-members=off",
-        "--gateway-down=exclude",
+        "--gateway-down=include",
         "--exclude-cluster=east",
         "--short-names=off",
     ] {

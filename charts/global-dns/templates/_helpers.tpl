@@ -286,7 +286,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- with include "global-dns.linksNamespaces" . | fromJsonArray }}
 - --links-namespace={{ join "," . }}
 - --unlinked-after={{ $v.links.unlinkedAfter }}
-- --unlinked={{ $v.links.unlinked }}
 {{- end }}
 - --bootstrap-window={{ $v.bootstrapWindow }}
 {{- end }}

@@ -548,25 +548,23 @@ fn only_exclude_lets_gateways_empty_a_name() {
             objects,
         );
         let service = table.service("prod", "db").unwrap().clone();
-        let count = |is_host, endpoints: &[Endpoint]| {
-            let included = service.gateway_down.included(is_host, endpoints.iter());
+        let count = |endpoints: &[Endpoint]| {
+            let included = service.gateway_down.included(endpoints.iter());
             endpoints
                 .iter()
                 .filter(|endpoint| included.has(endpoint))
                 .count()
         };
         [
-            count(false, &service.endpoints),
-            count(false, service.in_cluster("east")),
-            count(true, service.at_host("east", "db-0")),
+            count(&service.endpoints),
+            count(service.in_cluster("east")),
+            count(service.at_host("east", "db-0")),
         ]
     };
     assert_eq!(counts(GatewayDown::LastResort, &objects), [1, 1, 1]);
     assert_eq!(counts(GatewayDown::Include, &objects), [2, 1, 1]);
-    assert_eq!(counts(GatewayDown::Exclude, &objects), [1, 0, 1]);
     objects.push(gateway("prod", "db-0-west", false));
     assert_eq!(counts(GatewayDown::LastResort, &objects), [2, 1, 1]);
-    assert_eq!(counts(GatewayDown::Exclude, &objects), [0, 0, 1]);
 }
 
 #[test]

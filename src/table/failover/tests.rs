@@ -20,7 +20,7 @@ fn order() -> FailoverOrder {
 /// The timers of a server that starts with this health.
 fn started(health: &[StepHealth]) -> FailoverTimers {
     FailoverTimers::at_once(order(), health, Timestamp(0))
-        .next(health, true, Timestamp(0), DELAYS)
+        .next(health, Timestamp(0), DELAYS)
         .0
 }
 
@@ -32,11 +32,11 @@ fn play_from(mut timers: FailoverTimers, events: &[(u64, &[StepHealth])]) -> Vec
     for (time, health) in events {
         while let Some(end) = wake.filter(|end| end.0 < *time) {
             let last: Vec<StepHealth> = timers.steps.iter().map(|step| step.health).collect();
-            (timers, wake) = timers.next(&last, true, end, DELAYS);
+            (timers, wake) = timers.next(&last, end, DELAYS);
         }
-        (timers, wake) = timers.next(health, true, Timestamp(*time), DELAYS);
+        (timers, wake) = timers.next(health, Timestamp(*time), DELAYS);
         // Without another event, nothing changes at the same time.
-        let again = timers.next(health, true, Timestamp(*time), DELAYS).0;
+        let again = timers.next(health, Timestamp(*time), DELAYS).0;
         assert_eq!(again, timers, "{time}: {health:?}");
         answering.push(timers.answering);
     }
@@ -196,23 +196,10 @@ fn time_without_endpoints_does_not_count_as_time_down() {
     assert_eq!(play(empty, &arriving), [0; 4]);
 }
 
-/// With `exclude`, the name returns no endpoint of a step that is down.
-#[test]
-fn step_that_is_down_is_skipped_at_once_if_its_endpoints_are_omitted() {
-    let next = |timers: &FailoverTimers, time, health: &[StepHealth]| {
-        timers.next(health, false, Timestamp(time), DELAYS).0
-    };
-    let timers = next(&started(&[Alive, Alive]), 1_000, &[Down, Alive]);
-    assert_eq!(timers.answering, 1);
-    let timers = next(&timers, 1_300, &[Alive, Alive]);
-    assert_eq!(timers.answering, 0);
-    assert_eq!(next(&timers, 9_000, &[Down, Down]).answering, 0);
-}
-
 #[test]
 fn time_of_the_next_change_is_the_end_of_a_delay() {
     let next = |timers: &FailoverTimers, health: &[StepHealth], now: u64| {
-        let (timers, wake) = timers.next(health, true, Timestamp(now), DELAYS);
+        let (timers, wake) = timers.next(health, Timestamp(now), DELAYS);
         (timers, wake.map(|wake| wake.0))
     };
     let timers = started(&[Alive, Alive]);
@@ -241,8 +228,8 @@ fn every_sequence_keeps_the_promises() {
     let mut sequences = 0_u32;
     let mut check = |last: &FailoverTimers, now: u64, health: &[StepHealth; 3]| {
         sequences += 1;
-        let (next, wake) = last.next(health, true, Timestamp(now), DELAYS);
-        let (again, _) = next.next(health, true, Timestamp(now), DELAYS);
+        let (next, wake) = last.next(health, Timestamp(now), DELAYS);
+        let (again, _) = next.next(health, Timestamp(now), DELAYS);
         assert_eq!(again, next, "{last:?} {health:?}");
         assert!(wake.is_none_or(|wake| wake.0 > now), "{last:?} {health:?}");
         let answering = next.answering;
@@ -304,7 +291,7 @@ fn drained_step_counts_as_down() {
             for pause in [300, 2_000, 30_000] {
                 let play = |of: fn([StepHealth; 2]) -> [StepHealth; 2]| {
                     let timers = started(&of(*start));
-                    let (next, wake) = timers.next(&of(*next), true, Timestamp(pause), DELAYS);
+                    let (next, wake) = timers.next(&of(*next), Timestamp(pause), DELAYS);
                     (timers.answering, next.answering, wake)
                 };
                 assert_eq!(
@@ -315,15 +302,6 @@ fn drained_step_counts_as_down() {
             }
         }
     }
-    // It is not omitted for it.
-    let exclude = |health: &[StepHealth]| {
-        FailoverTimers::at_once(order(), health, Timestamp(0))
-            .next(health, false, Timestamp(0), DELAYS)
-            .0
-            .answering
-    };
-    assert_eq!(exclude(&[Down, Drained]), 1);
-    assert_eq!(exclude(&[Down, Down]), 0);
 }
 
 impl FailoverTimers {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::model::GatewayDown;
 use crate::table::{Published, Rules};
-use crate::testing::{backends, federated, gateway, published, service_mirror};
+use crate::testing::{federated, gateway, published, service_mirror};
 use answer::answer_question;
 
 #[test]
@@ -251,7 +251,7 @@ fn srv_targets_are_short_unless_a_canonical_name_hides_one() {
 
 /// Rule M4 applies once for each owner name.
 #[test]
-fn gateway_down_rule_applies_to_each_name_but_not_to_one_host() {
+fn gateway_down_rule_applies_to_each_name() {
     let objects = [
         mirror("prod", "db", "east"),
         endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
@@ -260,9 +260,9 @@ fn gateway_down_rule_applies_to_each_name_but_not_to_one_host() {
         endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
     ];
     let zones = zones(&["global"]);
-    let (east, west, nodata) = ("A 10.96.0.1", "A 10.96.0.2", "NODATA global.");
+    let (east, west) = ("A 10.96.0.1", "A 10.96.0.2");
     let srv = "SRV 0 10 26257 db-0.east.db.prod.global.";
-    use GatewayDown::{Exclude, Include, LastResort};
+    use GatewayDown::{Include, LastResort};
     for (gateway_down, name, rtype, expected) in [
         (LastResort, "db.prod.global", RecordType::A, west),
         (LastResort, "east.db.prod.global", RecordType::A, east),
@@ -274,21 +274,6 @@ fn gateway_down_rule_applies_to_each_name_but_not_to_one_host() {
             "A 10.96.0.1, A 10.96.0.2",
         ),
         (Include, "east.db.prod.global", RecordType::A, east),
-        (Exclude, "db.prod.global", RecordType::A, west),
-        (Exclude, "east.db.prod.global", RecordType::A, nodata),
-        (Exclude, "db-0.east.db.prod.global", RecordType::A, east),
-        (
-            Exclude,
-            "_sql._tcp.east.db.prod.global",
-            RecordType::SRV,
-            nodata,
-        ),
-        (
-            Exclude,
-            "_sql._tcp.db-0.east.db.prod.global",
-            RecordType::SRV,
-            srv,
-        ),
         (
             LastResort,
             "_sql._tcp.east.db.prod.global",
@@ -306,54 +291,6 @@ fn gateway_down_rule_applies_to_each_name_but_not_to_one_host() {
         let answer = ask(&zones, &table, name, rtype);
         assert_eq!(answer, expected, "{gateway_down:?} {name}");
     }
-}
-
-/// `C.S.N.Z` of a cluster IP is the name of one endpoint, as `H.C.S.N.Z` of a pod.
-#[test]
-fn excluded_gateway_never_empties_the_name_of_one_endpoint() {
-    let rules = Rules {
-        gateway_down: GatewayDown::Exclude,
-        cluster_aliases: [("link".parse().unwrap(), "east".parse().unwrap())].into(),
-        ..rules()
-    };
-    let zones = zones(&["global"]);
-    let mut objects = vec![
-        service_mirror("prod", "web", "link", "10.96.0.1"),
-        backends("prod", "web-link", true, false),
-    ];
-    let srv = "SRV 0 10 80 east.web.prod.global.";
-    let check = |objects: &[Value], cases: &[(&str, RecordType, &str)]| {
-        let table = table_by(&rules, objects);
-        for (name, rtype, expected) in cases {
-            assert_eq!(ask(&zones, &table, name, *rtype), *expected, "{name}");
-        }
-        table.answers_hash()
-    };
-    check(
-        &objects,
-        &[
-            ("web.prod.global", RecordType::A, "NODATA global."),
-            (
-                "_http._tcp.web.prod.global",
-                RecordType::SRV,
-                "NODATA global.",
-            ),
-            ("east.web.prod.global", RecordType::A, "A 10.96.0.1"),
-            ("east.web.prod.global", RecordType::SRV, srv),
-            ("_http._tcp.east.web.prod.global", RecordType::SRV, srv),
-        ],
-    );
-    // With pods of the same cluster, only what is alive answers.
-    objects.extend([
-        mirror("prod", "web", "east"),
-        endpoint("prod", "web", "east", "web-0", &["10.96.0.2"]),
-    ]);
-    let name = "east.web.prod.global";
-    let with_pod = check(&objects, &[(name, RecordType::A, "A 10.96.0.2")]);
-    objects.push(gateway("prod", "web-0-east", false));
-    let both = "A 10.96.0.1, A 10.96.0.2";
-    let without = check(&objects, &[(name, RecordType::A, both)]);
-    assert_ne!(with_pod, without);
 }
 
 #[test]

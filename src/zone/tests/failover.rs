@@ -1,7 +1,6 @@
 //! The names that failover orders and expected clusters concern (rules K5 and K8).
 
 use super::*;
-use crate::model::GatewayDown;
 use crate::table::Rules;
 use crate::testing::gateway;
 
@@ -65,14 +64,6 @@ fn gateway_rule_applies_within_the_step_that_answers() {
     check(&table(&objects), &[("db.prod", "A 10.96.0.2")]);
     objects.push(gateway("prod", "db-0-west", false));
     check(&table(&objects), &[("db.prod", "A 10.96.0.1, A 10.96.0.2")]);
-    let exclude = Rules {
-        gateway_down: GatewayDown::Exclude,
-        ..rules()
-    };
-    check(
-        &table_by(&exclude, &objects),
-        &[("db.prod", "SERVFAIL"), ("_sql._tcp.db.prod", "SERVFAIL")],
-    );
 }
 
 #[test]

@@ -1,12 +1,9 @@
 //! Answers that know whether somebody still maintains the mirrors (rules L2, L3, L5).
 
-use std::time::Duration;
-
 use super::world::World;
 use super::*;
 use crate::model::{ClusterName, GatewayDown, ProblemKind};
-use crate::table::links::LinkState;
-use crate::table::{Rules, UnlinkedRule};
+use crate::table::Rules;
 use crate::testing::{
     backends, exported, federated, flat_mirror, gateway, import, import_slice, link, local,
     service_mirror,
@@ -262,22 +259,6 @@ fn federated_address_is_down_if_all_its_clusters_are_unlinked() {
     world.change(60 * MINUTE, unlink("west"));
     world.wait_until(120 * MINUTE);
     assert_eq!(world.a("web.prod"), "A 10.96.1.2");
-}
-
-#[test]
-fn ignore_keeps_the_endpoints_and_reports_the_cluster() {
-    let rules = Rules {
-        unlinked: UnlinkedRule::Ignore,
-        unlinked_after: Duration::ZERO,
-        ..rules()
-    };
-    let mut world = World::with_links(&rules, east_and_west());
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-    let state = &world.table.links().clusters[&"east".parse::<ClusterName>().unwrap()].state;
-    assert!(matches!(state, LinkState::Unlinked { .. }));
-    assert!(world.has_problem(ProblemKind::Unlinked));
 }
 
 /// The state follows the name in the Link, and is shown with the name after aliases.

@@ -187,25 +187,6 @@ fn drained_cluster_answers_only_if_nothing_else_does() {
     }
 }
 
-/// `exclude` omits endpoints that are down. A drained cluster is not down.
-#[test]
-fn drained_cluster_answers_with_exclude() {
-    let exclude = Rules {
-        gateway_down: GatewayDown::Exclude,
-        ..rules()
-    };
-    let answers_of = |order, alive| answers(&table_by(&exclude, &objects(order, alive)));
-    assert_eq!(
-        answers_of("east=0+west=5", [true, false, true]),
-        ["A 10.96.0.1"]
-    );
-    assert_eq!(
-        answers_of("west:east=0", [true, false, true]),
-        ["A 10.96.0.1"]
-    );
-    assert_eq!(answers_of("west:east=0", [false, false, true]), [""]);
-}
-
 /// In mode `hold`, the first step answers, drained or not.
 #[test]
 fn drained_step_answers_in_mode_hold() {

@@ -116,7 +116,7 @@ fn r03_host_without_endpoint_mirror_is_missing_while_the_headless_slice_lists_it
 }
 
 #[test]
-fn r05_gateway_down_include_and_exclude() {
+fn r05_gateway_down_include() {
     let rules = |gateway_down| global_dns::table::Rules {
         gateway_down,
         ..hub_rules()
@@ -128,25 +128,6 @@ fn r05_gateway_down_include_and_exclude() {
         .start
         .iter()
         .for_each(|case| expect_case(&include, case));
-
-    let mut exclude = Replay::with_rules("05", rules(GatewayDown::Exclude));
-    exclude.finish();
-    for case in expectations.last_answers() {
-        // This name has no other endpoints, and `exclude` has no last resort.
-        let is_emptied = case.name.starts_with("west.");
-        let answer = if is_emptied {
-            &Answer::NoData
-        } else {
-            &case.answer
-        };
-        expect(&exclude, &case.question(), answer);
-    }
-    let west = "_sql._tcp.west.nginx.default.global SRV";
-    expect(&exclude, west, &Answer::NoData);
-    let host = "nginx-set-0.west.nginx.default.global.";
-    let record = format!("0 10 26257 {host}");
-    let srv = Answer::Data([record].into());
-    expect(&exclude, &format!("_sql._tcp.{host} SRV"), &srv);
 }
 
 #[test]

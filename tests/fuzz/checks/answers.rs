@@ -161,7 +161,6 @@ fn check_own_name(now: &Published, service: &Service) {
     let any_alive = service.endpoints.iter().any(Endpoint::is_alive);
     let is_answered = |endpoint: &&Endpoint| match service.gateway_down {
         GatewayDown::Include => true,
-        GatewayDown::Exclude => endpoint.is_alive(),
         GatewayDown::LastResort => endpoint.is_alive() || !any_alive,
     };
     let answered = service.endpoints.iter().filter(is_answered);

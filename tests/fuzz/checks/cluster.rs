@@ -106,8 +106,8 @@ impl Cluster {
             gateway_down: [
                 GatewayDown::LastResort,
                 GatewayDown::LastResort,
+                GatewayDown::LastResort,
                 GatewayDown::Include,
-                GatewayDown::Exclude,
             ][usize::from(one % 4)],
             local_members: [
                 LocalMembers::Matching,

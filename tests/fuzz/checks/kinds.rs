@@ -120,7 +120,7 @@ fn mirror_in_a_form(choices: &mut Choices<'_>, identity: Identity) -> Value {
         annotations[key::FAILOVER] = json!("west");
         annotations[key::FAILOVER_MODE] = json!("auto");
         annotations[key::EXPECTED_CLUSTERS] = json!("north");
-        annotations[key::GATEWAY_DOWN] = json!("exclude");
+        annotations[key::GATEWAY_DOWN] = json!("include");
     }
     object
 }
@@ -222,7 +222,7 @@ const SETTINGS: &[(&str, &[&str])] = &[
             "yesterday",
         ],
     ),
-    (key::GATEWAY_DOWN, &["exclude", "include", "last-resort"]),
+    (key::GATEWAY_DOWN, &["include", "last-resort"]),
     (key::TTL, &["1", "20", "300"]),
 ];
 const ORDERS: &[&str] = &[

@@ -54,16 +54,7 @@ const BAD_LABELS: &[&str] = &[
     "\u{fc}",
     "true",
 ];
-const ANNOTATIONS: &[&str] = &[
-    "last-resort",
-    "include",
-    "exclude",
-    "1",
-    "30",
-    "0",
-    "-1",
-    "x",
-];
+const ANNOTATIONS: &[&str] = &["last-resort", "include", "1", "30", "0", "-1", "x"];
 
 /// Generates an object and its kind.
 pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {

@@ -269,9 +269,8 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     let default_down = match scene.rules.gateway_down {
         GatewayDown::LastResort => "last-resort",
         GatewayDown::Include => "include",
-        GatewayDown::Exclude => "exclude",
     };
-    let is_down_rule = |text: &&str| ["last-resort", "include", "exclude"].contains(text);
+    let is_down_rule = |text: &&str| ["last-resort", "include"].contains(text);
     let gateway_down = setting(key::GATEWAY_DOWN).filter(is_down_rule);
     let gateway_down = gateway_down.unwrap_or(default_down);
 
@@ -369,15 +368,10 @@ fn answers_of_steps(
         let find = |is_wanted: fn(bool, bool) -> bool| {
             members.iter().position(|step| has(step, is_wanted))
         };
-        // Steps that are drained count as down. With `exclude`, one that is down has no answer.
-        let any = || match gateway_down {
-            "exclude" => find(|is_alive, _| is_alive),
-            _ => find(|_, _| true),
-        };
-        let empty = || find(|_, _| true).unwrap_or_default();
+        // Steps that are drained count as down.
         find(|is_alive, is_drained| is_alive && !is_drained)
-            .or_else(any)
-            .unwrap_or_else(empty)
+            .or_else(|| find(|_, _| true))
+            .unwrap_or_default()
     } else {
         0
     };
@@ -391,10 +385,9 @@ fn answers_of_steps(
         kept.map(|(one, _)| one.clone()).collect::<Vec<_>>()
     });
     let answering: Vec<Vec<Candidate>> = answering.collect();
-    let answers = answering.iter().map(|step| {
-        let is_emptied = gateway_down == "exclude" && !step.iter().any(|one| one.is_alive);
-        (!step.is_empty() && !is_emptied).then(|| answer(step, gateway_down))
-    });
+    let answers = answering
+        .iter()
+        .map(|step| (!step.is_empty()).then(|| answer(step, gateway_down)));
     (answers.collect(), step, answering[step].clone())
 }
 

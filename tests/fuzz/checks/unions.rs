@@ -551,7 +551,6 @@ pub fn answer(candidates: &[Candidate], gateway_down: &str) -> BTreeSet<IpAddr> 
     let (alive, is_linked, all): (Choice, Choice, Choice) = (|one| one.0, |one| one.1, |_| true);
     let choices = match gateway_down {
         "include" => vec![is_linked, all],
-        "exclude" => vec![alive],
         _ => vec![alive, is_linked, all],
     };
     let enough = choices.iter().find(|choice| merged.values().any(**choice));

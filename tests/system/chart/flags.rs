@@ -123,25 +123,23 @@ fn flags_of_links_follow_their_values() -> Result<()> {
                 "--links=on",
                 "--links-namespace=linkerd-multicluster",
                 "--unlinked-after=5m",
-                "--unlinked=down",
             ][..],
         ),
         (
-            json!({"namespace": ["multicluster", "links"], "unlinkedAfter": "1h", "unlinked": "ignore"}),
+            json!({"namespace": ["multicluster", "links"], "unlinkedAfter": "1h"}),
             &[
                 "--links=on",
                 "--links-namespace=multicluster,links",
                 "--unlinked-after=1h",
-                "--unlinked=ignore",
             ],
         ),
         (
-            json!({"enabled": false, "namespace": "links", "unlinked": "ignore"}),
+            json!({"enabled": false, "namespace": "links"}),
             &["--links=off"],
         ),
     ] {
         let arguments = template(&with(json!({"links": links})))?.arguments()?;
-        let prefixes = ["--links", "--unlinked"];
+        let prefixes = ["--links", "--unlinked-after"];
         let found: Vec<&String> = arguments
             .iter()
             .filter(|argument| prefixes.iter().any(|prefix| argument.starts_with(prefix)))

@@ -35,7 +35,7 @@ const SETTINGS: &[Setting] = &[
     ]),
     plain(MCS),
     plain(&[
-        "--gateway-down=exclude",
+        "--gateway-down=include",
         "--local-members=exported",
         "--default-namespace=prod",
     ]),
@@ -56,7 +56,7 @@ const SETTINGS: &[Setting] = &[
         "--mcs",
         "--zone=clusterset.local=mcs",
         "--cluster-alias=east=east-1",
-        "--gateway-down=exclude",
+        "--gateway-down=include",
     ]),
     ordered(&[
         "--mcs",
@@ -69,7 +69,6 @@ const SETTINGS: &[Setting] = &[
         "--alias=db.prod=web.shop+db-0.prod",
         "--alias=all.prod=db.shop+db.db",
     ]),
-    plain(&["--gateway-down=exclude"]),
     plain(&["--gateway-down=include", "--default-namespace=prod"]),
 ];
 

@@ -127,7 +127,7 @@ fn any_metadata() -> impl Strategy<Value = Value> {
         maybe(key::TTL, of(&["1", "30", "0", "-1", "99999999999"]), 0.3),
         maybe(
             key::GATEWAY_DOWN,
-            of(&["include", "exclude", "last-resort", "never"]),
+            of(&["include", "last-resort", "never"]),
             0.3,
         ),
     )

@@ -146,7 +146,7 @@ fn annotation_of_an_exporter_moves_no_load() {
         ("failover", "east=0+west=1000"),
         ("failover-mode", "auto"),
         ("expected-clusters", "nowhere"),
-        ("gateway-down", "exclude"),
+        ("gateway-down", "include"),
         ("alias", "pay.shop"),
     ] {
         manifest.0[0]["metadata"]["annotations"][format!("global-dns/{name}")] = json!(value);
@@ -203,7 +203,7 @@ fn tenants_of_other_namespaces_add_nothing_to_an_alias() {
 fn tenants_of_a_source_add_members_and_decide_nothing() {
     let other = mirror("team-a", "db", "north")
         .annotation("global-dns/failover", "north")
-        .annotation("global-dns/gateway-down", "exclude")
+        .annotation("global-dns/gateway-down", "include")
         .annotation("global-dns/expected-clusters", "nowhere")
         .annotation("global-dns/ttl", "1")
         .endpoint("db-0", &["10.96.66.1"]);
