@@ -46,10 +46,10 @@ pub use metrics::Metrics;
 use state::NoMoment;
 pub use state::{AdminState, Identity};
 
-use crate::explain::{Context, Explanation, Observer, Subject, service_of, without_service};
-use crate::model::{InvalidSetting, ProblemKind, Timestamp};
+use crate::explain::{Context, Explanation, Observer, Subject, service_of};
+use crate::model::{ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
-use crate::table::{Published, Service, Table};
+use crate::table::{Service, Table};
 use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
 
 // === Routes ===
@@ -231,52 +231,6 @@ struct ExplainQuery {
     name: String,
     /// The time of the answer; without it, now (RFC 3339).
     at: Option<String>,
-    /// A failover order to try; without it, that of the settings.
-    #[serde(rename = "whatIf")]
-    what_if: Option<String>,
-}
-
-/// Why an order is not tried.
-#[derive(Debug, thiserror::Error)]
-enum NoTrial {
-    #[error("at and whatIf exclude each other: an order is tried on the objects of this moment")]
-    OfPast,
-    #[error("whatIf: {0}")]
-    Order(#[from] InvalidSetting),
-    #[error("{0}")]
-    NoService(String),
-    #[error("the server is starting or busy; try again")]
-    NoTable,
-}
-
-/// Returns the table of this moment as it would be with an order for the service of a name.
-async fn table_with_order(
-    state: &AdminState,
-    query: &ExplainQuery,
-    text: &str,
-) -> Result<Arc<Published>, NoTrial> {
-    if query.at.is_some() {
-        return Err(NoTrial::OfPast);
-    }
-    let order = text.parse()?;
-    let now = Arc::clone(&state.reader.load());
-    let subject = Subject::parse(&state.zones, now.table.as_ref(), &query.name);
-    let service = subject.and_then(|subject| subject.service(&state.zones, &now));
-    let shown = || state::shown(&query.name).escape_default().to_string();
-    let service = service.ok_or_else(|| NoTrial::NoService(without_service(&shown())))?;
-    let table = state.feeds.trials().table_with(service, order).await;
-    table.map(Arc::new).ok_or(NoTrial::NoTable)
-}
-
-impl IntoResponse for NoTrial {
-    fn into_response(self) -> Response {
-        let status = match self {
-            Self::OfPast | Self::Order(_) => StatusCode::BAD_REQUEST,
-            Self::NoService(_) => StatusCode::NOT_FOUND,
-            Self::NoTable => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        (status, format!("{self}\n")).into_response()
-    }
 }
 
 async fn explanation(
@@ -284,15 +238,9 @@ async fn explanation(
     Query(query): Query<ExplainQuery>,
     headers: HeaderMap,
 ) -> Response {
-    let (now, at) = match &query.what_if {
-        None => match state.table_at(query.at.as_deref()) {
-            Ok(found) => found,
-            Err(problem) => return history::without_table(&state, &query.name, problem),
-        },
-        Some(order) => match table_with_order(&state, &query, order).await {
-            Ok(table) => (table, None),
-            Err(problem) => return problem.into_response(),
-        },
+    let (now, at) = match state.table_at(query.at.as_deref()) {
+        Ok(found) => found,
+        Err(problem) => return history::without_table(&state, &query.name, problem),
     };
     let Some(subject) = Subject::parse(&state.zones, now.table.as_ref(), &query.name) else {
         let problem = format!("'{}' is not a domain name\n", query.name.escape_default());
@@ -304,10 +252,7 @@ async fn explanation(
     };
     let explanation = subject.explain(&state.zones, &now, &context);
     match explanation.map(|explanation| with_history(explanation, &state, &subject, at)) {
-        Some(mut explanation) => {
-            explanation.what_if = query.what_if;
-            json(&headers, &explanation)
-        }
+        Some(explanation) => json(&headers, &explanation),
         None => {
             let sentence = ProblemKind::NoTable.row().sentence;
             (StatusCode::SERVICE_UNAVAILABLE, format!("{sentence}\n")).into_response()

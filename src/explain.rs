@@ -15,4 +15,4 @@ mod wide;
 
 pub use context::{Context, Observer, PlainService};
 pub use explanation::{AnswerReport, AnsweringName, Explanation, explain, service_of};
-pub use subject::{Subject, without_service};
+pub use subject::Subject;

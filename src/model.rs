@@ -30,7 +30,6 @@ mod similar;
 mod slice;
 mod timestamp;
 pub mod watch;
-mod weight;
 
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
@@ -56,7 +55,6 @@ pub use slice::{
 };
 pub use timestamp::Timestamp;
 pub use watch::{Mcs, Watch};
-pub use weight::{InvalidWeight, Weight};
 
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,6 @@ pub mod kube;
 mod link_feeds;
 mod problem_log;
 mod steady_clock;
-pub mod trial;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -36,7 +35,6 @@ pub use feeds::{Feed, Feeds};
 use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
 use steady_clock::SteadyClock;
-use trial::Trial;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
@@ -69,8 +67,6 @@ pub enum Update {
     },
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
-    /// A person tries an order. No object changes.
-    Try(Trial),
 }
 
 /// The sender that a source uses. The channel is bounded, so a burst slows the source down and uses no more memory.
@@ -118,11 +114,6 @@ pub async fn run(
     let mut memory = LoopMemory::default();
     loop {
         let (updates, inbox) = channel();
-        let weak = updates.downgrade();
-        feeds.trials().set_loop(move |trial| {
-            let updates = weak.upgrade();
-            updates.is_some_and(|updates| updates.try_send(Update::Try(trial)).is_ok())
-        });
         let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory);
         let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
         // The state they share (feeds, publisher, memory) is consistent after a panic. The rest is dropped.
@@ -220,7 +211,6 @@ impl UpdateLoop<'_> {
     fn apply_queued(&mut self, first: Update, updates: &mut mpsc::Receiver<Update>) {
         let mut next = Some(first);
         let mut applied = 0;
-        let mut trials = Vec::new();
         while let Some(update) = next {
             match update {
                 Update::Apply {
@@ -234,7 +224,6 @@ impl UpdateLoop<'_> {
                     can_be_doubted,
                 } => self.reset(lists, can_be_doubted),
                 Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
-                Update::Try(trial) => trials.push(trial),
             }
             applied += 1;
             // The limit keeps an endless stream of updates from delaying the table.
@@ -247,12 +236,6 @@ impl UpdateLoop<'_> {
         self.update_links();
         if self.unlisted.is_empty() && self.has_news {
             self.publish();
-        }
-        // Until all feeds are listed, the objects are not those of the table.
-        let complete = self.unlisted.is_empty();
-        for trial in trials.into_iter().filter(|_| complete) {
-            self.timers.now = self.clock.now();
-            trial.answer(&self.reader.load(), &self.store, self.rules, self.timers);
         }
     }
 

@@ -134,7 +134,7 @@ pub use impact::Impact;
 pub use included::Included;
 pub use kind::{Profile, ServiceKind, list_clusters};
 pub use missing::MissingHost;
-pub use own_name::{Draw, NameAddresses, Share, SharedPort, Shares, drawn};
+pub use own_name::{NameAddresses, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::Publisher;
 pub use published::Published;

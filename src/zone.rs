@@ -72,7 +72,7 @@ pub use read::{read, yields};
 pub use reading::{MissingReason, Reading, Scope, Targets, View};
 pub use record_name::RecordName;
 pub use record_type::RecordType;
-pub use records::{AnswerContext, Data, Record, Section};
+pub use records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
 pub use zone_name::{InvalidZone, ZoneName};
 pub use zones::{Zone, ZoneKind, Zones};
 

@@ -2,15 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use tokio::task::JoinSet;
 
 use super::source::SelectedSource;
 use crate::cli::{ModelArgs, SourceArgs};
-use crate::model::{FailoverOrder, ServiceKey};
 use crate::source::{Feeds, UpdateSettings, kube};
+use crate::table::Publisher;
 use crate::table::publish::Reader;
-use crate::table::{Published, Publisher};
 
 /// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,20 +31,7 @@ struct TableSource {
 pub(super) struct FirstTable {
     /// The table.
     pub(super) reader: Reader,
-    feeds: Feeds,
     _tasks: JoinSet<()>,
-}
-
-impl FirstTable {
-    /// Returns the table as it would be with a failover order for a service.
-    pub(super) async fn with_order(
-        &self,
-        service: ServiceKey,
-        order: FailoverOrder,
-    ) -> anyhow::Result<Published> {
-        let table = self.feeds.trials().table_with(service, order).await;
-        table.context("the source of the objects ended")
-    }
 }
 
 /// Runs a source until its first complete table.
@@ -74,7 +60,6 @@ pub(super) async fn first_table(
     }
     Ok(FirstTable {
         reader,
-        feeds,
         _tasks: tasks,
     })
 }

@@ -13,10 +13,8 @@ use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_paramet
 use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless};
 use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
-use crate::explain::{
-    Context, Explanation, Observer, PlainService, Subject, service_of, without_service,
-};
-use crate::model::{FailoverOrder, Namespace, ServiceKey, Timestamp};
+use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
+use crate::model::{Namespace, ServiceKey, Timestamp};
 use crate::report::{EndpointSelection, Report, Selection, Summary};
 use crate::source::file;
 use crate::source::kube::Cluster;
@@ -191,7 +189,6 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
         output,
         color,
         at,
-        what_if,
     } = args;
     log_to_stderr(&view.log)?;
     let namespaces = &view.source.namespace;
@@ -199,11 +196,9 @@ pub(super) async fn explain_name(args: ExplainArgs) -> anyhow::Result<ExitCode> 
     let mut origin = Origin::find(&view).await?;
     origin.reach_back(at).await;
     let mut explanation = match &mut origin {
-        Origin::Server(server) => {
-            served_explanation(&mut server.api, &question, at, what_if).await?
-        }
+        Origin::Server(server) => served_explanation(&mut server.api, &question, at).await?,
         Origin::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-        Origin::Objects(table, _) => read_explanation(&view, table, &question, what_if).await?,
+        Origin::Objects(table, _) => read_explanation(&view, table, &question).await?,
     };
     if !explanation.retain_namespaces(namespaces) {
         let name = &explanation.name;
@@ -235,11 +230,8 @@ async fn served_explanation(
     api: &mut Api,
     question: &str,
     at: Option<Timestamp>,
-    what_if: Option<FailoverOrder>,
 ) -> anyhow::Result<Explanation> {
-    let order = what_if.map(|order| order.to_string());
-    let name = ("name", Some(question.to_owned()));
-    let query = [name, at_parameter(at), ("whatIf", order)];
+    let query = [("name", Some(question.to_owned())), at_parameter(at)];
     api.read(&with_query("/api/v1/explain", query)).await
 }
 
@@ -249,18 +241,11 @@ async fn read_explanation(
     view: &ViewArgs,
     table: &FirstTable,
     question: &str,
-    what_if: Option<FailoverOrder>,
 ) -> anyhow::Result<Explanation> {
     let zones = zones(&view.model, &[]);
-    let mut now = Arc::clone(&table.reader.load());
+    let now = Arc::clone(&table.reader.load());
     let subject = Subject::parse(&zones, now.table.as_ref(), question)
         .with_context(|| format!("'{question}' is not a domain name"))?;
-    let order = what_if.as_ref().map(FailoverOrder::to_string);
-    if let Some(order) = what_if {
-        let service = subject.service(&zones, &now);
-        let service = service.with_context(|| without_service(question))?;
-        now = Arc::new(table.with_order(service, order).await?);
-    }
     let explain_with = |plain: Option<&PlainService>| {
         let context = Context {
             watched: &view.source.namespace,
@@ -269,8 +254,7 @@ async fn read_explanation(
         let explanation = subject.explain(&zones, &now, &context);
         explanation.context("there is no complete table")
     };
-    let mut explanation = explain_with(None)?;
-    explanation.what_if = order;
+    let explanation = explain_with(None)?;
     let unknown = subject.name().filter(|_| !explanation.exists);
     let plain = match unknown.and_then(|name| service_of(&zones, name)) {
         Some(service) => plain_service(&view.source, &service).await,

@@ -25,10 +25,7 @@ impl Check {
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
                 let is_of_order = matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers);
-                let is_of_weights = matches!(kind, K::UnusedWeight | K::DrainedAnswers);
-                is_of_order
-                    || is_of_weights
-                    || matches!(kind, K::StepWithoutEndpoint | K::InferredMode)
+                is_of_order || matches!(kind, K::StepWithoutEndpoint | K::InferredMode)
             }
             Self::ExpectedClusters => matches!(kind, K::ExpectedClustersMissing | K::BootstrapOver),
             _ => false,

@@ -32,8 +32,6 @@ Examples:
   global-dns explain 10.96.10.1
   # What was answered at 03:12
   global-dns explain db.prod --at 03:12
-  # What another failover order would answer
-  global-dns explain pay.shop --what-if east=90+west=10
   # What objects of a file would answer
   global-dns explain db.prod --file objects.yaml
 

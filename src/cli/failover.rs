@@ -61,7 +61,6 @@ fn parse_setting<T>(
     text: &str,
     parse: impl FnOnce(&str) -> Result<T, String>,
 ) -> Result<ServiceSetting<T>, String> {
-    // Weights have this sign, too: `east=90+west=10`.
     let of_service = text
         .split_once('=')
         .filter(|(service, _)| service.contains('/'));

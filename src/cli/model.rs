@@ -94,7 +94,7 @@ pub struct ModelArgs {
     #[arg(long, value_name = "S.N=S1.N1+S2.N2", value_delimiter = ',', value_parser = parse_alias)]
     pub alias: Vec<(ServiceKey, Vec<ServiceKey>)>,
 
-    /// Failover order, such as local:east+west:*: one step answers; east=90+west=10 gives the clusters of a step weights; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
+    /// Failover order, such as local:east+west:*: one step answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
     #[arg(long, value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
     pub failover: Vec<ServiceSetting<FailoverOrder>>,
 
@@ -251,7 +251,6 @@ impl ModelArgs {
             longest_zone: zones.iter().map(longest_base).max().unwrap_or_default(),
             failover,
             service_failover,
-            trial: None,
             // The command line is checked before.
             aliases: self.aliases().unwrap_or_default(),
             failover_mode,

@@ -7,8 +7,8 @@ use strum::VariantArray as _;
 use super::groups::{ColorArgs, KubeconfigArgs, LogArgs, SourceArgs};
 use super::history::parse_time;
 use super::model::ModelArgs;
-use super::values::{Output, one_of, outputs, parse, parse_duration, parse_server, parse_subject};
-use crate::model::{ClusterName, FailoverOrder, Namespace, Timestamp};
+use super::values::{Output, one_of, outputs, parse_duration, parse_server, parse_subject};
+use crate::model::{ClusterName, Namespace, Timestamp};
 use crate::report::EndpointState;
 use crate::table::change::ChangeKind;
 
@@ -36,9 +36,6 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
-    /// Show what would be answered now with this failover order, such as west:east or east=90+west=10; nothing is changed
-    #[arg(long, value_name = "ORDER", value_parser = parse::<FailoverOrder>, conflicts_with = "at")]
-    pub what_if: Option<FailoverOrder>,
 
     #[command(flatten)]
     pub view: ViewArgs,

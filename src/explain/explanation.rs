@@ -32,9 +32,6 @@ pub struct Explanation {
     /// The time of the answer, if it is one of the past (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The failover order that it is computed with, if a person tries one.
-    #[serde(default, rename = "whatIf", skip_serializing_if = "Option::is_none")]
-    pub what_if: Option<String>,
     /// The absolute name.
     pub name: String,
     /// The meaning of the name, as a clause.
@@ -416,12 +413,6 @@ impl Explanation {
     fn write(&self, text: &mut String, style: Style) -> std::fmt::Result {
         if let Some(at) = &self.at {
             writeln!(text, "at {}\n", style.time(at))?;
-        }
-        if let Some(order) = &self.what_if {
-            writeln!(
-                text,
-                "what if the failover order were {order}? (nothing is changed)\n"
-            )?;
         }
         writeln!(text, "{}\n  {}", self.name, self.reading)?;
         self.write_names(text)?;

@@ -9,7 +9,7 @@ use super::explanation::{AnsweringName, Explanation, exists, explain};
 use crate::model::{ClusterName, Namespace, ServiceKey};
 use crate::report::{EndpointReport, EndpointState, NameReply, ProblemReport};
 use crate::table::{Endpoint, Profile, Published, Service, Table};
-use crate::zone::{Name, Reading, Zone, ZoneKind, Zones, read};
+use crate::zone::{Name, Zone, ZoneKind, Zones, read};
 
 /// The subject of an explanation.
 #[derive(Clone, Debug)]
@@ -18,11 +18,6 @@ pub enum Subject {
     Name(Box<Name>),
     /// An address.
     Address(IpAddr),
-}
-
-/// Says why no failover order can be tried for a name.
-pub fn without_service(name: &str) -> String {
-    format!("'{name}' is not the name of a service, so it has no failover order")
 }
 
 // === impl Subject ===
@@ -68,17 +63,6 @@ impl Subject {
         match self {
             Self::Name(name) => explain(zones, published, context, name),
             Self::Address(address) => explain_address(zones, published, *address),
-        }
-    }
-
-    /// Returns the service of the name, if the name is that of a service or one of its parts. Returns `None` before the first
-    /// complete table.
-    pub fn service(&self, zones: &Zones, published: &Published) -> Option<ServiceKey> {
-        let table = published.table.as_ref()?;
-        match read(zones, table, self.name()?) {
-            Reading::View(_, view) => Some(view.service.key.clone()),
-            Reading::Failing(_, service, _) => Some(service.key.clone()),
-            _ => None,
         }
     }
 

@@ -5,10 +5,9 @@ use std::str::FromStr;
 
 use super::cluster_term::TermReader;
 use super::fields::shorten;
-use super::{ClusterName, ClusterTerm, Line, Weight};
+use super::{ClusterName, ClusterTerm, Line};
 
-/// A failover order: steps, separated by `:` in text, such as `local:east+west:*`. The clusters of a step may have weights
-/// (rule K5w), such as `east=90+west=10`.
+/// A failover order: steps, separated by `:` in text, such as `local:east+west:*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverOrder {
     /// At least one.
@@ -20,25 +19,9 @@ pub struct FailoverOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OrderStep {
     /// Clusters, joined by `+`.
-    Clusters(Box<[StepCluster]>),
+    Clusters(Box<[ClusterTerm]>),
     /// `*`: all clusters that no step names.
     Others,
-}
-
-/// A cluster of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct StepCluster {
-    term: ClusterTerm,
-    weight: Option<StepWeight>,
-}
-
-/// The weight of a cluster of a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum StepWeight {
-    Readable(Weight),
-    /// A weight that cannot be read, shortened. The cluster keeps its place, and the step has no weights: then no load moves
-    /// to the other clusters.
-    Unreadable(Line),
 }
 
 /// The reason for which a value of a flag is not accepted.
@@ -55,7 +38,7 @@ impl FailoverOrder {
         let mut reader = TermReader::default();
         let steps = match reader.normalize(text) {
             Ok(text) => read_steps(text.trim_end_matches([':', ',']), &mut reader),
-            Err(term) => vec![OrderStep::Clusters([term.into()].into())],
+            Err(term) => vec![OrderStep::Clusters([term].into())],
         };
         Self {
             steps: steps.into(),
@@ -72,23 +55,12 @@ impl FailoverOrder {
     /// its name and as `local`, the first step counts.
     pub fn step_of(&self, cluster: &ClusterName, local: &ClusterName) -> Option<usize> {
         let has = |step: &OrderStep| match step {
-            OrderStep::Clusters(clusters) => clusters.iter().any(|one| one.term.is(cluster, local)),
+            OrderStep::Clusters(clusters) => clusters.iter().any(|one| one.is(cluster, local)),
             OrderStep::Others => false,
         };
         let is_others = |step: &OrderStep| matches!(step, OrderStep::Others);
         let named = self.steps.iter().position(has);
         named.or_else(|| self.steps.iter().position(is_others))
-    }
-
-    /// Returns the weight of a cluster in its step. `None` if the step has no weights, or not for all of its clusters.
-    pub fn weight_of(&self, cluster: &ClusterName, local: &ClusterName) -> Option<Weight> {
-        let step = self.steps.get(self.step_of(cluster, local)?)?;
-        let OrderStep::Clusters(clusters) = step else {
-            return None;
-        };
-        let own = clusters.iter().find(|one| one.term.is(cluster, local))?;
-        let all_have_weights = || clusters.iter().all(|one| one.readable_weight().is_some());
-        own.readable_weight().filter(|_| all_have_weights())
     }
 
     /// Returns the number of steps, which is at least one.
@@ -121,11 +93,10 @@ impl FailoverOrder {
     }
 
     fn terms(&self) -> impl Iterator<Item = &ClusterTerm> {
-        let clusters = self.steps.iter().flat_map(|step| match step {
+        self.steps.iter().flat_map(|step| match step {
             OrderStep::Clusters(clusters) => &clusters[..],
             OrderStep::Others => &[],
-        });
-        clusters.map(|one| &one.term)
+        })
     }
 }
 
@@ -137,59 +108,17 @@ fn read_steps(text: &str, reader: &mut TermReader) -> Vec<OrderStep> {
             return if reader.is_first(step) {
                 OrderStep::Others
             } else {
-                OrderStep::Clusters([ClusterTerm::Unreadable(step.into()).into()].into())
+                OrderStep::Clusters([ClusterTerm::Unreadable(step.into())].into())
             };
         }
         let place = format!("step {}", index + 1);
-        let clusters = step.split('+');
-        let clusters: Box<[_]> = clusters
-            .map(|one| read_cluster(one, &place, reader))
-            .collect();
-        let weighted = clusters.iter().filter(|one| one.weight.is_some()).count();
-        if weighted > 0 && weighted < clusters.len() {
-            let defect = format!("{place} has weights for some of its clusters only");
-            reader.defects.push(defect.into());
-        }
-        OrderStep::Clusters(clusters)
+        let again = |term: &str| ClusterTerm::Unreadable(shorten(term).into()); // keeps its place
+        let clusters = step
+            .split('+')
+            .map(|one| reader.read(one, &place).unwrap_or_else(|| again(one)));
+        OrderStep::Clusters(clusters.collect())
     };
     steps.map(step).collect()
-}
-
-/// Reads a cluster of a step, such as `east` or `east=90`. `place` names the step for people.
-fn read_cluster(text: &str, place: &str, reader: &mut TermReader) -> StepCluster {
-    let (name, weight) = match text.split_once('=') {
-        Some((name, weight)) => (name, Some(weight)),
-        None => (text, None),
-    };
-    let again = || ClusterTerm::Unreadable(shorten(name).into());
-    let term = reader.read(name, place).unwrap_or_else(again); // keeps its place
-    let weight = weight.map(|weight| match weight.parse() {
-        Ok(weight) => StepWeight::Readable(weight),
-        Err(error) => {
-            let defect = format!("the weight of '{term}': {error}");
-            reader.defects.push(defect.into());
-            StepWeight::Unreadable(shorten(weight).into())
-        }
-    });
-    StepCluster { term, weight }
-}
-
-// === impl StepCluster ===
-
-impl StepCluster {
-    fn readable_weight(&self) -> Option<Weight> {
-        match self.weight {
-            Some(StepWeight::Readable(weight)) => Some(weight),
-            Some(StepWeight::Unreadable(_)) | None => None,
-        }
-    }
-}
-
-/// A cluster without a weight.
-impl From<ClusterTerm> for StepCluster {
-    fn from(term: ClusterTerm) -> Self {
-        Self { term, weight: None }
-    }
 }
 
 /// Reads an order from a flag, which has no part that cannot be read.
@@ -220,14 +149,9 @@ impl fmt::Display for OrderStep {
         let Self::Clusters(clusters) = self else {
             return f.write_str("*");
         };
-        for (index, StepCluster { term, weight }) in clusters.iter().enumerate() {
+        for (index, term) in clusters.iter().enumerate() {
             let separator = if index == 0 { "" } else { "+" };
             write!(f, "{separator}{term}")?;
-            match weight {
-                Some(StepWeight::Readable(weight)) => write!(f, "={weight}")?,
-                Some(StepWeight::Unreadable(text)) => write!(f, "={text}")?,
-                None => {}
-            }
         }
         Ok(())
     }
@@ -258,8 +182,6 @@ mod tests {
             "local:east+west:*",
             "east+local:west",
             "*:local",
-            "east=90+west=10",
-            "local=1+east=1000:west=0:*",
         ] {
             assert_eq!(order(text).to_string(), text);
         }
@@ -274,7 +196,6 @@ mod tests {
             ("Local:*", "local:*"),
             ("west:", "west"),
             ("west : ,", "west"),
-            (" East = 90 + west=010 ", "east=90+west=10"),
         ] {
             assert_eq!(read(text), (expected.to_owned(), Vec::new()), "{text}");
             assert_eq!(order(text).to_string(), expected);
@@ -303,41 +224,9 @@ mod tests {
             ("east:west+east", "east:west+east", "'east' occurs twice"),
             ("*:east:*", "*:east:*", "'*' occurs twice"),
             (
-                "east=9x+west=10:north",
-                "east=9x+west=10:north",
-                "the weight of 'east': '9x' is not a weight from 0 to 1000",
-            ),
-            (
-                "east=1001",
-                "east=1001",
-                "the weight of 'east': '1001' is not a weight from 0 to 1000",
-            ),
-            (
-                "east=4294967295+west=1",
-                "east=4294967295+west=1",
-                "the weight of 'east': '4294967295' is not a weight from 0 to 1000",
-            ),
-            (
-                "east=+west=1",
-                "east=+west=1",
-                "the weight of 'east': '' is not a weight from 0 to 1000",
-            ),
-            (
-                "east=5=5",
-                "east=5=5",
-                "the weight of 'east': '5=5' is not a weight from 0 to 1000",
-            ),
-            ("=5+west=1", "''=5+west=1", "step 1 is empty"),
-            ("east=5+east=6", "east=5+east=6", "'east' occurs twice"),
-            (
-                "local:east=90+west",
-                "local:east=90+west",
-                "step 2 has weights for some of its clusters only",
-            ),
-            (
-                "east:*=5",
-                "east:*=5",
-                "'*' stands for all other clusters of a failover order, as a step of its own",
+                "east=90+west",
+                "east=90+west",
+                "'east=90' is not the name of a cluster",
             ),
         ] {
             assert_eq!(
@@ -387,33 +276,6 @@ mod tests {
         assert_eq!(named, ["east", "west"]);
         let names = |cluster: &str| order(all).names(&cluster.parse().unwrap(), &local);
         assert_eq!(["hub", "west", "north"].map(names), [true, true, false]);
-    }
-
-    #[test]
-    fn clusters_of_a_step_have_weights_if_all_are_readable() {
-        let local: ClusterName = "hub".parse().unwrap();
-        let weight = |text: &str, cluster: &str| {
-            let weight = FailoverOrder::read(text).weight_of(&cluster.parse().unwrap(), &local);
-            weight.map(Weight::get)
-        };
-        let text = "east=90+local=10:west:north=0:*";
-        let clusters = ["east", "hub", "west", "north", "south"];
-        let weights = clusters.map(|cluster| weight(text, cluster));
-        assert_eq!(weights, [Some(90), Some(10), None, Some(0), None]);
-        // A typing error moves no load: all clusters of the step answer, as without weights.
-        for text in [
-            "east=9x+west=10",
-            "east=1001+west=0",
-            "east=90+west",
-            "east=+west=0",
-        ] {
-            assert_eq!(weight(text, "east"), None, "{text}");
-            assert_eq!(weight(text, "west"), None, "{text}");
-        }
-        // This cluster by its name and as `local`: the first one counts.
-        assert_eq!(weight("hub=1+local=2", "hub"), Some(1));
-        // A name that cannot be read is a cluster without endpoints. The weights of the others count.
-        assert_eq!(weight("e_st=90+west=10", "west"), Some(10));
     }
 
     #[test]

@@ -122,10 +122,6 @@ pub enum ProblemKind {
     StepWithoutEndpoint,
     /// An alias names a service that no mirror, ServiceImport or member of this cluster makes.
     UnknownAlias,
-    /// A cluster with a weight answers with pods (rule K5w).
-    UnusedWeight,
-    /// Only drained clusters of the failover step that answers are alive (rule K5w).
-    DrainedAnswers,
     /// No setting says whether a failover order changes its step by itself (rule K5a).
     InferredMode,
     /// The name waits for expected clusters (rule K8).
@@ -199,7 +195,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 50] = {
+pub static ROWS: [ProblemRow; 48] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -269,11 +265,6 @@ pub static ROWS: [ProblemRow; 50] = {
             global-dns/failover of the Service of this cluster, or --failover"),
         row(K::UnknownAlias, "unknown-alias", State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct --alias"),
-        row(K::UnusedWeight, "unused-weight", State, Warning, "Weight of a cluster does not apply",
-            "remove the weights of the step, or export the service so that each cluster has one address"),
-        row(K::DrainedAnswers, "drained-answers", State, Warning, "Drained cluster answers",
-            "raise the weight of a cluster in annotation global-dns/failover of the Service of this cluster or in --failover; \
-            weight 0 is for a cluster beside others"),
         row(K::InferredMode, "inferred-mode", State, Warning, "Failover mode is inferred",
             "say who decides, with annotation global-dns/failover-mode on the Service of this cluster, or with --failover-mode: \
             hold (a person; for databases, also behind a cluster IP) or auto (the state of the gateways)"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use super::Colors;
-use crate::model::{GatewayDown, Port, Protocol, Timestamp, Weight};
+use crate::model::{GatewayDown, Port, Protocol, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
 use crate::zone::answer::{answer_own_name, answer_question};
 use crate::zone::{Answer, Name, RecordType, Scope, View, Zones};
@@ -32,11 +32,8 @@ pub struct EndpointReport {
     pub ports: Vec<PortReport>,
     /// Whether connections can succeed, and if they can, its place in the name of its service.
     pub state: EndpointState,
-    /// Whether the replies for the name contain it. Of clusters with weights, each reply for A or AAAA contains one.
+    /// Whether the replies for the name contain it.
     pub returned: bool,
-    /// The weight of its cluster in its step of the failover order, if it has one (rule K5w).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<u16>,
     /// Why it has this state, and why it is returned or not. `None` if it is alive and returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -84,8 +81,6 @@ pub enum EndpointState {
     NotReady,
     /// It is alive, and another step of the failover order answers (rule K5).
     Standby,
-    /// It is alive, and its cluster is drained: another cluster of its step answers (rule K5w).
-    Drained,
     /// It is alive, and a better kind answers for its cluster (rule K1).
     Omitted,
 }
@@ -124,7 +119,6 @@ impl EndpointState {
             EndpointLiveness::NotReady => Self::NotReady,
             EndpointLiveness::Alive if endpoint.is_standby => Self::Standby,
             EndpointLiveness::Alive if endpoint.is_selected => Self::Alive,
-            EndpointLiveness::Alive if endpoint.is_drained() => Self::Drained,
             EndpointLiveness::Alive => Self::Omitted,
         }
     }
@@ -132,7 +126,7 @@ impl EndpointState {
     /// Returns whether connections can succeed.
     pub fn is_alive(self) -> bool {
         match self {
-            Self::Alive | Self::Standby | Self::Drained | Self::Omitted => true,
+            Self::Alive | Self::Standby | Self::Omitted => true,
             Self::Down | Self::NotReady => false,
         }
     }
@@ -244,28 +238,19 @@ impl<'t> NameReply<'t> {
                 "no pod behind its address is ready"
             }
             (EndpointState::NotReady, _) => return Some("its pod is not ready".to_owned()),
-            (
-                EndpointState::Alive
-                | EndpointState::Standby
-                | EndpointState::Drained
-                | EndpointState::Omitted,
-                _,
-            ) => "",
+            (EndpointState::Alive | EndpointState::Standby | EndpointState::Omitted, _) => "",
         };
         let is_elsewhere = matches!(self, Self::Endpoints(view) if !view.covers(endpoint));
         let place = match endpoint {
             _ if is_elsewhere || is_returned && !state.is_alive() => "",
             one if one.is_standby => "another step of the failover order answers",
-            one if !one.is_selected && one.is_drained() => "its cluster has weight 0",
             one if !one.is_selected => "a better kind answers for its cluster",
             _ => "",
         };
         let is_explained = !(cause.is_empty() && place.is_empty());
         let reply = match (self, state) {
             (_, EndpointState::Alive) if is_returned => String::new(),
-            (_, EndpointState::Standby | EndpointState::Drained | EndpointState::Omitted)
-                if is_returned =>
-            {
+            (_, EndpointState::Standby | EndpointState::Omitted) if is_returned => {
                 "returned for names of its cluster".to_owned()
             }
             _ if is_returned && is_last_resort(service, endpoint) => {
@@ -324,7 +309,6 @@ impl EndpointReport {
             ports: endpoint.ports.iter().map(PortReport::new).collect(),
             state,
             returned: false,
-            weight: endpoint.weight.map(Weight::get),
             why: None,
             since: None,
             object: objects.join(" "),
@@ -336,14 +320,12 @@ impl EndpointReport {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         let ports: Vec<String> = self.ports.iter().map(PortReport::to_text).collect();
         let returned = if self.returned { "yes" } else { "no" };
-        let weight = self.weight.map(|weight| format!(" (weight {weight})"));
-        let weight = weight.unwrap_or_default();
         [
             self.cluster.clone(),
             self.hostname.clone(),
             addresses.join(" "),
             ports.join(" "),
-            colors.paint(self.state.into(), self.state.name()) + &weight,
+            colors.paint(self.state.into(), self.state.name()),
             returned.to_owned(),
             self.object.clone(),
         ]

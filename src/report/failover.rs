@@ -27,7 +27,7 @@ pub struct FailoverReport {
 pub struct StepReport {
     /// The clusters, as in the order.
     pub clusters: String,
-    /// `alive`; `drained`: only endpoints of drained clusters are alive; `down`: no endpoint is alive; `empty`: there is none.
+    /// `alive`; `down`: no endpoint is alive; `empty`: there is none.
     pub state: String,
     /// The time since which the step has been alive or not, if it is known (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]

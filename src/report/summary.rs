@@ -111,8 +111,6 @@ pub enum CellState {
     NotReady,
     /// An endpoint is left out by a rule.
     Omitted,
-    /// The cluster is drained: another one of its failover step answers.
-    Drained,
     /// Another step of the failover order answers.
     Standby,
     /// All endpoints are alive.
@@ -256,7 +254,6 @@ impl From<EndpointState> for CellState {
             EndpointState::Down => Self::Down,
             EndpointState::NotReady => Self::NotReady,
             EndpointState::Standby => Self::Standby,
-            EndpointState::Drained => Self::Drained,
             EndpointState::Omitted => Self::Omitted,
         }
     }
@@ -274,7 +271,7 @@ impl From<CellState> for Shade {
             CellState::Alive => Self::Good,
             CellState::Down => Self::Bad,
             CellState::Expected | CellState::NotReady => Self::Attention,
-            CellState::Standby | CellState::Drained | CellState::Omitted => Self::Idle,
+            CellState::Standby | CellState::Omitted => Self::Idle,
         }
     }
 }

@@ -13,7 +13,6 @@ use super::Events;
 use super::arrival::UpdateTimes;
 use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
-use super::trial::Trials;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
@@ -51,8 +50,6 @@ pub struct Feeds {
     panics: Failures,
     /// The times until changes were published.
     update_times: Arc<UpdateTimes>,
-    /// The way of orders that are tried to the update loop.
-    trials: Trials,
 }
 
 #[derive(Debug)]
@@ -121,7 +118,6 @@ impl Feeds {
             clock: SteadyClock::start(),
             panics: Failures::default(),
             update_times: Arc::default(),
-            trials: Trials::default(),
         }
     }
 
@@ -137,11 +133,6 @@ impl Feeds {
             .map(|feed| (feed, FeedState::default()));
         self.state.lock().feeds.extend(links);
         self
-    }
-
-    /// Returns the way of orders that are tried.
-    pub fn trials(&self) -> &Trials {
-        &self.trials
     }
 
     /// Returns the heartbeat of the update loop.

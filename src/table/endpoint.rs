@@ -10,7 +10,7 @@ use super::kind::Rank;
 use super::links::Links;
 use crate::model::{
     ClusterName, Clusters, Few, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
-    Ports, Text, Weight,
+    Ports, Text,
 };
 
 /// An endpoint.
@@ -35,8 +35,6 @@ pub struct Endpoint {
     pub is_selected: bool,
     /// Whether another step of the failover order answers `S.N.Z` (rule K5).
     pub is_standby: bool,
-    /// The weight of its cluster in its step of the failover order (rule K5w). Only cluster IPs have one.
-    pub weight: Option<Weight>,
     /// The service that it belongs to, of an alias: zero for the service itself, otherwise the position in
     /// [`Service::alias_of`](super::Service::alias_of), counted from one.
     pub alias_source: u8,
@@ -138,7 +136,6 @@ impl Endpoint {
             is_local: kind == ServiceKind::Local,
             is_selected: true,
             is_standby: false,
-            weight: None,
             alias_source: 0,
             objects: Few::one((object_kind, object.name.clone())),
         }
@@ -153,11 +150,6 @@ impl Endpoint {
     /// Returns whether connections can succeed.
     pub fn is_alive(&self) -> bool {
         self.liveness == EndpointLiveness::Alive
-    }
-
-    /// Returns whether its cluster is drained (rule K5w).
-    pub fn is_drained(&self) -> bool {
-        self.weight.is_some_and(Weight::is_drained)
     }
 
     /// Returns references to the source objects of an endpoint. `namespace` is that of the service that it belongs to.

@@ -5,7 +5,6 @@
 //! that is the first step, until a person changes the order. In mode `auto` it is the first step that has an endpoint that is
 //! alive. Delays keep it from flapping. They are all that a process remembers, so replicas differ for no longer than a delay.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::ServiceKind;
@@ -19,10 +18,8 @@ use crate::model::{ClusterName, Clusters, FailoverMode, FailoverOrder, ServiceKe
 /// What a step has, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepHealth {
-    /// An endpoint that is alive and not drained.
+    /// An endpoint that is alive.
     Alive,
-    /// Endpoints that are alive, all of drained clusters. It counts as down, but is never omitted for it.
-    Drained,
     /// Endpoints, but none that is alive.
     Down,
     /// No endpoint.
@@ -55,8 +52,6 @@ pub struct Failover {
     pub steps: Box<[Step]>,
     /// The first step with an endpoint in a flat network.
     flat: Option<usize>,
-    /// The clusters of the step that answers that have a weight, but answer with pods (rule K5w).
-    pub weighted_pods: Box<[ClusterName]>,
 }
 
 /// A step of an order in a table.
@@ -77,8 +72,6 @@ pub enum OrderOrigin {
     ServiceFlag,
     /// `--failover ORDER`.
     DefaultFlag,
-    /// `explain --what-if ORDER`: a person tries it, and nothing changes.
-    Trial,
 }
 
 /// An order with the setting that it comes from.
@@ -150,23 +143,17 @@ pub struct Transition {
 impl StepHealth {
     /// Returns what a step with this endpoint alone has.
     fn of(endpoint: &Endpoint) -> Self {
-        match (endpoint.is_alive(), endpoint.is_drained()) {
-            (true, false) => Self::Alive,
-            (true, true) => Self::Drained,
-            (false, _) => Self::Down,
+        if endpoint.is_alive() {
+            Self::Alive
+        } else {
+            Self::Down
         }
-    }
-
-    /// Returns whether the step has endpoints, but counts as down.
-    fn is_down(self) -> bool {
-        matches!(self, Self::Drained | Self::Down)
     }
 
     /// Returns the name of the state in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Alive => "alive",
-            Self::Drained => "drained",
             Self::Down => "down",
             Self::Empty => "empty",
         }
@@ -182,7 +169,6 @@ impl OrderOrigin {
             Self::Annotation => "annotation",
             Self::ServiceFlag => "service-flag",
             Self::DefaultFlag => "default-flag",
-            Self::Trial => "what-if",
         }
     }
 }
@@ -197,11 +183,6 @@ pub(super) fn order_of(
     rules: &Rules,
     applies_by_default: impl FnOnce(&FailoverOrder) -> bool,
 ) -> Option<Order> {
-    if let Some((service, order)) = &rules.trial
-        && service == key
-    {
-        return Some((order.clone(), OrderOrigin::Trial));
-    }
     let annotation = own.and_then(|own| own.settings.failover.clone());
     if let Some(order) = annotation {
         return Some((order, OrderOrigin::Annotation));
@@ -273,12 +254,6 @@ impl Failover {
             now,
         } = context;
         let step = |draft: &Draft| order.step_of(selected_cluster(draft)?, &rules.cluster_name);
-        let weight = |draft: &Draft| order.weight_of(selected_cluster(draft)?, &rules.cluster_name);
-        // A cluster that answers with pods takes no part: each of its members is in each answer.
-        let is_pod = |draft: &Draft| draft.endpoint.hostname.is_some();
-        for draft in drafts.iter_mut().filter(|draft| !is_pod(draft)) {
-            draft.endpoint.weight = weight(draft);
-        }
         let mut health = vec![StepHealth::Empty; order.count()];
         for draft in drafts.iter().filter(|draft| draft.ready) {
             if let Some(step) = step(draft) {
@@ -314,16 +289,6 @@ impl Failover {
             }
         };
         let answering = timers.as_ref().map_or(0, |timers| timers.answering);
-        let is_weighted_pod = |draft: &&Draft| {
-            let is_ready = draft.ready && is_pod(draft);
-            is_ready && step(draft) == Some(answering) && weight(draft).is_some()
-        };
-        let weighted_pods: BTreeSet<ClusterName> = drafts
-            .iter()
-            .filter(is_weighted_pod)
-            .filter_map(selected_cluster)
-            .cloned()
-            .collect();
         for draft in drafts.iter_mut() {
             let is_answering = step(draft) == Some(answering);
             if draft.endpoint.is_selected && !is_answering {
@@ -331,7 +296,6 @@ impl Failover {
                 draft.endpoint.is_standby = true;
             }
         }
-        deselect_drained(drafts);
         let since = |index: usize| Some(timers.as_ref()?.steps[index].since);
         let steps = health.iter().enumerate().map(|(index, health)| Step {
             health: *health,
@@ -345,7 +309,6 @@ impl Failover {
             order,
             origin,
             flat,
-            weighted_pods: weighted_pods.into_iter().collect(),
         };
         NextFailover {
             failover,
@@ -381,7 +344,7 @@ impl Failover {
         let cause = match health {
             _ if last.order != next.order => ChangeCause::OrderChanged,
             _ if last.mode != next.mode => ChangeCause::ModeChanged,
-            Some(StepHealth::Drained | StepHealth::Down) => ChangeCause::StepDown,
+            Some(StepHealth::Down) => ChangeCause::StepDown,
             Some(StepHealth::Empty) => ChangeCause::StepEmpty,
             Some(StepHealth::Alive) | None => ChangeCause::StepAlive,
         };
@@ -414,7 +377,7 @@ impl FailoverTimers {
             down_since: now,
             standing: match health {
                 StepHealth::Alive => Standing::Preferred,
-                StepHealth::Drained | StepHealth::Down => Standing::Left(None),
+                StepHealth::Down => Standing::Left(None),
                 StepHealth::Empty => Standing::Skipped(now),
             },
         };
@@ -504,10 +467,8 @@ impl FailoverTimers {
     /// Returns the next time at which a delay ends.
     fn wake(&self, now: Timestamp, delays: Delays) -> Option<Timestamp> {
         let current = &self.steps[self.answering];
-        let leave = current
-            .health
-            .is_down()
-            .then(|| current.down_since.after(delays.failover));
+        let is_down = current.health == StepHealth::Down;
+        let leave = is_down.then(|| current.down_since.after(delays.failover));
         let earlier = self.steps[..self.answering].iter();
         let ends = earlier.filter_map(|step| step.delay_end(delays));
         ends.chain(leave).filter(|end| *end > now).min()
@@ -518,21 +479,6 @@ impl FailoverTimers {
 fn selected_cluster(draft: &Draft) -> Option<&ClusterName> {
     let cluster = draft.endpoint.cluster.as_ref();
     cluster.filter(|_| draft.endpoint.is_selected)
-}
-
-/// Deselects the drained clusters of the step that answers, unless nothing better is left of it: an endpoint that is alive, or
-/// if none is, one that is not drained (rule K5w).
-fn deselect_drained(drafts: &mut [Draft]) {
-    let selected = drafts
-        .iter()
-        .filter(|one| one.ready && one.endpoint.is_selected);
-    let place = |endpoint: &Endpoint| (endpoint.is_alive(), !endpoint.is_drained());
-    let Some((_, true)) = selected.map(|draft| place(&draft.endpoint)).max() else {
-        return;
-    };
-    for Draft { endpoint, .. } in drafts {
-        endpoint.is_selected &= !endpoint.is_drained();
-    }
 }
 
 // === impl StepTimer ===
@@ -552,7 +498,7 @@ impl StepTimer {
                 standing => standing,
             };
         }
-        if health.is_down() && !self.health.is_down() {
+        if health == StepHealth::Down && self.health != StepHealth::Down {
             self.down_since = now;
         }
         self.health = health;

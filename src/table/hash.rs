@@ -109,13 +109,6 @@ fn hash_service(version: &str, service: &Service) -> u64 {
     for row in omitted {
         form.number(row);
     }
-    // A service without weights has the same hash as in versions that have none.
-    for (index, endpoint) in service.endpoints.iter().enumerate() {
-        if let Some(weight) = endpoint.weight.filter(|_| endpoint.is_selected) {
-            form.count(index);
-            form.number(weight.get().into());
-        }
-    }
     form.hash()
 }
 

@@ -102,7 +102,6 @@ fn slice_drafts(
                 kind: ServiceKind::Import,
                 is_selected: true,
                 is_standby: false,
-                weight: None,
                 alias_source: 0,
                 objects: Few::one((Kind::EndpointSlice, object.name.clone())),
             },

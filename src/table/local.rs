@@ -117,7 +117,6 @@ fn draft_of_pod(
             is_local: true,
             is_selected: true,
             is_standby: false,
-            weight: None,
             alias_source: 0,
             objects: Few::one((Kind::EndpointSlice, object.name.clone())),
         },

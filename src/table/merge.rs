@@ -117,11 +117,9 @@ fn mark_duplicates(endpoints: &mut [Endpoint]) {
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {
         let cluster = &endpoint.cluster;
-        // Of the clusters with a weight, an answer contains one. So none of them hides an address of another one.
-        let is_in_all = endpoint.is_selected && endpoint.weight.is_none();
         for address in &mut endpoint.addresses {
             address.duplicate = Duplicate {
-                in_service: is_in_all && !in_service.insert(address.ip),
+                in_service: endpoint.is_selected && !in_service.insert(address.ip),
                 in_cluster: !in_cluster.insert((cluster, address.ip)),
             };
         }

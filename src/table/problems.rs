@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::failover::{OrderOrigin, StepHealth};
+use super::failover::OrderOrigin;
 use super::gate::{Gate, Window};
 use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
@@ -369,10 +369,8 @@ impl Service {
     /// Adds what is wrong with the failover order.
     fn add_order(&self, problems: &mut Vec<Problem>) {
         // An order for all services is not meant for this one.
-        if let Some((
-            order,
-            OrderOrigin::Annotation | OrderOrigin::ServiceFlag | OrderOrigin::Trial,
-        )) = self.unused_order.as_deref()
+        if let Some((order, OrderOrigin::Annotation | OrderOrigin::ServiceFlag)) =
+            self.unused_order.as_deref()
         {
             let detail = format!("{order}: the service has one address for all its clusters");
             problems.push(self.problem(ProblemKind::UnusedOrder, detail));
@@ -397,22 +395,11 @@ impl Service {
             let detail = format!("{order}: {mode}, because {why}");
             problems.push(self.problem(ProblemKind::InferredMode, detail));
         }
-        for cluster in &failover.weighted_pods {
-            let detail =
-                format!("{order}: cluster '{cluster}' answers with pods, which are in each answer");
-            problems.push(
-                self.problem(ProblemKind::UnusedWeight, detail)
-                    .of_cluster(cluster),
-            );
-        }
         let number = failover.answering + 1;
         let step = format!("step {number} of {order}, {}", failover.answering_text());
         if self.failure == Some(NameFailure::StepWithoutEndpoint) {
             problems.push(self.problem(ProblemKind::StepWithoutEndpoint, step));
             return;
-        }
-        if failover.answering_health() == StepHealth::Drained {
-            problems.push(self.problem(ProblemKind::DrainedAnswers, step.clone()));
         }
         if failover.answering > 0 {
             problems.push(self.problem(ProblemKind::StandbyAnswers, step));

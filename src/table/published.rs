@@ -19,14 +19,6 @@ pub struct Published {
 // === impl Published ===
 
 impl Published {
-    /// Returns the same numbers and times without the table.
-    pub(crate) fn copy_without_table(&self) -> Self {
-        Self {
-            table: None,
-            ..*self
-        }
-    }
-
     /// Returns the problem that there is no table, if there is none.
     pub fn problem(&self) -> Option<Problem> {
         let problem = || Problem::new(ProblemKind::NoTable, "answering SERVFAIL");

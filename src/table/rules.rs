@@ -41,8 +41,6 @@ pub struct Rules {
     pub failover: Option<FailoverOrder>,
     /// `--failover NAMESPACE/SERVICE=ORDER`.
     pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
-    /// An order that a person tries with `explain --what-if`. It comes before all settings of the service.
-    pub trial: Option<(ServiceKey, FailoverOrder)>,
     /// `--failover-mode MODE`: the mode of services without one of their own. `auto` is not for services with pods.
     pub failover_mode: Option<FailoverMode>,
     /// `--failover-mode NAMESPACE/SERVICE=MODE`.
@@ -118,7 +116,6 @@ impl Rules {
             aliases: Aliases::default(),
             failover: None,
             service_failover: BTreeMap::new(),
-            trial: None,
             failover_mode: None,
             service_failover_mode: BTreeMap::new(),
             failover_delay: Duration::from_secs(2),

@@ -1,7 +1,6 @@
 //! Estimates of the memory that an earlier table needs: of what the next table does not share with it.
 
 use std::collections::BTreeSet;
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use super::content::Table;
@@ -9,7 +8,6 @@ use super::endpoint::Endpoint;
 use super::gate::Gate;
 use super::index::{self, Index};
 use super::links::ClusterLink;
-use super::own_name::{Draw, Share};
 use super::service::Service;
 use super::shared::ALLOCATION;
 use super::short_name::ShortName;
@@ -132,20 +130,9 @@ fn size(service: &Service) -> usize {
         + size_of::<Service>()
         + endpoints.map(size_of_endpoint).sum::<usize>()
         + (v4.len() * 4 + v6.len() * 16)
-        + service
-            .name_addresses
-            .draw
-            .as_deref()
-            .map_or(0, size_of_draw)
         + (times + mirrors + others * 128)
         + settings * (size_of::<Gate>() + 512)
         + problems.sum::<usize>()
-}
-
-/// Estimates the size of the shares of clusters with weights.
-fn size_of_draw(draw: &Draw) -> usize {
-    let shares = draw.v4.len() + draw.v6.len();
-    3 * ALLOCATION + size_of::<Draw>() + shares * (2 * ALLOCATION + size_of::<Share<Ipv6Addr>>())
 }
 
 /// Estimates the size of an endpoint. It has its first address and object in place, if it has no other.

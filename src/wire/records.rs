@@ -8,7 +8,7 @@ use hickory_proto::rr::{DNSClass, Name as HickoryName, RData, Record as HickoryR
 
 use super::query::Query;
 use super::respond::Reply;
-use crate::zone::{Data, Record, RecordName, Section};
+use crate::zone::{Data, Record, RecordName, SRV_WEIGHT, Section};
 
 /// The records of a reply, section by section.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,11 +41,9 @@ fn hickory_record(record: &Record<'_>, class: DNSClass) -> HickoryRecord {
     let data = match record.data {
         Data::A(ip) => RData::A(A(ip)),
         Data::Aaaa(ip) => RData::AAAA(AAAA(ip)),
-        Data::Srv {
-            weight,
-            port,
-            target,
-        } => RData::SRV(SRV::new(0, weight, port, hickory_name(target))),
+        Data::Srv { port, target } => {
+            RData::SRV(SRV::new(0, SRV_WEIGHT, port, hickory_name(target)))
+        }
         Data::Ns(target) => RData::NS(NS(hickory_name(target))),
         Data::Soa(soa) => {
             let ([primary, mailbox], [serial, refresh, retry, expire, minimum]) =

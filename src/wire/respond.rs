@@ -69,7 +69,7 @@ pub struct Reply<'t> {
     pub limit: u16,
     /// Order of the rows.
     pub order: AnswerOrder,
-    /// Determines the first row, and the cluster of several with weights. The number has no pattern.
+    /// Determines the first row. The number has no pattern.
     pub turn: u32,
 }
 

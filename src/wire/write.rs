@@ -128,10 +128,8 @@ impl Message<'_> {
             AnswerOrder::LocalFirst => return None,
         };
         match *rtype {
-            RecordType::A => Some(self.put_addresses(addresses.drawn_v4(reply.turn), first, ttl)),
-            RecordType::AAAA => {
-                Some(self.put_addresses(addresses.drawn_v6(reply.turn), first, ttl))
-            }
+            RecordType::A => Some(self.put_addresses(&addresses.v4, first, ttl)),
+            RecordType::AAAA => Some(self.put_addresses(&addresses.v6, first, ttl)),
             _ => None,
         }
     }

@@ -23,8 +23,7 @@ pub fn mix(count: u32) -> u32 {
     mixed ^ mixed >> 16
 }
 
-/// Visits the rows of a view in order until `visit` breaks. `turn` differs from answer to answer. Of clusters with weights, one
-/// is drawn. Without a turn, all rows are visited in the order of the table.
+/// Visits the rows of a view in order until `visit` breaks. `turn` differs from answer to answer. Without a turn, all rows are visited in the order of the table.
 pub fn visit_rows<'t>(
     view: &View<'t>,
     rtype: RecordType,
@@ -32,33 +31,17 @@ pub fn visit_rows<'t>(
     turn: Option<u32>,
     mut visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let is_drawn = is_drawn(view, rtype, turn);
     let Some(turn) = turn else {
         return view.visit_rows(rtype, &mut visit);
     };
     let is_local = |row: &Row<'_>| row.endpoint.is_local;
     match order {
-        AnswerOrder::Rotate => rotate(view, rtype, turn, is_drawn, &mut visit),
+        AnswerOrder::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
         AnswerOrder::LocalFirst => {
-            let is_first = |row: &Row<'_>| is_drawn(row) && is_local(row);
-            let is_later = |row: &Row<'_>| is_drawn(row) && !is_local(row);
-            rotate(view, rtype, turn, is_first, &mut visit)?;
+            rotate(view, rtype, turn, is_local, &mut visit)?;
             // With the same number, two parts of equal length would always start at the same index.
-            rotate(view, rtype, mix(turn), is_later, &mut visit)
+            rotate(view, rtype, mix(turn), |row| !is_local(row), &mut visit)
         }
-    }
-}
-
-/// Returns a test whether a row is one of the answer with this turn: it has no weight, or its cluster is drawn (rule K5w).
-pub(super) fn is_drawn<'t>(
-    view: &View<'t>,
-    rtype: RecordType,
-    turn: Option<u32>,
-) -> impl Fn(&Row<'_>) -> bool + Copy + use<'t> {
-    let drawn = turn.and_then(|turn| view.drawn(rtype, turn));
-    move |row| match drawn {
-        Some(drawn) => row.endpoint.weight.is_none() || row.endpoint.cluster == drawn.cluster,
-        None => true,
     }
 }
 

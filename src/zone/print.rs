@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::records::{AnswerContext, Data, Record, Section};
+use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
 use super::{Name, Reading, RecordType, Zone, ZoneKind, Zones, answer, read};
 use crate::table::{Endpoint, Published, Service, Table};
 
@@ -138,11 +138,7 @@ impl fmt::Display for Data<'_> {
         match self {
             Self::A(ip) => write!(f, "{ip}"),
             Self::Aaaa(ip) => write!(f, "{ip}"),
-            Self::Srv {
-                weight,
-                port,
-                target,
-            } => write!(f, "0 {weight} {port} {target}"),
+            Self::Srv { port, target } => write!(f, "0 {SRV_WEIGHT} {port} {target}"),
             Self::Ns(target) => write!(f, "{target}"),
             Self::Soa(soa) => {
                 let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());

@@ -1,10 +1,8 @@
 //! The meaning of an owner name.
 
-use super::{RecordType, Zone};
+use super::Zone;
 use crate::model::Port;
-use crate::table::{
-    Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort, drawn,
-};
+use crate::table::{Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort};
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -178,18 +176,6 @@ impl<'t> View<'t> {
             (Targets::ClusterSet(_), Scope::Service) => &self.service.shared_ports,
             _ => &[],
         }
-    }
-
-    /// Returns the endpoint of the cluster with a weight whose addresses an answer of this type contains (rule K5w). `turn` is
-    /// random. Returns `None` if the answer contains all endpoints.
-    pub(super) fn drawn(&self, rtype: RecordType, turn: u32) -> Option<&'t Endpoint> {
-        let draw = self.name_addresses()?.draw.as_ref()?;
-        let index = match rtype {
-            RecordType::A => drawn(&draw.v4, turn)?.endpoint,
-            RecordType::AAAA => drawn(&draw.v6, turn)?.endpoint,
-            _ => return None,
-        };
-        self.service.endpoints.get(index)
     }
 
     /// Returns the precomputed A and AAAA rows, if the name is the service's own name.

@@ -7,13 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
 use super::answer::addresses_of;
-use super::order::{AnswerOrder, is_drawn, visit_rows};
+use super::order::{AnswerOrder, visit_rows};
 use super::record_name::RecordName;
-use super::{Answer, Name, RecordType, RowData, Scope, View, Zone, ZoneKind};
-use crate::model::Weight;
-use crate::table::Endpoint;
+use super::{Answer, Name, RecordType, RowData, View, Zone, ZoneKind};
 
-/// Weight of SRV records of endpoints without a weight of their own (RFC 2782).
+/// Weight of all SRV records (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
 
 /// Version of the Kubernetes DNS specification at `dns-version.Z`.
@@ -34,8 +32,7 @@ pub struct AnswerContext<'q> {
     pub serial: u32,
     /// The order of the rows.
     pub order: AnswerOrder,
-    /// A random number, by which the reply has the first row, and the cluster of several with weights (rule K5w). `None`: all
-    /// rows, in the order of the table.
+    /// A random number, by which the reply has the first row. `None`: all rows, in the order of the table.
     pub turn: Option<u32>,
 }
 
@@ -85,10 +82,8 @@ pub enum Data<'a> {
     A(Ipv4Addr),
     /// IPv6 address.
     Aaaa(Ipv6Addr),
-    /// Service location: priority 0.
+    /// Service location: priority 0, weight [`SRV_WEIGHT`].
     Srv {
-        /// Its weight among those with the same name.
-        weight: u16,
         /// Port number.
         port: u16,
         /// Name of the host.
@@ -162,7 +157,6 @@ fn visit_view<'a>(
         let data = match row.data {
             RowData::Address(ip) => ip.into(),
             RowData::Srv(port) => Data::Srv {
-                weight: srv_weight(view, row.endpoint),
                 port,
                 target: RecordName::target(view, question, row.endpoint),
             },
@@ -173,13 +167,6 @@ fn visit_view<'a>(
         RecordType::SRV => visit_targets(view, context, visit),
         _ => ControlFlow::Continue(()),
     }
-}
-
-/// Returns the weight of the SRV records of an endpoint (rule K5w). Those of a common target belong to no cluster.
-fn srv_weight(view: &View<'_>, endpoint: &Endpoint) -> u16 {
-    let is_of_cluster = view.scope == Scope::Service && !view.is_shared_target(endpoint);
-    let weight = endpoint.weight.filter(|_| is_of_cluster);
-    weight.map_or(SRV_WEIGHT, Weight::get)
 }
 
 /// Visits the addresses of each SRV target, once for its first row.
@@ -210,10 +197,9 @@ fn visit_targets<'a>(
         let target = view.target_of(row.endpoint);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
-            let is_drawn = is_drawn(&target, rtype, context.turn);
             target.visit_rows(rtype, &mut |row| match row.data {
-                RowData::Address(ip) if is_drawn(&row) => visit(ip),
-                RowData::Address(_) | RowData::Srv(_) => ControlFlow::Continue(()),
+                RowData::Address(ip) => visit(ip),
+                RowData::Srv(_) => ControlFlow::Continue(()),
             })
         })
     })

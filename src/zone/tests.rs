@@ -15,7 +15,6 @@ mod links;
 mod namespaces;
 mod nested;
 mod order;
-mod weights;
 mod world;
 
 fn shop() -> Table {

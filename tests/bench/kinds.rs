@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::Value;
-use support::objects::{
-    Manifest, exported, federated, flat_mirror, gateway_mirror, local, mirror, objects,
-};
+use support::objects::{Manifest, exported, federated, flat_mirror, gateway_mirror, mirror};
 
 use crate::data::{address, namespace, write_list, write_questions};
 use crate::load::{Way, run};
@@ -21,10 +19,8 @@ const SERVICES: usize = 1_000;
 /// Mirrors with a cluster IP, two for each service.
 const MIRRORS: usize = 20_000;
 /// The kinds. All names have the same length.
-const KINDS: [&str; 6] = [HEADLESS, "gateway", "flat", "federated", "local", WEIGHTED];
+const KINDS: [&str; 5] = [HEADLESS, "gateway", "flat", "federated", "local"];
 const HEADLESS: &str = "headless";
-/// A service in two clusters, of which each answer has one (rule K5w).
-const WEIGHTED: &str = "weighted";
 
 /// Measures all kinds in each round, so that other work on the machine affects them equally.
 ///
@@ -70,13 +66,6 @@ fn measure_queries(effort: Effort, folder: &Path, report: &mut Report) -> Result
             .figures
             .push(Figure::new(&name, ratios, "×").at_most(1.1));
     }
-    let (gateway, weighted) = (&costs[1], &costs[KINDS.len() - 1]);
-    let gateway = median(gateway);
-    let ratios = weighted.iter().map(|cost| cost / gateway).collect();
-    let name = "A with weights: CPU time ÷ that of a mirror with a cluster IP";
-    report
-        .figures
-        .push(Figure::new(name, ratios, "×").at_most(1.05));
     Ok(())
 }
 
@@ -118,16 +107,6 @@ fn service(kind: &str, number: usize, index: usize, address: &str) -> Manifest {
             .into(),
         "gateway" => gateway_mirror(&namespace, &name, "east", address).into(),
         "flat" => flat_mirror(&namespace, &name, "east", address).into(),
-        WEIGHTED => {
-            let own = local(&namespace, &name).without_selector();
-            let own = own.annotation("global-dns/failover", "east=90+west=10");
-            let mirror = |cluster| gateway_mirror(&namespace, &name, cluster, address);
-            // Both have the same address: an answer has one record.
-            objects()
-                .with(mirror("east"))
-                .with(mirror("west"))
-                .with(own.annotation("global-dns/failover-mode", "auto"))
-        }
         "federated" => federated(&namespace, &name, address, &members).into(),
         _ => exported(&namespace, &name, address).into(),
     }

@@ -12,7 +12,6 @@
 //! - `database`: the same events with a database that has a member in each cluster
 //! - `printed`: programs that print what they resolve
 //! - `jars`: programs that are jars of Maven Central
-//! - `shares`: the shares of clusters with weights, with programs and behind CoreDNS
 //! - `stanzas`: what the settings of CoreDNS do
 //! - `table`: the tables of the README; `kept_rows` keeps the rows of programs that were not run
 //! - all others: programs
@@ -41,7 +40,6 @@ mod rabbitmq;
 mod redis_cluster;
 mod scenario;
 mod sentinel;
-mod shares;
 mod stanzas;
 mod table;
 mod thanos;

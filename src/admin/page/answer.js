@@ -16,9 +16,6 @@ const pane = byId("explanation");
 let name;
 let shownText;
 let request = 0;
-/** The failover order that the reader tries, and what the reader has typed. */
-let order = "";
-let typed = "";
 /** The parts that the reader has opened or closed. */
 const folds = new Map();
 
@@ -27,7 +24,6 @@ export async function show(wanted) {
   if (wanted !== name) {
     name = wanted;
     shownText = undefined;
-    order = typed = "";
     folds.clear();
     byId("answer-title").textContent = wanted;
     pane.replaceChildren(element("p", { class: "soft" }, "Loading"));
@@ -36,7 +32,7 @@ export async function show(wanted) {
   const own = ++request;
   let explanation, refusal;
   try {
-    explanation = await load("explain", { name: wanted, whatIf: isPast() ? "" : order });
+    explanation = await load("explain", { name: wanted });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     refusal = error.message;
@@ -46,7 +42,7 @@ export async function show(wanted) {
   if (text === shownText) return;
   const isUpdate = shownText !== undefined;
   shownText = text;
-  replace(pane, ...(refusal ? refusalParts(refusal) : parts(explanation)));
+  replace(pane, ...(refusal ? [element("p", {}, refusal)] : parts(explanation)));
   announce("answer", refusal ?? `${name}${isUpdate ? " changed" : ""}: ${outcome(explanation).result}`);
 }
 
@@ -75,49 +71,10 @@ function parts(explanation) {
     section("Names that return this address", names.length, list(names.map((one) => nameLink(one.name)))),
     section("Nearest names", 0, list(nearest.map((near) => nameLink(near)))),
     records(explanation),
-    row && !isPast() ? trial() : undefined,
     ...notReturned(endpoints.filter((endpoint) => !endpoint.returned)),
     historyOf(history, row),
     section("Notes", 0, remarks.length ? element("div", {}, ...remarks) : undefined),
   ].filter(Boolean);
-}
-
-/** What the server says instead of an answer. An order that cannot be tried stays in its form, to be mended. */
-function refusalParts(refusal) {
-  const isTrial = order && !isPast();
-  const text = isTrial ? refusal.replace(/^whatIf: /, "Failover order: ") : refusal;
-  return [element("p", {}, text), isTrial ? trial("This order cannot be tried. Nothing is changed.") : undefined].filter(Boolean);
-}
-
-/** An order is tried on the objects of now only. */
-const isPast = () => Boolean(address.parameter("at"));
-
-const hintOfTrial = () => (order ? `The answers above are those of the order ${order}. Nothing is changed.` : "Shows what an order would answer now. Nothing is changed.");
-
-/** A form in which the reader tries a failover order. Nothing is changed. */
-function trial(hint = hintOfTrial()) {
-  const input = element("input", { id: "order", name: "order", "data-focus": "order", autocomplete: "off", spellcheck: "false", placeholder: "east=90+west=10" });
-  input.value = typed || order;
-  input.addEventListener("input", () => (typed = input.value));
-  const form = element(
-    "form",
-    { class: "trial" },
-    element("label", { for: "order" }, "Failover order"),
-    input,
-    element("button", { "data-focus": "try" }, "Try"),
-    order ? button({ "data-focus": "back" }, () => tryOrder(""), "Back to the answers of now") : undefined,
-  );
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    tryOrder(input.value.trim());
-  });
-  return section("What if", 0, element("div", {}, form, element("p", { class: "soft" }, hint)));
-}
-
-function tryOrder(text) {
-  order = typed = text;
-  shownText = undefined;
-  show(name);
 }
 
 function section(title, number, content) {
@@ -156,7 +113,6 @@ function verdict(explanation, row) {
   const facts = [row?.kind, ttlText(ttl), commonPorts(explanation.endpoints)];
   if (row?.failover) facts.push(`failover step ${row.failover.step} of ${row.failover.steps}`);
   const lines = [
-    explanation.whatIf ? element("p", { class: "state attention" }, `What if the failover order were ${explanation.whatIf}`) : undefined,
     element("p", {}, ...separated([badge(result, row, trouble), remark, element("span", {}, upper(explanation.reading))])),
     element("p", { class: "soft" }, facts.filter(Boolean).join(" · ")),
   ].filter(Boolean);

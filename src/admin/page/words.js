@@ -21,7 +21,7 @@ export const PROBLEM_LEVELS = [["error", "Error"], ["warning", "Warning"], ["not
 // === States of endpoints ===
 
 /** The states of endpoints and of cells, the worst first. */
-export const STATES = ["down", "expected", "not-ready", "omitted", "drained", "standby", "alive"];
+export const STATES = ["down", "expected", "not-ready", "omitted", "standby", "alive"];
 const TROUBLE = new Set(["down", "expected", "not-ready"]);
 
 export const isTrouble = (state) => TROUBLE.has(state) || !STATES.includes(state);

@@ -3,8 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::table::Rules;
 use crate::testing::{
-    backends, endpoint, federated, flat_mirror, gateway, local, mirror, rules, service_mirror,
-    table, table_by,
+    endpoint, federated, flat_mirror, gateway, local, mirror, rules, table, table_by,
 };
 
 const SERVER: Context<'_> = Context {
@@ -112,53 +111,6 @@ fn missing_clusters_and_ignored_annotations_are_problems() {
         [
             "Annotation of a mirror is ignored: Service/prod/db-east: global-dns/failover=east",
             "Name waits for expected clusters: prod/db: not answered; waits for north, south until 1970-01-01T01:00:01Z"
-        ]
-    );
-}
-
-/// A person moves load: the note has what clients get.
-#[test]
-fn shares_of_weights_are_explained() {
-    let shares = |order: &str, v6: &[&str]| {
-        let mut objects: Vec<Value> = [
-            ("east", "10.96.0.1"),
-            ("west", "10.96.0.2"),
-            ("north", "10.96.0.3"),
-        ]
-        .into_iter()
-        .flat_map(|(cluster, ip)| {
-            let slice = backends("prod", &format!("db-{cluster}"), true, true);
-            [service_mirror("prod", "db", cluster, ip), slice]
-        })
-        .collect();
-        for (mirror, ip) in objects.iter_mut().step_by(2).zip(v6) {
-            let ips = mirror["spec"]["clusterIPs"].as_array_mut().unwrap();
-            ips.push(json!(ip));
-        }
-        objects.push(own("global-dns/failover", order));
-        notes_of(&table(&objects))[1..].to_vec()
-    };
-    let note = |types, shares| {
-        format!("an answer of type {types} has one of these clusters, drawn at random: {shares}")
-    };
-    assert_eq!(shares("east+west", &[]), [""; 0]);
-    assert_eq!(
-        shares("east=90+west=10", &[]),
-        [note("A", "east 90 %, west 10 %")]
-    );
-    assert_eq!(
-        shares("east=1+west=2+north=0", &[]),
-        [note("A", "east 33.3 %, west 66.7 %")]
-    );
-    assert_eq!(
-        shares("east=1+west=3", &["fd00::1", "fd00::2"]),
-        [note("A or AAAA", "east 25 %, west 75 %")]
-    );
-    assert_eq!(
-        shares("east=1+west=3", &["fd00::1"]),
-        [
-            note("A", "east 25 %, west 75 %"),
-            note("AAAA", "east 100 %")
         ]
     );
 }

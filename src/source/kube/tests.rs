@@ -146,7 +146,7 @@ impl Replica {
                             .collect();
                     }
                 }
-                Update::Apply { .. } | Update::Leases(_) | Update::Try(_) => {}
+                Update::Apply { .. } | Update::Leases(_) => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-use super::StepHealth::{Alive, Down, Drained, Empty};
+use super::StepHealth::{Alive, Down, Empty};
 use serde_json::{Value, json};
 
 use super::*;
@@ -242,12 +242,12 @@ fn every_sequence_keeps_the_promises() {
                 assert!(alive.all(|step| step.standing != Standing::Preferred));
             }
             // For a delay, while it is the last one that was alive.
-            Down | Drained if first_alive.is_some() => {
+            Down if first_alive.is_some() => {
                 assert_eq!(answering, last.answering);
                 assert!(now < next.steps[answering].down_since.0 + 2_000);
                 assert!(first_alive > Some(answering));
             }
-            Down | Drained => {
+            Down => {
                 let first = health.iter().position(|one| *one != Empty);
                 let is_waiting = now < next.steps[answering].down_since.0 + 2_000;
                 assert!(
@@ -277,31 +277,6 @@ fn every_sequence_keeps_the_promises() {
         assert!(!layer.is_empty(), "{depth}");
     }
     assert!(sequences > 50_000, "{sequences}");
-}
-
-/// Which step answers does not depend on whether a step is down or drained, while steps that are down can answer.
-#[test]
-fn drained_step_counts_as_down() {
-    let vectors =
-        [Alive, Down, Empty].map(|first| [Alive, Down, Empty].map(|other| [first, other]));
-    let drained =
-        |health: [StepHealth; 2]| health.map(|one| if one == Down { Drained } else { one });
-    for start in vectors.as_flattened() {
-        for next in vectors.as_flattened() {
-            for pause in [300, 2_000, 30_000] {
-                let play = |of: fn([StepHealth; 2]) -> [StepHealth; 2]| {
-                    let timers = started(&of(*start));
-                    let (next, wake) = timers.next(&of(*next), Timestamp(pause), DELAYS);
-                    (timers.answering, next.answering, wake)
-                };
-                assert_eq!(
-                    play(drained),
-                    play(|health| health),
-                    "{start:?} {next:?} {pause}"
-                );
-            }
-        }
-    }
 }
 
 impl FailoverTimers {
@@ -350,7 +325,6 @@ fn failover(mode: FailoverMode, flat: Option<usize>) -> Failover {
         answering: 0,
         steps: [step; 3].into(),
         flat,
-        weighted_pods: Box::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::message::{ADDITIONAL, ANSWER, AUTHORITY, Message};
 use crate::wire::query::HEADER;
 use crate::zone::record_name::{Labels, host_labels};
-use crate::zone::{Data, Name, Record, RecordName, RecordType, Section};
+use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
 
 /// Length of a record before its data, if its owner name is a pointer.
 const HEAD: usize = 12;
@@ -124,12 +124,8 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         match &record.data {
             Data::A(ip) => self.room(owner, record, 4)?.put(&ip.octets()),
             Data::Aaaa(ip) => self.room(owner, record, 16)?.put(&ip.octets()),
-            Data::Srv {
-                weight,
-                port,
-                target,
-            } => {
-                let ([w1, w2], [p1, p2]) = (weight.to_be_bytes(), port.to_be_bytes());
+            Data::Srv { port, target } => {
+                let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
                 let length = SRV_HEAD + name_length(target, target.rest);
                 let room = self.room(owner, record, length)?;
                 room.put(&[0, 0, w1, w2, p1, p2])

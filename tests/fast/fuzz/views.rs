@@ -658,7 +658,6 @@ fn note_endpoint(endpoint: &EndpointReport, seen: &mut Seen) {
         "down" => &["its gateway is down", "no Link names its cluster"][..],
         "not-ready" => &["its pod is not ready", "no pod behind its address is ready"],
         "standby" => &["another step of the failover order answers", "the name "],
-        "drained" => &["its cluster has weight 0", "the name "],
         "omitted" => &["a better kind answers for its cluster", "the name "],
         _ => return,
     };

@@ -1,5 +1,6 @@
 //! The endpoints of a name, the owner of a short name, and the zone of a name.
 
+mod aliases;
 mod attacks;
 mod bad_clusters;
 mod bad_kinds;
@@ -12,7 +13,6 @@ mod links;
 mod local_members;
 mod short_names;
 mod ttls;
-mod weights;
 
 use serde_json::Value;
 use support::differences::assert_none;

@@ -67,8 +67,8 @@ pub struct Expected {
 
 /// A step of an order.
 enum Step {
-    /// The names of clusters, with their weights (rule K5w).
-    Clusters(Vec<(String, Option<u16>)>),
+    /// The names of clusters.
+    Clusters(Vec<String>),
     Others,
 }
 
@@ -82,7 +82,7 @@ impl Flags {
             1 => (Some("east:west"), None, None),
             2 => (Some("local:*"), Some("west:east"), None),
             3 => (Some("*:east"), Some("hub:*"), None),
-            4 => (None, Some("north:east=0+west=5:*"), None),
+            4 => (None, Some("north:east+west:*"), None),
             5 => (Some("west:hub:east"), Some("west:hub:east"), None),
             6 => (None, None, Some("east+west")),
             _ => (Some("east:*"), Some("east:*"), Some("west")),
@@ -183,31 +183,9 @@ fn steps_of(order: &str) -> Vec<Step> {
         .into_iter()
         .map(|step| match &*step {
             "*" => Step::Others,
-            step => Step::Clusters(clusters_of(step)),
+            step => Step::Clusters(step.split('+').map(str::to_owned).collect()),
         });
     steps.collect()
-}
-
-/// Returns the clusters of a step. Each of them has a weight, or none has.
-fn clusters_of(step: &str) -> Vec<(String, Option<u16>)> {
-    let clusters = step
-        .split('+')
-        .map(|cluster| match cluster.split_once('=') {
-            None => (cluster.to_owned(), None),
-            Some((name, weight)) => {
-                let is_number = !weight.is_empty() && weight.chars().all(|c| c.is_ascii_digit());
-                let weight = weight
-                    .parse()
-                    .ok()
-                    .filter(|weight| is_number && *weight <= 1000);
-                (name.to_owned(), weight)
-            }
-        });
-    let mut clusters: Vec<_> = clusters.collect();
-    if clusters.iter().any(|(_, weight)| weight.is_none()) {
-        clusters.iter_mut().for_each(|(_, weight)| *weight = None);
-    }
-    clusters
 }
 
 /// Returns whether a name in a setting is a cluster. A name that cannot be read is none, because no cluster has it.
@@ -330,65 +308,32 @@ fn answers_of_steps(
     let order = steps_of(order);
     let step_of = |cluster: &str| {
         let names = |step: &Step| match step {
-            Step::Clusters(names) => names
-                .iter()
-                .any(|(name, _)| is_named(name, cluster, own_name)),
+            Step::Clusters(names) => names.iter().any(|name| is_named(name, cluster, own_name)),
             Step::Others => false,
         };
         let named = order.iter().position(names);
         named.or_else(|| order.iter().position(|step| matches!(step, Step::Others)))
-    };
-    // Only one address for a whole cluster has a weight.
-    let is_drained = |one: &Candidate, step: usize| {
-        let (Step::Clusters(names), None) = (&order[step], &one.host) else {
-            return false;
-        };
-        let mut names = names.iter();
-        let cluster = one.clusters.iter().next();
-        let is_it = |(name, _): &&(String, Option<u16>)| {
-            cluster.is_some_and(|cluster| is_named(name, cluster, own_name))
-        };
-        names
-            .find(is_it)
-            .is_some_and(|(_, weight)| *weight == Some(0))
     };
     let mut members = vec![Vec::new(); order.len()];
     for candidate in chosen {
         // Each has one cluster, because those of several are left out.
         let cluster = candidate.clusters.iter().next();
         if let Some(step) = cluster.and_then(|cluster| step_of(cluster)) {
-            members[step].push((candidate.clone(), is_drained(candidate, step)));
+            members[step].push(candidate.clone());
         }
     }
-    let has = |step: &Vec<(Candidate, bool)>, is_wanted: fn(bool, bool) -> bool| {
-        let mut step = step.iter();
-        step.any(|(one, is_drained)| is_wanted(one.is_alive, *is_drained))
-    };
     let step = if is_auto {
-        let find = |is_wanted: fn(bool, bool) -> bool| {
-            members.iter().position(|step| has(step, is_wanted))
-        };
-        // Steps that are drained count as down.
-        find(|is_alive, is_drained| is_alive && !is_drained)
-            .or_else(|| find(|_, _| true))
-            .unwrap_or_default()
+        let is_alive = |step: &Vec<Candidate>| step.iter().any(|one| one.is_alive);
+        let first_alive = members.iter().position(is_alive);
+        let first = || members.iter().position(|step| !step.is_empty());
+        first_alive.or_else(first).unwrap_or_default()
     } else {
         0
     };
-    // A cluster that is drained answers if nothing else does that is alive, or at all.
-    let answering = members.iter().map(|step| {
-        let has_better = has(step, |is_alive, is_drained| is_alive && !is_drained)
-            || !has(step, |is_alive, _| is_alive) && has(step, |_, is_drained| !is_drained);
-        let kept = step
-            .iter()
-            .filter(|(_, is_drained)| !(has_better && *is_drained));
-        kept.map(|(one, _)| one.clone()).collect::<Vec<_>>()
-    });
-    let answering: Vec<Vec<Candidate>> = answering.collect();
-    let answers = answering
+    let answers = members
         .iter()
         .map(|step| (!step.is_empty()).then(|| answer(step, gateway_down)));
-    (answers.collect(), step, answering[step].clone())
+    (answers.collect(), step, members[step].clone())
 }
 
 /// Returns whether a cluster that the order names has a headless mirror or import, with or without endpoints (rule K5a). `*`
@@ -397,9 +342,7 @@ fn has_remote_pods(scene: &Scene<'_>, order: &str) -> bool {
     let own_name = scene.rules.cluster_name.as_str();
     let is_named = |cluster: &str| {
         steps_of(order).iter().any(|step| match step {
-            Step::Clusters(names) => names
-                .iter()
-                .any(|(name, _)| is_named(name, cluster, own_name)),
+            Step::Clusters(names) => names.iter().any(|name| is_named(name, cluster, own_name)),
             Step::Others => false,
         })
     };

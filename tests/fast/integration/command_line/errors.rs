@@ -478,17 +478,12 @@ fn invalid_setting_of_failover_or_expected_clusters_is_a_usage_error() {
         (
             "--failover",
             "db=east",
-            "the weight of 'db': 'east' is not a weight from 0 to 1000; a value for one service begins with NAMESPACE/SERVICE=",
+            "'db=east' is not the name of a cluster; a value for one service begins with NAMESPACE/SERVICE=",
         ),
         (
             "--failover",
-            "east=90+west",
-            "step 1 has weights for some of its clusters only",
-        ),
-        (
-            "--failover",
-            "shop/pay=east=1001+west=1",
-            "'1001' is not a weight from 0 to 1000",
+            "shop/pay=east=90+west=10",
+            "'east=90' is not the name of a cluster",
         ),
         // A comma separates steps, so two services need a semicolon.
         (

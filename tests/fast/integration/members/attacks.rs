@@ -1,7 +1,6 @@
-//! What a tenant can do with weights, long orders and aliases, and what not.
+//! What a tenant can do with long orders and aliases, and what not.
 
 use serde_json::json;
-use support::http::get;
 use support::objects::{
     ClusterIp, Gateway, Manifest, federated, gateway_mirror, local, mirror, objects,
 };
@@ -38,57 +37,10 @@ fn answers(server: &Server) -> Vec<String> {
     answers
 }
 
-/// A weight that is too large is none: no cluster gets all the load by it, and no computation overflows.
-#[test]
-fn weights_at_their_limits() {
-    let both = format!("{EAST} {WEST}");
-    for (order, expected, problem) in [
-        (
-            "east=4294967295+west=1",
-            &[&*both][..],
-            Some("'4294967295' is not a weight"),
-        ),
-        (
-            "east=4294967295+west=4294967295",
-            &[&both],
-            Some("'4294967295' is not a weight"),
-        ),
-        (
-            "east=18446744073709551616+west=0",
-            &[&both],
-            Some("'18446744073709551616' is not a weight"),
-        ),
-        ("east=-1+west=1", &[&both], Some("'-1' is not a weight")),
-        ("east=1000+west=1000", &[EAST, WEST], None),
-        // Each cluster is drained, so that the step counts as down. Nothing else answers: each has the same share.
-        ("east=0+west=0", &[EAST, WEST], None),
-        ("east=0+west=0:*", &[EAST, WEST], None),
-        ("east=0:west=0", &[EAST], None),
-        ("east=0:west=1", &[WEST], None),
-    ] {
-        let server = with_order(order);
-        assert_eq!(answers(&server), expected, "{order}");
-        let problems = problems_of_kind(&server, "unreadable-setting");
-        let details: Vec<&str> = problems
-            .iter()
-            .map(|one| one["detail"].as_str().unwrap())
-            .collect();
-        match problem {
-            Some(text) => assert!(
-                details.iter().any(|detail| detail.contains(text)),
-                "{order}: {details:?}"
-            ),
-            None => assert_eq!(details, [""; 0], "{order}"),
-        }
-        // The names of the clusters are never drawn.
-        check_outcomes(&server, order, &[("west.pay.shop.global. A", WEST)]);
-    }
-}
-
 /// An order of 64 KiB is one problem with a short sentence, in an annotation. As an argument, it is repeated in the error.
 #[test]
 fn order_of_64_kib_is_refused_in_one_sentence() {
-    let long = "east=1+west=1:".repeat(4700);
+    let long = "east+west:".repeat(6600);
     assert!(long.len() > 64 * 1024);
     let sentence = "at most 4096 are allowed";
     let server = with_order(&long);
@@ -106,28 +58,11 @@ fn order_of_64_kib_is_refused_in_one_sentence() {
         let length = server.api(path).to_string().len();
         assert!(length < 16 * 1024, "{path}: {length}");
     }
-    // Orders that are tried have the same limit.
-    for (order, status, text) in [(&*long, 431, ""), (&long[..5000], 400, sentence)] {
-        let path = format!("/api/v1/explain?name=pay.shop&whatIf={order}");
-        let tried = get(server.api, &path).unwrap();
-        assert_eq!(tried.status, status);
-        assert!(
-            tried.body.contains(text) && tried.body.len() < 200,
-            "{}",
-            tried.body
-        );
-    }
     let [east, west] = pay();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("objects.yaml");
     std::fs::write(&file, objects().with(east).with(west).text()).unwrap();
     let file = format!("--file={}", file.display());
-    let refused = run_global_dns(&["explain", "pay.shop", &file, "--what-if", &long]);
-    assert!(
-        !refused.is_success() && refused.stderr.contains(sentence),
-        "{}",
-        refused.stderr
-    );
     // The flag of `serve` ends the start.
     let refused = run_global_dns(&["serve", &file, &format!("--failover=shop/pay={long}")]);
     assert!(
@@ -143,7 +78,7 @@ fn annotation_of_an_exporter_moves_no_load() {
     let [east, west] = pay();
     let mut manifest = objects().with(east).with(west);
     for (name, value) in [
-        ("failover", "east=0+west=1000"),
+        ("failover", "west"),
         ("failover-mode", "auto"),
         ("expected-clusters", "nowhere"),
         ("gateway-down", "include"),
@@ -155,10 +90,7 @@ fn annotation_of_an_exporter_moves_no_load() {
     assert_eq!(answers(&server), [format!("{EAST} {WEST}")]);
     let ignored = problems_of_kind(&server, "ignored-annotation");
     let text = json!(ignored).to_string();
-    assert!(
-        text.contains("global-dns/failover=east=0+west=1000"),
-        "{text}"
-    );
+    assert!(text.contains("global-dns/failover=west"), "{text}");
 }
 
 // === Aliases ===
