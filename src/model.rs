@@ -48,7 +48,7 @@ pub use object::Object;
 pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind, ROWS};
-pub use settings::{FailoverMode, GatewayDown, Settings};
+pub use settings::{GatewayDown, Settings};
 pub use similar::{most_similar, typing_errors};
 pub use slice::{
     ImportEndpoints, ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints,

@@ -271,7 +271,7 @@ impl ServiceReport {
             expected: service
                 .gate
                 .as_ref()
-                .map_or_else(String::new, |gate| gate.expected.to_string()),
+                .map_or_else(String::new, |gate| gate.expected.clusters()),
             missing_clusters: service
                 .missing_clusters()
                 .iter()

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn service_that_is_scaled_to_zero_fails_because_nothing_is_ready() {
-        let hold = json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "hold"});
+        let hold = json!({"global-dns/failover": "east:west"});
         let at = |cluster| service_mirror("prod", "web", cluster, "10.0.0.1");
         let down = |cluster: &str| backends("prod", &format!("web-{cluster}"), true, false);
         let ready = |cluster: &str| backends("prod", &format!("web-{cluster}"), true, true);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn highest_step_that_answers_is_known() {
-        let order = json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
+        let order = json!({"global-dns/failover": "auto:east:west"});
         let at = |service, cluster| service_mirror("prod", service, cluster, "10.0.0.1");
         let ready = |service: &str| backends("prod", service, true, true);
         let web = [own("web", &order), at("web", "east"), ready("web-east")];

@@ -25,9 +25,12 @@ impl Check {
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
                 let is_of_order = matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers);
-                is_of_order || matches!(kind, K::StepWithoutEndpoint | K::InferredMode)
+                let is_of_clusters = matches!(kind, K::UnknownCluster | K::AutoWithPods);
+                is_of_order || is_of_clusters || kind == K::StepWithoutEndpoint
             }
-            Self::ExpectedClusters => matches!(kind, K::ExpectedClustersMissing | K::BootstrapOver),
+            Self::ExpectedClusters => {
+                matches!(kind, K::ExpectedClustersMissing | K::ClusterMissing)
+            }
             _ => false,
         }
     }

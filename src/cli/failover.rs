@@ -1,4 +1,4 @@
-//! Flags of the failover between clusters and of expected clusters (rules K5 to K8).
+//! Flags of the failover between clusters (rules K5 to K7).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::values::{parse, parse_duration, parse_service};
-use crate::model::{ExpectedClusters, FailoverMode, FailoverOrder, ServiceKey};
+use crate::model::{FailoverOrder, ServiceKey};
 use crate::table::Rules;
 
 /// A setting for one service, or for all services without a setting of their own.
@@ -22,11 +22,11 @@ pub enum ServiceSetting<T> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Failover")]
 pub struct DelayArgs {
-    /// Time that the answering step of a failover order must be down before the next step answers
+    /// Time that a step of a failover order that begins with auto: must be down before another step answers
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
     pub failover_delay: Duration,
 
-    /// Time that an earlier step of a failover order must be alive before it answers again
+    /// Time that an earlier step of such an order must be alive before it answers again
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     pub failback_delay: Duration,
 }
@@ -37,24 +37,6 @@ pub(super) type SettingsByService<T> = (Option<T>, BTreeMap<ServiceKey, T>);
 /// Parses a value of `--failover`.
 pub(super) fn parse_failover(text: &str) -> Result<ServiceSetting<FailoverOrder>, String> {
     parse_setting(text, parse)
-}
-
-/// Parses a value of `--failover-mode`.
-pub(super) fn parse_failover_mode(text: &str) -> Result<ServiceSetting<FailoverMode>, String> {
-    let mode = |text: &str| {
-        let mode = FailoverMode::parse(text.trim());
-        mode.ok_or_else(|| format!("'{text}' is neither hold nor auto"))
-    };
-    parse_setting(text, mode)
-}
-
-/// Parses a value of `--expected-clusters`.
-pub(super) fn parse_expected(text: &str) -> Result<(ServiceKey, ExpectedClusters), String> {
-    let (service, clusters) = text
-        .split_once('=')
-        .ok_or("it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER")?;
-    let clusters = parse(clusters)?;
-    Ok((parse_service(service)?, clusters))
 }
 
 fn parse_setting<T>(

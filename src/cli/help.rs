@@ -13,9 +13,8 @@ const MARKDOWN_HEAD: &str = "\
 
 `global-dns help flags --output markdown` generates this document.
 
-Each flag has an environment variable. In a variable, separate items by commas. For `--failover`, `--failover-mode` and \
-`--expected-clusters`, separate them by semicolons, in the variable and in the flag, because a comma separates steps and \
-clusters. A repeatable flag can be given several times. Exit codes of all commands: 0 success; 1 failure, or a check failed; 2 wrong \
+Each flag has an environment variable. In a variable, separate items by commas. For `--failover`, \
+separate them by semicolons, in the variable and in the flag, because a comma separates steps. A repeatable flag can be given several times. Exit codes of all commands: 0 success; 1 failure, or a check failed; 2 wrong \
 usage; 3 `explain`: the name does not exist, `table`: no service has that name.
 
 | flag | environment variable | default | description |

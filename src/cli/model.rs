@@ -1,18 +1,12 @@
 //! Flags of names and members. The server and the commands that read a table share them.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use clap::Args;
 
-use super::failover::{
-    ServiceSetting, by_service, parse_expected, parse_failover, parse_failover_mode,
-};
+use super::failover::{ServiceSetting, by_service, parse_failover};
 use super::links::LinkArgs;
-use super::values::{ZoneArg, parse_alias, parse_duration, parse_pair, parse_ttl, parse_zone};
+use super::values::{ZoneArg, parse_alias, parse_pair, parse_ttl, parse_zone};
 use crate::model::{
-    ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Mcs, Namespace,
-    ServiceKey, ServiceName,
+    ClusterName, FailoverOrder, GatewayDown, Mcs, Namespace, ServiceKey, ServiceName,
 };
 use crate::table::{
     Aliases, ChildZone, DEFAULT_CLUSTER_NAME, InvalidAlias, LocalMembers, Profile, Rules,
@@ -94,21 +88,9 @@ pub struct ModelArgs {
     #[arg(long, value_name = "S.N=S1.N1+S2.N2", value_delimiter = ',', value_parser = parse_alias)]
     pub alias: Vec<(ServiceKey, Vec<ServiceKey>)>,
 
-    /// Failover order, such as local:east+west:*: one step answers; NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
+    /// Failover order, such as east:west (the first step answers until a person changes the order) or auto:local:east+west:* (it moves by itself); NAMESPACE/SERVICE=ORDER for one service, ORDER for all services without pods (repeatable; separated by ;)
     #[arg(long, value_name = "[NAMESPACE/SERVICE=]ORDER", value_delimiter = ';', value_parser = parse_failover)]
     pub failover: Vec<ServiceSetting<FailoverOrder>>,
-
-    /// Who decides that another step of a failover order answers: hold (a person, by changing the order) or auto (the state of the gateways); NAMESPACE/SERVICE=MODE for one service, MODE for all services; auto only for those without pods (repeatable; separated by ;)
-    #[arg(long, value_name = "[NAMESPACE/SERVICE=]MODE", value_delimiter = ';', value_parser = parse_failover_mode)]
-    pub failover_mode: Vec<ServiceSetting<FailoverMode>>,
-
-    /// Clusters that the name of a service waits for while it is bootstrapped, such as prod/db=east+west: until each has an endpoint here, the name is answered with SERVFAIL (repeatable; separated by ;)
-    #[arg(long, value_name = "NAMESPACE/SERVICE=CLUSTERS", value_delimiter = ';', value_parser = parse_expected)]
-    pub expected_clusters: Vec<(ServiceKey, ExpectedClusters)>,
-
-    /// Time after the creation of the Service of this cluster in which its name waits for expected clusters; 0s: until the setting is removed
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
-    pub bootstrap_window: Duration,
 
     #[command(flatten)]
     #[expect(missing_docs, reason = "flattened groups take no help of their own")]
@@ -197,15 +179,7 @@ impl ModelArgs {
     /// Returns an error if a setting of the failover or the expected clusters of a service are given twice.
     fn check_failover(&self) -> Result<(), String> {
         by_service("--failover", &self.failover)?;
-        by_service("--failover-mode", &self.failover_mode)?;
-        let mut services = BTreeSet::new();
-        let mut expected = self.expected_clusters.iter().map(|(service, _)| service);
-        match expected.find(|service| !services.insert(*service)) {
-            Some(service) => Err(format!(
-                "--expected-clusters has clusters for {service} twice: give all clusters in one value"
-            )),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Returns the rules that the table is built by.
@@ -226,16 +200,11 @@ impl ModelArgs {
             local_members,
             alias: _, // see `aliases`
             failover,
-            failover_mode,
-            expected_clusters,
-            bootstrap_window,
             links,
         } = self;
         let zones = self.zones();
         // The command line is checked before.
         let (failover, service_failover) = by_service("", failover).unwrap_or_default();
-        let (failover_mode, service_failover_mode) =
-            by_service("", failover_mode).unwrap_or_default();
         let default = Rules::new(cluster_name.clone());
         Rules {
             cluster_name: cluster_name.clone(),
@@ -253,12 +222,8 @@ impl ModelArgs {
             service_failover,
             // The command line is checked before.
             aliases: self.aliases().unwrap_or_default(),
-            failover_mode,
-            service_failover_mode,
             failover_delay: default.failover_delay, // those of `serve`
             failback_delay: default.failback_delay,
-            expected_clusters: expected_clusters.iter().cloned().collect(),
-            bootstrap_window: *bootstrap_window,
             unlinked_after: links.unlinked_after,
             has_cluster_sets: self.has_cluster_sets(),
             child_zones: self.child_zones(),

@@ -36,7 +36,6 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
-
     #[command(flatten)]
     pub view: ViewArgs,
 }

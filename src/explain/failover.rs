@@ -1,7 +1,6 @@
 //! Notes about the failover order and the expected clusters of a service.
 
 use super::{Context, Observer};
-use crate::model::FailoverMode;
 use crate::table::Service;
 use crate::table::failover::{Failover, OrderOrigin, StepHealth};
 
@@ -25,9 +24,9 @@ pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<St
 fn order_note(failover: &Failover, context: &Context<'_>) -> String {
     let order = &failover.order;
     let mut note = format!(
-        "failover order {order} ({}), mode {}: answering step {} of {}, {}",
+        "failover order {order} ({}){}: answering step {} of {}, {}",
         describe_origin(failover.origin),
-        failover.mode.name(),
+        if order.is_auto() { "" } else { ", held" },
         failover.answering + 1,
         order.count(),
         failover.answering_text()
@@ -46,7 +45,7 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
             StepHealth::Alive => continue,
         };
     }
-    if let (Observer::Command(_), FailoverMode::Auto) = (context.observer, failover.mode) {
+    if let (Observer::Command(_), true) = (context.observer, order.is_auto()) {
         note += "; a running server may still be in a delay of this order";
     }
     note

@@ -85,6 +85,10 @@ impl TermReader {
         let (term, defect) = match text {
             "local" => (ClusterTerm::Local, None),
             "" => (unreadable(), Some(format!("{place} is empty"))),
+            "auto" => {
+                let defect = "'auto' begins a failover order, and is no name of a cluster";
+                (unreadable(), Some(defect.to_owned()))
+            }
             "*" => {
                 let defect =
                     "'*' stands for all other clusters of a failover order, as a step of its own";

@@ -1,19 +1,22 @@
-//! The clusters that a service expects while it is bootstrapped (rule K8), as an annotation or a flag sets them.
+//! The clusters that a service expects (rule K8), as an annotation sets them.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use super::cluster_term::TermReader;
-use super::failover_order::InvalidSetting;
-use super::{ClusterName, ClusterTerm, Line};
+use super::fields::shorten;
+use super::{ClusterName, ClusterTerm, Line, Timestamp};
 
-/// Expected clusters, separated by `+` or `,` in text, such as `local+east+west`.
+/// Expected clusters, separated by `+` or `,` in text, and until when the name waits for them:
+/// `local+east+west until 2026-12-01T12:00Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedClusters {
     terms: Box<[ClusterTerm]>,
+    until: Option<Timestamp>,
     defects: Box<[Line]>,
 }
+
+/// What is between the clusters and the time.
+const UNTIL: &str = " until ";
 
 // === impl ExpectedClusters ===
 
@@ -22,7 +25,11 @@ impl ExpectedClusters {
     /// be read is a cluster that is missing. Empty parts at the end are ignored.
     pub fn read(text: &str) -> Self {
         let mut reader = TermReader::default();
-        let terms = match reader.normalize(text) {
+        let (clusters, time) = match text.to_ascii_lowercase().find(UNTIL) {
+            Some(at) => (&text[..at], Some(&text[at + UNTIL.len()..])),
+            None => (text, None),
+        };
+        let terms = match reader.normalize(clusters) {
             Ok(text) => {
                 let terms = text.trim_end_matches(['+', ',']).split(['+', ',']);
                 let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
@@ -30,15 +37,33 @@ impl ExpectedClusters {
             }
             Err(term) => vec![term],
         };
+        let until = time.and_then(Timestamp::from_text);
+        if let (Some(time), None) = (time, until) {
+            let time = shorten(time);
+            let defect = format!("'{time}' is not a time such as 2026-12-01T12:00Z");
+            reader.defects.push(defect.into());
+        }
         Self {
             terms: terms.into(),
+            until,
             defects: reader.defects.into(),
         }
+    }
+
+    /// Returns the time until which the name waits, if there is one.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.until
     }
 
     /// Returns a sentence for each part that cannot be read.
     pub fn defects(&self) -> &[Line] {
         &self.defects
+    }
+
+    /// Returns the clusters as text, without the time.
+    pub fn clusters(&self) -> String {
+        let terms: Vec<String> = self.terms.iter().map(ToString::to_string).collect();
+        terms.join("+")
     }
 
     /// Returns the parts that are not one of these clusters.
@@ -55,26 +80,6 @@ impl ExpectedClusters {
             ClusterTerm::Unreadable(text) => Line::from(format!("'{text}'")),
         };
         missing.map(name).collect()
-    }
-}
-
-/// Reads expected clusters from a flag, which has no part that cannot be read.
-impl FromStr for ExpectedClusters {
-    type Err = InvalidSetting;
-
-    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        let expected = Self::read(text);
-        match expected.defects.first() {
-            Some(defect) => Err(InvalidSetting(defect.clone())),
-            None => Ok(expected),
-        }
-    }
-}
-
-impl fmt::Display for ExpectedClusters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let terms: Vec<String> = self.terms.iter().map(ToString::to_string).collect();
-        f.write_str(&terms.join("+"))
     }
 }
 
@@ -101,6 +106,41 @@ mod tests {
     }
 
     #[test]
+    fn time_follows_the_clusters() {
+        for (text, expected) in [
+            (
+                "east + west until 2026-12-01T12:00Z",
+                Some("2026-12-01T12:00:00Z"),
+            ),
+            (
+                "East,west, UNTIL 2026-12-01T12:00:30Z ",
+                Some("2026-12-01T12:00:30Z"),
+            ),
+            (
+                "east+west until 2026-12-01T13:00+01:00",
+                Some("2026-12-01T12:00:00Z"),
+            ),
+            ("east+west", None),
+        ] {
+            let read = ExpectedClusters::read(text);
+            let until = read.until().map(Timestamp::to_text);
+            assert_eq!(until.as_deref(), expected, "{text}");
+            assert_eq!(
+                (read.clusters(), read.defects()),
+                ("east+west".to_owned(), &[][..])
+            );
+        }
+        let read = ExpectedClusters::read("east until tomorrow");
+        let defect = "'tomorrow' is not a time such as 2026-12-01T12:00Z";
+        assert_eq!(
+            (read.until(), read.defects()),
+            (None, &[Line::from(defect)][..])
+        );
+        // Without a space, it is a part of a name.
+        assert_eq!(missing("eastuntil 2026", &["east"]), ["eastuntil2026"]);
+    }
+
+    #[test]
     fn unreadable_part_is_a_missing_cluster() {
         for (text, named, defect) in [
             ("", "''", "cluster 1 is empty"),
@@ -124,8 +164,6 @@ mod tests {
             let read = ExpectedClusters::read(text);
             assert_eq!(missing(text, &["east", "west"]), [named], "{text}");
             assert_eq!(read.defects(), [Line::from(defect)]);
-            let error = text.parse::<ExpectedClusters>().unwrap_err();
-            assert_eq!(error.to_string(), defect);
         }
         // A name that occurs twice may stand for another one. It is reported, and changes nothing.
         let twice = ExpectedClusters::read("east+west+east");

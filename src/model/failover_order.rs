@@ -7,9 +7,12 @@ use super::cluster_term::TermReader;
 use super::fields::shorten;
 use super::{ClusterName, ClusterTerm, Line};
 
-/// A failover order: steps, separated by `:` in text, such as `local:east+west:*`.
+/// A failover order: steps, separated by `:` in text, such as `local:east+west:*`. It is held, unless it
+/// begins with `auto:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverOrder {
+    /// Whether it moves by itself (rule K5a).
+    is_auto: bool,
     /// At least one.
     steps: Box<[OrderStep]>,
     defects: Box<[Line]>,
@@ -34,16 +37,33 @@ pub struct InvalidSetting(pub Line);
 impl FailoverOrder {
     /// Reads an order from an annotation. Spaces are ignored, `,` separates steps like `:`, and upper case is lower case. A
     /// part that still cannot be read stays in its place as a cluster without endpoints. Empty steps at the end are ignored.
-    pub fn read(text: &str) -> Self {
+    /// An empty annotation is no order.
+    pub fn read(text: &str) -> Option<Self> {
+        (!text.trim().is_empty()).then(|| Self::of_text(text))
+    }
+
+    fn of_text(text: &str) -> Self {
         let mut reader = TermReader::default();
-        let steps = match reader.normalize(text) {
-            Ok(text) => read_steps(text.trim_end_matches([':', ',']), &mut reader),
-            Err(term) => vec![OrderStep::Clusters([term].into())],
+        let (is_auto, steps) = match reader.normalize(text) {
+            Ok(text) => {
+                let text = text.trim_end_matches([':', ',']);
+                let (first, rest) = text.split_once([':', ',']).unwrap_or((text, ""));
+                let is_auto = first == "auto";
+                let steps = if is_auto { rest } else { text };
+                (is_auto, read_steps(steps, &mut reader))
+            }
+            Err(term) => (false, vec![OrderStep::Clusters([term].into())]),
         };
         Self {
+            is_auto,
             steps: steps.into(),
             defects: reader.defects.into(),
         }
+    }
+
+    /// Returns whether it moves by itself: it begins with `auto:` (rule K5a).
+    pub fn is_auto(&self) -> bool {
+        self.is_auto
     }
 
     /// Returns a sentence for each part that cannot be read.
@@ -72,11 +92,6 @@ impl FailoverOrder {
     pub fn step_text(&self, step: usize) -> String {
         let step = self.steps.get(step);
         step.map(ToString::to_string).unwrap_or_default()
-    }
-
-    /// Returns whether the order names a cluster. `*` names none.
-    pub fn names(&self, cluster: &ClusterName, local: &ClusterName) -> bool {
-        self.terms().any(|term| term.is(cluster, local))
     }
 
     /// Returns the clusters that the order names, except `local`.
@@ -126,7 +141,7 @@ impl FromStr for FailoverOrder {
     type Err = InvalidSetting;
 
     fn from_str(text: &str) -> Result<Self, InvalidSetting> {
-        let order = Self::read(text);
+        let order = Self::of_text(text);
         match order.defects.first() {
             Some(defect) => Err(InvalidSetting(defect.clone())),
             None => Ok(order),
@@ -136,6 +151,9 @@ impl FromStr for FailoverOrder {
 
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_auto {
+            f.write_str("auto:")?;
+        }
         for (index, step) in self.steps.iter().enumerate() {
             let separator = if index == 0 { "" } else { ":" };
             write!(f, "{separator}{step}")?;
@@ -167,7 +185,7 @@ mod tests {
 
     /// Reads an order, and returns it as text with its defects.
     fn read(text: &str) -> (String, Vec<String>) {
-        let order = FailoverOrder::read(text);
+        let order = FailoverOrder::of_text(text);
         let defects = order.defects().iter().map(ToString::to_string).collect();
         (order.to_string(), defects)
     }
@@ -182,6 +200,7 @@ mod tests {
             "local:east+west:*",
             "east+local:west",
             "*:local",
+            "auto:local:*",
         ] {
             assert_eq!(order(text).to_string(), text);
         }
@@ -196,6 +215,7 @@ mod tests {
             ("Local:*", "local:*"),
             ("west:", "west"),
             ("west : ,", "west"),
+            (" Auto, east :*:", "auto:east:*"),
         ] {
             assert_eq!(read(text), (expected.to_owned(), Vec::new()), "{text}");
             assert_eq!(order(text).to_string(), expected);
@@ -223,6 +243,17 @@ mod tests {
             ),
             ("east:west+east", "east:west+east", "'east' occurs twice"),
             ("*:east:*", "*:east:*", "'*' occurs twice"),
+            ("auto", "auto:''", "step 1 is empty"),
+            (
+                "east:auto",
+                "east:auto",
+                "'auto' begins a failover order, and is no name of a cluster",
+            ),
+            (
+                "auto:auto+east",
+                "auto:auto+east",
+                "'auto' begins a failover order, and is no name of a cluster",
+            ),
             (
                 "east=90+west",
                 "east=90+west",
@@ -240,11 +271,28 @@ mod tests {
         // The typing error is a cluster without endpoints. The standby stays where it is.
         let local: ClusterName = "hub".parse().unwrap();
         let step = |text, cluster: &str| {
-            FailoverOrder::read(text).step_of(&cluster.parse().unwrap(), &local)
+            FailoverOrder::of_text(text).step_of(&cluster.parse().unwrap(), &local)
         };
         assert_eq!(step("we_st:east", "east"), Some(1));
         assert_eq!(step("east:east+west", "east"), Some(0));
         assert_eq!(step("*:east:*", "north"), Some(0));
+    }
+
+    #[test]
+    fn empty_text_is_no_order() {
+        assert_eq!(
+            [FailoverOrder::read(""), FailoverOrder::read(" \n")],
+            [None, None]
+        );
+        let order = FailoverOrder::read(":").unwrap();
+        assert_eq!((order.count(), order.is_auto()), (1, false));
+    }
+
+    #[test]
+    fn order_moves_by_itself_if_it_begins_with_auto() {
+        let is_auto = |text| order(text).is_auto();
+        assert!(is_auto("auto:east") && is_auto("AUTO , east"));
+        assert!(!is_auto("east:west") && !is_auto("automatic:east"));
     }
 
     #[test]
@@ -256,7 +304,7 @@ mod tests {
         let (text, defects) = read(&longer);
         assert_eq!(text.len(), 40);
         assert_eq!(defects, ["it has 4097 octets; at most 4096 are allowed"]);
-        assert_eq!(FailoverOrder::read(&"east:".repeat(40_000)).count(), 1);
+        assert_eq!(FailoverOrder::of_text(&"east:".repeat(40_000)).count(), 1);
     }
 
     #[test]
@@ -274,8 +322,6 @@ mod tests {
         assert_eq!(step("local:hub", "hub"), Some(0));
         let named: Vec<String> = order(all).named().map(ToString::to_string).collect();
         assert_eq!(named, ["east", "west"]);
-        let names = |cluster: &str| order(all).names(&cluster.parse().unwrap(), &local);
-        assert_eq!(["hub", "west", "north"].map(names), [true, true, false]);
     }
 
     #[test]

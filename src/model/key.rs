@@ -37,12 +37,8 @@ pub const TTL: &str = "global-dns/ttl";
 pub const GATEWAY_DOWN: &str = "global-dns/gateway-down";
 /// Annotation of this server on a Service of this cluster: its failover order.
 pub const FAILOVER: &str = "global-dns/failover";
-/// Annotation of this server on a Service of this cluster: whether steps of the order take over by themselves.
-pub const FAILOVER_MODE: &str = "global-dns/failover-mode";
-/// Annotation of this server on a Service of this cluster: the clusters that its name waits for during the bootstrap.
+/// Annotation of this server on a Service of this cluster: the clusters that its name expects.
 pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
-/// Annotation of this server on a Service of this cluster: the start of another bootstrap.
-pub const EXPECTED_SINCE: &str = "global-dns/expected-since";
 
 /// Time of the change of a Service or pod that led to a slice. The EndpointSlice controller writes it (annotation).
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
@@ -51,14 +47,7 @@ pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time
 pub const PREFIX: &str = "global-dns/";
 
 /// The annotations of this server.
-pub const SETTINGS: [&str; 6] = [
-    TTL,
-    GATEWAY_DOWN,
-    FAILOVER,
-    FAILOVER_MODE,
-    EXPECTED_CLUSTERS,
-    EXPECTED_SINCE,
-];
+pub const SETTINGS: [&str; 4] = [TTL, GATEWAY_DOWN, FAILOVER, EXPECTED_CLUSTERS];
 
 /// The other labels and annotations.
 pub const OTHERS: [&str; 16] = [

@@ -114,7 +114,7 @@ pub enum ProblemKind {
     IgnoredAnnotation,
     /// An order does not apply to one address for several clusters (rule K5).
     UnusedOrder,
-    /// Steps come after a step in a flat network, which is always alive.
+    /// Steps come after a step in a flat network, which is always alive (rule K5a).
     FlatStep,
     /// Not the first step of a failover order answers.
     StandbyAnswers,
@@ -122,14 +122,14 @@ pub enum ProblemKind {
     StepWithoutEndpoint,
     /// An alias names a service that no mirror, ServiceImport or member of this cluster makes.
     UnknownAlias,
-    /// No setting says whether a failover order changes its step by itself (rule K5a).
-    InferredMode,
+    /// A failover order names a cluster that nothing here knows (rule K5a).
+    UnknownCluster,
+    /// A failover order moves a service with pods by itself (rule K5a).
+    AutoWithPods,
     /// The name waits for expected clusters (rule K8).
     ExpectedClustersMissing,
-    /// Expected clusters are missing, but the name no longer waits for them (rule K8).
-    BootstrapOver,
-    /// Expected clusters are set without an effect (rule K8).
-    ExpectedClustersUnused,
+    /// Expected clusters are missing, and the name does not wait for them (rule K8).
+    ClusterMissing,
     /// A headless Service of this cluster is a member only while a mirror of its name exists (rule M5).
     MemberByMirror,
     /// The gateway of endpoints is down (rule M3).
@@ -256,7 +256,7 @@ pub static ROWS: [ProblemRow; 48] = {
             "set the annotation on the Service of this cluster, which alone decides"),
         row(K::UnusedOrder, "unused-order", State, Error, "Failover order does not apply",
             "remove the order, or export the service so that each cluster has an address of its own"),
-        row(K::FlatStep, "flat-step", State, Warning, "Later steps of the failover order are not reached",
+        row(K::FlatStep, "flat-step", State, Error, "Later steps of the failover order are not reached",
             "make the step in a flat network the last one, or export the service through a gateway"),
         row(K::StandbyAnswers, "standby-answers", State, Warning, "Standby step of the failover order answers",
             "global-dns explain NAME shows the state of each step; repair the earlier steps"),
@@ -265,17 +265,17 @@ pub static ROWS: [ProblemRow; 48] = {
             global-dns/failover of the Service of this cluster, or --failover"),
         row(K::UnknownAlias, "unknown-alias", State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct --alias"),
-        row(K::InferredMode, "inferred-mode", State, Warning, "Failover mode is inferred",
-            "say who decides, with annotation global-dns/failover-mode on the Service of this cluster, or with --failover-mode: \
-            hold (a person; for databases, also behind a cluster IP) or auto (the state of the gateways)"),
+        row(K::UnknownCluster, "unknown-cluster", State, Error, "Failover order names an unknown cluster",
+            "correct the name in annotation global-dns/failover of the Service of this cluster, or in --failover; or link the \
+            cluster"),
+        row(K::AutoWithPods, "auto-with-pods", State, Warning, "Failover order moves a service with pods by itself",
+            "remove auto: from the order of a database, so that a person moves its clients"),
         row(K::ExpectedClustersMissing, "expected-clusters-missing", State, Error, "Name waits for expected clusters",
             "link these clusters and export the service there; if one of them is retired, remove it from annotation \
-            global-dns/expected-clusters of the Service of this cluster, or from --expected-clusters"),
-        row(K::BootstrapOver, "bootstrap-over", State, Warning, "Name does not wait for expected clusters",
-            "if the database is not bootstrapped yet, begin again: set annotation global-dns/expected-since of the Service of \
-            this cluster to the present time (RFC 3339); otherwise, remove the expected clusters"),
-        row(K::ExpectedClustersUnused, "expected-clusters-unused", State, Note, "Expected clusters have no effect",
-            "after the bootstrap, remove annotation global-dns/expected-clusters or --expected-clusters"),
+            global-dns/expected-clusters of the Service of this cluster"),
+        row(K::ClusterMissing, "cluster-missing", State, Warning, "Expected cluster is missing",
+            "link the cluster and export the service there; if it is retired, remove it from annotation \
+            global-dns/expected-clusters of the Service of this cluster"),
         row(K::MemberByMirror, "member-by-mirror", State, Note, "Pods of this cluster leave with the last mirror",
             "export the Service: kubectl label service NAME mirror.linkerd.io/exported=true"),
         row(K::GatewayDown, "gateway-down", State, Warning, "Gateway is down",

@@ -4,7 +4,7 @@
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
 use super::fields::shorten;
-use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, Timestamp, key};
+use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
 
 /// The annotations of this server on an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,15 +13,10 @@ pub struct Settings {
     pub ttl: Option<u32>,
     /// `global-dns/gateway-down`.
     pub gateway_down: Option<GatewayDown>,
-    /// `global-dns/failover`.
-    pub failover: Option<FailoverOrder>,
-    /// `global-dns/failover-mode`. One that cannot be read is `hold`, because a standby that takes over by mistake is worse
-    /// than one that does not.
-    pub failover_mode: Option<FailoverMode>,
+    /// `global-dns/failover`. `Some(None)`: it is empty, so that the service has no order, whatever the flags say.
+    pub failover: Option<Option<FailoverOrder>>,
     /// `global-dns/expected-clusters`.
     pub expected: Option<ExpectedClusters>,
-    /// `global-dns/expected-since`.
-    pub expected_since: Option<Timestamp>,
     /// A sentence without its subject for each annotation that cannot be read: `global-dns/ttl=x: it is not …`.
     pub unreadable: Vec<Line>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
@@ -37,15 +32,6 @@ pub enum GatewayDown {
     Include,
 }
 
-/// Who decides that another step of a failover order answers (rule K5a).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailoverMode {
-    /// A person: the first step answers, alive or not, until the order is changed.
-    Hold,
-    /// The state of the gateways: the first step with an endpoint that is alive answers.
-    Auto,
-}
-
 // === impl Settings ===
 
 impl Settings {
@@ -53,33 +39,27 @@ impl Settings {
     pub(super) fn of_own(service: &KubeObject<'_>) -> Self {
         let mut settings = Self::default();
         if let Some(key) = service.unknown_setting() {
-            let known = key::SETTINGS.join(", ");
-            settings.note_unreadable(&shorten(key), &format!("the annotations are {known}"));
+            let nearest = most_similar(key, key::SETTINGS.map(str::to_owned));
+            let reason = match nearest {
+                Some(nearest) => format!("no annotation has this name; the nearest is {nearest}"),
+                None => format!("the annotations are {}", key::SETTINGS.join(", ")),
+            };
+            settings.note_unreadable(&shorten(key), &reason);
         }
         settings.read_ttl(service);
         let rule = "it is not last-resort or include";
         settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule, GatewayDown::parse);
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
-            settings.note_defects(key::FAILOVER, value, order.defects());
+            let defects = order.as_ref().map_or(&[][..], FailoverOrder::defects);
+            settings.note_defects(key::FAILOVER, value, defects);
             settings.failover = Some(order);
         }
-        let rule = "it is not hold or auto, so hold applies";
-        settings.failover_mode = settings
-            .read(service, key::FAILOVER_MODE, rule, FailoverMode::parse)
-            .or_else(|| {
-                service
-                    .annotation(key::FAILOVER_MODE)
-                    .map(|_| FailoverMode::Hold)
-            });
         if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
             let expected = ExpectedClusters::read(value);
             settings.note_defects(key::EXPECTED_CLUSTERS, value, expected.defects());
             settings.expected = Some(expected);
         }
-        let rule = "it is not a time such as 2026-11-24T06:30:00Z";
-        settings.expected_since =
-            settings.read(service, key::EXPECTED_SINCE, rule, Timestamp::from_text);
         settings
     }
 
@@ -138,27 +118,6 @@ impl Settings {
     /// Returns the settings if there is any.
     pub(super) fn if_any(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
-    }
-}
-
-// === impl FailoverMode ===
-
-impl FailoverMode {
-    /// Parses the value of `--failover-mode` or of annotation `global-dns/failover-mode`.
-    pub fn parse(value: &str) -> Option<Self> {
-        match value.to_ascii_lowercase().as_str() {
-            "hold" => Some(Self::Hold),
-            "auto" => Some(Self::Auto),
-            _ => None,
-        }
-    }
-
-    /// Returns the name of the mode in settings and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hold => "hold",
-            Self::Auto => "auto",
-        }
     }
 }
 

@@ -66,15 +66,6 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
 }
 
 #[test]
-fn failover_mode_is_read_by_its_name() {
-    for mode in [FailoverMode::Hold, FailoverMode::Auto] {
-        assert_eq!(FailoverMode::parse(mode.name()), Some(mode));
-    }
-    assert_eq!(FailoverMode::parse("Hold"), Some(FailoverMode::Hold));
-    assert_eq!(FailoverMode::parse("manual"), None);
-}
-
-#[test]
 fn own_service_has_the_name_of_its_object() {
     let key = ServiceKey {
         namespace: "prod".parse().unwrap(),

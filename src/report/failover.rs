@@ -7,15 +7,10 @@ use crate::table::failover::{Failover, Step};
 /// The report on the failover order of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailoverReport {
-    /// The order, such as `local:east+west:*`.
+    /// The order, such as `east:west` or, if it moves by itself, `auto:local:east+west:*`.
     pub order: String,
     /// The setting that it comes from: `annotation`, `service-flag` or `default-flag`.
     pub origin: String,
-    /// Who decides that another step answers: `hold` (a person) or `auto` (the liveness).
-    pub mode: String,
-    /// Whether no setting says the mode.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub mode_inferred: bool,
     /// The step that answers, counted from one.
     pub step: usize,
     /// The steps, in order.
@@ -29,7 +24,7 @@ pub struct StepReport {
     pub clusters: String,
     /// `alive`; `down`: no endpoint is alive; `empty`: there is none.
     pub state: String,
-    /// The time since which the step has been alive or not, if it is known (RFC 3339).
+    /// The time since which the step has been down, or since which its way back counts (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
 }
@@ -46,8 +41,6 @@ impl FailoverReport {
         Self {
             order: failover.order.to_string(),
             origin: failover.origin.name().to_owned(),
-            mode: failover.mode.name().to_owned(),
-            mode_inferred: failover.is_mode_inferred,
             step: failover.answering + 1,
             steps: failover.steps.iter().enumerate().map(step).collect(),
         }

@@ -3,8 +3,10 @@
 //! [`build`] rebuilds the services that changed and shares all others with the previous table. A build of all services
 //! gives the same table; a property test checks this.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::content::KnownClusters;
 use super::items::Items;
 use super::kind::Profile;
 use super::local::non_member;
@@ -12,8 +14,8 @@ use super::members::{BuildContext, build_service};
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Table, index, short};
-use crate::model::ServiceKey;
+use super::{Service, Table, index, short};
+use crate::model::{ClusterName, ServiceKey};
 
 /// The outcome of a build.
 #[derive(Debug)]
@@ -37,9 +39,17 @@ pub fn build(
     timers: &Timers,
 ) -> Built {
     let listing = with_listing_services(last, dirty);
-    let services = with_services_of_flags(last, with_aliases(listing, rules), rules);
-    let dirty = &services;
+    let mut services = with_services_of_flags(last, with_aliases(listing, rules), rules);
     let mut table = last.clone();
+    let known = known_clusters(store, rules);
+    if *table.known_clusters.0 != known {
+        services.extend(services_that_name(
+            &(&*table.known_clusters.0 ^ &known),
+            last,
+        ));
+        table.known_clusters = KnownClusters(Arc::new(known));
+    }
+    let dirty = &services;
     table.skipped = store.skipped().clone();
     if rules.has_cluster_sets {
         table.cluster_set.get_or_insert_default();
@@ -55,6 +65,7 @@ pub fn build(
             items: &items,
             store,
             rules,
+            known_clusters: &table.known_clusters.0.clone(),
             timers,
             old,
         };
@@ -139,16 +150,35 @@ fn with_aliases(mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
     dirty
 }
 
-/// Adds the services that exist without an object, because a flag has an order, expected clusters or an alias for them (rules
-/// K5, K8).
+/// Returns the clusters that something here knows: by a mirror or a Link, and this cluster. Excluded clusters are none.
+fn known_clusters(store: &Store, rules: &Rules) -> BTreeSet<ClusterName> {
+    let links = store.links().map(|(_, cluster)| cluster);
+    let remote = store.linked_clusters().chain(links);
+    let remote = remote.map(|cluster| rules.name_of(cluster));
+    let all = remote.chain([rules.cluster_name.clone()]);
+    all.filter(|cluster| !rules.excluded_clusters.contains(cluster))
+        .collect()
+}
+
+/// Returns the services with a failover order that names one of these clusters (rule K5a). Reads every service, because a
+/// cluster appears rarely.
+fn services_that_name(clusters: &BTreeSet<ClusterName>, last: &Table) -> Vec<ServiceKey> {
+    let names = |service: &&Service| {
+        let failover = service.failover.as_ref();
+        failover.is_some_and(|one| one.order.named().any(|name| clusters.contains(name)))
+    };
+    let services = last.services().filter(names);
+    services.map(|service| service.key.clone()).collect()
+}
+
+/// Adds the services that exist without an object, because a flag has an order or an alias for them (rule K5).
 fn with_services_of_flags(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()
     };
     let ordered = rules.service_failover.keys();
-    let expected = rules.expected_clusters.keys();
-    let of_flags = ordered.chain(expected).chain(rules.aliases.names());
+    let of_flags = ordered.chain(rules.aliases.names());
     dirty.extend(of_flags.filter(is_new).cloned());
     dirty
 }

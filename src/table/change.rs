@@ -92,8 +92,6 @@ pub enum ChangeCause {
     Linked,
     /// The failover order is another one.
     OrderChanged,
-    /// The mode of the failover is another one.
-    ModeChanged,
     /// No endpoint of the step that answered is alive.
     StepDown,
     /// The step that answered has no endpoint.

@@ -1,6 +1,6 @@
 //! The [`Table`]: all services, the owners of short names, and the indexes that answers need.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
@@ -14,7 +14,7 @@ use super::services::Services;
 use super::shared::SharedMap;
 use super::short_name::ShortName;
 use super::store::Skipped;
-use crate::model::{Namespace, Problem, ServiceKey, ServiceName};
+use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName};
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,12 +30,24 @@ pub struct Table {
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
+    /// The clusters that something here knows (rule K5a).
+    pub(super) known_clusters: KnownClusters,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
     pub(super) listed_hosts: Index<HostKey>,
     /// Problems of names, which concern several services.
     pub(super) name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
+}
+
+/// The clusters that something here knows. They are no part of what is served: the problems that follow from them are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownClusters(pub(super) Arc<BTreeSet<ClusterName>>);
+
+impl PartialEq for KnownClusters {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The names that a list of problems concerns.

@@ -256,7 +256,6 @@ fn failover_change(old: &Service, new: &Service) -> Option<Change> {
     let service = &new.key;
     let reason = match cause {
         ChangeCause::OrderChanged => "the order has changed",
-        ChangeCause::ModeChanged => "the mode has changed",
         ChangeCause::StepDown => "no endpoint of the last step is alive",
         ChangeCause::StepEmpty => "the last step has no endpoint",
         _ => "an earlier step has an endpoint that is alive",

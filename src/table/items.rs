@@ -47,6 +47,11 @@ impl<'i> Items<'i> {
         items
     }
 
+    /// Returns whether there is no object.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.import_slices.is_empty()
+    }
+
     /// Returns the items of one kind.
     pub(super) fn of_kind(
         &self,

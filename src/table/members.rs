@@ -7,8 +7,8 @@ use super::candidates::{choose, kind_of, mixed_kinds};
 use super::cluster_ip;
 use super::dead_ports::exported_problem;
 use super::endpoint::{Draft, Source};
-use super::failover::{Failover, FailoverContext, NextFailover, StepHealth, has_pods, order_of};
-use super::gate::{Gate, expected_of};
+use super::failover::{Failover, FailoverContext, StepHealth, order_of, order_problems};
+use super::gate::Gate;
 use super::headless;
 use super::import::import_drafts;
 use super::items::{Items, Mirror};
@@ -18,7 +18,7 @@ use super::local::{
 };
 use super::merge::{cluster_conflicts, merge_drafts};
 use super::missing::{MissingHost, missing_hosts};
-use super::own_settings::OwnSettings;
+use super::own_settings::{KeptOrder, OwnSettings};
 use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
@@ -39,6 +39,8 @@ pub(super) struct BuildContext<'b> {
     pub(super) items: &'b Items<'b>,
     pub(super) store: &'b Store,
     pub(super) rules: &'b Rules,
+    /// The clusters that something here knows.
+    pub(super) known_clusters: &'b BTreeSet<ClusterName>,
     /// What the last builds remember.
     pub(super) timers: &'b Timers,
     /// The service in the last table.
@@ -46,10 +48,14 @@ pub(super) struct BuildContext<'b> {
 }
 
 impl BuildContext<'_> {
-    /// Returns whether the last table lacks the service, or has it only for its settings.
-    fn is_new_service(&self) -> bool {
-        let is_gone = |old: &Service| !old.is_known && old.failover.is_none();
-        self.old.is_none_or(is_gone)
+    /// Returns whether the objects of a service arrive one after the other: it is new in a process that has a table, and does
+    /// not have another order than before. The last table may have a service only for its settings.
+    fn is_arriving(&self, order: &FailoverOrder) -> bool {
+        let is_new = |old: &Service| match &old.failover {
+            Some(failover) => failover.order == *order,
+            None => !old.is_known,
+        };
+        self.timers.is_started && self.old.is_none_or(is_new)
     }
 }
 
@@ -90,11 +96,11 @@ pub(super) fn build_service(
         timers,
         ..
     } = context;
-    let last = timers.of(key).and_then(|last| last.own.as_ref());
-    let own = OwnSettings::of(key, items, store, last, timers.now);
-    next.own = own.as_ref().and_then(|own| own.to_keep(key, rules));
-    next.wake_at(next.own.as_ref().and_then(OwnSettings::end));
+    let own = OwnSettings::of(key, items, store);
     let own = own.as_ref();
+    let last = timers.of(key).and_then(|last| last.order.as_ref());
+    next.order = KeptOrder::next(own, last, timers.now);
+    next.wake_at(next.order.as_ref().and_then(KeptOrder::end));
     let mut problems = Vec::new();
     let offer = Offer::of(profile, key, items, context, &mut problems);
     let (is_headless, has_import) = (offer.is_headless(), offer.has_import);
@@ -111,8 +117,8 @@ pub(super) fn build_service(
     let alias_of = aliased.iter().map(Aliased::source).collect();
     let has_member = member.is_some() || aliased.iter().any(|one| one.offer.member.is_some());
     let is_set = own.is_some_and(|own| own.settings != Settings::default())
+        || next.order.is_some()
         || rules.service_failover.contains_key(key)
-        || expected_of(key, own, rules).is_some()
         || !aliased.is_empty();
     for one in &mut aliased {
         drafts.append(&mut one.offer.drafts);
@@ -138,21 +144,24 @@ pub(super) fn build_service(
     let mirrors_of_aliased = aliased.iter().map(|one| &*one.offer.mirrors);
     let mut all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased);
     let has_mirrors = all_mirrors.any(|mirrors| !mirrors.is_empty());
-    let has_pods = |order: &FailoverOrder| {
-        let mut aliased = aliased.iter();
-        has_pods(order, items, own, rules)
-            || aliased.any(|one| has_pods(order, &one.items, one.own.as_ref(), rules))
-    };
-    let order = order_of(key, own, rules, |order| is_known && !has_pods(order));
+    let own_services = std::iter::once(own).chain(aliased.iter().map(|one| one.own.as_ref()));
+    let has_pods = has_mirrors || own_services.flatten().any(|own| own.has_pods);
+    let kept = next.order.as_ref();
+    let order = order_of(key, own, kept, rules, is_known && !has_pods);
     let of_cluster = |draft: &Draft| draft.endpoint.cluster.is_some();
     let mut ready = drafts.iter().filter(|draft| draft.ready);
     let has_endpoint = ready.clone().next().is_some();
     // No order applies to an address that belongs to no single cluster.
     let is_only_shared = has_endpoint && !ready.any(of_cluster);
     let (order, unused_order) = match order {
-        Some(order) if is_only_shared && !has_pods(&order.0) => (None, Some(Box::new(order))),
+        Some(order) if is_only_shared => (None, Some(Box::new(order))),
         order => (order, None),
     };
+    let known = context.known_clusters;
+    let order_problems = order
+        .iter()
+        .flat_map(|(order, _)| order_problems(order, known, rules));
+    problems.extend(order_problems);
     // Nobody can void an order by joining a federation.
     let shared: BTreeSet<ClusterName> = drafts
         .iter()
@@ -182,22 +191,18 @@ pub(super) fn build_service(
     }
     let failover = order.map(|order| {
         let context = FailoverContext {
-            own,
-            has_pods: has_pods(&order.0),
+            has_pods,
+            has_items: !items.is_empty() || aliased.iter().any(|one| !one.items.is_empty()),
             last: timers.of(key).and_then(|last| last.failover(profile)),
-            start: timers.start(context.is_new_service()),
+            is_arriving: context.is_arriving(&order.0),
             rules,
             now: timers.now,
         };
-        let NextFailover {
-            failover,
-            timers,
-            wake,
-        } = Failover::apply(key, order, context, &mut drafts);
-        next.wake_at(wake);
+        let (failover, memory) = Failover::apply(order, context, &mut drafts);
+        next.wake_at(memory.as_ref().and_then(|memory| memory.wake(rules)));
         match profile {
-            Profile::Global => next.global = timers,
-            Profile::ClusterSet => next.cluster_set = timers,
+            Profile::Global => next.global = memory,
+            Profile::ClusterSet => next.cluster_set = memory,
         }
         Box::new(failover)
     });
@@ -211,12 +216,8 @@ pub(super) fn build_service(
     if !is_known && problems.is_empty() && !is_set {
         return None;
     }
-    // The bootstrap of an alias without a Service of its own begins with that of the services that it names.
-    let of_aliased = aliased.iter().find_map(|one| one.own.as_ref());
-    let of_aliased = of_aliased.map(OwnSettings::without_settings);
-    let dated = own.or(of_aliased.as_ref());
-    let gate = Gate::new(key, dated, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
-    next.wake_at(gate.as_ref().and_then(|gate| gate.wake()));
+    let gate = Gate::new(own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
+    next.wake_at(gate.as_ref().and_then(|gate| gate.closes_until));
     Some(Service {
         key: key.clone(),
         alias_of,
@@ -297,12 +298,7 @@ impl Offer {
 impl<'b> Aliased<'b> {
     /// Collects the sources of an alias. Zones with the profile `mcs` have no aliases.
     fn of(profile: Profile, alias: &ServiceKey, context: BuildContext<'b>) -> Vec<Self> {
-        let BuildContext {
-            store,
-            rules,
-            timers,
-            ..
-        } = context;
+        let BuildContext { store, rules, .. } = context;
         let sources = match profile {
             Profile::Global => rules.aliases.sources_of(alias),
             Profile::ClusterSet => &[],
@@ -314,9 +310,8 @@ impl<'b> Aliased<'b> {
             for draft in &mut offer.drafts {
                 draft.endpoint.alias_source = number;
             }
-            let last = timers.of(key).and_then(|last| last.own.as_ref());
             Self {
-                own: OwnSettings::of(key, &items, store, last, timers.now),
+                own: OwnSettings::of(key, &items, store),
                 key,
                 items,
                 offer,

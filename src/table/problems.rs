@@ -8,15 +8,15 @@ use std::sync::Arc;
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::OrderOrigin;
-use super::gate::{Gate, Window};
+use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
 use super::service::{NameFailure, Service};
 use super::times::{self, Times};
 use crate::model::{
-    ClusterName, Export, FailoverMode, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey,
-    Timestamp, Watch, list_some,
+    ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp, Watch,
+    list_some,
 };
 
 /// The default of `--cluster-name`. It is suitable for trials only: databases that store the names of their peers need
@@ -247,50 +247,19 @@ impl Service {
         self
     }
 
-    /// Returns what a person has to know about expected clusters, unless each has an endpoint while they count.
+    /// Returns the problem of expected clusters that are missing, if there are any.
     fn problem_of_gate(&self, gate: &Gate) -> Option<Problem> {
-        let Gate {
-            expected: _,
-            missing,
-            window,
-        } = gate;
-        let names = list_some(missing, MAX_LISTED);
-        let (kind, detail) = match window {
-            Window::Open(_) if missing.is_empty() => return None,
-            Window::Open(Some(end)) => (
-                ProblemKind::ExpectedClustersMissing,
-                format!("not answered; waits for {names} until {}", end.to_text()),
-            ),
-            Window::Open(None) => (
-                ProblemKind::ExpectedClustersMissing,
-                format!("not answered; waits for {names} until the setting is removed"),
-            ),
-            Window::Over(end) if missing.is_empty() => (
-                ProblemKind::ExpectedClustersUnused,
-                format!(
-                    "the setting can be removed: the bootstrap ended at {}",
-                    end.to_text()
-                ),
-            ),
-            Window::Over(end) => (
-                ProblemKind::BootstrapOver,
-                format!("{names}: the bootstrap ended at {}", end.to_text()),
-            ),
-            Window::Future(start) => (
-                ProblemKind::ExpectedClustersUnused,
-                format!("the bootstrap begins at {}", start.to_text()),
-            ),
-            Window::Undated => (
-                ProblemKind::BootstrapOver,
-                "the Service of this cluster has no creation time".to_owned(),
-            ),
-            Window::WithoutService => (
-                ProblemKind::BootstrapOver,
-                "this cluster has no Service of this name, with which the bootstrap begins"
-                    .to_owned(),
-            ),
-        };
-        Some(self.problem(kind, detail))
+        if gate.missing.is_empty() {
+            return None;
+        }
+        let names = list_some(&gate.missing, MAX_LISTED);
+        Some(match gate.closes_until {
+            Some(end) => {
+                let detail = format!("not answered; waits for {names} until {}", end.to_text());
+                self.problem(ProblemKind::ExpectedClustersMissing, detail)
+            }
+            None => self.problem(ProblemKind::ClusterMissing, names),
+        })
     }
 
     fn problem(&self, kind: ProblemKind, detail: impl Into<String>) -> Problem {
@@ -386,14 +355,9 @@ impl Service {
             );
             problems.push(self.problem(ProblemKind::FlatStep, detail));
         }
-        // With one step, both modes do the same.
-        if failover.is_mode_inferred && order.count() > 1 {
-            let (mode, why) = match failover.mode {
-                FailoverMode::Hold => ("hold", "the service has pods"),
-                FailoverMode::Auto => ("auto", "the service has no pods"),
-            };
-            let detail = format!("{order}: {mode}, because {why}");
-            problems.push(self.problem(ProblemKind::InferredMode, detail));
+        // With one step, nothing moves.
+        if failover.has_pods && order.is_auto() && order.count() > 1 {
+            problems.push(self.problem(ProblemKind::AutoWithPods, order.to_string()));
         }
         let number = failover.answering + 1;
         let step = format!("step {number} of {order}, {}", failover.answering_text());

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::alias::Aliases;
 use super::kind::Profile;
 use crate::model::{
-    ClusterName, ExpectedClusters, FailoverMode, FailoverOrder, GatewayDown, Namespace, Problem,
-    ProblemKind, ServiceKey, ServiceName,
+    ClusterName, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
+    ServiceName,
 };
 
 /// The flags that determine the members of services and the names that exist.
@@ -41,18 +41,10 @@ pub struct Rules {
     pub failover: Option<FailoverOrder>,
     /// `--failover NAMESPACE/SERVICE=ORDER`.
     pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
-    /// `--failover-mode MODE`: the mode of services without one of their own. `auto` is not for services with pods.
-    pub failover_mode: Option<FailoverMode>,
-    /// `--failover-mode NAMESPACE/SERVICE=MODE`.
-    pub service_failover_mode: BTreeMap<ServiceKey, FailoverMode>,
-    /// `--failover-delay`: how long the step that answers must be down until another one answers (rule K7).
+    /// `--failover-delay`: how long a step must be down until it stops counting as alive (rule K7).
     pub failover_delay: Duration,
-    /// `--failback-delay`: how long an earlier step must be alive until it answers again (rule K7).
+    /// `--failback-delay`: how long it must be alive until it counts as alive again (rule K7).
     pub failback_delay: Duration,
-    /// `--expected-clusters`: the clusters that the name of a service waits for (rule K8).
-    pub expected_clusters: BTreeMap<ServiceKey, ExpectedClusters>,
-    /// `--bootstrap-window`: how long names wait for expected clusters. Zero: until the setting is removed.
-    pub bootstrap_window: Duration,
     /// `--unlinked-after`: how long no Link must name a cluster until it counts as unlinked (rule L2).
     pub unlinked_after: Duration,
     /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
@@ -116,12 +108,8 @@ impl Rules {
             aliases: Aliases::default(),
             failover: None,
             service_failover: BTreeMap::new(),
-            failover_mode: None,
-            service_failover_mode: BTreeMap::new(),
             failover_delay: Duration::from_secs(2),
             failback_delay: Duration::from_secs(30),
-            expected_clusters: BTreeMap::new(),
-            bootstrap_window: Duration::from_secs(3600),
             unlinked_after: Duration::from_secs(300),
             has_cluster_sets: false,
             child_zones: Vec::new(),

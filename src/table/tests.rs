@@ -550,7 +550,7 @@ fn details(table: &Table, kinds: &[ProblemKind]) -> Vec<String> {
 }
 
 #[test]
-fn order_without_a_mode_and_step_after_the_first_are_reported() {
+fn order_of_pods_that_moves_by_itself_and_step_after_the_first_are_reported() {
     let objects = |order: &str| {
         let [own, _] = local("prod", "db", &[]);
         vec![
@@ -559,25 +559,19 @@ fn order_without_a_mode_and_step_after_the_first_are_reported() {
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
         ]
     };
-    let kinds = [ProblemKind::InferredMode, ProblemKind::StandbyAnswers];
-    let hold = table(&objects("east:west"));
-    let inferred = "east:west: hold, because the service has pods";
-    assert_eq!(details(&hold, &kinds), [inferred]);
-    // With one step, both modes do the same.
-    assert_eq!(details(&table(&objects("east")), &kinds), [""; 0]);
-    let mut auto = objects("west:east");
-    auto[0] = annotated(auto[0].clone(), "global-dns/failover-mode", "auto");
+    let kinds = [ProblemKind::AutoWithPods, ProblemKind::StandbyAnswers];
+    for order in ["east:west", "auto:east"] {
+        assert_eq!(details(&table(&objects(order)), &kinds), [""; 0], "{order}");
+    }
     let mut started = Server::new(rules());
-    started.see(1, &auto);
-    started.see(60, &auto);
-    let standby = "step 2 of west:east, east";
-    assert_eq!(details(&started.table, &kinds), [standby]);
-    auto[0] = annotated(auto[0].clone(), "global-dns/failover", "east:west");
-    assert_eq!(details(&table(&auto), &kinds), [""; 0]);
+    started.see(1, &objects("auto:west:east"));
+    started.see(60, &objects("auto:west:east"));
+    let (auto, standby) = ("auto:west:east", "step 2 of auto:west:east, east");
+    assert_eq!(details(&started.table, &kinds), [auto, standby]);
 }
 
 #[test]
-fn expected_clusters_are_reported_while_and_after_they_count() {
+fn expected_clusters_are_watched_after_the_name_has_waited_for_them() {
     let [own, _] = local("prod", "db", &[]);
     let mut own = annotated(own, "global-dns/expected-clusters", "east");
     own["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
@@ -587,44 +581,18 @@ fn expected_clusters_are_reported_while_and_after_they_count() {
     for (objects, second, expected) in [
         (&missing[..], 2, Some(ProblemKind::ExpectedClustersMissing)),
         (&complete[..], 2, None),
-        (&missing, 4_000, Some(ProblemKind::BootstrapOver)),
-        (&complete, 4_000, Some(ProblemKind::ExpectedClustersUnused)),
+        (&missing, 4_000, Some(ProblemKind::ClusterMissing)),
+        (&complete, 4_000, None),
     ] {
         let mut server = Server::new(rules());
         server.see(second, objects);
         let kinds = [
             ProblemKind::ExpectedClustersMissing,
-            ProblemKind::BootstrapOver,
-            ProblemKind::ExpectedClustersUnused,
+            ProblemKind::ClusterMissing,
         ];
         let problems = server.table.problems().map(|one| one.kind);
         let found: Vec<_> = problems.filter(|kind| kinds.contains(kind)).collect();
         assert_eq!(found, Vec::from_iter(expected), "{second}");
-    }
-}
-
-/// The Service of this cluster has no setting, no export and a cluster IP: only the time of its creation is kept.
-#[test]
-fn expected_clusters_of_a_flag_count_from_the_creation_of_a_service_without_settings() {
-    let plain = json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"namespace": "prod", "name": "db", "creationTimestamp": "1970-01-01T00:00:01Z"},
-        "spec": {"clusterIP": "10.96.2.1"},
-    });
-    let objects = [plain, mirror("prod", "db", "east")];
-    let rules = Rules {
-        expected_clusters: [(key_of("prod", "db"), "east".parse().unwrap())].into(),
-        ..rules()
-    };
-    for (second, expected) in [
-        (2, ProblemKind::ExpectedClustersMissing),
-        (4_000, ProblemKind::BootstrapOver),
-    ] {
-        let mut server = Server::new(rules.clone());
-        server.see(second, &objects);
-        let mut kinds = server.table.problems().map(|one| one.kind);
-        assert!(kinds.any(|kind| kind == expected), "{second}");
     }
 }
 

@@ -1,14 +1,14 @@
-//! What a process remembers of a service: the timers of its failover (rule K7), and for ten seconds the settings of the Service of
+//! What a process remembers of a service: the steps of its failover order (rule K7), and for ten seconds the order of the Service of
 //! this cluster after that Service is gone (rule K6); and since when
 //! clusters have no Link (rule L2). Everything else follows from the objects of this moment, so
 //! replicas and restarts agree as soon as the delays have ended.
 
 use std::collections::BTreeMap;
 
-use super::failover::{FailoverTimers, Start};
+use super::failover::FailoverMemory;
 use super::kind::Profile;
 use super::links::Links;
-use super::own_settings::OwnSettings;
+use super::own_settings::KeptOrder;
 use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
@@ -30,12 +30,12 @@ pub struct Timers {
 /// The timers of one service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTimers {
-    /// Those of its failover in zones with the names of this server.
-    pub(super) global: Option<FailoverTimers>,
-    /// Those of its failover in zones with the profile `mcs`.
-    pub(super) cluster_set: Option<FailoverTimers>,
-    /// The settings of the Service of this cluster.
-    pub(super) own: Option<OwnSettings>,
+    /// Of its failover in zones with the names of this server.
+    pub(super) global: Option<FailoverMemory>,
+    /// Of its failover in zones with the profile `mcs`.
+    pub(super) cluster_set: Option<FailoverMemory>,
+    /// The order of the Service of this cluster.
+    pub(super) order: Option<KeptOrder>,
     /// The time at which the service can change although no object does.
     pub(super) wake: Option<Timestamp>,
 }
@@ -56,15 +56,6 @@ impl Timers {
     /// Notes that a complete table exists. From now on, each table continues the one before.
     pub fn note_started(&mut self) {
         self.is_started = true;
-    }
-
-    /// Returns how the failover of a service begins that had none.
-    pub(super) fn start(&self, is_new_service: bool) -> Start {
-        if self.is_started && is_new_service {
-            Start::NewService
-        } else {
-            Start::AtOnce
-        }
     }
 
     /// Records the timers that a build returned.
@@ -95,8 +86,8 @@ impl Timers {
 // === impl ServiceTimers ===
 
 impl ServiceTimers {
-    /// Returns the timers of the failover in zones with a profile.
-    pub(super) fn failover(&self, profile: Profile) -> Option<&FailoverTimers> {
+    /// Returns the memory of the failover in zones with a profile.
+    pub(super) fn failover(&self, profile: Profile) -> Option<&FailoverMemory> {
         match profile {
             Profile::Global => self.global.as_ref(),
             Profile::ClusterSet => self.cluster_set.as_ref(),

@@ -311,25 +311,20 @@ pub fn faults() -> Vec<Fault> {
         ),
         fault(
             "a failover order is set in one cluster",
-            |fleet| {
-                fleet.0[HUB].annotate("global-dns/failover", "hub+east+west");
-                fleet.0[HUB].annotate("global-dns/failover-mode", "auto");
-            },
-            &["prod/db: failover order hub+east+west (auto) in hub; none in east and west"],
+            |fleet| fleet.0[HUB].annotate("global-dns/failover", "hub+east+west"),
+            &["prod/db: failover order hub+east+west in hub; none in east and west"],
             "global-dns/failover",
         ),
         fault(
-            "a failover order has another mode in one cluster",
+            "a failover order is held in one cluster",
             |fleet| {
-                for (index, mode) in ["auto", "auto", "hold"].into_iter().enumerate() {
-                    fleet.0[index].annotate("global-dns/failover", "hub+east+west");
-                    fleet.0[index].annotate("global-dns/failover-mode", mode);
+                for (index, mode) in ["auto:", "auto:", ""].into_iter().enumerate() {
+                    let order = format!("{mode}hub+east+west");
+                    fleet.0[index].annotate("global-dns/failover", &order);
                 }
             },
-            &[
-                "prod/db: failover order hub+east+west (auto) in hub and east; hub+east+west (hold) in west",
-            ],
-            "failover-mode",
+            &["prod/db: failover order auto:hub+east+west in hub and east; hub+east+west in west"],
+            "global-dns/failover",
         ),
         fault(
             "expected clusters are set in one cluster",
@@ -339,7 +334,7 @@ pub fn faults() -> Vec<Fault> {
         ),
         fault(
             "a setting cannot be read",
-            |fleet| fleet.0[HUB].annotate("global-dns/failover-mode", "never"),
+            |fleet| fleet.0[HUB].annotate("global-dns/gateway-down", "never"),
             &["prod/db: Setting of a service cannot be read in hub"],
             "correct the annotation",
         ),

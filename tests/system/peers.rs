@@ -5,6 +5,8 @@ mod differential;
 mod sizes;
 // BIND as a resolver that minimizes names, while a name waits for expected clusters.
 mod minimization;
+// The program that states rule K7.
+mod k7;
 // Name resolution of MongoDB, etcd, Go and gRPC.
 mod clients;
 // The printed zone in Knot, NSD and BIND; the same answers from a running Knot.

@@ -273,21 +273,11 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- range $service, $order := $v.failover.services }}
 - --failover={{ $service }}={{ $order }}
 {{- end }}
-{{- with $v.failover.defaultMode }}
-- --failover-mode={{ . }}
-{{- end }}
-{{- range $service, $mode := $v.failover.modes }}
-- --failover-mode={{ $service }}={{ $mode }}
-{{- end }}
-{{- range $service, $clusters := $v.expectedClusters }}
-- --expected-clusters={{ $service }}={{ join "+" $clusters }}
-{{- end }}
 - --links={{ ternary "on" "off" $v.links.enabled }}
 {{- with include "global-dns.linksNamespaces" . | fromJsonArray }}
 - --links-namespace={{ join "," . }}
 - --unlinked-after={{ $v.links.unlinkedAfter }}
 {{- end }}
-- --bootstrap-window={{ $v.bootstrapWindow }}
 {{- end }}
 
 {{/* Flags of `serve` only. */}}
@@ -451,11 +441,10 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- $seen := dict -}}
 {{- range splitList ":" .order -}}
 {{- range splitList "+" . -}}
-{{- $cluster := splitList "=" . | first -}}
-{{- if hasKey $seen $cluster -}}
-{{- fail (printf "%s is %s, in which %s occurs twice" $.value $.order $cluster) -}}
+{{- if hasKey $seen . -}}
+{{- fail (printf "%s is %s, in which %s occurs twice" $.value $.order .) -}}
 {{- end -}}
-{{- $_ := set $seen $cluster true -}}
+{{- $_ := set $seen . true -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -2,10 +2,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::check::Health;
-use crate::check::objects::parse_links;
 use crate::check::tests::{facts, findings, green, red, yellow};
+use crate::table::{Rules, Table};
 use crate::testing::{
-    endpoint, federated, flat_mirror, gateway, local, mirror, rules, table, table_by,
+    backends, endpoint, federated, flat_mirror, link, local, mirror, rules, service_mirror, table,
+    table_by,
 };
 
 /// Returns `prod/db` in east and west, and the Service of this cluster with an annotation.
@@ -22,23 +23,18 @@ fn objects(key: &str, value: &str) -> Vec<Value> {
 fn own(key: &str, value: &str) -> Value {
     let [mut service, _] = local("prod", "db", &[]);
     service["metadata"]["annotations"][key] = json!(value);
-    if key == "global-dns/failover" {
-        service["metadata"]["annotations"]["global-dns/failover-mode"] = json!("auto");
-    }
     service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     service
 }
 
 fn orders(objects: &[Value]) -> Vec<(Health, String)> {
-    orders_of(table(objects), &[], &rules())
+    orders_of(table(objects))
 }
 
 /// Returns the findings about failover orders.
-fn orders_of(table: Table, links: &[Link], rules: &Rules) -> Vec<(Health, String)> {
+fn orders_of(table: Table) -> Vec<(Health, String)> {
     let mut facts = facts(&[]);
     facts.table = Ok(table);
-    facts.rules = rules.clone();
-    facts.objects.links = Ok(links.to_vec());
     findings(&facts, Check::FailoverOrders)
 }
 
@@ -55,39 +51,42 @@ fn order_that_works_is_green() {
     );
 }
 
+/// The problems are red, with the nearest name.
 #[test]
-fn unknown_cluster_is_yellow_unless_it_has_a_link() {
-    let objects = objects("global-dns/failover", "east:mars");
-    let sentence = "prod/db: east:mars names the unknown cluster 'mars'";
-    assert_eq!(orders(&objects), yellow(sentence));
+fn unknown_cluster_is_red_unless_it_has_a_link() {
+    let of_table = |objects: &[Value], rules: &Rules| {
+        let mut facts = facts(&[]);
+        facts.table = Ok(table_by(rules, objects));
+        findings(&facts, Check::FailoverOrders)
+    };
+    let ordered = objects("global-dns/failover", "east:wset");
+    let sentence = "Failover order names an unknown cluster: prod/db: east:wset: cluster 'wset' has no mirror and no Link; the nearest \
+                    name is 'west'";
+    assert_eq!(of_table(&ordered, &rules()), red(sentence));
     let mut rules = rules();
-    let link = json!({"spec": {"targetClusterName": "mars"}}).to_string();
-    let links = parse_links([link]);
-    assert_eq!(
-        orders_of(table(&objects), &links, &rules)[0].0,
-        Health::Green
-    );
+    let linked = [&ordered[..], &[link("wset", "wset")]].concat();
+    assert_eq!(of_table(&linked, &rules)[0].0, Health::Green);
     // An excluded cluster never answers.
-    rules.excluded_clusters.insert("mars".parse().unwrap());
-    assert_eq!(orders_of(table(&objects), &links, &rules), yellow(sentence));
-}
-
-#[test]
-fn order_that_names_this_cluster_twice_is_yellow() {
-    let sentence = "prod/db: east:local:hub names this cluster twice, as 'local' and as 'hub'; the first counts";
-    assert_eq!(
-        orders(&objects("global-dns/failover", "east:local:hub")),
-        yellow(sentence)
-    );
+    rules.excluded_clusters.insert("wset".parse().unwrap());
+    assert_eq!(of_table(&linked, &rules), red(sentence));
 }
 
 #[test]
 fn service_that_does_not_answer_from_its_first_step_is_yellow() {
-    let mut objects = objects("global-dns/failover", "east:west");
-    objects.push(gateway("prod", "db-0-east", false));
+    let ordered = own("global-dns/failover", "auto:east:west");
+    let of = |cluster, alive| {
+        let mirror = service_mirror("prod", "db", cluster, "10.96.0.1");
+        [
+            mirror,
+            backends("prod", &format!("db-{cluster}"), true, alive),
+        ]
+    };
+    let objects = [&of("east", false)[..], &of("west", true), &[ordered]].concat();
     assert_eq!(
         orders(&objects),
-        yellow("Standby step of the failover order answers: prod/db: step 2 of east:west, west")
+        yellow(
+            "Standby step of the failover order answers: prod/db: step 2 of auto:east:west, west"
+        )
     );
 }
 
@@ -95,11 +94,11 @@ fn service_that_does_not_answer_from_its_first_step_is_yellow() {
 fn order_that_cannot_apply_is_reported() {
     let flat =
         |cluster: &str| flat_mirror("prod", "db", cluster, &format!("10.96.0.{}", cluster.len()));
-    let order = own("global-dns/failover", "east:west");
+    let order = own("global-dns/failover", "auto:east:west");
     assert_eq!(
         orders(&[flat("east"), flat("west"), order.clone()]),
-        yellow(
-            "Later steps of the failover order are not reached: prod/db: east:west: step east is in a flat network, which is \
+        red(
+            "Later steps of the failover order are not reached: prod/db: auto:east:west: step east is in a flat network, which is \
              alive while its mirror exists"
         )
     );
@@ -107,7 +106,7 @@ fn order_that_cannot_apply_is_reported() {
     assert_eq!(
         orders(&[federation.clone(), order]),
         red(
-            "Failover order does not apply: prod/db: east:west: the service has one address for all its clusters"
+            "Failover order does not apply: prod/db: auto:east:west: the service has one address for all its clusters"
         )
     );
     // A default order is not meant for each service.
@@ -115,7 +114,7 @@ fn order_that_cannot_apply_is_reported() {
         failover: Some("local:*".parse().unwrap()),
         ..rules()
     };
-    let found = orders_of(table_by(&rules, &[federation]), &[], &rules);
+    let found = orders_of(table_by(&rules, &[federation]));
     assert_eq!(found[0].0, Health::Green);
 }
 
@@ -138,18 +137,18 @@ fn missing_clusters_are_red() {
     );
 }
 
-/// A person has to say who decides, above all for a database behind a cluster IP.
+/// The clients of a database would move to a standby that nobody has promoted.
 #[test]
-fn order_without_a_mode_is_yellow() {
-    let mut objects = objects("global-dns/failover", "east:west");
-    let annotations = objects[0]["metadata"]["annotations"].as_object_mut();
-    annotations.unwrap().remove("global-dns/failover-mode");
-    let sentence =
-        "Failover mode is inferred: prod/db: east:west: hold, because the service has pods";
-    assert_eq!(orders(&objects), yellow(sentence));
-    // With one step, there is nothing to decide.
-    objects[0]["metadata"]["annotations"]["global-dns/failover"] = json!("east");
-    assert_eq!(orders(&objects)[0].0, Health::Green);
+fn order_that_moves_a_service_with_pods_by_itself_is_yellow() {
+    let sentence = "Failover order moves a service with pods by itself: prod/db: auto:east:west";
+    assert_eq!(
+        orders(&objects("global-dns/failover", "auto:east:west")),
+        yellow(sentence)
+    );
+    for order in ["auto:east", "east:west"] {
+        let found = orders(&objects("global-dns/failover", order));
+        assert_eq!(found[0].0, Health::Green, "{order}");
+    }
 }
 
 #[test]

@@ -47,8 +47,7 @@ pub(super) fn compare(
             groups(&|service, cluster| order_of(service.failover.as_ref(), Some(&cluster.name)));
         let differs = orders.len() > 1 && resolved.len() > 1;
         if differs {
-            let hint = "set annotation global-dns/failover and global-dns/failover-mode on the Service of every cluster, or the same \
-                        --failover";
+            let hint = "set annotation global-dns/failover on the Service of every cluster, or the same --failover";
             add(format!("failover order {}", describe(&orders)), hint);
         }
         let steps = groups(&|service, _| step_of(service));
@@ -116,12 +115,9 @@ fn unreadable<'m>(
     is_unreadable
 }
 
-/// Returns a failover order with its mode. `own` is the name that `local` stands for.
+/// Returns a failover order. `own` is the name that `local` stands for.
 fn order_of(failover: Option<&FailoverReport>, own: Option<&str>) -> String {
-    let Some(FailoverReport { order, mode, .. }) = failover else {
-        return "none".to_owned();
-    };
-    format!("{} ({mode})", resolve(order, own))
+    failover.map_or_else(|| "none".to_owned(), |one| resolve(&one.order, own))
 }
 
 /// Returns expected clusters, sorted. `own` is the name that `local` stands for.

@@ -203,7 +203,8 @@ fn clock_is_compared_with_those_of_most() {
 
 #[test]
 fn local_in_an_order_is_the_own_cluster_or_equal_to_local() {
-    let order = |order: &str| json!({"order": order, "origin": "annotation", "mode": "hold", "step": 1, "steps": []});
+    let order =
+        |order: &str| json!({"order": order, "origin": "annotation", "step": 1, "steps": []});
     for (orders, differs) in [
         (["local:*", "local:*", "local:*"], false),
         (["local:west", "hub:west", "hub:west"], false),

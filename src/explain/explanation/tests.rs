@@ -154,7 +154,7 @@ fn reason_of_an_endpoint_depends_on_the_name() {
     objects.push(backends("prod", "web-east", true, true));
     let mut own = local("shop", "pay", &[])[0].clone();
     own["metadata"]["annotations"] = json!({
-        "global-dns/failover": "east:west", "global-dns/failover-mode": "hold",
+        "global-dns/failover": "east:west",
     });
     objects.push(own);
     for (cluster, ip) in [("east", "10.96.7.1"), ("west", "10.96.7.2")] {

@@ -15,7 +15,6 @@ const SERVER: Context<'_> = Context {
 fn own(key: &str, value: &str) -> Value {
     let [mut service, _] = local("prod", "db", &[]);
     service["metadata"]["annotations"][key] = json!(value);
-    service["metadata"]["annotations"]["global-dns/failover-mode"] = json!("auto");
     service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     service
 }
@@ -40,12 +39,12 @@ fn notes_of(table: &crate::table::Table) -> Vec<String> {
 #[test]
 fn order_is_explained_with_the_step_that_answers() {
     let mut objects = headless();
-    objects.push(own("global-dns/failover", "north:east:west"));
+    objects.push(own("global-dns/failover", "auto:north:east:west"));
     objects.push(gateway("prod", "db-0-east", false));
     assert_eq!(
         notes_of(&table(&objects)),
         [
-            "failover order north:east:west (annotation global-dns/failover of the Service of this cluster), mode auto: \
+            "failover order auto:north:east:west (annotation global-dns/failover of the Service of this cluster): \
              answering step 3 of 3, west; north has had no endpoint since 1970-01-01T00:00:00Z; east has been down since \
              1970-01-01T00:00:00Z"
         ]
@@ -75,8 +74,7 @@ fn order_that_does_not_apply_is_explained() {
         ]
     );
     let rules = Rules {
-        failover: Some("east:west".parse().unwrap()),
-        failover_mode: Some(FailoverMode::Auto),
+        failover: Some("auto:east:west".parse().unwrap()),
         ..rules()
     };
     let of_all = table_by(&rules, &[federation]);
@@ -84,7 +82,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         notes_of(&of_all),
         [
-            "the failover order east:west (--failover for all services without pods) does not apply: the service has one \
+            "the failover order auto:east:west (--failover for all services without pods) does not apply: the service has one \
           address for all its clusters"
         ]
     );
@@ -93,7 +91,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         problems(&table_by(&rules, &flat)),
         [
-            "Later steps of the failover order are not reached: prod/db: east:west: step east is in a flat network, which is \
+            "Later steps of the failover order are not reached: prod/db: auto:east:west: step east is in a flat network, which is \
           alive while its mirror exists"
         ]
     );

@@ -831,10 +831,21 @@ fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
         Settings::of_own(&KubeObject::read(&object)).unreadable
     };
     let known = key::SETTINGS.join(", ");
-    assert_eq!(
-        unreadable(json!({"global-dns/fail-over": "east", key::TTL: "2", "example.org/x": "y"})),
-        [format!("global-dns/fail-over: the annotations are {known}")]
-    );
+    for (name, reason) in [
+        (
+            "fail-over",
+            "no annotation has this name; the nearest is global-dns/failover".to_owned(),
+        ),
+        (
+            "something-else-altogether",
+            format!("the annotations are {known}"),
+        ),
+    ] {
+        let name = format!("global-dns/{name}");
+        let mut annotations = json!({key::TTL: "5", "example.org/x": "y"});
+        annotations[&name] = json!("east");
+        assert_eq!(unreadable(annotations), [format!("{name}: {reason}")]);
+    }
     let other = json!({"example.org/x": "y"});
     assert!(unreadable(other).is_empty());
 }

@@ -784,7 +784,7 @@ fn service_that_only_has_settings_is_in_the_table_without_names() {
     let find = |own: Value| table(&[own]).service("prod", "web").cloned();
     assert_eq!(find(own.clone()), None);
     for (annotation, value) in [
-        ("global-dns/failover-mode", "hold"),
+        ("global-dns/gateway-down", "include"),
         ("global-dns/ttl", "9"),
     ] {
         let service = find(annotated(own.clone(), annotation, value));

@@ -481,7 +481,7 @@ fn failover_has_the_reason_why_another_step_answers() {
     let state = |mode: &str, dbs: &[&[Value]]| {
         let [mut service, _] = local("prod", "db", &[]);
         service["metadata"]["annotations"] =
-            json!({"global-dns/failover": "east:west", "global-dns/failover-mode": mode});
+            json!({"global-dns/failover": format!("{mode}east:west")});
         [&[service][..], &dbs.concat()].concat()
     };
     let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
@@ -492,13 +492,11 @@ fn failover_has_the_reason_why_another_step_answers() {
         let [change] = all.as_slice() else {
             panic!("{all:?}");
         };
-        // The Service has the order, which is the same.
-        assert_eq!(change.object, None);
         let (_, reason) = change.text.split_once(": ").unwrap();
         (change.cause.unwrap(), reason.to_owned())
     };
-    let both = state("auto", &[&east, &west]);
-    let first_down = state("auto", &[&down, &west]);
+    let both = state("auto:", &[&east, &west]);
+    let first_down = state("auto:", &[&down, &west]);
     assert_eq!(
         failover(&both, &first_down),
         (
@@ -507,15 +505,18 @@ fn failover_has_the_reason_why_another_step_answers() {
         )
     );
     assert_eq!(
-        failover(&both, &state("auto", &[&west])),
+        failover(&both, &state("auto:", &[&west])),
         (
             ChangeCause::StepEmpty,
             "the last step has no endpoint.".to_owned()
         )
     );
     assert_eq!(
-        failover(&state("hold", &[&down, &west]), &first_down),
-        (ChangeCause::ModeChanged, "the mode has changed.".to_owned())
+        failover(&state("", &[&down, &west]), &first_down),
+        (
+            ChangeCause::OrderChanged,
+            "the order has changed.".to_owned()
+        )
     );
 }
 
@@ -614,8 +615,7 @@ fn problem_of_a_pod_or_a_standby_is_told_once() {
     };
     let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
     let [mut own, _] = local("prod", "db", &[]);
-    own["metadata"]["annotations"] =
-        json!({"global-dns/failover": "east:west", "global-dns/failover-mode": "auto"});
+    own["metadata"]["annotations"] = json!({"global-dns/failover": "auto:east:west"});
     let auto = |dbs: &[&[Value]]| [&[own.clone()][..], &dbs.concat()].concat();
     for (before, after, expected) in [
         (

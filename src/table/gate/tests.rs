@@ -1,77 +1,50 @@
 use super::*;
 use crate::model::Settings;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
-fn own(created: Option<u64>, since: Option<&str>) -> OwnSettings {
+/// Returns until when the gate of a service closes, in seconds. `created` is the time of its Service.
+fn closes_until(expected: &str, created: Option<u64>, now: u64) -> Option<u32> {
     let settings = Settings {
-        expected_since: since.map(|text| Timestamp::from_text(text).unwrap()),
+        expected: Some(ExpectedClusters::read(expected)),
         ..Settings::default()
     };
-    OwnSettings::new(settings, created.map(Timestamp::from_seconds))
-}
-
-fn window(own: &OwnSettings, length: Duration, now: u64) -> Window {
-    Window::of(Some(own), length, Timestamp::from_seconds(now))
+    let own = OwnSettings::new(settings, created.map(Timestamp::from_seconds));
+    let rules = Rules::new("hub".parse().unwrap());
+    let now = Timestamp::from_seconds(now);
+    let gate = Gate::new(Some(&own), &[], &BTreeSet::new(), &rules, now).unwrap();
+    assert_eq!(
+        gate.missing_clusters().is_empty(),
+        gate.closes_until.is_none()
+    );
+    gate.closes_until.map(Timestamp::seconds)
 }
 
 #[test]
-fn window_begins_with_the_service_and_ends() {
-    let own = own(Some(10_000), None);
-    let end = Timestamp::from_seconds(13_600);
-    assert_eq!(window(&own, HOUR, 10_000), Window::Open(Some(end)));
-    assert_eq!(window(&own, HOUR, 13_599), Window::Open(Some(end)));
-    assert_eq!(window(&own, HOUR, 13_600), Window::Over(end));
+fn gate_closes_for_an_hour_after_the_service_was_created() {
+    let at = |now| closes_until("north", Some(10_000), now);
+    assert_eq!(
+        [at(10_000), at(13_599), at(13_600)],
+        [Some(13_600), Some(13_600), None]
+    );
     // The clock of the API server may be ahead.
-    assert_eq!(window(&own, HOUR, 9_940), Window::Open(Some(end)));
-    let first = Timestamp::from_seconds(9_940);
-    assert_eq!(window(&own, HOUR, 9_939), Window::Future(first));
+    assert_eq!(at(9_000), Some(13_600));
+    assert_eq!(closes_until("north", None, 10_000), None);
 }
 
 #[test]
-fn annotation_begins_another_window() {
-    let own = own(Some(10_000), Some("1970-01-01T10:00:00Z"));
-    let end = Timestamp::from_seconds(39_600);
-    assert_eq!(window(&own, HOUR, 36_000), Window::Open(Some(end)));
-    assert_eq!(window(&own, HOUR, 39_600), Window::Over(end));
-    let first = Timestamp::from_seconds(35_940);
-    assert_eq!(window(&own, HOUR, 10_000), Window::Future(first));
+fn gate_closes_until_the_time_of_the_annotation() {
+    let at = |created, now| closes_until("north until 1970-01-01T10:00Z", created, now);
+    assert_eq!([at(None, 10_000), at(None, 35_999)], [Some(36_000); 2]);
+    assert_eq!([at(None, 36_000), at(Some(35_000), 36_000)], [None; 2]);
 }
 
 #[test]
-fn window_of_length_zero_does_not_end() {
-    let own = own(Some(10_000), None);
-    assert_eq!(window(&own, Duration::ZERO, 9_999_999), Window::Open(None));
-}
-
-#[test]
-fn window_needs_a_service_with_a_time() {
-    assert_eq!(window(&own(None, None), HOUR, 10_000), Window::Undated);
-    let none = Window::of(None, HOUR, Timestamp::from_seconds(10_000));
-    assert_eq!(none, Window::WithoutService);
-    let dated = own(None, Some("1970-01-01T01:00:00Z"));
-    assert!(matches!(window(&dated, HOUR, 3_700), Window::Open(Some(_))));
-}
-
-#[test]
-fn gate_is_evaluated_again_when_its_window_begins_or_ends() {
-    let wake = |window| {
-        Gate {
-            expected: "north".parse().unwrap(),
-            missing: Box::default(),
-            window,
-        }
-        .wake()
-    };
-    let time = Timestamp::from_seconds(13_600);
-    for (window, expected) in [
-        (Window::Open(Some(time)), Some(time)),
-        (Window::Open(None), None),
-        (Window::Future(time), Some(time)),
-        (Window::Over(time), None),
-        (Window::Undated, None),
-        (Window::WithoutService, None),
-    ] {
-        assert_eq!(wake(window), expected, "{window:?}");
+fn service_without_the_annotation_has_no_gate() {
+    let own = OwnSettings::new(Settings::default(), None);
+    let rules = Rules::new("hub".parse().unwrap());
+    for own in [Some(&own), None] {
+        assert_eq!(
+            Gate::new(own, &[], &BTreeSet::new(), &rules, Timestamp(0)),
+            None
+        );
     }
 }

@@ -4,10 +4,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 
 use super::*;
-use crate::model::{Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch};
+use crate::model::{
+    ExpectedClusters, Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch,
+};
 use crate::table::content::NameScope;
 use crate::table::failover::OrderOrigin;
-use crate::table::gate::Window;
 use crate::table::links::{LinkState, LinkStates, UnknownReason};
 use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
@@ -92,9 +93,9 @@ fn each_part_of_a_service_adds_its_size() {
         is_new_number: true,
     };
     let gate = || Gate {
-        expected: "north".parse().unwrap(),
+        expected: ExpectedClusters::read("north"),
         missing: Box::default(),
-        window: Window::Undated,
+        closes_until: None,
     };
     let order = || ("east:west".parse().unwrap(), OrderOrigin::DefaultFlag);
     let fact = size_of::<(u64, Timestamp)>();

@@ -191,7 +191,6 @@ fn settings_of_the_alias_count_alone() {
         objects.push(json!({
             "metadata": {"namespace": namespace, "name": "db", "annotations": {
                 "global-dns/failover": order,
-                "global-dns/failover-mode": "hold",
                 "global-dns/gateway-down": "include",
             }},
             "spec": {"clusterIP": "10.96.9.9", "clusterIPs": ["10.96.9.9"], "ports": []},

@@ -47,8 +47,6 @@ fn key() -> ServiceKey {
     }
 }
 
-const AUTO: (&str, &str) = ("failover-mode", "auto");
-
 /// 1: the name went from the pods of one cluster to the address of another, and back.
 #[test]
 fn pod_restart_in_the_only_headless_cluster_keeps_the_other_cluster() {
@@ -84,7 +82,7 @@ fn newcomer_adds_its_own_cluster_and_takes_none_away() {
     );
     // An order that does not name the newcomer is not emptied by it.
     let ordered = [
-        vec![own(&[("failover", "east:west"), AUTO])],
+        vec![own(&[("failover", "auto:east:west")])],
         mirrors.clone(),
     ]
     .concat();
@@ -122,7 +120,8 @@ fn order_with_a_typing_error_never_answers_two_steps() {
         ("West:east", "A 10.96.0.2"),
         (" west : east ", "A 10.96.0.2"),
         ("west::east", "A 10.96.0.2"),
-        ("", "SERVFAIL"),
+        // An empty annotation is no order.
+        ("", "A 10.96.0.1, A 10.96.0.2"),
         (":", "SERVFAIL"),
         // The typing error stays where the primary was. No standby is promoted.
         ("we_st:east", "SERVFAIL"),
@@ -135,7 +134,7 @@ fn order_with_a_typing_error_never_answers_two_steps() {
         let world = World::start(&rules(), objects.concat());
         assert_eq!(world.a("db.prod"), expected, "{order}");
         let is_reported = world.has_problem(ProblemKind::UnreadableSetting);
-        let has_defect = matches!(order, "" | ":" | "west::east" | "we_st:east");
+        let has_defect = matches!(order, ":" | "west::east" | "we_st:east");
         assert_eq!(is_reported, has_defect, "{order}");
     }
 }
@@ -148,13 +147,11 @@ fn annotation_of_a_mirror_decides_nothing() {
         ("gateway-down", "include"),
         ("ttl", "30"),
         ("failover", "west"),
-        ("failover-mode", "auto"),
         ("expected-clusters", "north"),
-        ("expected-since", "1970-01-01T00:00:00Z"),
     ] {
         east[0]["metadata"]["annotations"][format!("global-dns/{key}")] = json!(value);
     }
-    let order = vec![own(&[("failover", "east:west"), AUTO])];
+    let order = vec![own(&[("failover", "auto:east:west")])];
     let west = gateway_mirror("west", "10.96.0.2", true);
     let mut world = World::start(&rules(), [order, east, west].concat());
     assert_eq!(world.table.service("prod", "db").unwrap().ttl, 5);
@@ -169,7 +166,7 @@ fn annotation_of_a_mirror_decides_nothing() {
 /// 5: two replicas, or an old and a new pod, answered different steps until the end of an outage.
 #[test]
 fn replicas_differ_for_no_longer_than_a_delay() {
-    let order = vec![own(&[("failover", "east:west"), AUTO])];
+    let order = vec![own(&[("failover", "auto:east:west")])];
     let objects = |east, west| {
         let east = gateway_mirror("east", "10.96.0.1", east);
         let west = gateway_mirror("west", "10.96.0.2", west);
@@ -213,17 +210,21 @@ fn liveness_never_fails_over_a_database() {
         .change(3 * DAY, delete("db-0-east-gateway"))
         .wait_until(4 * DAY);
     assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    // Behind a cluster IP, no object says that it is a database: the mode is inferred, and check asks for it.
+    // Behind a cluster IP, no object says that it is a database: nothing depends on pods.
     let order = vec![own(&[("failover", "east:west")])];
-    let cluster_ips = gateway_mirror("east", "10.96.0.1", true);
-    let world = World::start(&rules(), [order, cluster_ips].concat());
-    assert!(world.has_problem(ProblemKind::InferredMode));
+    let cluster_ips = [
+        gateway_mirror("east", "10.96.0.1", false),
+        gateway_mirror("west", "10.96.0.2", true),
+    ];
+    let mut world = World::start(&rules(), [order, cluster_ips.concat()].concat());
+    world.wait_until(DAY);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
 }
 
 /// 7: 300 ms without a ready pod cost 30 s on the standby, and so did a mirror that was deleted and added again.
 #[test]
 fn short_interruption_costs_no_failback_delay() {
-    let order = vec![own(&[("failover", "local:west"), AUTO])];
+    let order = vec![own(&[("failover", "auto:local:west")])];
     let own_ip = |ready| {
         let mut service = exported("prod", "db", "10.96.0.1");
         service["metadata"]["annotations"] = order[0]["metadata"]["annotations"].clone();
@@ -239,7 +240,7 @@ fn short_interruption_costs_no_failback_delay() {
         .wait_until(5_000);
     assert_eq!(world.a("db.prod"), "A 10.96.0.1");
     let mut mode_auto = order.clone();
-    mode_auto[0]["metadata"]["annotations"]["global-dns/failover"] = json!("east:west");
+    mode_auto[0]["metadata"]["annotations"]["global-dns/failover"] = json!("auto:east:west");
     let east = |address| gateway_mirror("east", address, true);
     let all = |east: Vec<Value>| [mode_auto.clone(), east, west.clone()].concat();
     let mut world = World::start(&rules(), all(east("10.96.0.3")));
@@ -295,7 +296,7 @@ fn gate_guards_the_bootstrap_only() {
     // Ninety days later, all pods and the server itself are replaced, and west is lost.
     world.wait_until(90 * DAY);
     assert_eq!(world.a("db.prod"), "A 10.96.0.1");
-    assert!(world.has_problem(ProblemKind::BootstrapOver));
+    assert!(world.has_problem(ProblemKind::ClusterMissing));
     world.change(91 * DAY, |objects| {
         objects[0] = expecting("east+we_st", new)
     });
@@ -392,17 +393,17 @@ fn order_for_all_services_leaves_databases_alone_and_no_federation_voids_an_orde
     let stateless = World::start(&default, cluster_ips.clone());
     assert_eq!(stateless.a("db.prod"), "A 10.96.0.1");
     let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
-    let order = own(&[("failover", "west:east"), AUTO]);
+    let order = own(&[("failover", "auto:west:east")]);
     let mut world = World::start(&rules(), [vec![order], cluster_ips].concat());
     world.change(1, |objects| objects.push(federation.clone()));
     assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    // Nothing but the federation is there.
-    let order = |mode: &str| own(&[("failover", "west:east"), ("failover-mode", mode)]);
-    let world = World::start(&rules(), vec![order("auto"), federation.clone()]);
+    // Nothing but the federation is there. A headless mirror without endpoints changes nothing.
+    let order = || own(&[("failover", "west:east")]);
+    let world = World::start(&rules(), vec![order(), federation.clone()]);
     assert_eq!(world.a("db.prod"), "A 10.96.0.9");
     assert!(world.has_problem(ProblemKind::UnusedOrder));
-    let objects = vec![order("auto"), federation, mirror("prod", "db", "west")];
-    assert_eq!(World::start(&rules(), objects).a("db.prod"), "SERVFAIL");
+    let objects = vec![order(), federation, mirror("prod", "db", "west")];
+    assert_eq!(World::start(&rules(), objects).a("db.prod"), "A 10.96.0.9");
 }
 
 /// 12: the pods of this cluster left with the last mirror, without a word.

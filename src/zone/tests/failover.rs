@@ -1,14 +1,12 @@
 //! The names that failover orders and expected clusters concern (rules K5 and K8).
 
 use super::*;
-use crate::table::Rules;
 use crate::testing::gateway;
 
 /// Returns `prod/db` in east and west, and the Service of this cluster with an annotation.
 fn objects(key: &str, value: &str) -> Vec<Value> {
     let [mut service, _] = local("prod", "db", &[]);
     service["metadata"]["annotations"][key] = json!(value);
-    service["metadata"]["annotations"]["global-dns/failover-mode"] = json!("auto");
     service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
     vec![
         service,
@@ -59,7 +57,7 @@ fn order_concerns_the_name_of_the_service_and_its_ports() {
 
 #[test]
 fn gateway_rule_applies_within_the_step_that_answers() {
-    let mut objects = objects("global-dns/failover", "north:*");
+    let mut objects = objects("global-dns/failover", "auto:north:*");
     objects.push(gateway("prod", "db-0-east", false));
     check(&table(&objects), &[("db.prod", "A 10.96.0.2")]);
     objects.push(gateway("prod", "db-0-west", false));
@@ -153,43 +151,6 @@ fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
     check(
         &table(&[own("prod", "true"), own("shop", "")]),
         &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
-    );
-}
-
-/// A flag waits for the clusters of a Service of this cluster, of any type.
-#[test]
-fn flag_waits_only_with_a_service_of_this_cluster() {
-    let key = crate::testing::store(&objects("x", "y"))
-        .services()
-        .pop_first()
-        .unwrap();
-    let rules = Rules {
-        expected_clusters: [(key, "east".parse().unwrap())].into(),
-        ..rules()
-    };
-    let plain = json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"namespace": "prod", "name": "db", "creationTimestamp": "1970-01-01T00:00:01Z"},
-        "spec": {"clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"]},
-    });
-    check(
-        &table_by(&rules, &[plain]),
-        &[
-            ("db.prod", "SERVFAIL"),
-            // The namespace's name is above it (RFC 8020).
-            ("prod", "NODATA global."),
-            ("east.db.prod", "NXDOMAIN global."),
-        ],
-    );
-    let none = table_by(&rules, &[]);
-    check(&none, &[("db.prod", "NXDOMAIN global.")]);
-    let problems: Vec<String> = none.problems().map(|one| one.to_string()).collect();
-    assert_eq!(
-        problems,
-        [
-            "Name does not wait for expected clusters: prod/db: this cluster has no Service of this name, with which the bootstrap begins"
-        ]
     );
 }
 

@@ -154,16 +154,18 @@ fn include_omits_unlinked_clusters_and_includes_gateways_that_are_down() {
 }
 
 #[test]
-fn order_in_mode_auto_moves_on_and_hold_does_not() {
-    for (mode, expected) in [("auto", "A 10.96.0.2"), ("hold", "A 10.96.0.1")] {
+fn order_that_begins_with_auto_moves_on_and_others_do_not() {
+    for (order, expected) in [
+        ("auto:east:west", "A 10.96.0.2"),
+        ("east:west", "A 10.96.0.1"),
+    ] {
         let [mut own, _] = local("prod", "db", &[]);
-        own["metadata"]["annotations"]["global-dns/failover"] = json!("east:west");
-        own["metadata"]["annotations"]["global-dns/failover-mode"] = json!(mode);
+        own["metadata"]["annotations"]["global-dns/failover"] = json!(order);
         let mut world = World::with_links(&rules(), [east_and_west(), vec![own]].concat());
         assert_eq!(world.a("db.prod"), "A 10.96.0.1");
         world.change(MINUTE, unlink("east"));
         world.wait_until(60 * MINUTE);
-        assert_eq!(world.a("db.prod"), expected, "{mode}");
+        assert_eq!(world.a("db.prod"), expected, "{order}");
     }
 }
 

@@ -434,8 +434,8 @@ fn settings_and_skipped_objects_hide_no_names() {
     let expected = answers(&rules(), &cluster_of_db(), &NAMES_OF_EAST);
     assert_eq!(expected[0], "A 10.96.0.1");
     assert_eq!(expected[2], "SRV 0 10 26257 db-0.east.db.global.");
-    let expecting = Rules {
-        expected_clusters: [(
+    let ordered = Rules {
+        service_failover: [(
             crate::model::ServiceKey {
                 namespace: "db".parse().unwrap(),
                 service: "east".parse().unwrap(),
@@ -462,7 +462,7 @@ fn settings_and_skipped_objects_hide_no_names() {
             rules(),
             setting(key::FAILOVER, "west:*"),
         ),
-        ("a flag", expecting, Vec::new()),
+        ("a flag", ordered, Vec::new()),
         (
             "an endpoint mirror without its parent",
             rules(),

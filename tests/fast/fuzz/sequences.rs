@@ -1,13 +1,11 @@
-//! Every sequence of events of one service in three clusters, up to a length: with two kinds in each cluster, orders and modes
+//! Every sequence of events of one service in three clusters, up to a length: with two kinds in each cluster and orders
 //! (rules K1, K5, K5a), and with pauses around the delays of failovers (rule K7), which have a model of their own here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use global_dns::model::{
-    FailoverMode, Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, parse,
-};
+use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, parse};
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Profile, Rules, Store, Table, Timers, build};
@@ -131,20 +129,18 @@ fn configuration(parts: [usize; 5]) -> Configuration {
     )
 }
 
-fn rules(order: Option<&str>, mode: Option<&str>) -> Rules {
+fn rules(order: Option<&str>) -> Rules {
     let mut rules = Rules::new("hub".parse().unwrap());
     rules.service_failover = order
         .map(|order| (service(), order.parse().unwrap()))
         .into_iter()
         .collect();
-    let mode = mode.map(|mode| (service(), FailoverMode::parse(mode).unwrap()));
-    rules.service_failover_mode = mode.into_iter().collect();
     rules.failover_delay = Duration::from_millis(FAILOVER);
     rules.failback_delay = Duration::from_millis(FAILBACK);
     rules
 }
 
-/// Every configuration of the objects, with each order and each mode, and every change of one part of it.
+/// Every configuration of the objects, with each order, and every change of one part of it.
 #[test]
 fn every_configuration_and_every_change_of_it_follows_the_rules() {
     let count: usize = PARTS.iter().product();
@@ -165,16 +161,16 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
     let unlinked = unlinked.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
     let unlinked: [BTreeSet<String>; 4] = unlinked;
     let mut tables = 0;
-    for (order, mode) in [
-        (None, None),
-        (Some("east:west"), None),
-        (Some("west:local:*"), Some("auto")),
-        (Some("local:east+west"), Some("hold")),
-        (Some("*:east"), None),
-        (Some("east+west:local"), Some("auto")),
-        (Some("west:east+local"), Some("auto")),
+    for order in [
+        None,
+        Some("east:west"),
+        Some("auto:west:local:*"),
+        Some("local:east+west"),
+        Some("auto:*:east"),
+        Some("auto:east+west:local"),
+        Some("auto:west:east+local"),
     ] {
-        let (rules, flags) = (rules(order, mode), Flags::of_db(order, mode));
+        let (rules, flags) = (rules(order), Flags::of_db(order));
         for (parts, configuration) in &configurations {
             // Each configuration is tried with some of the sets of clusters without a Link.
             let unlinked = &unlinked[(tables + parts[4]) % unlinked.len()];
@@ -186,7 +182,7 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
             assert_eq!(
                 returned(&first, NAME),
                 present.settled(),
-                "{parts:?} {order:?} {mode:?} {unlinked:?} {present:?}"
+                "{parts:?} {order:?} {unlinked:?} {present:?}"
             );
             tables += 1;
             // Each order is tried with some of the changes, so that all changes are tried with some orders.
@@ -199,8 +195,7 @@ fn every_configuration_and_every_change_of_it_follows_the_rules() {
                 let mut timers = timers.clone();
                 let table = step(&first, configuration, &rules, &mut timers, 700);
                 let answer = returned(&table, NAME);
-                let place =
-                    || format!("{parts:?} -> {next:?} {order:?} {mode:?} {unlinked:?} {present:?}");
+                let place = || format!("{parts:?} -> {next:?} {order:?} {unlinked:?} {present:?}");
                 assert!(present.allows(&answer), "{answer:?}: {}", place());
                 let settled = settle(table, configuration, &rules, &mut timers);
                 assert_eq!(returned(&settled, NAME), present.settled(), "{}", place());
@@ -281,151 +276,86 @@ enum Health {
 }
 use Health::{Alive, Down, Empty};
 
-/// Why an earlier step does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mark {
-    None,
-    /// It had no endpoint, or did not answer, when a later step took over at this time.
-    Skipped(u64),
-    /// It has been down for the failover delay, or skipped for longer.
-    Left,
-}
-
+/// One step, debounced alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct StepModel {
     health: Health,
-    /// The time since which it has been down, with endpoints.
-    down_since: u64,
+    counts: bool,
+    /// The time since which it has had no endpoint that is alive.
+    lost_at: u64,
     /// The time since which it has been alive, with interruptions that are shorter than the failover delay.
     alive_since: Option<u64>,
-    /// The time at which it stopped being alive.
-    lost_at: u64,
-    mark: Mark,
 }
 
-/// Three steps in mode `auto`, as rule K7 describes them.
+/// Three steps of an order that moves by itself, as rule K7 describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Model {
-    answering: usize,
     steps: [StepModel; 3],
+    /// Whether something is known of the service: it has an object, or had one a moment ago.
+    is_known: bool,
+    /// The time since which it has no object.
+    gone_since: Option<u64>,
 }
 
 impl Model {
-    /// The first table: no down step answers for the failover delay.
+    /// The first table: a step counts as it is.
     fn new(health: [Health; 3], now: u64) -> Self {
-        let step = |health| StepModel {
-            health,
-            down_since: now,
-            alive_since: (health == Alive).then_some(now),
-            lost_at: now,
-            mark: Mark::None,
-        };
-        let mut model = Self {
-            answering: 0,
-            steps: health.map(step),
-        };
-        model.answering = model.first_choice().unwrap_or(0);
-        for step in &mut model.steps[..model.answering] {
-            step.mark = match step.health {
-                Empty => Mark::Skipped(now),
-                Down | Alive => Mark::Left,
-            };
+        Self {
+            steps: health.map(|health| StepModel {
+                health,
+                counts: health == Alive,
+                lost_at: now,
+                alive_since: Some(now),
+            }),
+            is_known: health != [Empty; 3],
+            gone_since: None,
         }
-        model
     }
 
-    /// The first step that is alive, or else the first with endpoints.
-    fn first_choice(&self) -> Option<usize> {
-        let first = |health| self.steps.iter().position(|step| step.health >= health);
-        first(Alive).or_else(|| first(Down))
-    }
-
-    fn is_failing(&self) -> bool {
-        self.steps[self.answering].health == Empty
+    /// Returns the step that answers: the first that counts as alive and has an endpoint, else the first that is alive, else
+    /// the first with endpoints.
+    fn answering(&self) -> Option<usize> {
+        let first = |fits: &dyn Fn(&StepModel) -> bool| self.steps.iter().position(fits);
+        first(&|step| step.counts && step.health >= Down)
+            .or_else(|| first(&|step| step.health == Alive))
+            .or_else(|| first(&|step| step.health >= Down))
     }
 
     /// Changes what a step has.
     fn set(&mut self, step: usize, health: Health, now: u64) {
-        let step = &mut self.steps[step];
-        if health == Alive && step.health != Alive {
-            let is_short = now < step.lost_at + FAILOVER;
-            step.alive_since = step.alive_since.filter(|_| is_short).or(Some(now));
-            if let Mark::Skipped(_) = step.mark {
-                step.mark = Mark::None; // it is back in time
-            }
+        if !self.is_known && health != Empty {
+            // A new service: a mirror comes before its slice, so each step counts as alive.
+            *self = Self::new([Empty; 3], now);
+            self.steps.iter_mut().for_each(|step| step.counts = true);
+            self.is_known = true;
         }
+        let step = &mut self.steps[step];
         if step.health == Alive && health != Alive {
             step.lost_at = now;
         }
-        if health == Down && step.health != Down {
-            step.down_since = now;
+        if step.health != Alive && health == Alive {
+            let is_short = now < step.lost_at + FAILOVER;
+            step.alive_since = step.alive_since.filter(|_| is_short).or(Some(now));
         }
         step.health = health;
-        self.decide(now);
+        let is_gone = self.is_known && self.steps.iter().all(|step| step.health == Empty);
+        self.gone_since = is_gone.then(|| self.gone_since.unwrap_or(now));
     }
 
-    /// Lets time pass.
-    fn advance(&mut self, from: u64, until: u64) {
-        let mut now = from;
-        loop {
-            let ends = self.steps.iter().flat_map(|step| {
-                let skipped = match step.mark {
-                    Mark::Skipped(since) => Some(since + FAILOVER),
-                    _ => None,
-                };
-                let alive = step.alive_since.map(|since| since + FAILBACK);
-                [skipped, alive, Some(step.down_since + FAILOVER)]
-            });
-            let Some(end) = ends
-                .flatten()
-                .filter(|end| *end > now && *end <= until)
-                .min()
-            else {
-                return;
-            };
-            now = end;
-            for step in &mut self.steps {
-                if matches!(step.mark, Mark::Skipped(since) if since + FAILOVER <= now) {
-                    step.mark = Mark::Left;
-                }
-            }
-            self.decide(now);
-        }
-    }
-
-    /// Chooses the step that answers.
-    fn decide(&mut self, now: u64) {
-        let current = self.steps[self.answering];
-        let may_return = |step: &StepModel| {
-            let has_waited = step
-                .alive_since
-                .is_some_and(|since| since + FAILBACK <= now);
-            step.health == Alive
-                && (step.mark == Mark::None || has_waited || current.health != Alive)
-        };
-        if let Some(earlier) = self.steps[..self.answering].iter().position(may_return) {
-            self.answering = earlier;
-        } else if current.health == Alive
-            || current.health == Down && now < current.down_since + FAILOVER
+    /// Lets time pass. The steps do not depend on each other.
+    fn advance(&mut self, until: u64) {
+        if self
+            .gone_since
+            .is_some_and(|since| since + FAILBACK <= until)
         {
-            return;
-        } else if let Some(next) = self.first_choice() {
-            for (index, step) in self.steps[..next].iter_mut().enumerate() {
-                if step.mark == Mark::None {
-                    let is_left = index == self.answering && step.health == Down;
-                    step.mark = if is_left {
-                        Mark::Left
-                    } else {
-                        Mark::Skipped(now)
-                    };
-                }
-            }
-            self.answering = next;
-        } else {
-            self.answering = 0;
+            (self.is_known, self.gone_since) = (false, None);
         }
-        for step in &mut self.steps[self.answering..] {
-            step.mark = Mark::None;
+        for step in &mut self.steps {
+            if step.counts && step.health != Alive && step.lost_at + FAILOVER <= until {
+                (step.counts, step.alive_since) = (false, None);
+            }
+            let is_back = |since: u64| since + FAILBACK <= until;
+            step.counts |= step.health == Alive && step.alive_since.is_some_and(is_back);
         }
     }
 
@@ -433,13 +363,10 @@ impl Model {
     fn relative(mut self, now: u64) -> Self {
         let shift = |time: u64| (time + 2 * FAILBACK).saturating_sub(now).max(FAILBACK - 1);
         for step in &mut self.steps {
-            step.down_since = shift(step.down_since);
-            step.alive_since = step.alive_since.map(shift);
             step.lost_at = shift(step.lost_at);
-            if let Mark::Skipped(since) = step.mark {
-                step.mark = Mark::Skipped(shift(since));
-            }
+            step.alive_since = step.alive_since.map(shift);
         }
+        self.gone_since = self.gone_since.map(shift);
         self
     }
 }
@@ -497,7 +424,7 @@ fn relative_times(text: &str, now: u64) -> String {
 /// Sequences with the same state are played together.
 #[test]
 fn every_sequence_of_events_follows_the_delays() {
-    let rules = rules(Some("east:west:local"), Some("auto"));
+    let rules = rules(Some("auto:east:west:local"));
     let configurations: BTreeMap<[usize; 3], Configuration> = (0..27)
         .map(|number| {
             let parts = [number / 9, number / 3 % 3, number % 3];
@@ -601,17 +528,17 @@ impl Played {
         let configuration = &configurations[&self.parts];
         while let Some(wake) = self.timers.next_wake().filter(|wake| wake.0 < until) {
             // Nothing changes before.
-            self.model.advance(self.now, wake.0 - 1);
+            self.model.advance(wake.0 - 1);
             check(self);
-            self.model.advance(wake.0 - 1, wake.0);
+            self.model.advance(wake.0);
             self.table = step(&self.table, configuration, rules, &mut self.timers, wake.0);
             *tables += 1;
             self.now = wake.0;
             check(self);
         }
-        self.model.advance(self.now, until - 1);
+        self.model.advance(until - 1);
         check(self);
-        self.model.advance(until - 1, until);
+        self.model.advance(until);
         self.now = until;
     }
 }
@@ -620,12 +547,11 @@ impl Played {
 fn check(played: &Played) {
     const ADDRESSES: [[u8; 4]; 3] = [[10, 0, 1, 1], [10, 1, 2, 1], [10, 2, 0, 1]];
     let model = &played.model;
-    let expected = ADDRESSES[model.answering].into();
-    let expected: Option<IpAddr> = Some(expected).filter(|_| !model.is_failing());
+    let expected: Option<IpAddr> = model.answering().map(|step| ADDRESSES[step].into());
     let service = played.table.service("prod", "db").unwrap();
     let mut selected = service.endpoints.iter().filter(|one| one.is_selected);
     let answer = selected.next().map(|endpoint| endpoint.addresses[0].ip);
-    let is_one = selected.next().is_none() && service.failure.is_some() == model.is_failing();
+    let is_one = selected.next().is_none() && service.failure.is_some() == expected.is_none();
     assert!(
         answer == expected && is_one,
         "{answer:?}, expected {expected:?} at {} after {:?}: {model:#?}",

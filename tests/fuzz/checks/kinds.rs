@@ -118,7 +118,6 @@ fn mirror_in_a_form(choices: &mut Choices<'_>, identity: Identity) -> Value {
     if octet / 18 > 11 {
         let annotations = &mut object["metadata"]["annotations"];
         annotations[key::FAILOVER] = json!("west");
-        annotations[key::FAILOVER_MODE] = json!("auto");
         annotations[key::EXPECTED_CLUSTERS] = json!("north");
         annotations[key::GATEWAY_DOWN] = json!("include");
     }
@@ -208,20 +207,6 @@ const SETTINGS: &[(&str, &[&str])] = &[
     (key::FAILOVER, ORDERS),
     (key::FAILOVER, ORDERS),
     (key::EXPECTED_CLUSTERS, CLUSTER_LISTS),
-    (
-        key::FAILOVER_MODE,
-        &["hold", "auto", "auto", "Auto", "x", ""],
-    ),
-    (
-        key::EXPECTED_SINCE,
-        &[
-            "2026-09-21T13:43:20Z",
-            "2026-09-21T14:13:15Z",
-            "2024-01-01T00:00:00Z",
-            "2036-01-01T00:00:00Z",
-            "yesterday",
-        ],
-    ),
     (key::GATEWAY_DOWN, &["include", "last-resort"]),
     (key::TTL, &["1", "20", "300"]),
 ];
@@ -239,6 +224,12 @@ const ORDERS: &[&str] = &[
     "we_st:east",
     "east+west",
     "local+east:west+north",
+    "auto:east:west",
+    "auto:local:*",
+    "Auto,west:north+east",
+    "auto:we_st:east",
+    "auto",
+    "east:auto",
     "east=90+west:*",
     ":east",
     "",
@@ -252,6 +243,10 @@ const CLUSTER_LISTS: &[&str] = &[
     "north",
     "we_st",
     "",
+    "east+north until 2026-09-21T14:13:45Z",
+    "west until 2036-01-01T00:00Z",
+    "north until 2024-01-01T00:00:00Z",
+    "north until yesterday",
 ];
 
 /// Generates the part of a Service with a cluster IP. No other Service has its addresses, unless its name is the same.

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
 
-use global_dns::model::{FailoverMode, GatewayDown, ServiceKey, key};
+use global_dns::model::{GatewayDown, ServiceKey, key};
 use global_dns::table::{Profile, Rules};
 use serde_json::Value;
 
@@ -13,28 +12,26 @@ use super::unions::{Candidate, MirrorKind, Scene, annotation, answer, is_headles
 
 /// The time at which each world starts, in milliseconds: 2026-09-21T14:13:20Z.
 pub const START: u64 = 1_790_000_000_000;
-/// How long the settings of a Service of this cluster apply after it is gone (rule K6).
+/// How long the order of a Service of this cluster applies after it is gone (rule K6).
 const KEPT: u64 = 10_000;
+/// How long a name waits for expected clusters after the creation of that Service (rule K8).
+const HOUR: u64 = 3_600_000;
 
-/// Flags with orders and expected clusters, as texts. Those for one service are for `prod/db`.
+/// Flags with orders, as texts. That for one service is for `prod/db`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flags {
     order: Option<&'static str>,
     service_order: Option<&'static str>,
-    mode: Option<&'static str>,
-    service_mode: Option<&'static str>,
-    service_expected: Option<&'static str>,
 }
 
-/// The Services of this cluster that are gone, as long as their settings apply.
+/// The orders of Services of this cluster, as long as they apply.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(BTreeMap<(String, String), Kept>);
 
-/// A Service of this cluster as it was last.
+/// The order of a Service of this cluster as it was last.
 #[derive(Clone, Debug)]
 struct Kept {
-    object: Value,
-    has_pods: bool,
+    order: String,
     gone_since: Option<u64>,
 }
 
@@ -48,13 +45,13 @@ pub struct Expected {
     pub steps: Vec<Returned>,
     /// The step that answers when no delay runs.
     pub step: usize,
-    /// Whether the order is in mode `auto`, so that another step may answer while a delay runs.
+    /// Whether the order moves by itself, so that another step may answer while a delay runs.
     pub is_auto: bool,
     /// Whether expected clusters are missing.
     pub is_closed: bool,
     /// Whether an order applies.
     pub has_order: bool,
-    /// Whether the settings are those of a Service that is gone.
+    /// Whether the order is that of a Service that is gone.
     pub is_kept: bool,
     /// Whether a mirror, a ServiceImport or a member of this cluster exists.
     pub is_known: bool,
@@ -77,36 +74,27 @@ enum Step {
 impl Flags {
     /// Chooses flags from an octet, and sets them in the rules. A small octet chooses none.
     pub fn choose(rules: &mut Rules, octet: u8) -> Self {
-        let (order, service_order, service_expected) = match octet / 32 {
-            0 => (None, None, None),
-            1 => (Some("east:west"), None, None),
-            2 => (Some("local:*"), Some("west:east"), None),
-            3 => (Some("*:east"), Some("hub:*"), None),
-            4 => (None, Some("north:east+west:*"), None),
-            5 => (Some("west:hub:east"), Some("west:hub:east"), None),
-            6 => (None, None, Some("east+west")),
-            _ => (Some("east:*"), Some("east:*"), Some("west")),
+        let (order, service_order) = match octet / 32 {
+            0 | 6 => (None, None),
+            1 => (Some("auto:east:west"), None),
+            2 => (Some("auto:local:*"), Some("west:east")),
+            3 => (Some("*:east"), Some("auto:hub:*")),
+            4 => (None, Some("auto:north:east+west:*")),
+            5 => (Some("west:hub:east"), Some("auto:west:hub:east")),
+            _ => (Some("auto:east:*"), Some("east:*")),
         };
         let flags = Self {
             order,
             service_order,
-            mode: [None, None, Some("auto"), Some("hold")][usize::from(octet % 4)],
-            service_mode: [None, Some("auto"), Some("hold"), None][usize::from(octet / 4 % 4)],
-            service_expected,
         };
-        rules.bootstrap_window = Duration::from_secs([3600, 60][usize::from(octet / 16 % 2)]);
-        if octet % 32 == 31 {
-            rules.bootstrap_window = Duration::ZERO;
-        }
         flags.set(rules);
         flags
     }
 
     /// Returns flags of `prod/db`.
-    pub fn of_db(order: Option<&'static str>, mode: Option<&'static str>) -> Self {
+    pub fn of_db(order: Option<&'static str>) -> Self {
         Self {
             service_order: order,
-            service_mode: mode,
             ..Self::default()
         }
     }
@@ -116,19 +104,11 @@ impl Flags {
             namespace: "prod".parse().unwrap(),
             service: "db".parse().unwrap(),
         };
-        let mode = |mode: &str| FailoverMode::parse(mode).unwrap();
         rules.failover = self.order.map(|order| order.parse().unwrap());
-        rules.failover_mode = self.mode.map(mode);
         let order = self
             .service_order
             .map(|order| (key(), order.parse().unwrap()));
         rules.service_failover = order.into_iter().collect();
-        let mode = self.service_mode.map(|text| (key(), mode(text)));
-        rules.service_failover_mode = mode.into_iter().collect();
-        let expected = self
-            .service_expected
-            .map(|text| (key(), text.parse().unwrap()));
-        rules.expected_clusters = expected.into_iter().collect();
     }
 
     fn of_service(scene: &Scene<'_>, flag: Option<&'static str>) -> Option<&'static str> {
@@ -143,12 +123,14 @@ impl Memory {
     pub fn note(&mut self, scene: &Scene<'_>, now: u64) {
         let name = (scene.namespace.to_owned(), scene.service.to_owned());
         if let Some(own) = scene.own() {
-            let kept = Kept {
-                object: own.clone(),
-                has_pods: has_own_pods(scene, own),
-                gone_since: None,
-            };
-            self.0.insert(name, kept);
+            let order = annotation(own, key::FAILOVER).filter(|text| !text.trim().is_empty());
+            match order {
+                Some(order) => {
+                    let (order, gone_since) = (order.to_owned(), None);
+                    self.0.insert(name, Kept { order, gone_since });
+                }
+                None => drop(self.0.remove(&name)),
+            }
         } else if let Some(kept) = self.0.get_mut(&name) {
             kept.gone_since = kept.gone_since.or(Some(now));
         }
@@ -178,14 +160,21 @@ fn split(text: &str, separators: [char; 2]) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-fn steps_of(order: &str) -> Vec<Step> {
-    let steps = split(order, [':', ','])
-        .into_iter()
-        .map(|step| match &*step {
-            "*" => Step::Others,
-            step => Step::Clusters(step.split('+').map(str::to_owned).collect()),
-        });
-    steps.collect()
+/// Returns whether an order moves by itself (rule K5a), and its steps.
+fn steps_of(order: &str) -> (bool, Vec<Step>) {
+    let mut parts = split(order, [':', ',']);
+    let is_auto = parts[0] == "auto";
+    if is_auto {
+        parts.remove(0);
+    }
+    if parts.is_empty() {
+        parts.push(String::new()); // a cluster that does not exist
+    }
+    let steps = parts.into_iter().map(|step| match &*step {
+        "*" => Step::Others,
+        step => Step::Clusters(step.split('+').map(str::to_owned).collect()),
+    });
+    (is_auto, steps.collect())
 }
 
 /// Returns whether a name in a setting is a cluster. A name that cannot be read is none, because no cluster has it.
@@ -193,10 +182,13 @@ fn is_named(name: &str, cluster: &str, own: &str) -> bool {
     name == cluster || (name == "local" && cluster == own)
 }
 
-/// Reads a time such as `2026-09-21T14:13:20Z`, in milliseconds since 1970.
+/// Reads a time such as `2026-09-21T14:13:20Z`, with or without the seconds, in milliseconds since 1970.
 fn time_of(text: &str) -> Option<u64> {
     let numbers = text.strip_suffix('Z')?.split(['-', 'T', ':']);
-    let numbers: Vec<u64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    let mut numbers: Vec<u64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    if numbers.len() == 5 {
+        numbers.push(0);
+    }
     let [year, month, day, hour, minute, second] = numbers[..] else {
         return None;
     };
@@ -218,32 +210,24 @@ fn time_of(text: &str) -> Option<u64> {
 pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> Expected {
     let kept = memory.of(scene, now);
     let own = scene.own();
-    let settings = own.or(kept.map(|kept| &kept.object));
-    let setting = |key: &str| settings.and_then(|own| annotation(own, key));
+    let setting = |key: &str| own.and_then(|own| annotation(own, key));
     let own_name = scene.rules.cluster_name.as_str();
     let candidates = scene.candidates();
     let is_known = is_known(scene, &candidates);
 
-    let has_own_pods = match own {
-        Some(own) => has_own_pods(scene, own),
-        None => kept.is_some_and(|kept| kept.has_pods),
-    };
-    let has_pods = |order: &str| has_own_pods || has_remote_pods(scene, order);
-    let default = flags.order.filter(|order| is_known && !has_pods(order));
+    let has_own_pods = own.is_some_and(|own| has_own_pods(scene, own));
+    let has_pods = has_own_pods || has_headless_mirror(scene);
+    let default = flags.order.filter(|_| is_known && !has_pods);
     let of_service = |flag| Flags::of_service(scene, flag);
-    let order = setting(key::FAILOVER).or(of_service(flags.service_order));
-    let order = order.or(default);
-    let is_only_shared = !candidates.is_empty() && candidates.iter().all(|one| one.is_shared);
-    let order = order.filter(|order| !is_only_shared || has_pods(order));
-    let mode = setting(key::FAILOVER_MODE).or(of_service(flags.service_mode));
-    let is_with_pods = order.is_some_and(has_pods);
-    // The mode `auto` of all services is not for services with pods.
-    let default_mode = flags.mode.filter(|mode| *mode == "hold" || !is_with_pods);
-    let is_auto = match mode.or(default_mode) {
-        // A mode that cannot be read is `hold`.
-        Some(mode) => mode.trim().eq_ignore_ascii_case("auto"),
-        None => !is_with_pods,
+    let annotated = setting(key::FAILOVER).or(kept.map(|kept| kept.order.as_str()));
+    let order = match annotated {
+        // An empty annotation is no order, and overrides the flags.
+        Some(annotation) => Some(annotation).filter(|text| !text.trim().is_empty()),
+        None => of_service(flags.service_order).or(default),
     };
+    let is_only_shared = !candidates.is_empty() && candidates.iter().all(|one| one.is_shared);
+    let order = order.filter(|_| !is_only_shared);
+    let is_auto = order.is_some_and(|order| steps_of(order).0);
     let default_down = match scene.rules.gateway_down {
         GatewayDown::LastResort => "last-resort",
         GatewayDown::Include => "include",
@@ -270,29 +254,28 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     let has_other = candidates.iter().any(|one| !covers(one));
     let (steps, step, answering) = match order {
         None => (vec![Some(answer(&chosen, gateway_down))], 0, chosen),
-        Some(order) => answers_of_steps(order, &chosen, gateway_down, is_auto, own_name),
+        Some(order) => answers_of_steps(order, &chosen, gateway_down, own_name),
     };
-    let expected_clusters = setting(key::EXPECTED_CLUSTERS).or(of_service(flags.service_expected));
-    let is_closed = expected_clusters.is_some_and(|expected| {
+    let expected_clusters = setting(key::EXPECTED_CLUSTERS).map(split_time);
+    let is_closed = expected_clusters.is_some_and(|(expected, until)| {
         let is_present = |name: &String| {
             let clusters = candidates.iter().flat_map(|one| &one.clusters);
             clusters
                 .into_iter()
                 .any(|cluster| is_named(name, cluster, own_name))
         };
-        is_in_window(settings, scene.rules, now)
-            && !split(expected, ['+', ',']).iter().all(is_present)
+        is_waiting(own, until, now) && !split(expected, ['+', ',']).iter().all(is_present)
     });
     Expected {
         step,
-        is_auto: is_auto && order.is_some(),
+        is_auto,
         is_closed,
         has_order: order.is_some(),
-        is_kept: own.is_none() && settings.is_some(),
+        is_kept: own.is_none() && kept.is_some(),
         is_known,
         is_mixed: is_mixed(&answering),
         has_other,
-        ttl: ttl(scene, settings),
+        ttl: ttl(scene, own),
         steps,
     }
 }
@@ -302,10 +285,9 @@ fn answers_of_steps(
     order: &str,
     chosen: &[Candidate],
     gateway_down: &str,
-    is_auto: bool,
     own_name: &str,
 ) -> (Vec<Returned>, usize, Vec<Candidate>) {
-    let order = steps_of(order);
+    let (is_auto, order) = steps_of(order);
     let step_of = |cluster: &str| {
         let names = |step: &Step| match step {
             Step::Clusters(names) => names.iter().any(|name| is_named(name, cluster, own_name)),
@@ -336,23 +318,10 @@ fn answers_of_steps(
     (answers.collect(), step, members[step].clone())
 }
 
-/// Returns whether a cluster that the order names has a headless mirror or import, with or without endpoints (rule K5a). `*`
-/// names none.
-fn has_remote_pods(scene: &Scene<'_>, order: &str) -> bool {
-    let own_name = scene.rules.cluster_name.as_str();
-    let is_named = |cluster: &str| {
-        steps_of(order).iter().any(|step| match step {
-            Step::Clusters(names) => names.iter().any(|name| is_named(name, cluster, own_name)),
-            Step::Others => false,
-        })
-    };
-    let mirrors = scene.mirrors().into_iter();
-    let mut headless = mirrors.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
-    headless.any(|(.., link)| is_named(&scene.after_alias(link)))
-        || scene
-            .clusters_of_headless_import()
-            .iter()
-            .any(|cluster| is_named(cluster))
+/// Returns whether a cluster has a headless mirror, with or without endpoints (rule K5a).
+fn has_headless_mirror(scene: &Scene<'_>) -> bool {
+    let mut mirrors = scene.mirrors().into_iter();
+    mirrors.any(|(.., kind, _)| kind == MirrorKind::Headless)
 }
 
 /// Returns whether names of the service exist without a setting.
@@ -366,20 +335,21 @@ fn is_known(scene: &Scene<'_>, candidates: &[Candidate]) -> bool {
         || scene.own().is_some_and(is_member)
 }
 
-/// Returns whether the name waits for expected clusters at a time (rule K8).
-fn is_in_window(own: Option<&Value>, rules: &Rules, now: u64) -> bool {
-    let Some(own) = own else {
-        return false;
-    };
-    if rules.bootstrap_window.is_zero() {
-        return true;
+/// Splits expected clusters and the time after `until`, if it can be read.
+fn split_time(expected: &str) -> (&str, Option<u64>) {
+    match expected.split_once(" until ") {
+        Some((clusters, time)) => (clusters, time_of(time)),
+        None => (expected, None),
     }
-    let since = annotation(own, key::EXPECTED_SINCE).and_then(time_of);
-    let created = || time_of(own["metadata"]["creationTimestamp"].as_str()?);
-    let length = rules.bootstrap_window.as_millis() as u64;
-    since
-        .or_else(created)
-        .is_some_and(|start| (start..start + length).contains(&now))
+}
+
+/// Returns whether the name waits for expected clusters at a time (rule K8): until the time of the annotation, else for an
+/// hour after the creation of the Service.
+fn is_waiting(own: Option<&Value>, until: Option<u64>, now: u64) -> bool {
+    let created = || time_of(own?["metadata"]["creationTimestamp"].as_str()?);
+    // A creation in the future counts as now.
+    let hour = || Some(created()?.min(now) + HOUR);
+    until.or_else(hour).is_some_and(|end| now < end)
 }
 
 /// Returns the TTL: mirrors may only lower it (rule K6).

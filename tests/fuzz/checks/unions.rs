@@ -258,25 +258,6 @@ impl<'w> Scene<'w> {
         slices.filter(|slice| label(slice, key::MCS_SERVICE) == Some(self.service))
     }
 
-    /// Returns the clusters that a headless ServiceImport has, with or without endpoints.
-    pub fn clusters_of_headless_import(&self) -> BTreeSet<String> {
-        let Some(import) = self
-            .import()
-            .filter(|one| one["spec"]["type"] == "Headless")
-        else {
-            return BTreeSet::new();
-        };
-        let listed = import["status"]["clusters"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|one| one["cluster"].as_str());
-        let sources = self.import_slices();
-        let sources = sources.filter_map(|slice| label(slice, key::SOURCE_CLUSTER));
-        let names = listed.chain(sources);
-        names.map(|name| self.after_alias(name)).collect()
-    }
-
     /// Returns whether the headless Service of this cluster is a member (rule M5).
     pub fn is_headless_member(&self, own: &Value) -> bool {
         let is_exported = label(own, key::EXPORTED) == Some("true");

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::Clusters;
@@ -64,7 +64,7 @@ impl Clusters {
         self.write_objects()
     }
 
-    /// Sets the expected clusters of a Service by annotations of the Service in every cluster. The window begins now.
+    /// Sets the expected clusters of a Service by an annotation of the Service in every cluster, for an hour.
     pub fn expect_clusters(
         &mut self,
         service: &'static Service,
@@ -73,7 +73,7 @@ impl Clusters {
         self.expected = Some(Expected {
             service,
             clusters,
-            since: format!("{:.0}", Timestamp::now()),
+            until: format!("{:.0}", Timestamp::now() + SignedDuration::from_hours(1)),
         });
         self.write_objects()
     }

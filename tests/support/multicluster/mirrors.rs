@@ -25,8 +25,8 @@ pub(super) struct View<'v> {
 pub(super) struct Expected {
     pub(super) service: &'static Service,
     pub(super) clusters: &'static str,
-    /// When the window of the bootstrap begins (RFC 3339). The Services in a file have no time of their creation.
-    pub(super) since: String,
+    /// Until when the name waits for them (RFC 3339). The Services in a file have no time of their creation.
+    pub(super) until: String,
 }
 
 // === impl View ===
@@ -92,9 +92,14 @@ impl View<'_> {
             _ => local,
         };
         let local = match self.expected {
-            Some(expected) if expected.service == service => local
-                .annotation("global-dns/expected-clusters", expected.clusters)
-                .annotation("global-dns/expected-since", &expected.since),
+            Some(Expected {
+                service: of,
+                clusters,
+                until,
+            }) if *of == service => {
+                let expected = format!("{clusters} until {until}");
+                local.annotation("global-dns/expected-clusters", &expected)
+            }
             _ => local,
         };
         own.fold(local.ports(&service.ports()), |local, member| {

@@ -103,7 +103,10 @@ const CASES: [Case; 24] = [
     ),
     case(
         "GlobalDnsNameFails",
-        &[("failing_services{reason=\"step-without-endpoint\"}", "1x200")],
+        &[(
+            "failing_services{reason=\"step-without-endpoint\"}",
+            "1x200",
+        )],
         // Scaled to zero.
         &[("failing_services{reason=\"not-ready\"}", "1x200")],
     ),

@@ -47,9 +47,7 @@ pub fn every_flag() -> Map<String, Value> {
         "aliases": {"crdb.prod": ["crdb.crdb-east", "crdb.crdb-west"]},
         // Without Links, the other flags of Links are not passed.
         "links": {"enabled": true, "namespace": ["multicluster", "links"], "unlinkedAfter": "10m"},
-        "failover": {"default": "local:*", "services": {"prod/db": "west:east", "shop/pay": "east+west:*"}, "defaultMode": "auto",
-            "modes": {"prod/db": "hold"}, "delay": "5s", "failbackDelay": "1m"},
-        "expectedClusters": {"prod/db": ["east", "west"]}, "bootstrapWindow": "30m",
+        "failover": {"default": "local:*", "services": {"prod/db": "west:east", "shop/pay": "auto:east+west:*"}, "delay": "5s", "failbackDelay": "1m"},
     });
     values.extend(failover.as_object().cloned().unwrap_or_default());
     values

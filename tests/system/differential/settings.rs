@@ -41,8 +41,7 @@ const SETTINGS: &[Setting] = &[
     ]),
     plain(&[]),
     ordered(&[
-        "--expected-clusters=prod/db=east+west",
-        "--expected-clusters=shop/web=hub",
+        "--failover=prod/db=east+west",
         "--failover-delay=0s",
         "--failback-delay=0s",
     ]),
@@ -60,8 +59,7 @@ const SETTINGS: &[Setting] = &[
     ]),
     ordered(&[
         "--mcs",
-        "--failover=east:*",
-        "--failover-mode=auto",
+        "--failover=auto:east:*",
         "--failover-delay=0s",
         "--failback-delay=0s",
     ]),
@@ -117,12 +115,6 @@ impl Setting {
             .iter()
             .map(|flag| flag.split('=').next().unwrap_or(flag));
         names.filter(|name| !known.contains(name)).collect()
-    }
-
-    /// Returns whether both servers know the modes of failover orders.
-    pub fn knows_modes(&self) -> bool {
-        let mut flags = self.flags.iter();
-        flags.any(|flag| flag.starts_with("--failover-mode="))
     }
 
     /// Returns whether both servers read ServiceImports.

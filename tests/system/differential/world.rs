@@ -54,7 +54,6 @@ const ORDERS: &[&str] = &[
     "east:",
     "x x",
 ];
-const MODES: &[&str] = &["hold", "auto", "auto", "x"];
 const EXPECTED: &[&str] = &["east", "east+west", "hub", "north+east", "", "East"];
 
 // === impl World ===
@@ -161,9 +160,6 @@ impl World {
             metadata["labels"][key::EXPORTED] = json!("skip");
         }
         let pick = |random: &mut Rng, values: &[&'static str]| values[random.usize(..values.len())];
-        if self.setting.knows_modes() && self.random.bool() {
-            metadata["annotations"][key::FAILOVER_MODE] = json!(pick(&mut self.random, MODES));
-        }
         if self.random.bool() {
             metadata["annotations"][key::FAILOVER] = json!(pick(&mut self.random, ORDERS));
         } else {

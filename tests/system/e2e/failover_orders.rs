@@ -1,5 +1,5 @@
-//! A person moves a name between clusters with one annotation, and gateways go down behind a failover order: in mode
-//! `hold`, the name stays; in mode `auto`, it moves after a delay.
+//! A person moves a name between clusters with one annotation, and gateways go down behind a failover order: the
+//! name stays, unless the order begins with `auto:`; then it moves after a delay.
 //!
 //! The annotations are written with the merge patch that `kubectl annotate` sends.
 
@@ -59,7 +59,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
         check_gateway_without_a_mode,
     );
     step(
-        "dead_step_in_mode_auto_is_left_and_preferred_again",
+        "dead_step_of_an_order_with_auto_is_left_and_preferred_again",
         check_gateway_of_headless_mirrors,
     );
     step(
@@ -167,10 +167,11 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         Observation::addresses(&[WEST]),
     );
     observer.wait_for(&east)?;
-    cluster.patch(&own_service(), &annotate("failover-mode", json!("auto")))?;
-    eventually("mode auto", || {
+    let order = annotate("failover", json!("auto:east:west"));
+    cluster.patch(&own_service(), &order)?;
+    eventually("the order", || {
         let text = explain(server, NAME)?;
-        ensure!(text.contains("mode auto"), "{text}");
+        ensure!(text.contains("failover order auto:east:west"), "{text}");
         Ok(())
     })?;
     let down = set_gateway(cluster, Gateway::Down)?;
@@ -328,20 +329,21 @@ fn check_expected_clusters(cluster: &Cluster, server: &Server) -> Result<()> {
         cluster.delete(object)?;
     }
     observer.wait_for(&Observation::other("SERVFAIL"))?;
-    // After the bootstrap, the name waits for no cluster. A person may begin another one.
-    for (since, answer, problem) in [
+    // Afterwards, the name waits for no cluster, and the setting goes on watching.
+    for (until, answer, problem) in [
         (
-            json!("2020-01-01T00:00:00Z"),
+            "2020-01-01T00:00Z",
             Observation::addresses(&[EAST]),
-            "bootstrap-over",
+            "cluster-missing",
         ),
         (
-            Value::Null,
+            "2100-01-01T00:00Z",
             Observation::other("SERVFAIL"),
             "expected-clusters-missing",
         ),
     ] {
-        cluster.patch(&own_service(), &annotate("expected-since", since))?;
+        let expected = json!(format!("east+north+west until {until}"));
+        cluster.patch(&own_service(), &annotate("expected-clusters", expected))?;
         observer.wait_for(&answer)?;
         let explained = server.try_api(&format!("/api/v1/explain?name={NAME}"))?;
         let text = explained["problems"].to_string();
@@ -364,8 +366,8 @@ fn check_replaced_service(cluster: &Cluster, server: &Server) -> Result<()> {
     cluster.put(&replaced)?;
     eventually("the new Service decides", || {
         let text = explain(server, NAME)?;
-        // The mode is not set any more.
-        ensure!(text.contains("mode hold"), "{text}");
+        // The order is held.
+        ensure!(text.contains(", held: answering"), "{text}");
         Ok(())
     })?;
     observer.check_history(std::slice::from_ref(&east))?;

@@ -19,11 +19,11 @@ use crate::peers::serve;
 fn names_below_a_name_that_waits_are_resolved() {
     let west = mirror("prod", "db", "west").endpoint("db-0", &["10.96.1.2"]);
     let own = local("prod", "db").without_selector();
-    let flags = [
-        "--expected-clusters=prod/db=east+west",
-        "--bootstrap-window=0s",
-    ];
-    let server = serve(objects().with(west).with(own), &flags);
+    let own = own.annotation(
+        "global-dns/expected-clusters",
+        "east+west until 2100-01-01T00:00Z",
+    );
+    let server = serve(objects().with(west).with(own), &[]);
     for mode in ["strict", "relaxed", "disabled"] {
         let folder = tempfile::tempdir().unwrap();
         let (bind, _process) = start(server.dns, mode, folder.path());

@@ -459,7 +459,7 @@ fn default_cluster_name_causes_a_warning_when_a_local_member_is_published() {
 
 /// Each value is refused with a sentence that names the part of it.
 #[test]
-fn invalid_setting_of_failover_or_expected_clusters_is_a_usage_error() {
+fn invalid_setting_of_failover_is_a_usage_error() {
     for (flag, value, part) in [
         ("--failover", "", "step 1 is empty"),
         ("--failover", "east::west", "step 2 is empty"),
@@ -502,49 +502,6 @@ fn invalid_setting_of_failover_or_expected_clusters_is_a_usage_error() {
             "--failover has a value for prod/db twice",
         ),
         ("--failover-delay", "soon", "soon"),
-        ("--bootstrap-window", "soon", "soon"),
-        (
-            "--failover-mode",
-            "prod/db=automatic",
-            "'automatic' is neither hold nor auto",
-        ),
-        ("--failover-mode", "", "'' is neither hold nor auto"),
-        (
-            "--failover-mode",
-            "hold;auto",
-            "--failover-mode has a value for all services twice",
-        ),
-        (
-            "--failover-mode",
-            "prod/db=hold;prod/db=auto",
-            "--failover-mode has a value for prod/db twice",
-        ),
-        (
-            "--expected-clusters",
-            "prod/db",
-            "it has no '='; write NAMESPACE/SERVICE=CLUSTER+CLUSTER",
-        ),
-        ("--expected-clusters", "prod/db=", "cluster 1 is empty"),
-        (
-            "--expected-clusters",
-            "prod/db=east+east",
-            "'east' occurs twice",
-        ),
-        (
-            "--expected-clusters",
-            "prod/db=east:west",
-            "'east:west' is not the name of a cluster",
-        ),
-        (
-            "--expected-clusters",
-            "prod/db=east,prod/new=west",
-            "'prod/new=west' is not the name of a cluster",
-        ),
-        (
-            "--expected-clusters",
-            "prod/db=east;prod/db=west",
-            "--expected-clusters has clusters for prod/db twice",
-        ),
     ] {
         let ended = run_global_dns(&["serve", &format!("{flag}={value}")]);
         assert_eq!(ended.code, Some(2), "{flag} {value}: {}", ended.stderr);
@@ -568,21 +525,13 @@ fn settings_of_several_services_are_separated_by_semicolons() {
     };
     std::fs::write(&path, service("prod").with(service("shop")).text()).unwrap();
     let file = format!("--file={}", path.display());
-    let orders = "prod/db=west,east;shop/db=east:west";
-    let modes = "prod/db=auto; shop/db=hold";
-    let expected = "prod/db=east,west;shop/db=east+north";
+    let orders = "prod/db=auto:west,east;shop/db=east:west";
     let by_variable = || {
         let mut command = global_dns(&["table", &file, "--output=json"]);
         command.env("GLOBAL_DNS_FAILOVER", orders);
-        command.env("GLOBAL_DNS_FAILOVER_MODE", modes);
-        command.env("GLOBAL_DNS_EXPECTED_CLUSTERS", expected);
         command
     };
-    let by_flag = || {
-        let flags = ["table", &file, "--output=json", "--failover", orders];
-        let others = ["--failover-mode", modes, "--expected-clusters", expected];
-        global_dns(&[&flags[..], &others].concat())
-    };
+    let by_flag = || global_dns(&["table", &file, "--output=json", "--failover", orders]);
     for mut command in [by_variable(), by_flag()] {
         let ended = run(&mut command);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -593,18 +542,13 @@ fn settings_of_several_services_are_separated_by_semicolons() {
                 let failover = &service["failover"];
                 let steps = failover["steps"].as_array().unwrap().iter();
                 let steps: Vec<_> = steps.map(|step| step["clusters"].clone()).collect();
-                serde_json::json!([failover["order"], failover["mode"], steps])
+                serde_json::json!([failover["order"], steps])
             })
             .collect();
         let expected = [
-            serde_json::json!(["west:east", "auto", ["west", "east"]]),
-            serde_json::json!(["east:west", "hold", ["east", "west"]]),
+            serde_json::json!(["auto:west:east", ["west", "east"]]),
+            serde_json::json!(["east:west", ["east", "west"]]),
         ];
         assert_eq!(failovers, expected);
-        // Each list has reached its service, which has no Service in this cluster.
-        let problems = report["problems"].as_array().unwrap().iter();
-        let unguarded = problems.filter(|one| one["kind"] == "bootstrap-over");
-        let unguarded: Vec<_> = unguarded.map(|one| one["subject"].clone()).collect();
-        assert_eq!(unguarded, ["prod/db", "shop/db"]);
     }
 }

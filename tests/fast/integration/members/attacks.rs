@@ -25,7 +25,6 @@ fn pay() -> [ClusterIp; 2] {
 fn with_order(order: &str) -> Server {
     let own = local("shop", "pay").without_selector();
     let own = own.annotation("global-dns/failover", order);
-    let own = own.annotation("global-dns/failover-mode", "auto");
     let [east, west] = pay();
     Server::with_objects(objects().with(east).with(west).with(own), &[])
 }
@@ -79,7 +78,6 @@ fn annotation_of_an_exporter_moves_no_load() {
     let mut manifest = objects().with(east).with(west);
     for (name, value) in [
         ("failover", "west"),
-        ("failover-mode", "auto"),
         ("expected-clusters", "nowhere"),
         ("gateway-down", "include"),
         ("alias", "pay.shop"),
@@ -193,14 +191,7 @@ fn pods_of_one_source_take_the_place_of_a_cluster_ip_of_another() {
     let shared = federated("team-a", "db", "10.96.66.2", "db@west");
     let server = Server::with_objects(teams().with(shared.clone()), &ALIAS);
     check_outcomes(&server, "federated", &[(DB, "10.96.11.1 10.96.66.2")]);
-    let flags = [
-        &ALIAS[..],
-        &[
-            "--failover=prod/db=west:east",
-            "--failover-mode=prod/db=hold",
-        ],
-    ]
-    .concat();
+    let flags = [&ALIAS[..], &["--failover=prod/db=west:east"]].concat();
     let server = Server::with_objects(teams().with(shared), &flags);
     check_outcomes(&server, "federated, with an order", &[(DB, "10.96.12.1")]);
 }

@@ -1,4 +1,4 @@
-//! Expected clusters (rule K8): a name waits for them while the bootstrap lasts, and no longer.
+//! Expected clusters (rule K8): a name waits for them for a time, and then watches them.
 
 use serde_json::{Value, json};
 use support::objects::{Manifest, local, mirror, objects};
@@ -44,11 +44,10 @@ fn problems(server: &Server, kind: &str) -> Vec<[String; 3]> {
 }
 
 #[test]
-fn name_waits_for_expected_clusters_while_the_bootstrap_lasts() {
-    let new = own(Some(minutes_ago(1)), &[]);
+fn name_waits_for_expected_clusters_for_an_hour() {
+    let new = own(Some(minutes_ago(1)), &[("expected-clusters", "east+north")]);
     let manifest = |clusters: &[&str]| mirrors(clusters).with(new.clone()).text();
-    let flag = "--expected-clusters=prod/db=east+north";
-    let server = Server::with_text(&manifest(&["east", "west"]), &[flag]);
+    let server = Server::with_text(&manifest(&["east", "west"]), &[]);
     check_outcomes(
         &server,
         "answers",
@@ -82,120 +81,73 @@ fn name_waits_for_expected_clusters_while_the_bootstrap_lasts() {
     server.wait_for_outcome("db.prod.global. A", "SERVFAIL");
 }
 
-/// A forgotten setting cannot close a running database.
+/// A forgotten setting cannot close a running database. It goes on watching.
 #[test]
-fn after_the_bootstrap_the_name_waits_for_no_cluster() {
-    let expected = |clusters| ("expected-clusters", clusters);
+fn afterwards_the_name_waits_for_no_cluster_and_reports_those_that_are_missing() {
     let hour = 60;
-    let now = minutes_ago(0);
-    let long_ago = minutes_ago(3 * hour);
-    let answered = "10.96.1.1";
-    for (what, created, annotations, flags, answer, problem) in [
+    let until = |minutes: i64| format!("east+north until {}", minutes_ago(-minutes));
+    let (in_a_minute, a_minute_ago) = (until(1), until(-1));
+    let missing = Some(("cluster-missing", "warning", "north"));
+    let waits = Some((
+        "expected-clusters-missing",
+        "error",
+        "not answered; waits for north until 20",
+    ));
+    for (what, created, expected, answer, problem) in [
         (
-            "a missing cluster after the bootstrap",
+            "a missing cluster after the hour",
             Some(minutes_ago(2 * hour)),
-            vec![expected("east+north")],
-            &[][..],
-            answered,
-            Some((
-                "bootstrap-over",
-                "warning",
-                "north: the bootstrap ended at 20",
-            )),
+            "east+north",
+            "10.96.1.1",
+            missing,
         ),
         (
-            "no missing cluster after the bootstrap",
+            "no missing cluster after the hour",
             Some(minutes_ago(2 * hour)),
-            vec![expected("east")],
-            &[],
-            answered,
-            Some((
-                "expected-clusters-unused",
-                "note",
-                "the setting can be removed: the bootstrap ended at 20",
-            )),
-        ),
-        (
-            "a longer bootstrap",
-            Some(minutes_ago(2 * hour)),
-            vec![expected("east+north")],
-            &["--bootstrap-window=3h"],
-            "SERVFAIL",
-            Some((
-                "expected-clusters-missing",
-                "error",
-                "not answered; waits for north",
-            )),
-        ),
-        (
-            "another bootstrap",
-            Some(minutes_ago(2 * hour)),
-            vec![expected("east+north"), ("expected-since", now.as_str())],
-            &[],
-            "SERVFAIL",
-            Some((
-                "expected-clusters-missing",
-                "error",
-                "not answered; waits for north",
-            )),
-        ),
-        (
-            "a bootstrap that began before the Service",
-            Some(minutes_ago(1)),
-            vec![
-                expected("east+north"),
-                ("expected-since", long_ago.as_str()),
-            ],
-            &[],
-            answered,
-            Some((
-                "bootstrap-over",
-                "warning",
-                "north: the bootstrap ended at 20",
-            )),
-        ),
-        (
-            "a bootstrap without an end",
+            "east",
+            "10.96.1.1",
             None,
-            vec![expected("east+north")],
-            &["--bootstrap-window=0s"],
+        ),
+        (
+            "a later time",
+            Some(minutes_ago(2 * hour)),
+            &in_a_minute,
             "SERVFAIL",
-            Some((
-                "expected-clusters-missing",
-                "error",
-                "not answered; waits for north until the setting is removed",
-            )),
+            waits,
+        ),
+        (
+            "an earlier time",
+            Some(minutes_ago(1)),
+            &a_minute_ago,
+            "10.96.1.1",
+            missing,
+        ),
+        (
+            "a time of a Service without a creation time",
+            None,
+            &in_a_minute,
+            "SERVFAIL",
+            waits,
         ),
         (
             "a Service without a creation time",
             None,
-            vec![expected("east+north")],
-            &[],
-            answered,
-            Some((
-                "bootstrap-over",
-                "warning",
-                "the Service of this cluster has no creation time",
-            )),
+            "east+north",
+            "10.96.1.1",
+            missing,
         ),
         (
-            "the annotation before the flag",
-            Some(minutes_ago(1)),
-            vec![expected("east")],
-            &["--expected-clusters=prod/db=north"],
-            answered,
-            None,
+            "a creation in the future",
+            Some(minutes_ago(-10)),
+            "east+north",
+            "SERVFAIL",
+            waits,
         ),
     ] {
-        let manifest = mirrors(&["east"]).with(own(created, &annotations));
-        let server = Server::with_objects(manifest, flags);
+        let own = own(created, &[("expected-clusters", expected)]);
+        let server = Server::with_objects(mirrors(&["east"]).with(own), &[]);
         assert_eq!(server.outcome("db.prod.global. A"), answer, "{what}");
-        let kinds = [
-            "expected-clusters-missing",
-            "bootstrap-over",
-            "expected-clusters-unused",
-        ];
-        let found: Vec<(&str, [String; 3])> = kinds
+        let found: Vec<(&str, [String; 3])> = ["expected-clusters-missing", "cluster-missing"]
             .iter()
             .flat_map(|kind| problems(&server, kind).into_iter().map(|one| (*kind, one)))
             .collect();
@@ -209,25 +161,6 @@ fn after_the_bootstrap_the_name_waits_for_no_cluster() {
         assert_eq!((*found_kind, found_level.as_str()), (kind, level), "{what}");
         assert!(detail.starts_with(start), "{what}: {detail}");
     }
-}
-
-/// Nothing says when the bootstrap of such a service began.
-#[test]
-fn flag_without_a_service_of_this_cluster_does_nothing_and_warns() {
-    let flag = "--expected-clusters=prod/db=east+north;prod/new=east";
-    let server = Server::with_objects(mirrors(&["east"]), &[flag]);
-    check_outcomes(
-        &server,
-        "answers",
-        &[
-            ("db.prod.global. A", "10.96.1.1"),
-            ("new.prod.global. A", "NXDOMAIN"),
-        ],
-    );
-    assert!(!server.admin("/readyz").body.contains("prod/"));
-    let reason = "this cluster has no Service of this name, with which the bootstrap begins";
-    let expected = ["prod/db", "prod/new"].map(|one| ["warning", one, reason].map(str::to_owned));
-    assert_eq!(problems(&server, "bootstrap-over"), expected);
 }
 
 /// A typing error must not open the gate.

@@ -43,39 +43,33 @@ fn logged_failovers(server: &Server) -> Vec<Value> {
 
 #[test]
 fn annotation_comes_before_the_flags() {
-    let flags = [
-        "--failover=prod/db=west:east",
-        "--failover=local:*",
-        "--failover-mode=prod/db=auto",
-    ];
+    let flags = ["--failover=prod/db=auto:west:east", "--failover=local:*"];
     let server = Server::with_objects(mirrors().with(own(&[("x", "y")])), &flags);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.2.1");
     let by_flag = failover(&server);
     assert_eq!(
-        json!([by_flag["order"], by_flag["origin"], by_flag["mode"]]),
-        json!(["west:east", "service-flag", "auto"])
+        json!([by_flag["order"], by_flag["origin"]]),
+        json!(["auto:west:east", "service-flag"])
     );
-    // In mode auto, the time of each step is known.
-    assert!(by_flag["steps"][0]["since"].is_string(), "{by_flag}");
 
-    let annotations = [("failover", "east:west"), ("failover-mode", "hold")];
+    let annotations = [("failover", "east:west")];
     let server = Server::with_objects(mirrors().with(own(&annotations)), &flags);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     assert_eq!(server.outcome("west.db.prod.global. A"), "10.96.2.1");
     let step = |clusters: &str| json!({"clusters": clusters, "state": "alive"});
     let expected = json!({
-        "order": "east:west", "origin": "annotation", "mode": "hold",
+        "order": "east:west", "origin": "annotation",
         "step": 1, "steps": [step("east"), step("west")],
     });
     assert_eq!(failover(&server), expected);
     let table = server.api("/api/v1/table");
     assert_eq!(table["services"][0]["endpoints"][1]["state"], "standby");
 
-    // An empty annotation is present, so the flag does not count.
+    // An empty annotation is no order, and the flags do not count.
     let annotations = [("failover", "")];
     let server = Server::with_objects(mirrors().with(own(&annotations)), &flags);
-    assert_eq!(server.outcome("db.prod.global. A"), "SERVFAIL");
-    assert_eq!(failover(&server)["origin"], "annotation");
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
+    assert!(failover(&server).is_null());
 }
 
 #[test]
@@ -97,10 +91,9 @@ fn default_order_does_not_split_headless_services() {
     );
 }
 
-/// The first table has no predecessor, so no delay applies. In mode `hold`, the first step answers although it is down.
+/// The first table has no predecessor, so no delay applies. The first step of an order that is held answers although it is down.
 #[test]
-fn first_table_has_the_step_that_the_mode_says() {
-    let order = "--failover=prod/db=east:west";
+fn first_table_has_the_step_that_the_order_says() {
     let pods = || mirrors_behind(Gateway::Down);
     let cluster_ips = || {
         let east = gateway_mirror("prod", "db", "east", "10.96.1.1");
@@ -108,49 +101,29 @@ fn first_table_has_the_step_that_the_mode_says() {
             .with(east.without_ready_endpoint())
             .with(gateway_mirror("prod", "db", "west", "10.96.2.1"))
     };
-    let (auto, hold) = (
-        "--failover-mode=prod/db=auto",
-        "--failover-mode=prod/db=hold",
+    let (auto, held) = (
+        "--failover=prod/db=auto:east:west",
+        "--failover=prod/db=east:west",
     );
-    let (all_auto, all_hold) = ("--failover-mode=auto", "--failover-mode=hold");
-    for (manifest, flags, mode, is_inferred, answer) in [
-        (pods(), &[order, auto][..], "auto", false, "10.96.2.1"),
-        (pods(), &[order, hold], "hold", false, "10.96.1.1"),
-        // Without a setting, services with pods are databases.
-        (pods(), &[order], "hold", true, "10.96.1.1"),
-        (cluster_ips(), &[order], "auto", true, "10.96.2.1"),
-        (cluster_ips(), &[order, hold], "hold", false, "10.96.1.1"),
-        // The mode of all services: nobody has promoted the standby of a database, also behind a cluster IP.
-        (
-            cluster_ips(),
-            &[order, all_hold],
-            "hold",
-            false,
-            "10.96.1.1",
-        ),
-        (pods(), &[order, all_auto], "hold", true, "10.96.1.1"),
-        (
-            cluster_ips(),
-            &[order, all_hold, auto],
-            "auto",
-            false,
-            "10.96.2.1",
-        ),
+    for (manifest, flag, has_warning, answer) in [
+        (pods(), auto, true, "10.96.2.1"),
+        (pods(), held, false, "10.96.1.1"),
+        (cluster_ips(), auto, false, "10.96.2.1"),
+        (cluster_ips(), held, false, "10.96.1.1"),
     ] {
-        let server = Server::with_objects(manifest, flags);
-        assert_eq!(server.outcome("db.prod.global. A"), answer, "{flags:?}");
+        let server = Server::with_objects(manifest, &[flag]);
+        assert_eq!(server.outcome("db.prod.global. A"), answer, "{flag}");
         assert_eq!(server.generation_and_serial().0, 1);
-        assert_eq!(failover(&server)["mode"], mode, "{flags:?}");
-        let inferred = problems_of_kind(&server, "inferred-mode");
-        assert_eq!(inferred.len(), usize::from(is_inferred), "{flags:?}");
-        assert!(inferred.iter().all(|problem| problem["level"] == "warning"));
+        let warnings = problems_of_kind(&server, "auto-with-pods");
+        assert_eq!(warnings.len(), usize::from(has_warning), "{flag}");
+        assert!(warnings.iter().all(|problem| problem["level"] == "warning"));
     }
 }
 
 #[test]
 fn failover_is_one_log_line_with_service_steps_and_reason() {
     let manifest = |east| {
-        let order = [("failover", "east:west"), ("failover-mode", "auto")];
+        let order = [("failover", "auto:east:west")];
         mirrors_behind(east).with(own(&order)).text()
     };
     let server = Server::with_text(&manifest(Gateway::Up), &["--failover-delay", "0s"]);
@@ -178,7 +151,7 @@ fn failover_is_one_log_line_with_service_steps_and_reason() {
 
 /// A promoted standby and an old primary must not swap clients because of a gateway (rule K5a).
 #[test]
-fn order_in_mode_hold_changes_its_step_only_with_its_annotation() {
+fn order_that_is_held_changes_its_step_only_with_its_annotation() {
     let manifest = |order, east| {
         mirrors_behind(east)
             .with(own(&[("failover", order)]))
@@ -212,7 +185,7 @@ fn order_in_mode_hold_changes_its_step_only_with_its_annotation() {
 fn order_that_cannot_be_read_is_reported_and_keeps_the_places_of_its_steps() {
     let long = "east:".repeat(40_000);
     for (order, answer, sentence) in [
-        ("", "SERVFAIL", "step 1 is empty"),
+        (":", "SERVFAIL", "step 1 is empty"),
         (":west", "SERVFAIL", "step 1 is empty"),
         ("east::west", "10.96.1.1", "step 2 is empty"),
         (
@@ -264,6 +237,7 @@ fn order_is_read_kindly() {
         (" West : EAST ", ["west", "east"]),
         ("west:east:", ["west", "east"]),
         ("east,*,", ["east", "*"]),
+        ("Auto: west, east", ["west", "east"]),
     ] {
         let server = Server::with_objects(mirrors().with(own(&[("failover", order)])), &[]);
         let answer = match clusters[0] {
