@@ -49,8 +49,8 @@ pub use state::{AdminState, Identity};
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
 use crate::model::{ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
-use crate::table::{Service, Table};
-use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
+use crate::table::{Grammar, Service, Table};
+use crate::zone::{Zone, ZoneName, Zones};
 
 // === Routes ===
 
@@ -188,7 +188,7 @@ pub fn choose_zone<'z>(zones: &'z Zones, named: Option<&str>) -> Result<&'z Zone
         let zone = zones.iter().find(|zone| zone.name == name);
         return zone.ok_or_else(|| format!("zone '{name}' is not served; served: {}", served()));
     }
-    let forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
+    let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
     match forward.collect::<Vec<_>>().as_slice() {
         [only] => Ok(only),
         _ => Err(format!("several zones are served; name one: {}", served())),

@@ -17,7 +17,6 @@ mod failover;
 mod finding;
 pub mod fleet;
 mod gateway;
-mod imports;
 mod links;
 mod mirrors;
 mod names;
@@ -38,7 +37,6 @@ pub fn check(facts: &Facts) -> Diagnosis {
     let parts = [
         permissions::check(&facts.api),
         mirrors::check(facts),
-        imports::check(&facts.table, facts.mcs),
         problems::check(facts),
         names::check(facts),
         failover::check(facts),

@@ -66,11 +66,6 @@
 //! 7. `table/members.rs` builds one service: candidates of each kind, the chosen ones, their endpoints.
 //! 8. `table/publish.rs` replaces the current table.
 //!
-//! **A ServiceImport**
-//!
-//! The same way, with `model/mcs.rs` as reader, which also reads the slices of imports. `table/import.rs` collects the
-//! candidates.
-//!
 //! **An annotation of a failover order**
 //!
 //! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, `model/failover_order.rs` the

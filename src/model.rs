@@ -19,7 +19,6 @@ mod lease;
 mod line;
 mod linkerd;
 mod local;
-mod mcs;
 mod object;
 mod object_name;
 pub mod parse;
@@ -37,7 +36,7 @@ pub use failover_order::{FailoverOrder, InvalidSetting};
 pub use few::Few;
 pub use interned::{Text, intern};
 pub use item::{
-    ClusterSet, Clusters, Export, Item, ItemKind, MirroredHost, OwnForm, OwnService, SliceObjects,
+    Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
 };
 pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey};
 pub use kube_object::KubeObject;
@@ -50,11 +49,9 @@ pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind, ROWS};
 pub use settings::{GatewayDown, Settings};
 pub use similar::{most_similar, typing_errors};
-pub use slice::{
-    ImportEndpoints, ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints,
-};
+pub use slice::{ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use timestamp::Timestamp;
-pub use watch::{Mcs, Watch};
+pub use watch::Watch;
 
 #[cfg(test)]
 mod tests;

@@ -39,20 +39,19 @@
 //! | `flat` | label `multicluster.linkerd.io/remote-discovery` | as `gateway` | always: the mesh finds the pods |
 //! | `federated` | a mirror without a cluster name, with annotation `multicluster.linkerd.io/remote-discovery` or `…/local-discovery` | one address, which belongs to no cluster | always |
 //! | `local` | M5; with a cluster IP, an exported Service | pods of a headless Service; `spec.clusterIPs` | one of its slices has a ready endpoint |
-//! | `import` | `--mcs`: a ServiceImport of the Multi-Cluster Services API (KEP-1645) and its EndpointSlices with label `multicluster.kubernetes.io/service-name` | type `Headless`: one for each ready endpoint of the slices, `H.C.S.N.Z`; type `ClusterSetIP`: `spec.ips`, which belong to no cluster; if there are none, the cluster IPs in the slices of Submariner, one for each cluster | always; a cluster IP of Submariner: if it is ready |
 //!
 //! An object with label `multicluster.kubernetes.io/service-name` belongs to the Multi-Cluster Services API, also if it has
 //! labels of Linkerd: an implementation may copy labels of the exported Service to it. Such a Service is skipped as
-//! `internal`, and its slices are those of the ServiceImport.
+//! `internal`, and its slices are not read.
 //!
 //! | rule | | tested in |
 //! |---|---|---|
 //! | M1b | A pod with an exported Service of its own has no endpoint mirror. The headless mirror lists the address of that Service's mirror under the hostname of the pod. It is an endpoint with that hostname. | `src/zone/tests/kinds.rs` |
-//! | K1 | Each cluster is answered by its best candidate. A newcomer adds its own cluster and takes none away. A *candidate* is what one kind offers for a set of clusters: a headless mirror its pods (only with an endpoint), a mirror with a cluster IP its address, the Service of this cluster its pods or its address (M5; with a cluster IP only if it is exported), a federated service one address for the clusters that its annotations name, a headless ServiceImport the pods of each source cluster, a ServiceImport with a ClusterSetIP one address for the clusters of its status. An address that names no cluster counts as a cluster of its own. For each cluster, the first of these answers: pods, federated, cluster IP (gateway, flat, or of this cluster), import. In a zone with the profile `mcs`, import is the first (K9). Equal ranks unite. Candidates of an unlinked cluster come after all others (L3). With a failover order, candidates for several clusters are left out before (K5). `S.N.Z` is the union of the chosen candidates, each address once. A name with several kinds has a note. Candidates that are not chosen keep the names of their cluster, except a ServiceImport beside mirrors. | `src/zone/tests/kinds.rs`, `src/zone/tests/imports.rs`, `src/zone/tests/decisions.rs` |
+//! | K1 | Each cluster is answered by its best candidate. A newcomer adds its own cluster and takes none away. A *candidate* is what one kind offers for a set of clusters: a headless mirror its pods (only with an endpoint), a mirror with a cluster IP its address, the Service of this cluster its pods or its address (M5; with a cluster IP only if it is exported), a federated service one address for the clusters that its annotations name. An address that names no cluster counts as a cluster of its own. For each cluster, the first of these answers: pods, federated, cluster IP (gateway, flat, or of this cluster). Equal ranks unite. Candidates of an unlinked cluster come after all others (L3). With a failover order, candidates for several clusters are left out before (K5). `S.N.Z` is the union of the chosen candidates, each address once. A name with several kinds has a note. Candidates that are not chosen keep the names of their cluster. | `src/zone/tests/kinds.rs`, `src/zone/tests/decisions.rs` |
 //! | K2 | The target of an SRV record of a cluster IP is `C.S.N.Z`, and of a federated service `S.N.Z`. Its port is the one of `spec.ports`. | `src/zone/tests/kinds.rs` |
 //! | K3 | Namespace, service and cluster follow M1. Labels of a flat mirror that disagree with them: the object is skipped. The name of a federated service is `metadata.name` without the suffix `-federated`. | `src/model/parse/tests.rs` |
 //! | K4 | An object may change its kind in place, and a service its kind in one cluster only. A mirror may exist for some milliseconds before its slice, and may be deleted and added again with another address within milliseconds. | `tests/fast/recordings` (25, 28) |
-//! | K9 | A zone with the profile `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)). A ServiceImport is the first candidate of its clusters there (K1), and candidates that are not chosen have no names. Services of this cluster that are not exported do not join. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `src/zone/tests/imports.rs`, `tests/fast/conformance/kep1645.rs` |
+//! | K9 | A zone with the grammar `mcs` has the names of KEP-1645 and no others (see [`zone`](crate::zone)), over the same table. The target of an SRV record of a cluster IP is the name of the service, and equal records occur once. | `src/zone/tests/mcs.rs`, `tests/fast/conformance/kep1645.rs` |
 //!
 //! # Failover and expected clusters
 //!
@@ -65,7 +64,7 @@
 //! | K5a | An order is held, unless it begins with `auto:`. If it is held, the first step answers, alive or not, until a person changes it. `auto:` moves by itself (K7), for whatever service it is written; for one with pods, of which there is a headless mirror, or a headless Service of this cluster with a selector or an endpoint, this is a warning. Nothing else depends on pods, but `--failover ORDER`, which is not for them. A cluster of an order without a mirror or Link is an error, with the nearest name; so is a step in a flat network with `auto:` that is not the last: it is always alive. | `src/zone/tests/decisions.rs`, `tests/fast/integration/members/failover_orders.rs` |
 //! | K6 | This cluster decides, never a mirror. Failover, expected clusters, the rule for gateways and the TTL come from the first of these that is present: the annotation on the Service of this cluster with that name (of any type and without any label, but neither a mirror nor derived by MCS), the flag for `NAMESPACE/SERVICE`, the flag for all services (`--failover ORDER` applies only to services without pods); expected clusters from the annotation only. Any other annotation `global-dns/…` is an error, with the nearest name. A Service without endpoints is no candidate. Annotations of mirrors are ignored, except that `global-dns/ttl` of a mirror may lower the TTL. A setting ends with the Service that carries it, but an order outlives its deleted Service by ten seconds, so that a Service that is replaced does not join steps. A setting that is removed from a Service ends at once. | `tests/fast/integration/members/failover_orders.rs`, `tests/fast/integration/members/ttls.rs`, `src/table/tests.rs`, `src/zone/tests/decisions.rs` |
 //! | K7 | Each step of an `auto:` order is debounced alone: it stops counting as alive after `--failover-delay` without an endpoint that is alive, and counts again after `--failback-delay` of being alive; interruptions shorter than `--failover-delay` do not restart that. The first step that counts as alive and has an endpoint answers; else the first with an endpoint that is alive; else the first with an endpoint. In the first table, and under a changed order, a step counts as it is. Those of a service that is new in a running process count as alive, because a mirror comes before its slice. What is known of a service without objects is dropped after `--failback-delay`. `tests/k7/k7.py` is this rule as a program. | `src/table/failover/tests.rs`, `tests/fast/recordings/k7.rs`, `tests/system/peers/k7.rs` |
-//! | K8 | Clusters that a service expects: annotation `global-dns/expected-clusters` on the Service of this cluster, such as `east+west+north until 2026-12-01T12:00Z`. Until that time, else for one hour after the Service was created (a creation in the future counts as now), questions for A, AAAA, SRV and ANY at the name fail unless each of these clusters has an endpoint here, alive or not. A federated service counts the clusters of its members, and a ServiceImport with one address those of its status. A name that cannot be read is a missing cluster. Afterwards the setting closes nothing and goes on watching: a cluster that is missing is a warning. | `src/model/expected_clusters.rs`, `src/table/gate/tests.rs`, `src/zone/tests/failover.rs`, `tests/fast/integration/members/expected_clusters.rs` |
+//! | K8 | Clusters that a service expects: annotation `global-dns/expected-clusters` on the Service of this cluster, such as `east+west+north until 2026-12-01T12:00Z`. Until that time, else for one hour after the Service was created (a creation in the future counts as now), questions for A, AAAA, SRV and ANY at the name fail unless each of these clusters has an endpoint here, alive or not. A federated service counts the clusters of its members. A name that cannot be read is a missing cluster. Afterwards the setting closes nothing and goes on watching: a cluster that is missing is a warning. | `src/model/expected_clusters.rs`, `src/table/gate/tests.rs`, `src/zone/tests/failover.rs`, `tests/fast/integration/members/expected_clusters.rs` |
 //!
 //! # Links
 //!
@@ -76,7 +75,7 @@
 //! |---|---|---|
 //! | L1 | In the namespaces of `--links-namespace`, this server watches Links (`spec.targetClusterName` only; their status is not trusted), and lists the Leases `service-mirror-write-LINK` of mirror controllers every ten seconds. Links elsewhere are ignored: everybody with rights in a namespace could make one there. Without the CRD or the right, nothing changes (L2, unknown), and `check` says what is missing. | `src/source/kube/tests/links.rs`, `src/model/lease.rs`, `tests/fast/recordings/links.rs`, `tests/system/e2e/links.rs` |
 //! | L2 | A cluster of Linkerd's mirrors, as its label names it, has the state of the best of its Links. *linked*: a Link names it. *frozen*: its Lease has not changed for 45 seconds, as this process saw it, or is released for as long; no clocks are compared. A Link without a Lease is linked. *missing*: no Link names it. *unlinked*: for `--unlinked-after`, no Link has named it, and a new list has confirmed it, also if no Link is left. *unknown*: the API server does not define Links, or the namespaces have neither a Link nor a Lease of a mirror controller, and no cluster was unlinked before. | `src/table/links/tests.rs`, `tests/fast/recordings/links.rs` |
-//! | L3 | An endpoint of an unlinked cluster is down (M4), and its candidates come after all others (K1). It is omitted also with `include`, and although every gateway is down, unless nothing else is left. A federated address is down if all its clusters are unlinked. Pods of this cluster, ServiceImports and clusters without mirrors have no state. | `src/zone/tests/links.rs`, `tests/fuzz/sequences.rs`, `tests/fast/integration/members/links.rs` |
+//! | L3 | An endpoint of an unlinked cluster is down (M4), and its candidates come after all others (K1). It is omitted also with `include`, and although every gateway is down, unless nothing else is left. A federated address is down if all its clusters are unlinked. Pods of this cluster and clusters without mirrors have no state. | `src/zone/tests/links.rs`, `tests/fuzz/sequences.rs`, `tests/fast/integration/members/links.rs` |
 //! | L4 | A frozen cluster changes no answer. It is a problem. | `src/table/links/tests.rs` |
 //! | L5 | A cluster that leaves a service, or that is unlinked, is a change in the log and the events, with its last endpoints and the cause. | `src/table/difference/tests.rs` |
 //!
@@ -97,7 +96,6 @@ mod hash;
 mod headless;
 mod history;
 mod impact;
-mod import;
 mod included;
 mod index;
 mod items;
@@ -132,13 +130,13 @@ pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
 pub use history::{BeforeHistory, HistoryLimits, HistorySize, Moment, Spell, Timeline};
 pub use impact::Impact;
 pub use included::Included;
-pub use kind::{Profile, ServiceKind, list_clusters};
+pub use kind::{ServiceKind, list_clusters};
 pub use missing::MissingHost;
 pub use own_name::{NameAddresses, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::Publisher;
 pub use published::Published;
-pub use rules::{ChildZone, LocalMembers, Rules, ShortNames};
+pub use rules::{ChildZone, Grammar, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
 pub use services::Services;
 pub use short_name::{NoOwner, ShortName};

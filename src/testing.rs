@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
-pub(crate) use support::objects::{import_slice, submariner_slice};
 
 use crate::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Timestamp, Watch, parse};
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
-use crate::table::{Built, Published, Publisher, Rules, Store, Table, Timers, build};
-use crate::zone::{Zone, ZoneKind, Zones};
+use crate::table::{Built, Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
+use crate::zone::{Zone, Zones};
 
 #[path = "../tests/support/shared.rs"]
 pub mod support;
@@ -101,13 +100,6 @@ pub(crate) fn backends(namespace: &str, service: &str, is_mirror: bool, is_ready
     service.slice(is_ready)
 }
 
-/// Returns a ServiceImport with port http 80, exported by clusters `east` and `west`.
-pub(crate) fn import(namespace: &str, service: &str, form: &str, ips: &[&str]) -> Value {
-    let mut import = objects::import(namespace, service, form, ips);
-    import["status"] = json!({"clusters": [{"cluster": "west"}, {"cluster": "east"}]});
-    import
-}
-
 /// Returns a Link to a cluster.
 pub(crate) fn link(name: &str, cluster: &str) -> Value {
     json!({
@@ -135,15 +127,10 @@ pub(crate) fn store(objects: &[Value]) -> Store {
 
 /// Returns the kind of an object.
 pub(crate) fn kind_of(object: &Value) -> Kind {
-    let is_import = object["spec"]["type"]
-        .as_str()
-        .is_some_and(|kind| kind != "ExternalName");
     if !object["spec"]["targetClusterName"].is_null() {
         Kind::Link
     } else if !object["addressType"].is_null() {
         Kind::EndpointSlice
-    } else if is_import {
-        Kind::ServiceImport
     } else {
         Kind::Service
     }
@@ -233,16 +220,16 @@ pub(crate) fn published(table: Table) -> Published {
     }
 }
 
-/// Returns zones with these names. Those with `=mcs` have that profile.
+/// Returns zones with these names. Those with `=mcs` have that grammar.
 pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
         name: name.trim_end_matches("=mcs").parse().unwrap(),
         ttl: 5,
         negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
-        kind: match *name {
-            name if name.ends_with("=mcs") => ZoneKind::ClusterSet,
-            _ => ZoneKind::Forward,
+        grammar: match *name {
+            name if name.ends_with("=mcs") => Grammar::Mcs,
+            _ => Grammar::Global,
         },
     };
     Zones::new(names.iter().map(zone).collect())

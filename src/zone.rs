@@ -25,7 +25,7 @@
 //!
 //! Unit, conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
 //!
-//! A zone with the profile `mcs` has the names of KEP-1645 instead (rule K9, `tests/fast/conformance/kep1645.rs`):
+//! A zone with the grammar `mcs` has the names of KEP-1645 instead (rule K9, `tests/fast/conformance/kep1645.rs`):
 //!
 //! | name | A, AAAA | SRV |
 //! |---|---|---|
@@ -74,7 +74,7 @@ pub use record_name::RecordName;
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
 pub use zone_name::{InvalidZone, ZoneName};
-pub use zones::{Zone, ZoneKind, Zones};
+pub use zones::{Zone, Zones};
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use super::facts::MAX_CLUSTERS;
 use super::limits::MAX_REQUESTS;
 use super::*;
 use crate::failures::Failures;
-use crate::model::{Mcs, Timestamp};
+use crate::model::Timestamp;
 use crate::report::write_report;
 use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
@@ -28,7 +28,7 @@ use crate::zone::print::zone_file;
 
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
 pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
-    let (reader, feeds) = (publisher.reader(), Feeds::new(&[], Mcs::Off));
+    let (reader, feeds) = (publisher.reader(), Feeds::new(&[]));
     AdminState {
         reader: reader.clone(),
         zones: Arc::new(zones(&["global"])),

@@ -44,8 +44,8 @@ const QUESTIONS: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "A service of the Multi-Cluster Services API, in both zones:",
-        &["cart.shop.global", "cart.shop.svc.clusterset.local"],
+        "The names of the Multi-Cluster Services API:",
+        &["db.prod.svc.clusterset.local"],
     ),
 ];
 
@@ -72,7 +72,6 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
     serve_args.model.cluster_name = "hub"
         .parse()
         .context("the sample has an invalid cluster name")?;
-    serve_args.model.mcs = true;
     if serve_args.model.zone.is_empty() {
         let zones: Result<_, _> = ZONES.split(',').map(parse_zone).collect();
         serve_args.model.zone = zones.map_err(anyhow::Error::msg)?;

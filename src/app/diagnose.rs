@@ -89,7 +89,6 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         api,
         rules: model.rules(),
         table,
-        mcs: model.mcs(),
         zones,
         objects,
         namespaces,

@@ -39,7 +39,7 @@ pub(super) async fn first_table(
     args: &SourceArgs,
     model: &ModelArgs,
 ) -> anyhow::Result<FirstTable> {
-    let feeds = Feeds::new(&args.namespace, model.mcs()).with_links(model.links.namespaces());
+    let feeds = Feeds::new(&args.namespace).with_links(model.links.namespaces());
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let source = SelectedSource::open(args, ONE_SHOT_TIMING, kube::KubeAccess::Auto).await?;

@@ -5,23 +5,19 @@ use std::net::IpAddr;
 use super::variables;
 use crate::cli::{LogArgs, ModelArgs};
 use crate::log::{InvalidLogFilter, LogFilter, start_logging};
-use crate::table::Profile;
-use crate::zone::{Zone, ZoneKind, ZoneName, Zones};
+use crate::zone::{Zone, ZoneName, Zones};
 
 /// Returns the zones that the flags name.
 pub(super) fn zones(model: &ModelArgs, ns_addresses: &[IpAddr]) -> Zones {
-    let zone = |name: &ZoneName, kind| Zone {
+    let zone = |name: &ZoneName, grammar| Zone {
         name: name.clone(),
         ttl: model.ttl,
         negative_ttl: model.negative_ttl,
         ns_addresses: ns_addresses.to_vec(),
-        kind,
+        grammar,
     };
     let given = model.zones();
-    let zones = given.iter().map(|given| match given.profile {
-        Profile::Global => zone(&given.name, ZoneKind::Forward),
-        Profile::ClusterSet => zone(&given.name, ZoneKind::ClusterSet),
-    });
+    let zones = given.iter().map(|given| zone(&given.name, given.grammar));
     Zones::new(zones.collect())
 }
 

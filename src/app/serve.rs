@@ -184,8 +184,7 @@ impl Server {
             &args.model,
             &ns_addresses(&args.ns_address, &bound.addresses()),
         );
-        let feeds = Feeds::new(&args.source.namespace, args.model.mcs())
-            .with_links(args.model.links.namespaces());
+        let feeds = Feeds::new(&args.source.namespace).with_links(args.model.links.namespaces());
         let publisher = Publisher::new(Timestamp(unix_milliseconds()), args.history.limits());
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
@@ -366,7 +365,6 @@ mod tests {
 
     use super::*;
     use crate::admin::tests::{wait_until_alive, wait_until_stuck};
-    use crate::model::Mcs;
     use crate::server::Addresses;
     use crate::server::tests::answerers;
 
@@ -382,7 +380,7 @@ mod tests {
             per_address: 100,
         };
         let mut server = DnsServer::start(listeners, &answerers(), 2, limits).unwrap();
-        let (feeds, mut tasks) = (Feeds::new(&[], Mcs::Off), JoinSet::new());
+        let (feeds, mut tasks) = (Feeds::new(&[]), JoinSet::new());
         let liveness = liveness(&mut server, &feeds, &mut tasks);
         let names = [
             format!("UDP worker 1 of {dns}"),

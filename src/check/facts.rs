@@ -7,7 +7,7 @@ use super::end_to_end::EndToEnd;
 use super::finding::Fact;
 use super::objects::CheckedObjects;
 use super::permissions::ApiServerStatus;
-use crate::model::{Mcs, Namespace, ProblemKind};
+use crate::model::{Namespace, ProblemKind};
 use crate::table::{Rules, Table};
 use crate::zone::Zones;
 
@@ -33,8 +33,6 @@ pub struct Facts {
     pub rules: Rules,
     /// The first complete table.
     pub table: Fact<Table>,
-    /// Whether ServiceImports are read.
-    pub mcs: Mcs,
     /// The zones.
     pub zones: Zones,
     /// The objects that the table is not built from.

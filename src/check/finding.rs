@@ -94,8 +94,6 @@ pub enum Check {
     Gateways,
     /// The gateways of this cluster forget the address of a pod that is gone.
     GatewayCache,
-    /// ServiceImports are read, if they are wanted.
-    ServiceImports,
     /// Each short name has one owner.
     ShortNames,
     /// There are no other conflicts.
@@ -149,7 +147,7 @@ pub struct CheckRow {
 
 /// The checks, in the order of the report.
 #[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 38] = {
+pub(super) static CHECKS: [CheckRow; 37] = {
     use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
     use Check as C;
     const fn row(check: Check, category: Category, heading: &'static str) -> CheckRow {
@@ -174,7 +172,6 @@ pub(super) static CHECKS: [CheckRow; 38] = {
         row(C::EndpointSlices, Mirrors, "EndpointSlices of mirrors"),
         row(C::Gateways, Mirrors, "Gateways"),
         row(C::GatewayCache, Mirrors, "Gateway address cache"),
-        row(C::ServiceImports, Mirrors, "ServiceImports"),
         row(C::ShortNames, Names, "Short names"),
         row(C::Conflicts, Names, "Other conflicts"),
         row(C::SkippedObjects, Names, "Skipped objects"),

@@ -6,7 +6,6 @@ use std::fmt::Display;
 use super::facts::Facts;
 use super::finding::{Check, Finding, NotChecked, count, list_some};
 use super::gateway;
-use super::imports::count_imports;
 use super::links;
 use super::objects::{
     CheckedObjects, EndpointSlice, Endpoints, KubeService, OPAQUE_BY_DEFAULT,
@@ -117,10 +116,6 @@ fn other_mirrors(table: &Table) -> usize {
 fn mirrors(table: &Table) -> Finding {
     let headless = headless_mirrors(table).count();
     let others = other_mirrors(table);
-    let (imports, _) = count_imports(table);
-    if headless + others == 0 && imports > 0 {
-        return Check::Mirrors.green("there are no mirrors; ServiceImports are used");
-    }
     if headless + others == 0 {
         return Check::Mirrors.yellow(
             "there are no mirrors",
@@ -145,9 +140,6 @@ fn mirrors(table: &Table) -> Finding {
 /// Checks headless mirroring. If it is off, Linkerd mirrors headless Services with a cluster IP.
 fn headless_mirroring(table: &Table) -> Finding {
     match (headless_mirrors(table).next(), other_mirrors(table)) {
-        (None, 0) if count_imports(table).0 > 0 => {
-            Check::HeadlessMirroring.green("headless mirroring is not used")
-        }
         (None, 0) => Check::HeadlessMirroring.not_checked(&NotChecked::new(
             "there are no mirrors",
             "link a cluster and export a headless Service there",

@@ -3,9 +3,9 @@
 use super::facts::Facts;
 use super::finding::{Check, Finding};
 use crate::model::ServiceKey;
-use crate::table::Table;
+use crate::table::{Grammar, Table};
 use crate::wire::whole_answer;
-use crate::zone::{Name, RecordType, ZoneKind, Zones, answer, read};
+use crate::zone::{Name, RecordType, Zones, answer, read};
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     let check = Check::AnswerSizes;
@@ -25,7 +25,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
 fn long_answers(table: &Table, zones: &Zones) -> Vec<String> {
     let mut long = Vec::new();
     // The longest zone is the first.
-    let Some(zone) = zones.iter().find(|zone| zone.kind == ZoneKind::Forward) else {
+    let Some(zone) = zones.iter().find(|zone| zone.grammar == Grammar::Global) else {
         return long;
     };
     for service in table.sorted_services() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::finding::{Check, Fact, Finding, NotChecked, list_some};
 use super::objects::LINKS_GROUP;
-use crate::model::{Mcs, Namespace};
+use crate::model::Namespace;
 
 /// The API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,6 @@ type Rule = (&'static str, &'static str, &'static str);
 
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
-const MCS_GROUP: &str = "multicluster.x-k8s.io";
 const LEASES_GROUP: &str = "coordination.k8s.io";
 
 /// Verbs, groups and resources that `serve` needs.
@@ -78,12 +77,6 @@ const NOT_NEEDED: [Rule; 14] = [
     ("create", "apps", "deployments"),
 ];
 
-/// Verbs, groups and resources that `serve` needs with `--mcs`.
-const NEEDED_FOR_MCS: [Rule; 2] = [
-    ("list", MCS_GROUP, "serviceimports"),
-    ("watch", MCS_GROUP, "serviceimports"),
-];
-
 /// Verbs, groups and resources that `serve` needs for the states of links, in the namespaces of Links. Without them, it answers
 /// as if every cluster were linked.
 const NEEDED_FOR_LINKS: [Rule; 3] = [
@@ -94,11 +87,8 @@ const NEEDED_FOR_LINKS: [Rule; 3] = [
 
 /// Returns the needed permissions: in each of `namespaces`, or in all namespaces if there are none; and in each of `links`, the
 /// namespaces of Links.
-pub fn needed(namespaces: &[Namespace], mcs: Mcs, links: &[Namespace]) -> Vec<Permission> {
+pub fn needed(namespaces: &[Namespace], links: &[Namespace]) -> Vec<Permission> {
     let mut needed = permissions(&NEEDED, namespaces);
-    if mcs == Mcs::On {
-        needed.extend(permissions(&NEEDED_FOR_MCS, namespaces));
-    }
     if !links.is_empty() {
         needed.extend(permissions(&NEEDED_FOR_LINKS, links));
     }
@@ -160,11 +150,10 @@ pub(super) fn check(api: &Fact<ApiServerStatus>) -> Vec<Finding> {
 
 /// Checks the needed permissions.
 fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
-    let for_answers = NEEDED.iter().chain(&NEEDED_FOR_MCS);
-    let mut findings = check_role(for_answers, reviews, |missing| {
+    let mut findings = check_role(NEEDED.iter(), reviews, |missing| {
         Check::Permissions.red(
             missing,
-            "bind the role of the chart: list and watch on services and endpointslices, with --mcs also on serviceimports, \
+            "bind the role of the chart: list and watch on services and endpointslices, \
              in all namespaces or in each namespace of --namespace",
         )
     });

@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::model::{Port, Protocol};
-use crate::table::{Endpoint, Service, Table};
-use crate::zone::{Name, Reading, RecordType, View, Zone, ZoneKind, Zones, read};
+use crate::table::{Endpoint, Grammar, Service, Table};
+use crate::zone::{Name, Reading, RecordType, View, Zone, Zones, read};
 
 /// A question for the addresses of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ const SAMPLES: usize = 3;
 
 /// Returns the questions for the services with addresses to compare.
 pub fn samples(zone: &Zone, table: &Table) -> Vec<Question> {
-    if zone.kind != ZoneKind::Forward {
+    if zone.grammar != Grammar::Global {
         return Vec::new();
     }
     let services = table.sorted_services().into_iter();
@@ -52,7 +52,7 @@ pub fn samples(zone: &Zone, table: &Table) -> Vec<Question> {
 
 /// Chooses the service with the fewest endpoints of those with an alive one. Returns `None` if there is none.
 pub fn smallest(zones: &Zones, table: &Table) -> Option<Question> {
-    let zone = zones.iter().find(|zone| zone.kind == ZoneKind::Forward)?;
+    let zone = zones.iter().find(|zone| zone.grammar == Grammar::Global)?;
     let services = table.sorted_services().into_iter().filter_map(|service| {
         let selected = service.endpoints.iter().filter(|e| e.is_selected);
         let is_alive = selected.clone().any(Endpoint::is_alive);

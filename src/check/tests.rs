@@ -12,7 +12,7 @@ use super::objects::{CheckedObjects, Gateway, Gateways, Link, parse_all, parse_l
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::question::{Question, QuestionOrigin, Target};
 use super::*;
-use crate::model::{Mcs, Namespace, ProblemKind};
+use crate::model::{Namespace, ProblemKind};
 use crate::report::Colors;
 use crate::table::Rules;
 use crate::testing::{
@@ -54,7 +54,7 @@ fn reviews(
 fn api(namespaces: &[Namespace]) -> ApiServerStatus {
     ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(namespaces, Mcs::Off, &[]), |_| Ok(true)),
+        needed: reviews(needed(namespaces, &[]), |_| Ok(true)),
         not_needed: reviews(not_needed(namespaces), |_| Ok(false)),
     }
 }
@@ -80,7 +80,6 @@ fn facts_with_links(rules: Rules, objects: &[Value], clusters: &[&str]) -> Facts
     Facts {
         api: Ok(api(&[])),
         table: Ok(table_with_links(&rules, &objects)),
-        mcs: Mcs::Off,
         zones: zones(&["global"]),
         rules,
         objects: CheckedObjects {
@@ -249,7 +248,7 @@ fn each_missing_permission_is_red() {
         let mut facts = facts(&healthy());
         facts.api = Ok(ApiServerStatus::Reached {
             version: "v1.33.4".to_owned(),
-            needed: reviews(needed(&[], Mcs::Off, &[]), |permission| {
+            needed: reviews(needed(&[], &[]), |permission| {
                 Ok((permission.verb, permission.resource) != (verb, resource))
             }),
             not_needed: Vec::new(),
@@ -271,7 +270,7 @@ fn permissions_are_needed_in_each_watched_namespace() {
     assert_eq!(all[0].1, "can list services in namespaces prod, shop");
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&namespaces, Mcs::Off, &[]), |permission| {
+        needed: reviews(needed(&namespaces, &[]), |permission| {
             let is_shop = permission
                 .namespace
                 .as_ref()
@@ -301,7 +300,7 @@ fn permissions_beyond_the_needed_are_yellow() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[], Mcs::Off, &[]), |_| Ok(true)),
+        needed: reviews(needed(&[], &[]), |_| Ok(true)),
         not_needed: reviews(not_needed(&[]), |permission| {
             Ok(permission.verb == "delete" || permission.resource == "secrets")
         }),
@@ -317,7 +316,7 @@ fn permissions_that_are_not_reviewed_are_grey() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[], Mcs::Off, &[]), |_| Err("403".to_owned())),
+        needed: reviews(needed(&[], &[]), |_| Err("403".to_owned())),
         not_needed: reviews(not_needed(&[]), |_| Err("403".to_owned())),
     });
     let found = findings(&facts, Check::Permissions);
@@ -1002,16 +1001,16 @@ fn text_has_categories_hints_and_references() {
         Check::ApiServer.green("it answers"),
         Check::Permissions.red("cannot list services", "bind the role"),
         Check::Gateways.yellow("a gateway is down", "look at it"),
-        Check::ServiceImports.not_checked(&NotChecked::new("403", "grant it")),
+        Check::OrphanedMirrors.not_checked(&NotChecked::new("403", "grant it")),
     ]);
     let expected = format!(
         "API server\n----------\n√ it answers\n× cannot list services\n    bind the role\n    see {}\n\n\
          Mirrors\n-------\n‼ a gateway is down\n    look at it\n    see {}\n\
-         · ServiceImports: not checked, 403\n    grant it\n    see {}\n\n\
+         · Orphaned mirrors: not checked, 403\n    grant it\n    see {}\n\n\
          Status: × (1 green, 1 yellow, 1 red, 1 not checked)\n",
         Check::Permissions.link(),
         Check::Gateways.link(),
-        Check::ServiceImports.link(),
+        Check::OrphanedMirrors.link(),
     );
     assert_eq!(diagnosis.to_text(Colors::Plain), expected);
     let colored = diagnosis.to_text(Colors::Shown);
@@ -1060,7 +1059,7 @@ fn missing_permission_is_the_only_red_line() {
     let mut facts = facts(&healthy());
     facts.api = Ok(ApiServerStatus::Reached {
         version: "v1.33.4".to_owned(),
-        needed: reviews(needed(&[], Mcs::Off, &[]), |_| Ok(false)),
+        needed: reviews(needed(&[], &[]), |_| Ok(false)),
         not_needed: reviews(not_needed(&[]), |_| Ok(false)),
     });
     facts.table = Err(NotChecked::new("403 Forbidden", "grant it"));

@@ -5,11 +5,9 @@ use clap::Args;
 use super::failover::{ServiceSetting, by_service, parse_failover};
 use super::links::LinkArgs;
 use super::values::{ZoneArg, parse_alias, parse_pair, parse_ttl, parse_zone};
-use crate::model::{
-    ClusterName, FailoverOrder, GatewayDown, Mcs, Namespace, ServiceKey, ServiceName,
-};
+use crate::model::{ClusterName, FailoverOrder, GatewayDown, Namespace, ServiceKey, ServiceName};
 use crate::table::{
-    Aliases, ChildZone, DEFAULT_CLUSTER_NAME, InvalidAlias, LocalMembers, Profile, Rules,
+    Aliases, ChildZone, DEFAULT_CLUSTER_NAME, Grammar, InvalidAlias, LocalMembers, Rules,
     ShortNames,
 };
 use crate::zone::ZoneName;
@@ -22,7 +20,7 @@ pub(super) fn zones_or_default(given: &[ZoneArg]) -> Vec<ZoneArg> {
     match given {
         [] => vec![ZoneArg {
             name: DEFAULT_ZONE.parse().expect("'global' is a valid name"),
-            profile: Profile::Global,
+            grammar: Grammar::Global,
         }],
         given => given.to_vec(),
     }
@@ -32,13 +30,9 @@ pub(super) fn zones_or_default(given: &[ZoneArg]) -> Vec<ZoneArg> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Names and members")]
 pub struct ModelArgs {
-    /// Zone to answer for; the longest match decides (repeatable, each zone once); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API, implies --mcs [default: global]
+    /// Zone to answer for; the longest match decides (repeatable, each zone once); clusterset.local=mcs: a zone with the names of the Multi-Cluster Services API [default: global]
     #[arg(long, value_name = "ZONE[=mcs]", value_delimiter = ',', value_parser = parse_zone)]
     pub zone: Vec<ZoneArg>,
-
-    /// Read ServiceImports of the Multi-Cluster Services API (KEP-1645), as Cilium and Submariner write them
-    #[arg(long)]
-    pub mcs: bool,
 
     /// Name of this cluster; use the name that the Links of the other clusters use
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CLUSTER_NAME)]
@@ -103,19 +97,10 @@ impl ModelArgs {
         zones_or_default(&self.zone)
     }
 
-    /// Returns whether ServiceImports are read. A zone with the profile `mcs` needs them.
-    pub fn mcs(&self) -> Mcs {
-        if self.mcs || self.has_cluster_sets() {
-            Mcs::On
-        } else {
-            Mcs::Off
-        }
-    }
-
-    /// Returns whether a zone has the profile `mcs`.
-    fn has_cluster_sets(&self) -> bool {
+    /// Returns whether a zone has the grammar `mcs`.
+    fn has_mcs_zones(&self) -> bool {
         let mut zones = self.zone.iter();
-        zones.any(|zone| zone.profile == Profile::ClusterSet)
+        zones.any(|zone| zone.grammar == Grammar::Mcs)
     }
 
     /// Returns the zones below another one, each with the nearest one.
@@ -131,7 +116,7 @@ impl ModelArgs {
             Some(ChildZone {
                 name: child.to_string(),
                 parent: parent.name.to_string(),
-                parent_profile: parent.profile,
+                parent_grammar: parent.grammar,
                 labels: labels.split('.').map(str::to_owned).collect(),
             })
         };
@@ -186,7 +171,6 @@ impl ModelArgs {
     pub fn rules(&self) -> Rules {
         let Self {
             zone: _, // see `zones`
-            mcs: _,  // selects the watches
             cluster_name,
             cluster_alias,
             exclude_cluster,
@@ -225,7 +209,7 @@ impl ModelArgs {
             failover_delay: default.failover_delay, // those of `serve`
             failback_delay: default.failback_delay,
             unlinked_after: links.unlinked_after,
-            has_cluster_sets: self.has_cluster_sets(),
+            has_mcs_zones: self.has_mcs_zones(),
             child_zones: self.child_zones(),
         }
     }
@@ -234,8 +218,8 @@ impl ModelArgs {
 /// Returns the number of octets after the label of the namespace in the names of a zone.
 fn longest_base(zone: &ZoneArg) -> usize {
     let own = zone.name.wire().len();
-    match zone.profile {
-        Profile::Global => own,
-        Profile::ClusterSet => own + b"\x03svc".len(),
+    match zone.grammar {
+        Grammar::Global => own,
+        Grammar::Mcs => own + b"\x03svc".len(),
     }
 }

@@ -1,6 +1,5 @@
 use super::*;
-use crate::model::Mcs;
-use crate::table::Profile;
+use crate::table::Grammar;
 use clap::{FromArgMatches as _, Parser as _};
 
 /// The flags of names and members alone.
@@ -12,19 +11,6 @@ struct Model {
 
 fn model(flags: &[&str]) -> ModelArgs {
     Model::parse_from([&["x"], flags].concat()).args
-}
-
-#[test]
-fn zone_of_the_multi_cluster_services_api_implies_its_objects() {
-    for (flags, expected) in [
-        (&[][..], Mcs::Off),
-        (&["--zone=global"], Mcs::Off),
-        (&["--mcs"], Mcs::On),
-        (&["--zone=clusterset.local=mcs"], Mcs::On),
-        (&["--zone=global,clusterset.local=mcs"], Mcs::On),
-    ] {
-        assert_eq!(model(flags).mcs(), expected, "{flags:?}");
-    }
 }
 
 #[test]
@@ -41,17 +27,17 @@ fn zone_below_another_one_is_a_child_of_the_nearest() {
             (
                 child.name.as_str(),
                 child.parent.as_str(),
-                child.parent_profile,
+                child.parent_grammar,
                 child.labels.join(" "),
             )
         })
         .collect();
-    let global = Profile::Global;
+    let global = Grammar::Global;
     assert_eq!(
         children,
         [
             ("prod.global.", "global.", global, "prod".to_owned()),
-            ("svc.set.", "set.", Profile::ClusterSet, "svc".to_owned()),
+            ("svc.set.", "set.", Grammar::Mcs, "svc".to_owned()),
             ("a.b.prod.global.", "prod.global.", global, "a b".to_owned()),
         ]
     );

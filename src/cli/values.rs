@@ -12,7 +12,7 @@ use strum::IntoStaticStr;
 use crate::explain::Subject;
 use crate::log::LogFormat;
 use crate::model::{GatewayDown, ServiceKey};
-use crate::table::{LocalMembers, Profile, ShortNames};
+use crate::table::{Grammar, LocalMembers, ShortNames};
 use crate::zone::{AnswerOrder, Name, ZoneName, Zones};
 
 /// Names the values of an enumeration on the command line, with their help.
@@ -33,44 +33,42 @@ macro_rules! choice {
     };
 }
 
-/// A value of `--zone`: a zone, with its profile.
+/// A value of `--zone`: a zone, with its grammar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneArg {
     /// Its apex.
     pub name: ZoneName,
-    /// The names in it.
-    pub profile: Profile,
+    /// The grammar of the names in it.
+    pub grammar: Grammar,
 }
 
 impl fmt::Display for ZoneArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.profile {
-            Profile::Global => write!(f, "{}", self.name),
-            Profile::ClusterSet => write!(f, "{}={MCS_PROFILE}", self.name),
+        match self.grammar {
+            Grammar::Global => write!(f, "{}", self.name),
+            Grammar::Mcs => write!(f, "{}={MCS}", self.name),
         }
     }
 }
 
-/// The name of the profile of the Multi-Cluster Services API.
-const MCS_PROFILE: &str = "mcs";
+/// The name of the grammar of the Multi-Cluster Services API.
+const MCS: &str = "mcs";
 
 /// Parses `ZONE` or `ZONE=mcs`.
 ///
 /// # Errors
 ///
-/// If the name or the profile is invalid.
+/// If the name or the grammar is invalid.
 pub fn parse_zone(text: &str) -> Result<ZoneArg, String> {
-    let (name, profile) = match text.split_once('=') {
-        None => (text, Profile::Global),
-        Some((name, MCS_PROFILE)) => (name, Profile::ClusterSet),
+    let (name, grammar) = match text.split_once('=') {
+        None => (text, Grammar::Global),
+        Some((name, MCS)) => (name, Grammar::Mcs),
         Some((_, other)) => {
-            return Err(format!(
-                "'{other}' is not a profile; the only one is {MCS_PROFILE}"
-            ));
+            return Err(format!("'{other}' is not a grammar; the only one is {MCS}"));
         }
     };
     let name = parse(name)?;
-    Ok(ZoneArg { name, profile })
+    Ok(ZoneArg { name, grammar })
 }
 
 choice! {

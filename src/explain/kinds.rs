@@ -64,15 +64,6 @@ fn kind_notes(service: &Service) -> impl Iterator<Item = String> {
                 "federated: Linkerd balances connections over the members in {}",
                 list(service.federated.iter())
             ),
-            ServiceKind::Import if service.federated.is_empty() => format!(
-                "import: ServiceImport of the Multi-Cluster Services API; its slices have the addresses of {}",
-                clusters()
-            ),
-            ServiceKind::Import => format!(
-                "import: ServiceImport of the Multi-Cluster Services API; one address for {}, which its implementation \
-                 balances, so that it is always alive here",
-                list(service.federated.iter())
-            ),
             ServiceKind::Headless | ServiceKind::Local => return None,
         })
     })

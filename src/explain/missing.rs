@@ -17,7 +17,7 @@ pub(super) fn missing_notes(
     is_explained: bool,
 ) -> Vec<String> {
     let service = name.services.first().copied();
-    if name.is_in_cluster_set() {
+    if name.is_in_mcs_zone() {
         match (reason, name.labels.as_slice(), service) {
             (MissingReason::NoForm, ..) => {
                 return vec![
@@ -26,12 +26,9 @@ pub(super) fn missing_notes(
                         .to_owned(),
                 ];
             }
-            (_, [_, ..], None) if is_explained => return Vec::new(),
             (_, [.., service, namespace], None) => {
-                return vec![format!(
-                    "there is no ServiceImport and no mirror of {namespace}/{service}: check that a cluster exports it, and that \
-                     ServiceImports are read (--mcs)"
-                )];
+                let note = missing_in_namespace(namespace, service, context, is_explained);
+                return note.into_iter().collect();
             }
             _ => {}
         }

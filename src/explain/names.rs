@@ -1,7 +1,7 @@
 //! The name that is explained, and the service that it is about.
 
-use crate::table::{Profile, Service, Table};
-use crate::zone::{Name, Reading, ZoneKind, Zones, read, yields};
+use crate::table::{Grammar, Service, Table};
+use crate::zone::{Name, Reading, Zones, read, yields};
 
 /// A name, as it was read from the table.
 pub(super) struct ReadName<'t> {
@@ -9,7 +9,7 @@ pub(super) struct ReadName<'t> {
     pub(super) table: &'t Table,
     pub(super) name: &'t Name,
     pub(super) reading: Reading<'t>,
-    /// The labels below the zone, without `svc` in a zone with the profile `mcs`.
+    /// The labels below the zone, without `svc` in a zone with the grammar `mcs`.
     pub(super) labels: Vec<&'t str>,
     /// The services that the name is about.
     pub(super) services: Vec<&'t Service>,
@@ -30,9 +30,9 @@ impl<'t> ReadName<'t> {
         }
     }
 
-    /// Returns whether the name is in a zone with the profile `mcs`.
-    pub(super) fn is_in_cluster_set(&self) -> bool {
-        is_in_cluster_set(self.zones, self.name)
+    /// Returns whether the name is in a zone with the grammar `mcs`.
+    pub(super) fn is_in_mcs_zone(&self) -> bool {
+        is_in_mcs_zone(self.zones, self.name)
     }
 
     /// Returns the labels below the zone, without those of a port.
@@ -56,9 +56,8 @@ fn services_of_name<'t>(
     }
     let labels = labels_below(zones, name);
     let canonical = match labels.as_slice() {
-        [.., service, namespace] if is_in_cluster_set(zones, name) => {
-            let services = table.of(Profile::ClusterSet);
-            return services.service(namespace, service).into_iter().collect();
+        [.., service, namespace] if is_in_mcs_zone(zones, name) => {
+            return table.service(namespace, service).into_iter().collect();
         }
         [.., service, namespace] => table
             .service(namespace, service)
@@ -71,14 +70,14 @@ fn services_of_name<'t>(
     canonical.or(short).into_iter().collect()
 }
 
-/// Returns whether a name is in a zone with the profile `mcs`.
-fn is_in_cluster_set(zones: &Zones, name: &Name) -> bool {
+/// Returns whether a name is in a zone with the grammar `mcs`.
+fn is_in_mcs_zone(zones: &Zones, name: &Name) -> bool {
     zones
         .find(name)
-        .is_some_and(|zone| zone.kind == ZoneKind::ClusterSet)
+        .is_some_and(|zone| zone.grammar == Grammar::Mcs)
 }
 
-/// Returns the labels of a name without those of its zone, and without `svc` in a zone with the profile `mcs`.
+/// Returns the labels of a name without those of its zone, and without `svc` in a zone with the grammar `mcs`.
 pub(super) fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
     let zone_labels = zones
         .find(name)
@@ -86,7 +85,7 @@ pub(super) fn labels_below<'n>(zones: &Zones, name: &'n Name) -> Vec<&'n str> {
     let mut labels: Vec<&str> = (0..name.count() - zone_labels)
         .filter_map(|index| name.label(index))
         .collect();
-    if is_in_cluster_set(zones, name) {
+    if is_in_mcs_zone(zones, name) {
         labels.pop_if(|last| *last == "svc");
     }
     labels

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use crate::model::typing_errors;
-use crate::table::{Endpoint, Service, Table};
-use crate::zone::{Name, Reading, Zone, ZoneKind, Zones, read};
+use crate::table::{Endpoint, Grammar, Service, Table};
+use crate::zone::{Name, Reading, Zone, Zones, read};
 
 /// Maximum number of similar names.
 pub(super) const MAX_NAMES: usize = 5;
@@ -115,10 +115,9 @@ impl<'t> Search<'t> {
     /// Returns the services that labels below a zone may mean, the nearest first.
     fn services<'n>(&mut self, zone: &Zone, path: &'n [&'n str]) -> Vec<Candidate<'t, 'n>> {
         let table = self.table;
-        let services = table.of(zone.kind.profile());
         let mut found = Vec::new();
         let canonical = |distance, namespace: &str, name: &str, scope| {
-            let service = services.service(namespace, name)?;
+            let service = table.service(namespace, name)?;
             Some(Candidate {
                 distance,
                 service,
@@ -151,7 +150,7 @@ impl<'t> Search<'t> {
         if let [scope @ .., name] = path {
             for (distance, name) in self.similar_names(name) {
                 if let Some(service) = table.short_service(&name)
-                    && zone.kind == ZoneKind::Forward
+                    && zone.grammar == Grammar::Global
                 {
                     let base = format!("{name}.{}", zone.name);
                     found.push(Candidate {

@@ -8,8 +8,8 @@ use super::context::Context;
 use super::explanation::{AnsweringName, Explanation, exists, explain};
 use crate::model::{ClusterName, Namespace, ServiceKey};
 use crate::report::{EndpointReport, EndpointState, NameReply, ProblemReport};
-use crate::table::{Endpoint, Profile, Published, Service, Table};
-use crate::zone::{Name, Zone, ZoneKind, Zones, read};
+use crate::table::{Endpoint, Grammar, Published, Service, Table};
+use crate::zone::{Name, Zone, Zones, read};
 
 /// The subject of an explanation.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Subject {
         if is_complete && !is_service {
             return Some(Self::Name(Box::new(name)));
         }
-        let forward = zones.iter().filter(|zone| zone.kind == ZoneKind::Forward);
+        let forward = zones.iter().filter(|zone| zone.grammar == Grammar::Global);
         let with_zone = |zone: &Zone| Name::from_text(&format!("{text}.{}", zone.name));
         let candidates: Vec<Name> = forward.filter_map(with_zone).collect();
         let name_exists =
@@ -80,55 +80,46 @@ impl Subject {
 fn explain_address(zones: &Zones, published: &Published, address: IpAddr) -> Option<Explanation> {
     let table = published.table.as_ref()?;
     let (mut endpoints, mut names, mut seen) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-    for (kind, profile) in [
-        (ZoneKind::Forward, Profile::Global),
-        (ZoneKind::ClusterSet, Profile::ClusterSet),
-    ] {
-        let zones_of_kind: Vec<&Zone> = zones.iter().filter(|zone| zone.kind == kind).collect();
-        if zones_of_kind.is_empty() {
+    let has = |endpoint: &Endpoint| endpoint.addresses.iter().any(|one| one.ip == address);
+    for service in table.sorted_services() {
+        let mut all = service.endpoints.iter().chain(&service.not_ready);
+        if !all.any(has) {
             continue;
         }
-        let has = |endpoint: &Endpoint| endpoint.addresses.iter().any(|one| one.ip == address);
-        for service in table.of(profile).sorted() {
-            let mut all = service.endpoints.iter().chain(&service.not_ready);
-            if !all.any(has) {
-                continue;
+        let own = NameReply::of_own_name(service);
+        // Most names are those of several endpoints.
+        let mut replies = HashMap::new();
+        for (endpoint, state, _) in own.endpoints(service).filter(|(one, ..)| has(one)) {
+            let candidates = zones
+                .iter()
+                .flat_map(|zone| names_above(zone, service, endpoint));
+            let mut returning = Vec::new();
+            for name in candidates {
+                let reply = replies
+                    .entry(name.to_string())
+                    .or_insert_with(|| NameReply::of_name(zones, published, &name));
+                if reply.has(endpoint) {
+                    returning.push((name, reply.clone()));
+                }
             }
-            let own = NameReply::of_own_name(service);
-            // Most names are those of several endpoints.
-            let mut replies = HashMap::new();
-            for (endpoint, state, _) in own.endpoints(service).filter(|(one, ..)| has(one)) {
-                let candidates = zones_of_kind
-                    .iter()
-                    .flat_map(|zone| names_above(zone, service, endpoint));
-                let mut returning = Vec::new();
-                for name in candidates {
-                    let reply = replies
-                        .entry(name.to_string())
-                        .or_insert_with(|| NameReply::of_name(zones, published, &name));
-                    if reply.has(endpoint) {
-                        returning.push((name, reply.clone()));
-                    }
-                }
-                let widest = returning.iter().min_by_key(|(_, reply)| reply.scope());
-                let (reply, is_returned) = match widest {
-                    Some((_, reply)) => (reply, true),
-                    None => (&own, false),
-                };
-                let report = reply.report(service, endpoint, state, is_returned);
-                let [host, cluster] = endpoint.labels();
-                let is_ready = state != EndpointState::NotReady;
-                // Zones of both kinds may have it.
-                let known = endpoints
-                    .entry((&service.key, cluster, host, is_ready))
-                    .or_insert_with(|| report.clone());
-                if !known.returned {
-                    *known = report;
-                }
-                for (name, _) in returning {
-                    if seen.insert(name.to_string()) {
-                        names.push(AnsweringName::new(&name, &service.key));
-                    }
+            let widest = returning.iter().min_by_key(|(_, reply)| reply.scope());
+            let (reply, is_returned) = match widest {
+                Some((_, reply)) => (reply, true),
+                None => (&own, false),
+            };
+            let report = reply.report(service, endpoint, state, is_returned);
+            let [host, cluster] = endpoint.labels();
+            let is_ready = state != EndpointState::NotReady;
+            // Two services of an alias may have it.
+            let known = endpoints
+                .entry((&service.key, cluster, host, is_ready))
+                .or_insert_with(|| report.clone());
+            if !known.returned {
+                *known = report;
+            }
+            for (name, _) in returning {
+                if seen.insert(name.to_string()) {
+                    names.push(AnsweringName::new(&name, &service.key));
                 }
             }
         }
@@ -161,13 +152,13 @@ fn describe_address(names: usize, endpoints: usize) -> String {
 }
 
 /// Returns the names of an endpoint, of its cluster and of its service in a zone: the canonical and short ones, or those of
-/// the profile `mcs`. Some of them may not exist.
+/// the grammar `mcs`. Some of them may not exist.
 fn names_above(zone: &Zone, service: &Service, endpoint: &Endpoint) -> Vec<Name> {
     let [host, cluster] = endpoint.labels();
     let (namespace, name, suffix) = (&service.key.namespace, &service.key.service, &zone.name);
-    let families = match zone.kind {
-        ZoneKind::ClusterSet => vec![format!("{name}.{namespace}.svc.{suffix}")],
-        ZoneKind::Forward => {
+    let families = match zone.grammar {
+        Grammar::Mcs => vec![format!("{name}.{namespace}.svc.{suffix}")],
+        Grammar::Global => {
             vec![
                 format!("{name}.{namespace}.{suffix}"),
                 format!("{name}.{suffix}"),

@@ -1,12 +1,11 @@
-//! Items: the objects that define services. They are Services that Linkerd mirrored, Services of this cluster, and
-//! ServiceImports.
+//! Items: the objects that define services. They are Services that Linkerd mirrored, and Services of this cluster.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use super::{ClusterName, Few, Hostname, Ports, ServiceKey, Settings, Text};
 
-/// A Service or a ServiceImport, reduced to the fields that this server uses.
+/// A Service, reduced to the fields that this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// What the object stands for.
@@ -17,9 +16,9 @@ pub struct Item {
     pub clusters: Clusters,
     /// The remote endpoint of an [`ItemKind::EndpointMirror`].
     pub host: Option<MirroredHost>,
-    /// `spec.clusterIPs` of a Service, `spec.ips` of a ServiceImport. Empty if it is headless.
+    /// `spec.clusterIPs`. Empty if the Service is headless.
     pub addresses: Few<IpAddr>,
-    /// `spec.ports`, which clients in other clusters use. Empty if a mirror is headless.
+    /// `spec.ports`, which clients in other clusters use. Empty if the mirror is headless.
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
     pub settings: Option<Box<Settings>>,
@@ -27,8 +26,7 @@ pub struct Item {
     pub created: Option<NonZeroU32>,
 }
 
-/// What a Service or a ServiceImport stands for. The documentation of [`table`](crate::table) describes the kinds of
-/// services.
+/// What a Service stands for. The documentation of [`table`](crate::table) describes the kinds of services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemKind {
     /// The mirror of a headless Service of another cluster (`db-east`), with `clusterIP: None` (rule M2).
@@ -44,20 +42,6 @@ pub enum ItemKind {
     Federated,
     /// A Service of this cluster (rule M5).
     Own(OwnService),
-    /// A ServiceImport of type `Headless`: the endpoints are those of its slices.
-    HeadlessImport(SliceObjects),
-    /// A ServiceImport of type `ClusterSetIP`, with one address of each family for all clusters. Submariner sets none by
-    /// default: its slices have the cluster IP of each cluster.
-    ClusterSetImport,
-}
-
-/// What the status of a ServiceImport says about its slices in this cluster: `status.endpointSliceObjects`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SliceObjects {
-    /// Nothing, or `Present`: the implementation writes slices.
-    Expected,
-    /// `Absent`: the implementation writes none.
-    Absent,
 }
 
 /// The clusters that an item covers, before aliases.
@@ -67,13 +51,13 @@ pub enum Clusters {
     Own,
     /// The cluster of a link: label `mirror.linkerd.io/cluster-name`.
     Linked(ClusterName),
-    /// The clusters of a federated service or of a ServiceImport.
-    Several(Box<ClusterSet>),
+    /// The clusters of a federated service.
+    Several(Box<FederatedClusters>),
 }
 
 /// Clusters that share one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterSet {
+pub struct FederatedClusters {
     /// Other clusters, sorted, each once.
     pub names: Box<[ClusterName]>,
     /// This cluster, without its name.
@@ -144,8 +128,8 @@ impl Item {
     pub fn linked(&self) -> &[ClusterName] {
         match &self.clusters {
             Clusters::Linked(cluster) => std::slice::from_ref(cluster),
-            Clusters::Several(set) if self.kind == ItemKind::Federated => &set.names,
-            Clusters::Own | Clusters::Several(_) => &[],
+            Clusters::Several(set) => &set.names,
+            Clusters::Own => &[],
         }
     }
 
@@ -155,15 +139,6 @@ impl Item {
             ItemKind::Own(own) => Some(own),
             _ => None,
         }
-    }
-}
-
-// === impl ItemKind ===
-
-impl ItemKind {
-    /// Returns whether it is a ServiceImport of type `Headless`.
-    pub fn is_headless_import(self) -> bool {
-        matches!(self, Self::HeadlessImport(_))
     }
 }
 

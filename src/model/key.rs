@@ -22,15 +22,10 @@ pub const HEADLESS: &str = "service.kubernetes.io/headless";
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Controller that manages a slice.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// Name of the service of a slice of the Multi-Cluster Services API (KEP-1645).
+/// On Services and slices of the Multi-Cluster Services API (KEP-1645), which are not read.
 pub const MCS_SERVICE: &str = "multicluster.kubernetes.io/service-name";
 /// Cluster of the endpoints in a slice of the Multi-Cluster Services API or of Cilium Cluster Mesh.
 pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
-/// Namespace of the exported Service, on slices of Submariner. As label or annotation of a ServiceImport, it marks one
-/// that Submariner keeps for its own use.
-pub const SUBMARINER_NAMESPACE: &str = "lighthouse.submariner.io/sourceNamespace";
-/// `true` on slices of Submariner for a Service with `publishNotReadyAddresses` (annotation).
-pub const PUBLISH_NOT_READY: &str = "lighthouse.submariner.io/publish-not-ready-addresses";
 /// Annotation of this server: TTL of the service's records, in seconds.
 pub const TTL: &str = "global-dns/ttl";
 /// Annotation of this server: treatment of endpoints with a gateway that is down.
@@ -50,7 +45,7 @@ pub const PREFIX: &str = "global-dns/";
 pub const SETTINGS: [&str; 4] = [TTL, GATEWAY_DOWN, FAILOVER, EXPECTED_CLUSTERS];
 
 /// The other labels and annotations.
-pub const OTHERS: [&str; 16] = [
+pub const OTHERS: [&str; 14] = [
     MIRRORED_SERVICE,
     CLUSTER_NAME,
     HEADLESS_MIRROR,
@@ -64,7 +59,5 @@ pub const OTHERS: [&str; 16] = [
     MANAGED_BY,
     MCS_SERVICE,
     SOURCE_CLUSTER,
-    SUBMARINER_NAMESPACE,
-    PUBLISH_NOT_READY,
     TRIGGER_TIME,
 ];

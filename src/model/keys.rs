@@ -16,8 +16,6 @@ pub enum Kind {
     Service,
     /// `discovery.k8s.io/v1 EndpointSlice`.
     EndpointSlice,
-    /// `multicluster.x-k8s.io ServiceImport` (KEP-1645).
-    ServiceImport,
     /// `multicluster.linkerd.io Link`: the connection to another cluster.
     Link,
 }
@@ -56,7 +54,6 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Service => "Service",
             Self::EndpointSlice => "EndpointSlice",
-            Self::ServiceImport => "ServiceImport",
             Self::Link => "Link",
         })
     }
@@ -107,11 +104,6 @@ impl ObjectRef {
     /// Returns the reference to an EndpointSlice.
     pub fn slice(key: &ObjectKey) -> Self {
         Self::of(Kind::EndpointSlice, key)
-    }
-
-    /// Returns the reference to a ServiceImport.
-    pub fn import(key: &ObjectKey) -> Self {
-        Self::of(Kind::ServiceImport, key)
     }
 
     fn of(kind: Kind, key: &ObjectKey) -> Self {

@@ -139,32 +139,6 @@ pub struct KubeEndpoint<'j> {
     pub conditions: Option<Conditions>,
 }
 
-/// The fields of a ServiceImport that are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ImportBody<'j> {
-    /// `spec`.
-    #[serde(borrow)]
-    pub spec: ImportSpec<'j>,
-    #[serde(borrow)]
-    status: Option<ImportStatus<'j>>,
-}
-
-/// `spec` of a ServiceImport.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ImportSpec<'j> {
-    /// `type`.
-    #[serde(rename = "type", borrow)]
-    pub kind: Option<JsonText<'j>>,
-    /// `ips`.
-    #[serde(borrow)]
-    pub ips: Option<Vec<JsonText<'j>>>,
-    /// `ports`.
-    #[serde(borrow)]
-    pub ports: Option<Vec<KubePort<'j>>>,
-}
-
 /// `spec` of a Lease.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -175,23 +149,6 @@ pub struct LeaseSpec<'j> {
     /// `renewTime`.
     #[serde(borrow)]
     pub renew_time: Option<JsonText<'j>>,
-}
-
-/// `status` of a ServiceImport.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ImportStatus<'j> {
-    #[serde(borrow)]
-    clusters: Option<Vec<ImportCluster<'j>>>,
-    #[serde(borrow)]
-    endpoint_slice_objects: Option<JsonText<'j>>,
-}
-
-/// An entry of `status.clusters` of a ServiceImport.
-#[derive(Debug, Deserialize)]
-struct ImportCluster<'j> {
-    #[serde(borrow)]
-    cluster: JsonText<'j>,
 }
 
 /// `targetRef` of an endpoint.
@@ -219,21 +176,6 @@ impl<'j> ServiceSpec<'j> {
             Some(all @ [_, ..]) => all,
             _ => self.cluster_ip.as_slice(),
         }
-    }
-}
-
-// === impl ImportBody ===
-
-impl ImportBody<'_> {
-    /// Returns `status.clusters[].cluster`.
-    pub fn clusters(&self) -> impl Iterator<Item = &str> {
-        let clusters = self.status.iter().flat_map(|status| &status.clusters);
-        clusters.flatten().map(|entry| &*entry.cluster)
-    }
-
-    /// Returns `status.endpointSliceObjects`.
-    pub fn slice_objects(&self) -> Option<&str> {
-        self.status.as_ref()?.endpoint_slice_objects.as_deref()
     }
 }
 
@@ -382,15 +324,6 @@ impl<'j> KubeObject<'j> {
     ///
     /// Returns an error if the object does not match the schema of an EndpointSlice.
     pub fn slice_body(&self) -> Result<SliceBody<'j>, serde_json::Error> {
-        serde_json::from_str(self.json)
-    }
-
-    /// Reads the body of a ServiceImport.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the object does not match the schema of a ServiceImport.
-    pub fn import_body(&self) -> Result<ImportBody<'j>, serde_json::Error> {
         serde_json::from_str(self.json)
     }
 

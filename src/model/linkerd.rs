@@ -10,9 +10,9 @@ use super::fields::{
 use super::kube_object::{KubeEndpoint, ServiceSpec, SliceBody};
 use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
-    ClusterName, ClusterSet, Clusters, Few, Hostname, Item, ItemKind, KubeObject, ListedHost,
-    ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName, Settings,
-    Slice, SliceContent, intern, key,
+    ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
+    ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
+    Settings, Slice, SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -227,7 +227,7 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
     let mut settings = Settings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
     let own = service.annotation(key::LOCAL_DISCOVERY);
-    let clusters = ClusterSet {
+    let clusters = FederatedClusters {
         names: member_clusters(listed.unwrap_or_default(), &mut settings),
         has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
     };

@@ -14,7 +14,7 @@ use super::slice::Slice;
 /// thousand objects and slices are smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// A Service or a ServiceImport.
+    /// A Service.
     Item(Box<Item>),
     /// An EndpointSlice.
     Slice(Slice),
@@ -45,19 +45,17 @@ impl Object {
         }
     }
 
-    /// Returns the service that the object belongs to. Slices of Services have the service of their owner.
+    /// Returns the service that the object belongs to. Slices have that of their owner.
     pub fn service(&self) -> Option<&ServiceKey> {
         match self {
             Self::Item(item) => Some(&item.service),
-            Self::Slice(slice) => slice.import().map(|import| &import.service),
-            Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
+            Self::Slice(_) | Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 
-    /// Returns the name of the Service that owns the object, if it is a slice of a Service.
+    /// Returns the name of the Service that owns the object, if it is a slice.
     pub fn owner(&self) -> Option<&Text> {
-        let slice = self.slice()?;
-        slice.import().is_none().then_some(&slice.owner)
+        Some(&self.slice()?.owner)
     }
 
     /// Returns the slice, if the object is one.

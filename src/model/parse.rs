@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::keys::Kind;
 use super::watch::Watch;
-use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, linkerd, local, mcs};
+use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, linkerd, local};
 
 /// Reduces an object that `watch` lists or reports to the fields in use. Returns `None` if the object does not matter, such
 /// as most Services of a cluster.
@@ -42,8 +42,6 @@ pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
         Watch::MirrorSlices => linkerd::read_slice(object).map(Object::Slice),
         Watch::LocalSlices | Watch::ForeignSlices => local::read_slice(object).map(Object::Slice),
         Watch::ExportedSlices => local::read_ready_slice(object).map(Object::Slice),
-        Watch::ServiceImports => mcs::read_import(object).map(Object::from),
-        Watch::ImportSlices => mcs::read_slice(object).map(Object::Slice),
         Watch::Links => linkerd::read_link(object).map(Object::Link),
     };
     parsed.unwrap_or_else(skipped)

@@ -79,10 +79,8 @@ pub enum Family {
 pub enum ProblemKind {
     /// The object does not match the schema of its kind.
     Undecodable,
-    /// An endpoint mirror has no headless mirror of the same cluster and service (M2), or a slice has no ServiceImport.
+    /// An endpoint mirror has no headless mirror of the same cluster and service (M2).
     NoParent,
-    /// A ServiceImport has no EndpointSlice.
-    NoSlice,
     /// The annotation names another namespace than that of the object (M1).
     NamespaceMismatch,
     /// A name is not a DNS label or exceeds the limits of DNS.
@@ -120,7 +118,7 @@ pub enum ProblemKind {
     StandbyAnswers,
     /// The step of a failover order that answers has no endpoint, so that the name fails (rule K5).
     StepWithoutEndpoint,
-    /// An alias names a service that no mirror, ServiceImport or member of this cluster makes.
+    /// An alias names a service that no mirror or member of this cluster makes.
     UnknownAlias,
     /// A failover order names a cluster that nothing here knows (rule K5a).
     UnknownCluster,
@@ -195,7 +193,7 @@ pub struct ProblemRow {
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 48] = {
+pub static ROWS: [ProblemRow; 47] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
@@ -221,9 +219,6 @@ pub static ROWS: [ProblemRow; 48] = {
             "correct the field that the detail names"),
         row(K::NoParent, "no-parent", Skipped, Warning, "Object without its parent",
             "if it stays for ten minutes, delete the object; its controller creates it again if it is needed"),
-        row(K::NoSlice, "no-slice", Skipped, Warning, "ServiceImport without addresses",
-            "check that the exported Service has endpoints, and that the controller of the ServiceImport runs; if \
-            status.endpointSliceObjects is Absent, turn on EndpointSlices in the implementation of that API"),
         row(K::NamespaceMismatch, "namespace-mismatch", Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
         row(K::BadName, "bad-name", Skipped, Warning, "Name is not valid in DNS",

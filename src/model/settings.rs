@@ -63,7 +63,7 @@ impl Settings {
         settings
     }
 
-    /// Reads the annotations of a mirror or a ServiceImport.
+    /// Reads the annotations of a mirror.
     pub(super) fn of_mirror(mirror: &KubeObject<'_>) -> Self {
         let ignored = key::SETTINGS
             .into_iter()

@@ -1,17 +1,15 @@
-//! EndpointSlices: of mirrors, of Services of this cluster, and of ServiceImports (rules M3, M5).
+//! EndpointSlices: of mirrors, and of Services of this cluster (rules M3, M5).
 
 use std::net::IpAddr;
 
 use super::fields::{bad_name, list_of_ports, usable_address};
 use super::kube_object::{KubeEndpoint, SliceBody};
-use super::{
-    ClusterName, Hostname, KubeObject, Ports, Problem, ProblemKind, ServiceKey, Text, intern, key,
-};
+use super::{Hostname, KubeObject, Ports, Problem, ProblemKind, Text, intern, key};
 
 /// An EndpointSlice, reduced to what this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The name of the Service or ServiceImport of the slice, in the same namespace.
+    /// The name of the Service of the slice, in the same namespace.
     pub owner: Text,
     /// What is used of its endpoints.
     pub content: SliceContent,
@@ -28,8 +26,6 @@ pub enum SliceContent {
     Hosts(Box<ListedHosts>),
     /// The pods of a Service of this cluster (rule M5).
     Endpoints(Box<SliceEndpoints>),
-    /// The endpoints of one cluster of a ServiceImport.
-    Import(Box<ImportEndpoints>),
 }
 
 /// A slice of a headless mirror.
@@ -61,20 +57,6 @@ pub struct SliceEndpoints {
     pub left_out: Box<[Problem]>,
 }
 
-/// The endpoints of a slice of a ServiceImport.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImportEndpoints {
-    /// Label `multicluster.kubernetes.io/service-name`, in the namespace of the slice.
-    pub service: ServiceKey,
-    /// Label `multicluster.kubernetes.io/source-cluster`, before aliases. `None` if it is absent or no name; the slice then
-    /// has no endpoints.
-    pub cluster: Option<ClusterName>,
-    /// Whether Submariner made the slice. For a Service with a cluster IP, that IP is its only endpoint.
-    pub is_from_submariner: bool,
-    /// Its endpoints and ports.
-    pub listed: SliceEndpoints,
-}
-
 /// An entry of a slice with an address that clients may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceEndpoint {
@@ -86,18 +68,6 @@ pub struct SliceEndpoint {
     pub target: Option<Text>,
     /// `conditions.ready`. If it is absent, the endpoint is ready.
     pub ready: bool,
-}
-
-// === impl Slice ===
-
-impl Slice {
-    /// Returns the endpoints of a ServiceImport, if the slice is one of it.
-    pub fn import(&self) -> Option<&ImportEndpoints> {
-        match &self.content {
-            SliceContent::Import(import) => Some(import),
-            _ => None,
-        }
-    }
 }
 
 // === Reading ===

@@ -15,7 +15,6 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     let expected = [
         "undecodable",
         "no-parent",
-        "no-slice",
         "namespace-mismatch",
         "bad-name",
         "bad-address",
@@ -29,12 +28,7 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         [ProblemKind::ExcludedCluster, ProblemKind::Internal]
     );
     let key = ObjectKey::new("prod", "db-0-west");
-    let kinds = [
-        Kind::Service,
-        Kind::EndpointSlice,
-        Kind::ServiceImport,
-        Kind::Link,
-    ];
+    let kinds = [Kind::Service, Kind::EndpointSlice, Kind::Link];
     let named = kinds.map(|kind| {
         ObjectRef {
             kind,
@@ -47,7 +41,6 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         [
             "Service/prod/db-0-west",
             "EndpointSlice/prod/db-0-west",
-            "ServiceImport/prod/db-0-west",
             "Link/prod/db-0-west"
         ]
     );
@@ -58,8 +51,6 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
         "EndpointSlices of headless Services",
         "EndpointSlices of other controllers",
         "EndpointSlices of exported Services",
-        "ServiceImports",
-        "EndpointSlices of ServiceImports",
         "Links",
     ];
     assert_eq!(watches, expected);

@@ -17,15 +17,7 @@ pub mod controller {
     /// The controller of Cilium Cluster Mesh. It writes endpoints of other clusters to slices of a Service of this
     /// cluster.
     pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
-    /// Submariner's implementation of the Multi-Cluster Services API.
-    pub const LIGHTHOUSE: &str = "lighthouse-agent.submariner.io";
 }
-
-/// The versions of the Multi-Cluster Services API that are read, the newest first. Their ServiceImports are the same.
-pub const IMPORT_VERSIONS: [&str; 2] = [
-    "multicluster.x-k8s.io/v1beta1",
-    "multicluster.x-k8s.io/v1alpha1",
-];
 
 /// The versions of Links that are read, the newest first. Their names and their clusters are the same.
 pub const LINK_VERSIONS: [&str; 3] = [
@@ -51,33 +43,8 @@ pub enum Watch {
     /// Slices of exported Services with a cluster IP and a selector. Kubernetes copies the labels of a Service to its
     /// slices.
     ExportedSlices,
-    /// ServiceImports of the Multi-Cluster Services API (`--mcs`).
-    ServiceImports,
-    /// Slices of ServiceImports (`--mcs`).
-    ImportSlices,
     /// Links, in the namespaces of `--links-namespace` (rule L1). A table does not need them.
     Links,
-}
-
-/// The flag that opens a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OpenedBy {
-    /// None: every server opens it.
-    Always,
-    /// `--mcs`.
-    Mcs,
-    /// `--links`.
-    Links,
-}
-
-/// Whether services of the Multi-Cluster Services API are read (`--mcs`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mcs {
-    /// Their objects are not watched.
-    #[default]
-    Off,
-    /// ServiceImports and their slices are watched.
-    On,
 }
 
 /// The row of a watch.
@@ -89,8 +56,8 @@ struct WatchRow {
     kind: Kind,
     /// The terms of its label selector.
     labels: &'static [Requirement],
-    /// The flag that opens the watch.
-    opened_by: OpenedBy,
+    /// Whether a table needs its objects.
+    is_needed: bool,
 }
 
 /// One term of a label selector.
@@ -104,13 +71,13 @@ enum Requirement {
 use Requirement::{Absent, Differs, Equals, Exists};
 
 /// The watches, in the order of their discriminants.
-static ROWS: [WatchRow; 8] = [
+static ROWS: [WatchRow; 6] = [
     WatchRow {
         watch: Watch::Services,
         name: "Services",
         kind: Kind::Service,
         labels: &[],
-        opened_by: OpenedBy::Always,
+        is_needed: true,
     },
     WatchRow {
         watch: Watch::MirrorSlices,
@@ -120,7 +87,7 @@ static ROWS: [WatchRow; 8] = [
             Equals(key::MIRRORED_SERVICE, "true"),
             Absent(key::MCS_SERVICE),
         ],
-        opened_by: OpenedBy::Always,
+        is_needed: true,
     },
     WatchRow {
         watch: Watch::LocalSlices,
@@ -133,7 +100,7 @@ static ROWS: [WatchRow; 8] = [
             Absent(key::SOURCE_CLUSTER),
             Differs(key::MANAGED_BY, controller::CILIUM_MESH),
         ],
-        opened_by: OpenedBy::Always,
+        is_needed: true,
     },
     WatchRow {
         watch: Watch::ForeignSlices,
@@ -147,7 +114,7 @@ static ROWS: [WatchRow; 8] = [
             Differs(key::MANAGED_BY, controller::KUBERNETES),
             Differs(key::MANAGED_BY, controller::CILIUM_MESH),
         ],
-        opened_by: OpenedBy::Always,
+        is_needed: true,
     },
     WatchRow {
         watch: Watch::ExportedSlices,
@@ -161,29 +128,14 @@ static ROWS: [WatchRow; 8] = [
             Absent(key::SOURCE_CLUSTER),
             Equals(key::MANAGED_BY, controller::KUBERNETES),
         ],
-        opened_by: OpenedBy::Always,
-    },
-    WatchRow {
-        watch: Watch::ServiceImports,
-        name: "ServiceImports",
-        kind: Kind::ServiceImport,
-        labels: &[],
-        opened_by: OpenedBy::Mcs,
-    },
-    WatchRow {
-        watch: Watch::ImportSlices,
-        name: "EndpointSlices of ServiceImports",
-        kind: Kind::EndpointSlice,
-        // Also with labels of Linkerd: an object with the labels of both belongs to this API.
-        labels: &[Exists(key::MCS_SERVICE)],
-        opened_by: OpenedBy::Mcs,
+        is_needed: true,
     },
     WatchRow {
         watch: Watch::Links,
         name: "Links",
         kind: Kind::Link,
         labels: &[],
-        opened_by: OpenedBy::Links,
+        is_needed: false,
     },
 ];
 
@@ -207,19 +159,14 @@ impl Watch {
     }
 
     /// Returns the watches that a table needs.
-    pub fn needed(mcs: Mcs) -> impl Iterator<Item = Self> + Clone {
-        let all = Self::ALL.into_iter();
-        all.filter(move |watch| match watch.row().opened_by {
-            OpenedBy::Always => true,
-            OpenedBy::Mcs => mcs == Mcs::On,
-            OpenedBy::Links => false,
-        })
+    pub fn needed() -> impl Iterator<Item = Self> + Clone {
+        Self::ALL.into_iter().filter(|watch| watch.is_needed())
     }
 
     /// Returns whether a table needs the objects of the watch. Without Links, the states of clusters are unknown, and answers
     /// do not depend on them.
     pub fn is_needed(self) -> bool {
-        self.row().opened_by != OpenedBy::Links
+        self.row().is_needed
     }
 
     /// Returns the watch that selects `object`. At most one does.

@@ -116,7 +116,6 @@ mod tests {
             (Watch::LocalSlices, time, expected),
             (Watch::ExportedSlices, time, expected),
             (Watch::MirrorSlices, time, None),
-            (Watch::ImportSlices, time, None),
             (Watch::ForeignSlices, time, None),
             (Watch::LocalSlices, "yesterday", None),
         ] {

@@ -15,7 +15,7 @@ use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::model::{Line, Mcs, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
+use crate::model::{Line, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
 use crate::table::links::UnknownReason;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
@@ -89,7 +89,7 @@ struct FeedFailure {
 
 impl Feeds {
     /// Creates the state of every watch, of all namespaces or of each of `namespaces`.
-    pub fn new(namespaces: &[Namespace], mcs: Mcs) -> Self {
+    pub fn new(namespaces: &[Namespace]) -> Self {
         let scopes: Vec<Option<Namespace>> = match namespaces {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
@@ -100,7 +100,7 @@ impl Feeds {
                 namespace: namespace.clone(),
             })
         };
-        let feeds = Watch::needed(mcs)
+        let feeds = Watch::needed()
             .flat_map(feed)
             .map(|feed| (feed, FeedState::default()));
         let state = State {
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn alternating_failures_are_logged_once_each() {
-        let feeds = Feeds::new(&[], Mcs::Off);
+        let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
         let are_new = |problems: &[&str]| -> Vec<bool> {
             let problems = problems.iter();
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn list_failure_is_reported_until_a_list_succeeds() {
-        let feeds = Feeds::new(&[], Mcs::Off);
+        let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
         let of_feed = || -> Vec<String> {
             let problems = feeds.problems().into_iter();
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn failures_with_one_cause_are_one_problem() {
-        let feeds = Feeds::new(&[], Mcs::Off);
+        let feeds = Feeds::new(&[]);
         let all = feeds.all();
         for feed in &all {
             feeds.note_listed(feed);
@@ -517,7 +517,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failure_keeps_its_time_until_it_ends() {
-        let feeds = Feeds::new(&[], Mcs::Off);
+        let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
         let start = feeds.clock().now();
         let since = |kind: ProblemKind| {

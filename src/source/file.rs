@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::error::SendError;
-use tracing::{info, warn};
+use tracing::info;
 
 pub use objects::{Lists, parse_texts, read_objects};
 pub use read::FileError;
@@ -199,12 +199,6 @@ impl Files {
 
 /// Sends complete lists as one update. Each feed gets the objects of its watch and, if it has one, of its namespace.
 async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
-    let imports = lists
-        .get(&Watch::ServiceImports)
-        .map_or(0, |list| list.len());
-    if imports > 0 && !feeds.watches().contains(&Watch::ServiceImports) {
-        warn!(imports, "Ignored ServiceImports; --mcs reads them");
-    }
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
             None => lists.remove(&feed.watch).unwrap_or_default(),

@@ -5,7 +5,6 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::admin::Liveness;
 use crate::admin::tests::{wait_until_alive, wait_until_stuck};
-use crate::model::Mcs;
 use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
 /// Starts an update loop. The test sends its updates.
@@ -24,7 +23,7 @@ pub(super) fn spawn_update_loop(
 
 #[tokio::test(start_paused = true)]
 async fn source_restarts_after_a_panic_and_the_table_stays() {
-    let feeds = Feeds::new(&[], Mcs::On);
+    let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let settings = UpdateSettings {
@@ -41,7 +40,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
             };
             (feed, own.map(|object| parsed(watch, object)).collect())
         };
-        Watch::needed(Mcs::On).map(list).collect()
+        Watch::needed().map(list).collect()
     };
     // The source sends a list with the watched number of mirrors at each start. It panics when that number changes. The
     // third start panics at once.
@@ -104,7 +103,7 @@ async fn list_that_lacks_most_objects_is_not_applied_but_the_next_one_is() {
         (0, 0, false),
     ] {
         let case = format!("{listed} of {known}");
-        let feeds = Feeds::new(&[], Mcs::Off);
+        let feeds = Feeds::new(&[]);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {
@@ -156,7 +155,7 @@ async fn list_that_lacks_most_objects_is_not_applied_but_the_next_one_is() {
 /// The source shares the thread of the update loop, as in production.
 #[tokio::test]
 async fn livez_fails_while_the_update_loop_is_stuck() {
-    let feeds = Feeds::new(&[], Mcs::Off);
+    let feeds = Feeds::new(&[]);
     let heartbeat = feeds.heartbeat().clone();
     let liveness = Liveness::new([("the update loop".to_owned(), heartbeat)]);
     let settings = UpdateSettings {
@@ -198,7 +197,7 @@ type Blocker = std::sync::mpsc::Receiver<()>;
 
 #[tokio::test(start_paused = true)]
 async fn loop_that_waits_for_events_gives_signs_of_progress() {
-    let feeds = Feeds::new(&[], Mcs::Off);
+    let feeds = Feeds::new(&[]);
     let settings = UpdateSettings {
         rules: rules(),
         is_following: true,
@@ -213,7 +212,7 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
 
 #[tokio::test(start_paused = true)]
 async fn events_that_change_a_service_are_counted_when_their_table_is_published() {
-    let feeds = Feeds::new(&[], Mcs::On);
+    let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let settings = UpdateSettings {

@@ -17,7 +17,7 @@ pub struct Aliases {
 pub struct AliasSource {
     /// Its key.
     pub key: ServiceKey,
-    /// Whether a mirror, a ServiceImport or a member of this cluster exists.
+    /// Whether a mirror or a member of this cluster exists.
     pub is_known: bool,
 }
 

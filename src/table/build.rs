@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::content::KnownClusters;
 use super::items::Items;
-use super::kind::Profile;
 use super::local::non_member;
 use super::members::{BuildContext, build_service};
 use super::rules::Rules;
@@ -51,9 +50,6 @@ pub fn build(
     }
     let dirty = &services;
     table.skipped = store.skipped().clone();
-    if rules.has_cluster_sets {
-        table.cluster_set.get_or_insert_default();
-    }
     table.links = timers.links.states().clone();
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut next_timers = Vec::new();
@@ -70,25 +66,16 @@ pub fn build(
             old,
         };
         let mut next = ServiceTimers::default();
-        let mut build = |profile| {
-            let new = build_service(profile, key, context, &mut next)?;
-            let [name, namespace] = key.labels();
-            let old = last.of(profile).service(namespace, name);
-            Some(Arc::new(match timers.seen() {
+        let new = build_service(key, context, &mut next).map(|new| {
+            Arc::new(match timers.seen() {
                 Some(now) => new.with_times(old, now),
                 None => new,
-            }))
-        };
-        let new = build(Profile::Global);
-        if let Some(services) = &mut table.cluster_set {
-            let other = build(Profile::ClusterSet);
-            let is_alike = other == new;
-            is_changed |= services.replace(key, if is_alike { new.clone() } else { other });
-        }
+            })
+        });
         if timers.of(key).unwrap_or(&ServiceTimers::default()) != &next {
             next_timers.push((key.clone(), next));
         }
-        if !table.global.replace(key, new.clone()) {
+        if !table.services.replace(key, new.clone()) {
             continue;
         }
         is_changed = true;

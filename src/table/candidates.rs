@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::endpoint::Draft;
-use super::kind::{Profile, Rank, ServiceKind, list_clusters};
+use super::kind::{Rank, ServiceKind, list_clusters};
 use crate::model::{ClusterName, Problem, ProblemKind};
 
 /// Selects the candidates that answer `S.N.Z`: for each cluster those with the best rank. A candidate without a cluster counts
 /// as a cluster of its own. So a newcomer adds its own cluster and takes none away.
 ///
-/// Candidates that are not selected keep the names of their cluster, except in zones with the profile `mcs`, and except a
-/// ServiceImport beside mirrors, which may list the same pods, and mirrors of an unlinked cluster.
-pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
+/// Candidates that are not selected keep the names of their cluster, except mirrors of an unlinked cluster.
+pub(super) fn choose(mut drafts: Vec<Draft>) -> Vec<Draft> {
     // Candidates of an unlinked cluster come after all others (rule L3).
-    let place = |draft: &Draft| (draft.is_unlinked(), draft.rank.place(profile));
+    let place = |draft: &Draft| (draft.is_unlinked(), draft.rank);
     let mut best = BTreeMap::new();
     for draft in drafts.iter().filter(|draft| draft.ready) {
         for cluster in clusters(draft) {
@@ -27,17 +26,9 @@ pub(super) fn choose(mut drafts: Vec<Draft>, profile: Profile) -> Vec<Draft> {
         is_alone
             || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
     };
-    let linked: BTreeSet<&ClusterName> = drafts
-        .iter()
-        .filter(|draft| draft.rank != Rank::Import)
-        .filter_map(|draft| draft.endpoint.cluster.as_ref())
-        .collect();
     let verdict = |draft: &Draft| {
         let is_selected = is_best(draft);
-        let cluster = draft.endpoint.cluster.as_ref();
-        let has_name = cluster.is_some_and(|cluster| {
-            profile == Profile::Global && (draft.rank != Rank::Import || !linked.contains(cluster))
-        });
+        let has_name = draft.endpoint.cluster.is_some();
         // The pods that are selected instead may have the same hostnames.
         let is_kept = is_selected || has_name && !draft.is_unlinked();
         (is_selected, is_kept)
@@ -58,15 +49,10 @@ fn clusters(draft: &Draft) -> impl Iterator<Item = &ClusterName> {
     draft.endpoint.cluster.iter().chain(&draft.shared_by)
 }
 
-/// Returns the kind of a service with these candidates: the first of those that are selected. In zones with the profile `mcs`,
-/// a ServiceImport is the first.
-pub(super) fn kind_of(drafts: &[Draft], profile: Profile) -> Option<ServiceKind> {
+/// Returns the kind of a service with these candidates: the first of those that are selected.
+pub(super) fn kind_of(drafts: &[Draft]) -> Option<ServiceKind> {
     let selected = drafts.iter().filter(|d| d.ready && d.endpoint.is_selected);
     let kinds: BTreeSet<ServiceKind> = selected.map(|draft| draft.endpoint.kind).collect();
-    let is_import = profile == Profile::ClusterSet && kinds.contains(&ServiceKind::Import);
-    if is_import {
-        return Some(ServiceKind::Import);
-    }
     kinds.first().copied()
 }
 
@@ -77,7 +63,6 @@ pub(super) fn mixed_kinds(drafts: &[Draft]) -> Option<Problem> {
         Rank::Federated => "a federated service",
         Rank::ClusterIp if draft.endpoint.kind == ServiceKind::Flat => "a flat network",
         Rank::ClusterIp => "a cluster IP",
-        Rank::Import => "a ServiceImport",
     };
     let selected = drafts.iter().filter(|d| d.ready && d.endpoint.is_selected);
     let first = selected.clone().next()?;

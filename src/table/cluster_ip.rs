@@ -95,7 +95,7 @@ fn liveness(store: &Store, service: &ObjectKey) -> EndpointLiveness {
         SliceContent::Ready(ready) => *ready == Some(true),
         // A slice that Kubernetes does not manage, of a Service without a selector.
         SliceContent::Endpoints(listed) => listed.endpoints.iter().any(|endpoint| endpoint.ready),
-        SliceContent::Hosts(_) | SliceContent::Import(_) => false,
+        SliceContent::Hosts(_) => false,
     });
     if has_ready {
         EndpointLiveness::Alive

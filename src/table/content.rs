@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rpds::RedBlackTreeSetSync;
 
 use super::index::{HostKey, Index};
-use super::kind::Profile;
 use super::links::LinkStates;
 use super::local::NonMember;
 use super::service::Service;
@@ -19,11 +18,7 @@ use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName};
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// The services as zones with the names of this server answer them.
-    pub(super) global: Services,
-    /// The services as zones with the profile `mcs` answer them, if there is such a zone. Services that both profiles answer
-    /// alike are shared.
-    pub(super) cluster_set: Option<Services>,
+    pub(super) services: Services,
     pub(super) short_names: SharedMap<ServiceName, Arc<ShortName>>,
     /// Headless Services of this cluster that are not members. Their endpoints are not served.
     pub(super) non_members: SharedMap<ServiceKey, NonMember>,
@@ -64,17 +59,14 @@ pub(super) enum NameScope {
 // === impl Table ===
 
 impl Table {
-    /// Returns the services as zones with a profile answer them (rule K9).
-    pub fn of(&self, profile: Profile) -> &Services {
-        match (profile, &self.cluster_set) {
-            (Profile::ClusterSet, Some(services)) => services,
-            (Profile::ClusterSet, None) | (Profile::Global, _) => &self.global,
-        }
+    /// Returns the services of all namespaces.
+    pub fn all(&self) -> &Services {
+        &self.services
     }
 
-    /// Returns a service as zones with the names of this server answer it.
+    /// Returns a service.
     pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
-        self.global.service(namespace, service)
+        self.services.service(namespace, service)
     }
 
     /// Returns the clusters of Linkerd's mirrors and the state of their Links.
@@ -95,11 +87,11 @@ impl Table {
 
     /// Returns all services, including those without endpoints, in no particular order.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
-        self.global.iter()
+        self.services.iter()
     }
 
     /// Returns all services, including those without endpoints, sorted by namespace and name.
     pub fn sorted_services(&self) -> Vec<&Service> {
-        self.global.sorted()
+        self.services.sorted()
     }
 }

@@ -14,7 +14,7 @@ use super::failover::{Failover, OrderOrigin, Transition};
 use super::links::{ClusterLink, LinkState, LinkStates};
 use super::services::Services;
 use super::store::ServiceKeys;
-use super::{Endpoint, EndpointLiveness, Profile, Service, ServiceKind, Table};
+use super::{Endpoint, EndpointLiveness, Service, ServiceKind, Table};
 use crate::model::{
     ClusterName, Line, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
 };
@@ -59,13 +59,13 @@ impl<'t> Difference<'t> {
         difference.note_links(last, next);
         let Some(last) = last else {
             for key in services {
-                difference.note_problems(None, find(next.of(Profile::Global), key), 0);
+                difference.note_problems(None, find(next.all(), key), 0);
             }
             return difference;
         };
         let mut gained = GainedClusters::new();
         for key in services {
-            let [old, new] = [last, next].map(|table| find(table.of(Profile::Global), key));
+            let [old, new] = [last, next].map(|table| find(table.all(), key));
             let known_changes = difference.changes.len();
             // Both tables share a service that did not change.
             let is_changed = old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref);
@@ -75,9 +75,10 @@ impl<'t> Difference<'t> {
                 let left = left.unwrap_or_default();
                 old.iter().for_each(|old| difference.note_left(old, &left));
                 difference.note_changes(key, old, new, &left);
-            }
-            difference.note_failovers(key, last, next);
-            if is_changed {
+                let failover = old
+                    .zip(new)
+                    .and_then(|(old, new)| failover_change(old, new));
+                difference.changes.extend(failover);
                 difference.note_problems(old, new, known_changes);
             }
         }
@@ -236,17 +237,6 @@ impl<'t> Difference<'t> {
         }
         self.changes.append(&mut others);
     }
-
-    /// Notes that another step of a failover order answers. Zones of both profiles mostly have the same step.
-    fn note_failovers(&mut self, key: &ServiceKey, last: &Table, next: &Table) {
-        let change = |profile| {
-            let [old, new] = [last, next].map(|table| find(table.of(profile), key));
-            failover_change(old?, new?)
-        };
-        let global = change(Profile::Global);
-        let cluster_set = change(Profile::ClusterSet).filter(|one| global.as_ref() != Some(one));
-        self.changes.extend(global.into_iter().chain(cluster_set));
-    }
 }
 
 /// Returns the change of the step that answers, if both versions of a service have a failover order.
@@ -403,7 +393,7 @@ fn leave_cause(
     };
     let is_of = |one: &Endpoint| one.cluster.as_ref() == Some(cluster);
     let aliased = new.alias_of.iter();
-    let aliased = aliased.filter_map(|source| find(next.of(Profile::Global), &source.key));
+    let aliased = aliased.filter_map(|source| find(next.all(), &source.key));
     let mut mirrors = aliased.chain([new]).flat_map(|one| &one.mirrors);
     let has_member = cluster == own && new.has_member;
     if new.endpoints.iter().any(is_of) {

@@ -16,8 +16,8 @@ use crate::model::{
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The cluster of the endpoint, label `C`. `None` for an address that belongs to no single cluster: of a
-    /// federated service, or of a ServiceImport.
+    /// The cluster of the endpoint, label `C`. `None` for the address of a federated service, which belongs
+    /// to no single cluster.
     pub cluster: Option<ClusterName>,
     /// The name of the endpoint within its service and cluster, label `H`. `None` for a cluster IP of a whole Service.
     pub hostname: Option<Hostname>,
@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub liveness: EndpointLiveness,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
-    /// Whether it belongs to this cluster: a pod or a Service of it, or its part of a ServiceImport.
+    /// Whether it belongs to this cluster: a pod or a Service of it.
     pub is_local: bool,
     /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rules K1, K5).
     pub is_selected: bool,
@@ -97,9 +97,7 @@ pub(super) enum Source {
     Local,
     /// A link.
     Link(ClusterName),
-    /// A slice of a ServiceImport, with its cluster.
-    Import(ClusterName),
-    /// A federation or a cluster set: the clusters of links in it, if it has no others.
+    /// A federation: the clusters of links in it, if it has no others.
     Federation(Box<[ClusterName]>),
 }
 
@@ -122,10 +120,6 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
 impl Endpoint {
     /// Makes the endpoint of the addresses of an item. It is selected and alive, and belongs to no cluster.
     pub(super) fn of_item(object: &ObjectKey, item: &Item, kind: ServiceKind) -> Self {
-        let object_kind = match kind {
-            ServiceKind::Import => Kind::ServiceImport,
-            _ => Kind::Service,
-        };
         Self {
             cluster: None,
             hostname: None,
@@ -137,7 +131,7 @@ impl Endpoint {
             is_selected: true,
             is_standby: false,
             alias_source: 0,
-            objects: Few::one((object_kind, object.name.clone())),
+            objects: Few::one((Kind::Service, object.name.clone())),
         }
     }
 
@@ -222,7 +216,6 @@ impl Source {
         match self {
             Self::Local => "this cluster".to_owned(),
             Self::Link(link) => format!("link '{link}'"),
-            Self::Import(cluster) => format!("source cluster '{cluster}' of a ServiceImport"),
             Self::Federation(_) => "all clusters".to_owned(),
         }
     }
@@ -234,7 +227,7 @@ impl Source {
             Self::Federation(names) => {
                 !names.is_empty() && names.iter().all(|name| links.is_unlinked(name))
             }
-            Self::Local | Self::Import(_) => false,
+            Self::Local => false,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each service that zones with the
-//! profile `mcs` answer differently, one for each short name with an owner, one for each short name that a canonical name
+//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, one for each short name that a canonical name
 //! hides, and one for each service whose name fails. A sum does not depend on the order. Each value is the hash
 //! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
 //! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
@@ -16,7 +15,6 @@ use siphasher::sip::SipHasher24;
 use super::content::{NameScope, Table};
 use super::endpoint::Endpoint;
 use super::service::Service;
-use super::services::Services;
 use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
@@ -37,20 +35,10 @@ impl Table {
 /// Returns the hash of all answers of a table.
 fn hash_answers(table: &Table) -> u64 {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let is_other = |service: &&Service| {
-        let [name, namespace] = service.key.labels();
-        table.service(namespace, name) != Some(*service)
-    };
     let services = table
         .services()
         .filter(has_endpoints)
         .map(|service| hash_service("service", service));
-    let in_cluster_sets = table
-        .cluster_set
-        .iter()
-        .flat_map(Services::iter)
-        .filter(is_other)
-        .map(|service| hash_service("cluster set", service));
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
@@ -72,11 +60,7 @@ fn hash_answers(table: &Table) -> u64 {
         .services()
         .filter(|service| service.failure.is_some())
         .map(|service| hash_texts(["failing", &service.key.to_string()]));
-    let parts = services
-        .chain(in_cluster_sets)
-        .chain(short_names)
-        .chain(hidden)
-        .chain(failing);
+    let parts = services.chain(short_names).chain(hidden).chain(failing);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 
@@ -217,10 +201,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::omitted;
-    use crate::table::{Rules, Table};
+    use crate::table::Table;
     use crate::testing::{
-        backends, endpoint, federated, flat_mirror, gateway, import, local, mirror, rules,
-        service_mirror, table, table_by,
+        backends, endpoint, federated, flat_mirror, gateway, local, mirror, service_mirror, table,
     };
 
     fn shop() -> Vec<Value> {
@@ -279,28 +262,6 @@ mod tests {
         };
         // `S.N.Z` and its form for port `http` omit the mirror, whether it is alive or not. `C.S.N.Z` returns it.
         assert_eq!((count(true), count(false)), (2, 2));
-    }
-
-    /// A replica may have a zone with the profile `mcs` that another one does not have.
-    #[test]
-    fn zones_of_the_profile_mcs_count_only_if_they_answer_differently() {
-        let with_cluster_sets = Rules {
-            has_cluster_sets: true,
-            ..rules()
-        };
-        let hashes = |objects: &[Value]| {
-            let tables = [table(objects), table_by(&with_cluster_sets, objects)];
-            tables.map(|table| table.answers_hash())
-        };
-        let [without, with] = hashes(&shop());
-        assert_eq!(with, without);
-        // The import is the last one in other zones, and the first one in these.
-        let mut objects = vec![import("prod", "web", "ClusterSetIP", &["10.96.0.9"])];
-        for (cluster, ip) in [("east", "10.96.0.1"), ("west", "10.96.0.2")] {
-            objects.push(flat_mirror("prod", "web", cluster, ip));
-        }
-        let [without, with] = hashes(&objects);
-        assert_ne!(with, without);
     }
 
     #[test]

@@ -5,16 +5,13 @@ use std::collections::BTreeSet;
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Clusters, ImportEndpoints, Item, ItemKind, MirroredHost, Object, ObjectKey,
-    OwnService, ServiceKey,
+    ClusterName, Clusters, Item, ItemKind, MirroredHost, ObjectKey, OwnService, ServiceKey,
 };
 
-/// The objects of one service, except slices of Services.
+/// The objects of one service, except slices.
 #[derive(Debug, Default)]
 pub(super) struct Items<'i> {
     items: Vec<(&'i ObjectKey, &'i Item)>,
-    /// Slices of the ServiceImport.
-    pub(super) import_slices: Vec<(&'i ObjectKey, &'i ImportEndpoints)>,
 }
 
 /// A mirror of a Service or of an endpoint of one cluster.
@@ -33,23 +30,16 @@ pub(super) struct Mirror<'i> {
 impl<'i> Items<'i> {
     /// Collects the objects of a service.
     pub(super) fn of(service: &ServiceKey, store: &'i Store) -> Self {
-        let mut items = Self::default();
-        for (key, object) in store.objects_of(service) {
-            match object {
-                Object::Item(item) => items.items.push((key, item)),
-                Object::Slice(slice) => {
-                    let import = slice.import().map(|import| (key, import));
-                    items.import_slices.extend(import);
-                }
-                Object::Plain(_) | Object::Link(_) | Object::Skipped(_) => {}
-            }
+        let objects = store.objects_of(service);
+        let items = objects.filter_map(|(key, object)| Some((key, object.item()?)));
+        Self {
+            items: items.collect(),
         }
-        items
     }
 
     /// Returns whether there is no object.
     pub(super) fn is_empty(&self) -> bool {
-        self.items.is_empty() && self.import_slices.is_empty()
+        self.items.is_empty()
     }
 
     /// Returns the items of one kind.
@@ -101,27 +91,12 @@ impl<'i> Items<'i> {
             | ItemKind::GatewayMirror
             | ItemKind::FlatMirror
             | ItemKind::Federated => true,
-            ItemKind::EndpointMirror
-            | ItemKind::Own(_)
-            | ItemKind::HeadlessImport(_)
-            | ItemKind::ClusterSetImport => false,
+            ItemKind::EndpointMirror | ItemKind::Own(_) => false,
         };
         self.items.iter().any(is_mirror)
     }
 
-    /// Returns the ServiceImport.
-    pub(super) fn import(&self) -> Option<(&'i ObjectKey, &'i Item)> {
-        let is_import = |item: &Item| {
-            matches!(
-                item.kind,
-                ItemKind::HeadlessImport(_) | ItemKind::ClusterSetImport
-            )
-        };
-        let mut items = self.items.iter().copied();
-        items.find(|(_, item)| is_import(item))
-    }
-
-    /// Returns the objects whose annotations are copied from other clusters: mirrors and ServiceImports.
+    /// Returns the objects whose annotations are copied from other clusters: mirrors.
     pub(super) fn copies(&self) -> impl Iterator<Item = (&'i ObjectKey, &'i Item)> {
         let items = self.items.iter().copied();
         items.filter(|(_, item)| item.own().is_none())

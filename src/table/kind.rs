@@ -18,17 +18,6 @@ pub enum ServiceKind {
     Flat,
     /// Services of this cluster.
     Local,
-    /// Services of the Multi-Cluster Services API.
-    Import,
-}
-
-/// The profile of a zone: its grammar, and the kind that comes first (rules K1, K9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// The names of this server, such as `S.N.Z`.
-    Global,
-    /// The names of the Multi-Cluster Services API (KEP-1645), such as `S.N.svc.Z`.
-    ClusterSet,
 }
 
 /// The rank of what a kind offers, the best first. Each cluster is answered by its best candidates.
@@ -40,21 +29,18 @@ pub(super) enum Rank {
     Federated,
     /// Mirrors with a cluster IP, and the Service of this cluster with a cluster IP.
     ClusterIp,
-    /// Endpoints of the ServiceImport.
-    Import,
 }
 
 // === impl ServiceKind ===
 
 impl ServiceKind {
     /// All kinds, for metrics that include zeros.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::Headless,
         Self::Federated,
         Self::Gateway,
         Self::Flat,
         Self::Local,
-        Self::Import,
     ];
 
     /// Returns whether Linkerd mirrors the objects of the kind from other clusters. Only meshed clients can use their
@@ -62,7 +48,7 @@ impl ServiceKind {
     pub fn is_mirrored(self) -> bool {
         match self {
             Self::Headless | Self::Federated | Self::Gateway | Self::Flat => true,
-            Self::Local | Self::Import => false,
+            Self::Local => false,
         }
     }
 
@@ -74,7 +60,6 @@ impl ServiceKind {
             Self::Gateway => "gateway",
             Self::Flat => "flat",
             Self::Local => "local",
-            Self::Import => "import",
         }
     }
 }
@@ -91,19 +76,4 @@ const MAX_LISTED: usize = 30;
 /// Lists names of clusters in a sentence.
 pub fn list_clusters<'c>(clusters: impl Iterator<Item = &'c ClusterName>) -> String {
     list_some(clusters, MAX_LISTED)
-}
-
-// === impl Rank ===
-
-impl Rank {
-    /// Returns the place of the rank in zones with a profile, the best first.
-    pub(super) fn place(self, profile: Profile) -> u8 {
-        match self {
-            Self::Import if profile == Profile::ClusterSet => 0,
-            Self::Headless => 1,
-            Self::Federated => 2,
-            Self::ClusterIp => 3,
-            Self::Import => 4,
-        }
-    }
 }

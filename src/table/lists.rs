@@ -9,17 +9,17 @@ use crate::model::ServiceKey;
 impl Table {
     /// Returns the names of all namespaces with services, in no particular order.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.global.namespaces()
+        self.services.namespaces()
     }
 
     /// Returns whether a namespace has services, with or without endpoints.
     pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.global.has_namespace(namespace)
+        self.services.has_namespace(namespace)
     }
 
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
-        self.global.in_namespace(namespace)
+        self.services.in_namespace(namespace)
     }
 
     /// Returns all short names, in no particular order.

@@ -10,9 +10,8 @@ use super::endpoint::{Draft, Source};
 use super::failover::{Failover, FailoverContext, StepHealth, order_of, order_problems};
 use super::gate::Gate;
 use super::headless;
-use super::import::import_drafts;
 use super::items::{Items, Mirror};
-use super::kind::{Profile, Rank};
+use super::kind::Rank;
 use super::local::{
     Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
 };
@@ -67,8 +66,7 @@ struct Offer {
     /// The headless Service of this cluster, if it is a member.
     member: Option<(OwnService, Membership)>,
     missing: Vec<MissingHost>,
-    has_import: bool,
-    /// Whether there is a mirror, a ServiceImport or a member of this cluster, with or without endpoints.
+    /// Whether there is a mirror or a member of this cluster, with or without endpoints.
     is_known: bool,
 }
 
@@ -81,10 +79,8 @@ struct Aliased<'b> {
     offer: Offer,
 }
 
-/// Builds one service as zones with a profile answer it. Returns `None` if no object belongs to it: this depends on the
-/// objects only, not on the profile. Records in `next` what the next build remembers.
+/// Builds one service. Returns `None` if no object belongs to it. Records in `next` what the next build remembers.
 pub(super) fn build_service(
-    profile: Profile,
     key: &ServiceKey,
     context: BuildContext<'_>,
     next: &mut ServiceTimers,
@@ -102,9 +98,9 @@ pub(super) fn build_service(
     next.order = KeptOrder::next(own, last, timers.now);
     next.wake_at(next.order.as_ref().and_then(KeptOrder::end));
     let mut problems = Vec::new();
-    let offer = Offer::of(profile, key, items, context, &mut problems);
-    let (is_headless, has_import) = (offer.is_headless(), offer.has_import);
-    let mut aliased = Aliased::of(profile, key, context);
+    let offer = Offer::of(key, items, context, &mut problems);
+    let is_headless = offer.is_headless();
+    let mut aliased = Aliased::of(key, context);
     let Offer {
         mut drafts,
         mirrors,
@@ -168,15 +164,13 @@ pub(super) fn build_service(
         .flat_map(|draft| draft.shared_by.iter().cloned())
         .collect();
     drafts.retain(|draft| order.is_none() || of_cluster(draft));
-    let mut drafts = choose(drafts, profile);
+    let mut drafts = choose(drafts);
     let is_pods =
         |draft: &Draft| draft.rank == Rank::Headless && draft.ready && draft.endpoint.is_selected;
-    let kind = match kind_of(&drafts, profile) {
-        Some(ServiceKind::Import) => ServiceKind::Import,
+    let kind = match kind_of(&drafts) {
         Some(_) | None if has_mirrors && drafts.iter().any(is_pods) => ServiceKind::Headless,
         Some(kind) => kind,
         None if has_mirrors => ServiceKind::Headless,
-        None if has_import && member.is_none() => ServiceKind::Import,
         None => ServiceKind::Local,
     };
     problems.extend(cluster_conflicts(&drafts));
@@ -193,17 +187,14 @@ pub(super) fn build_service(
         let context = FailoverContext {
             has_pods,
             has_items: !items.is_empty() || aliased.iter().any(|one| !one.items.is_empty()),
-            last: timers.of(key).and_then(|last| last.failover(profile)),
+            last: timers.of(key).and_then(|last| last.failover.as_ref()),
             is_arriving: context.is_arriving(&order.0),
             rules,
             now: timers.now,
         };
         let (failover, memory) = Failover::apply(order, context, &mut drafts);
         next.wake_at(memory.as_ref().and_then(|memory| memory.wake(rules)));
-        match profile {
-            Profile::Global => next.global = memory,
-            Profile::ClusterSet => next.cluster_set = memory,
-        }
+        next.failover = memory;
         Box::new(failover)
     });
     let merged = merge_drafts(key, drafts, &mut problems);
@@ -229,7 +220,7 @@ pub(super) fn build_service(
         ttl,
         gateway_down,
         name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
-        shared_ports: if rules.has_cluster_sets {
+        shared_ports: if rules.has_mcs_zones {
             SharedPort::collect(&merged.endpoints)
         } else {
             Box::default()
@@ -252,7 +243,6 @@ pub(super) fn build_service(
 impl Offer {
     /// Collects what the objects of a service offer.
     fn of(
-        profile: Profile,
         key: &ServiceKey,
         items: &Items<'_>,
         context: BuildContext<'_>,
@@ -270,19 +260,15 @@ impl Offer {
         problems.extend(own.and_then(|(own, _)| exported_problem(key, own, store, rules)));
         let own_ip = cluster_ip_member(items, rules);
         drafts.extend(own_ip.map(|own| cluster_ip::own_draft(own, store, rules)));
-        drafts.extend(import_drafts(key, items, rules, problems));
         let mut offer = Self {
-            has_import: items.import().is_some(),
             is_known: false,
             drafts,
             mirrors,
             member,
             missing,
         };
-        offer.is_known = offer.is_headless() || offer.has_import || !offer.drafts.is_empty();
-        // A Service that is not exported does not exist for other clusters (rule K9).
-        let joins = |(own, _): &(_, _)| profile == Profile::Global || is_exported(own);
-        if member.as_ref().is_some_and(joins) {
+        offer.is_known = offer.is_headless() || !offer.drafts.is_empty();
+        if offer.member.is_some() {
             offer.drafts.extend(pod_drafts(key, store, rules, problems));
         }
         offer
@@ -296,17 +282,14 @@ impl Offer {
 // === impl Aliased ===
 
 impl<'b> Aliased<'b> {
-    /// Collects the sources of an alias. Zones with the profile `mcs` have no aliases.
-    fn of(profile: Profile, alias: &ServiceKey, context: BuildContext<'b>) -> Vec<Self> {
+    /// Collects the sources of an alias.
+    fn of(alias: &ServiceKey, context: BuildContext<'b>) -> Vec<Self> {
         let BuildContext { store, rules, .. } = context;
-        let sources = match profile {
-            Profile::Global => rules.aliases.sources_of(alias),
-            Profile::ClusterSet => &[],
-        };
+        let sources = rules.aliases.sources_of(alias);
         let aliased = (1..).zip(sources).map(|(number, key)| {
             let items = Items::of(key, store);
             // The service itself has its problems.
-            let mut offer = Offer::of(profile, key, &items, context, &mut Vec::new());
+            let mut offer = Offer::of(key, &items, context, &mut Vec::new());
             for draft in &mut offer.drafts {
                 draft.endpoint.alias_source = number;
             }
@@ -336,11 +319,6 @@ fn failure(gate: Option<&Gate>, failover: Option<&Failover>) -> Option<NameFailu
     (failover?.answering_health() == StepHealth::Empty).then_some(NameFailure::StepWithoutEndpoint)
 }
 
-/// Returns whether other clusters have a headless Service of this cluster.
-fn is_exported(own: &OwnService) -> bool {
-    own.export.is_through_gateway()
-}
-
 /// Returns the headless mirrors with their clusters, sorted. Those of excluded clusters are skipped.
 fn headless_mirrors(
     items: &Items<'_>,
@@ -361,7 +339,7 @@ fn headless_mirrors(
 
 // === Annotations ===
 
-/// Returns the annotations of mirrors and ServiceImports, without those of excluded clusters.
+/// Returns the annotations of mirrors, without those of excluded clusters.
 fn copied_settings<'i>(items: &Items<'i>, rules: &Rules) -> impl Iterator<Item = &'i Settings> {
     let is_excluded = |link| rules.excluded_clusters.contains(&rules.name_of(link));
     items.copies().filter_map(move |(_, item)| {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::alias::Aliases;
-use super::kind::Profile;
 use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
     ServiceName,
@@ -47,8 +46,8 @@ pub struct Rules {
     pub failback_delay: Duration,
     /// `--unlinked-after`: how long no Link must name a cluster until it counts as unlinked (rule L2).
     pub unlinked_after: Duration,
-    /// Whether a zone has the profile `mcs`. Such zones may answer with another kind (rule K9).
-    pub has_cluster_sets: bool,
+    /// Whether a zone has the grammar `mcs`, which needs the common ports of services (rule K9).
+    pub has_mcs_zones: bool,
     /// Zones below other ones.
     pub child_zones: Vec<ChildZone>,
 }
@@ -60,10 +59,19 @@ pub struct ChildZone {
     pub name: String,
     /// The name of the nearest zone above it, with a final dot.
     pub parent: String,
-    /// The profile of that zone.
-    pub parent_profile: Profile,
+    /// The grammar of that zone.
+    pub parent_grammar: Grammar,
     /// Its labels that are not those of that zone.
     pub labels: Vec<String>,
+}
+
+/// The grammar of the names of services in a zone (rule K9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grammar {
+    /// The names of this server, such as `S.N.Z`.
+    Global,
+    /// The names of the Multi-Cluster Services API (KEP-1645), such as `S.N.svc.Z`.
+    Mcs,
 }
 
 /// The headless Services of this cluster that are members (rule M5).
@@ -111,7 +119,7 @@ impl Rules {
             failover_delay: Duration::from_secs(2),
             failback_delay: Duration::from_secs(30),
             unlinked_after: Duration::from_secs(300),
-            has_cluster_sets: false,
+            has_mcs_zones: false,
             child_zones: Vec::new(),
         }
     }

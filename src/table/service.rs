@@ -37,20 +37,20 @@ pub struct Service {
     pub endpoints: Box<[Endpoint]>,
     /// The addresses of its own name. They are computed in advance, because that name is queried most.
     pub name_addresses: NameAddresses,
-    /// The ports of its cluster IPs, each once. Zones with the profile `mcs` have one SRV record for each (rule K9). Empty
+    /// The ports of its cluster IPs, each once. Zones with the grammar `mcs` have one SRV record for each (rule K9). Empty
     /// without such a zone.
     pub shared_ports: Box<[SharedPort]>,
     /// Local endpoints that are not ready. They are never returned, and appear in reports only.
     pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
     pub mirrors: Box<[(ClusterName, ObjectRef)]>,
-    /// The clusters of federated services, and of a ServiceImport with one address for all clusters, sorted.
+    /// The clusters of federated services, sorted.
     pub federated: Box<[ClusterName]>,
     /// Whether a headless Service of this cluster is a member.
     pub has_member: bool,
     /// Hosts that a headless mirror lists and that have no endpoint mirror.
     pub missing: Box<[MissingHost]>,
-    /// Whether a mirror, a ServiceImport or a member of this cluster exists. Such a service keeps its names, even if it has
+    /// Whether a mirror or a member of this cluster exists. Such a service keeps its names, even if it has
     /// no endpoints. Without any of these, it is here for its settings or for skipped objects, and hides no name of another
     /// service.
     pub is_known: bool,

@@ -1,4 +1,4 @@
-//! The services as zones of one profile answer them.
+//! The services of all namespaces.
 
 use std::sync::Arc;
 
@@ -6,8 +6,7 @@ use super::service::Service;
 use super::shared::{ALLOCATION, SharedMap};
 use crate::model::{Namespace, ServiceKey, ServiceName};
 
-/// The services of all namespaces, as zones of one [profile](super::Profile) answer them. A clone is cheap, because it shares
-/// its content with the original.
+/// The services of all namespaces. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Services {
     namespaces: SharedMap<Namespace, Arc<NamespaceServices>>,
@@ -134,7 +133,6 @@ impl Services {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Profile;
     use crate::testing::{endpoint, mirror, service_keys, table};
 
     /// The services `db`, which has a name, and `web`, which has none, in one namespace.
@@ -144,7 +142,7 @@ mod tests {
             endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
             mirror("prod", "web", "east"),
         ];
-        table(&objects).of(Profile::Global).clone()
+        table(&objects).all().clone()
     }
 
     #[test]

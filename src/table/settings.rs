@@ -7,7 +7,7 @@ use super::rules::Rules;
 use crate::model::{GatewayDown, Line, Problem, ProblemKind, Settings};
 
 /// Returns the TTL of a service and its rule for gateways that are down. The Service of this cluster decides. `copies` are
-/// the annotations of mirrors and ServiceImports, which may only lower the TTL.
+/// the annotations of mirrors, which may only lower the TTL.
 pub(super) fn resolve(
     own: Option<&OwnSettings>,
     copies: &[&Settings],

@@ -6,7 +6,7 @@
 //! | `--default-namespace N` | `N`, if it has the service |
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
 //!
-//! A namespace has a service if a mirror, a ServiceImport or a member of this cluster exists. One that only has settings of
+//! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
 //! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a flag assigns it to
 //! that namespace, it fails, unless it is that of another namespace.
 //!
@@ -20,8 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::{NameScope, Table};
-use super::kind::Profile;
-use super::rules::{ChildZone, Rules, ShortNames};
+use super::rules::{ChildZone, Grammar, Rules, ShortNames};
 use super::service::Service;
 use super::short_name::{NoOwner, ShortName};
 use super::store::ServiceKeys;
@@ -232,9 +231,9 @@ fn hidden_by_zone(table: &Table) -> Vec<Problem> {
 fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Problem> {
     let problem = |child: &ChildZone| {
         let labels: Vec<&str> = child.labels.iter().map(String::as_str).collect();
-        let hidden = match child.parent_profile {
-            Profile::Global => hidden_below(table, &labels),
-            Profile::ClusterSet => hidden_in_cluster_set(table, &labels).into_iter().collect(),
+        let hidden = match child.parent_grammar {
+            Grammar::Global => hidden_below(table, &labels),
+            Grammar::Mcs => hidden_in_mcs(table, &labels).into_iter().collect(),
         };
         let ChildZone { name, parent, .. } = child;
         (!hidden.is_empty()).then(|| {
@@ -249,7 +248,7 @@ fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Problem> {
 fn hidden_below(table: &Table, labels: &[&str]) -> Vec<String> {
     let canonical = match labels {
         [namespace] => table
-            .of(Profile::Global)
+            .all()
             .has_names_in(namespace)
             .then(|| format!("all names of namespace '{namespace}'")),
         [scope @ .., service, namespace] => table
@@ -266,12 +265,12 @@ fn hidden_below(table: &Table, labels: &[&str]) -> Vec<String> {
     canonical.into_iter().chain(short).collect()
 }
 
-/// Describes the same names in a zone with the profile `mcs`.
-fn hidden_in_cluster_set(table: &Table, labels: &[&str]) -> Option<String> {
+/// Describes the same names in a zone with the grammar `mcs`.
+fn hidden_in_mcs(table: &Table, labels: &[&str]) -> Option<String> {
     let [labels @ .., "svc"] = labels else {
         return None;
     };
-    let services = table.of(Profile::ClusterSet);
+    let services = table.all();
     match labels {
         [] => services.has_names().then(|| "all names".to_owned()),
         [namespace] => services

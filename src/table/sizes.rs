@@ -32,16 +32,9 @@ impl Table {
     /// Estimates the size of what it has and the next table does not share with it, in octets. Texts and lists of ports are
     /// interned, so that they cost nothing more. `changed` are the services of which the next table has another version.
     pub(super) fn unshared(&self, next: &Self, changed: &ServiceKeys) -> usize {
-        let services = self.global.unshared(&next.global, |service| size(service));
-        let cluster_set = match (&self.cluster_set, &next.cluster_set) {
-            (Some(own), Some(next)) => own.unshared(next, |service| {
-                let [name, namespace] = service.key.labels();
-                let alike = self.global.shared(namespace, name);
-                let is_alike = alike.is_some_and(|alike| Arc::ptr_eq(alike, service));
-                if is_alike { 0 } else { size(service) }
-            }),
-            _ => 0,
-        };
+        let services = self
+            .services
+            .unshared(&next.services, |service| size(service));
         let short_names = self.short_names.unshared(&next.short_names, |own, other| {
             let is_shared = other.is_some_and(|other| Arc::ptr_eq(own, other));
             let namespaces = own.headless.len() + own.others.len() + own.failing.len();
@@ -69,7 +62,6 @@ impl Table {
         };
         let sizes = [
             services,
-            cluster_set,
             short_names,
             non_members,
             skipped,
@@ -85,7 +77,7 @@ impl Table {
     fn unshared_indexes(&self, next: &Self, changed: &ServiceKeys) -> usize {
         let find = |table: &Self, key: &ServiceKey| {
             let [name, namespace] = key.labels();
-            table.global.shared(namespace, name).cloned()
+            table.services.shared(namespace, name).cloned()
         };
         let (mut hosts, mut waiting) = (BTreeSet::new(), 0);
         for key in changed {

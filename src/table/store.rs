@@ -181,7 +181,7 @@ impl Store {
         self.objects(Watch::Services).get(service)?.item()
     }
 
-    /// Returns the items of a service and the slices of its ServiceImport, watch by watch.
+    /// Returns the items of a service.
     pub fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let watched = self.watched.iter();
         watched.flat_map(|watched| watched.objects_of(service))
@@ -289,7 +289,7 @@ impl WatchState {
             .collect();
     }
 
-    /// Returns the items of a service and the slices of its ServiceImport.
+    /// Returns the items of a service.
     fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         let names = self.services.get(service).into_iter().flatten();
         let keys = names.map(|name| ObjectKey {

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use super::failover::FailoverMemory;
-use super::kind::Profile;
 use super::links::Links;
 use super::own_settings::KeptOrder;
 use super::store::ServiceKeys;
@@ -30,10 +29,8 @@ pub struct Timers {
 /// The timers of one service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTimers {
-    /// Of its failover in zones with the names of this server.
-    pub(super) global: Option<FailoverMemory>,
-    /// Of its failover in zones with the profile `mcs`.
-    pub(super) cluster_set: Option<FailoverMemory>,
+    /// That of its failover.
+    pub(super) failover: Option<FailoverMemory>,
     /// The order of the Service of this cluster.
     pub(super) order: Option<KeptOrder>,
     /// The time at which the service can change although no object does.
@@ -86,14 +83,6 @@ impl Timers {
 // === impl ServiceTimers ===
 
 impl ServiceTimers {
-    /// Returns the memory of the failover in zones with a profile.
-    pub(super) fn failover(&self, profile: Profile) -> Option<&FailoverMemory> {
-        match profile {
-            Profile::Global => self.global.as_ref(),
-            Profile::ClusterSet => self.cluster_set.as_ref(),
-        }
-    }
-
     /// Records a time at which the service can change.
     pub(super) fn wake_at(&mut self, time: Option<Timestamp>) {
         self.wake = self.wake.into_iter().chain(time).min();

@@ -9,8 +9,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
-use super::{Name, Reading, RecordType, Zone, ZoneKind, Zones, answer, read};
-use crate::table::{Endpoint, Published, Service, Table};
+use super::{Name, Reading, RecordType, Zone, Zones, answer, read};
+use crate::table::{Endpoint, Grammar, Published, Service, Table};
 
 /// Address of `ns.dns.Z` in a zone file, if the address of this server is unknown. It means the server that loads the
 /// file. Name servers reject a zone if its name server has no address.
@@ -63,7 +63,7 @@ pub fn write_zone_file(
         file.write_records(child.name.as_str(), child, &[RecordType::NS])?;
         file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA])?;
     }
-    for service in table.of(zone.kind.profile()).sorted() {
+    for service in table.all().sorted() {
         // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
         let names = names_of_service(zone, table, service).into_iter();
         for owner in names.filter(|owner| *owner != ns_host) {
@@ -166,7 +166,7 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 /// Returns the names that own records of services, sorted.
 pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
     let names = |service| names_of_service(zone, table, service);
-    let services = table.of(zone.kind.profile());
+    let services = table.all();
     services.iter().flat_map(names).collect()
 }
 
@@ -174,8 +174,8 @@ pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
 fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let [name, namespace] = service.key.labels();
-    match zone.kind {
-        ZoneKind::Forward => {
+    match zone.grammar {
+        Grammar::Global => {
             add_names(
                 &mut names,
                 service,
@@ -186,16 +186,16 @@ fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<S
                 add_names(&mut names, service, &format!("{name}.{}", zone.name));
             }
         }
-        ZoneKind::ClusterSet => {
+        Grammar::Mcs => {
             let base = format!("{name}.{namespace}.svc.{}", zone.name);
-            add_cluster_set_names(&mut names, service, &base);
+            add_mcs_names(&mut names, service, &base);
         }
     }
     names
 }
 
-/// Adds the names of a service in a zone with the profile `mcs`.
-fn add_cluster_set_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
+/// Adds the names of a service in a zone with the grammar `mcs`.
+fn add_mcs_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
     for endpoint in &service.endpoints {
         if endpoint.is_selected {
             add_with_ports(names, endpoint, base.to_owned());

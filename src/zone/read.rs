@@ -13,9 +13,9 @@
 //! Canonical names come before short names. If namespace `N` has a service `S`, then `S.N.Z` and all names below it
 //! belong to that service, whether they exist or not. Otherwise, a service with the name of namespace `N`, in a cluster
 //! with the name `S`, could answer for them. An empty non-terminal, such as `N.Z`, does not hide a short name. Neither
-//! does a service without any mirror, ServiceImport or member of this cluster, which is here for its settings.
+//! does a service without any mirror or member of this cluster, which is here for its settings.
 //!
-//! Zones with the profile `mcs` have the grammar of the Multi-Cluster Services API (KEP-1645, rule K9):
+//! Zones with the grammar `mcs` have that of the Multi-Cluster Services API (KEP-1645, rule K9):
 //!
 //! | name | meaning |
 //! |---|---|
@@ -28,11 +28,11 @@
 
 use super::name::Name;
 use super::reading::{MissingReason, Reading, Scope, Targets, View};
-use super::{Zone, ZoneKind, Zones};
+use super::{Zone, Zones};
 use crate::model::{ClusterName, Port};
-use crate::table::{Endpoint, NameFailure, Profile, Service, Services, Table};
+use crate::table::{Endpoint, Grammar, NameFailure, Service, Services, Table};
 
-/// The label between namespace and zone, in zones with the profile `mcs`.
+/// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
 
 /// The part of a service that a name stands for.
@@ -92,11 +92,9 @@ fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) 
     match &labels[..below] {
         [] => Reading::Apex(zone, zones.parent(zone)),
         ["ns", "dns"] => Reading::NsHost(zone),
-        ["dns"] if zone.kind != ZoneKind::Forward => Reading::Empty(zone),
+        ["dns"] if zone.grammar == Grammar::Mcs => Reading::Empty(zone),
         ["dns-version"] => Reading::Version(zone),
-        labels if zone.kind == ZoneKind::ClusterSet => {
-            read_cluster_set(zone, table.of(Profile::ClusterSet), name, labels)
-        }
+        labels if zone.grammar == Grammar::Mcs => read_mcs(zone, table.all(), name, labels),
         labels => below_apex(zone, table, name, labels),
     }
 }
@@ -157,7 +155,7 @@ fn is_of_zone(labels: &[&str]) -> bool {
 
 /// Returns whether the labels are those of `N.Z` or `dns.Z`, above existing names.
 fn is_parent(table: &Table, labels: &[&str]) -> bool {
-    matches!(labels, [label] if *label == "dns" || table.of(Profile::Global).has_names_in(label))
+    matches!(labels, [label] if *label == "dns" || table.all().has_names_in(label))
 }
 
 /// Returns whether the names of a service belong to the short names of another one. Settings alone, or skipped objects,
@@ -207,8 +205,8 @@ fn look_up_short<'t>(
     }
 }
 
-/// Interprets the labels below the apex of a zone with the profile `mcs`.
-fn read_cluster_set<'t>(
+/// Interprets the labels below the apex of a zone with the grammar `mcs`.
+fn read_mcs<'t>(
     zone: &'t Zone,
     services: &'t Services,
     name: &Name,
@@ -230,7 +228,10 @@ fn read_cluster_set<'t>(
             let part = Part {
                 scope,
                 prefix,
-                targets: Targets::ClusterSet(name.start_of(labels.len() - 3)),
+                targets: Targets::Mcs {
+                    service: name.start_of(labels.len() - 3),
+                    svc: name.start_of(labels.len() - 1),
+                },
             };
             return match services.service(namespace, service) {
                 Some(service) => look_up(zone, service, part),

@@ -51,9 +51,14 @@ pub enum Targets {
     /// The canonical form, because some of the short names belong to another service, or because the service is an alias, whose
     /// endpoints keep their own names: `H.C.S.N.` and the zone. The zone starts at this octet of the question's name.
     Canonical(usize),
-    /// As [`Targets::SameFamily`], in a zone with the profile `mcs`: the target of a cluster IP is the name of the service
-    /// (rule K9).
-    ClusterSet(usize),
+    /// The form of zones with the grammar `mcs`: the target of a cluster IP is the name of the service (rule K9). Those of
+    /// pods have the name of the service that they belong to, also in an alias.
+    Mcs {
+        /// The octet of the question's name at which label `S` starts.
+        service: usize,
+        /// The octet at which label `svc` starts.
+        svc: usize,
+    },
 }
 
 /// The scope of an owner name within a service, the widest first.
@@ -152,7 +157,7 @@ impl<'t> View<'t> {
     pub fn is_shared_target(&self, endpoint: &Endpoint) -> bool {
         match self.targets {
             Targets::SameFamily(_) | Targets::Canonical(_) => false,
-            Targets::ClusterSet(_) => endpoint.hostname.is_none(),
+            Targets::Mcs { .. } => endpoint.hostname.is_none(),
         }
     }
 
@@ -173,7 +178,7 @@ impl<'t> View<'t> {
     /// Returns the precomputed ports of the endpoints whose target is the name of the service.
     pub(super) fn shared_ports(&self) -> &'t [SharedPort] {
         match (self.targets, self.scope) {
-            (Targets::ClusterSet(_), Scope::Service) => &self.service.shared_ports,
+            (Targets::Mcs { .. }, Scope::Service) => &self.service.shared_ports,
             _ => &[],
         }
     }

@@ -61,8 +61,16 @@ impl<'a> RecordName<'a> {
                 let key = view.service.key_of(endpoint);
                 (Labels::HostOf(endpoint, key), at)
             }
-            Targets::ClusterSet(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
-            Targets::ClusterSet(at) => (Labels::Host(endpoint), at),
+            Targets::Mcs { service, .. } if view.is_shared_target(endpoint) => {
+                (Labels::Fixed(b""), service)
+            }
+            Targets::Mcs { service, .. } if endpoint.alias_source == 0 => {
+                (Labels::Host(endpoint), service)
+            }
+            Targets::Mcs { svc, .. } => {
+                let key = view.service.key_of(endpoint);
+                (Labels::HostOf(endpoint, key), svc)
+            }
         };
         let rest = &question.wire()[at..];
         Self { labels, rest }

@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use super::answer::addresses_of;
 use super::order::{AnswerOrder, visit_rows};
 use super::record_name::RecordName;
-use super::{Answer, Name, RecordType, RowData, View, Zone, ZoneKind};
+use super::{Answer, Name, RecordType, RowData, View, Zone};
+use crate::table::Grammar;
 
 /// Weight of all SRV records (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
@@ -121,9 +122,9 @@ impl Answer<'_> {
             Self::Address(zone, rtype) => addresses_of(zone, *rtype)
                 .try_for_each(|ip| visit(Record::answer(context.question, zone.ttl, ip.into()))),
             Self::Text(zone) => {
-                let text = match zone.kind {
-                    ZoneKind::ClusterSet => MCS_DNS_VERSION,
-                    ZoneKind::Forward => DNS_VERSION,
+                let text = match zone.grammar {
+                    Grammar::Mcs => MCS_DNS_VERSION,
+                    Grammar::Global => DNS_VERSION,
                 };
                 visit(Record::answer(context.question, zone.ttl, Data::Txt(text)))
             }
@@ -181,7 +182,9 @@ fn visit_targets<'a>(
         let section = Section::Additional { of: number };
         number += 1;
         // The name of a cluster of another service may have more addresses than this endpoint.
-        let is_of_other = row.endpoint.alias_source != 0 && row.endpoint.hostname.is_none();
+        let is_of_other = row.endpoint.alias_source != 0
+            && row.endpoint.hostname.is_none()
+            && !view.is_shared_target(row.endpoint);
         if !row.is_first || is_of_other {
             return ControlFlow::Continue(());
         }

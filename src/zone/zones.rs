@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::name::Name;
 use super::zone_name::ZoneName;
-use crate::table::Profile;
+use crate::table::Grammar;
 
 /// A zone that is served authoritatively.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,17 +18,8 @@ pub struct Zone {
     pub negative_ttl: u32,
     /// Addresses of `ns.dns.Z`. They serve this zone at port 53. If there is none, `ns.dns.Z` owns no address record.
     pub ns_addresses: Vec<IpAddr>,
-    /// The kind of names in the zone.
-    pub kind: ZoneKind,
-}
-
-/// The kind of names in a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ZoneKind {
-    /// Names of services and endpoints.
-    Forward,
-    /// Names of services and endpoints as the Multi-Cluster Services API defines them (profile `mcs`, rule K9).
-    ClusterSet,
+    /// The grammar of the names in the zone.
+    pub grammar: Grammar,
 }
 
 /// All zones that are served. A name belongs to the longest zone that matches.
@@ -44,21 +35,9 @@ pub struct Zones {
 impl Zone {
     /// Returns what follows the namespace in the names of services: `global.` or `svc.clusterset.local.`.
     pub fn name_suffix(&self) -> String {
-        match self.kind {
-            ZoneKind::Forward => self.name.to_string(),
-            ZoneKind::ClusterSet => format!("svc.{}", self.name),
-        }
-    }
-}
-
-// === impl ZoneKind ===
-
-impl ZoneKind {
-    /// Returns the profile of the zone.
-    pub fn profile(&self) -> Profile {
-        match self {
-            Self::Forward => Profile::Global,
-            Self::ClusterSet => Profile::ClusterSet,
+        match self.grammar {
+            Grammar::Global => self.name.to_string(),
+            Grammar::Mcs => format!("svc.{}", self.name),
         }
     }
 }

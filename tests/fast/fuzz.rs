@@ -81,7 +81,7 @@ fn generated_worlds_pass() {
     if worlds < WORLDS {
         return; // too few for the rare cases
     }
-    assert_eq!(seen.kinds.len(), 6, "{seen:?}");
+    assert_eq!(seen.kinds.len(), 5, "{seen:?}");
     let rare = [
         seen.has_adopted_host,
         seen.has_other_candidate,
@@ -192,7 +192,7 @@ fn object_checks_cover_included_and_omitted_endpoints() {
         assert!(count(&coverage) > 0, "{name}: {coverage:?}");
     }
     // db.prod, east.db.prod, db-0.east.db.prod, their short names, each also with _sql._tcp.
-    // In the zone with the profile mcs: db.prod.svc, also with _sql._tcp, and db-0.east.db.prod.svc.
+    // In the zone with the grammar mcs: db.prod.svc, also with _sql._tcp, and db-0.east.db.prod.svc.
     assert_eq!(coverage("member").names, 15);
     for number in 0..18 {
         let coverage = coverage(&format!("bad-address-{number:02}"));

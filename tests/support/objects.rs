@@ -4,14 +4,12 @@
 //! service, and also returns single objects.
 
 mod cluster_ip;
-mod import;
 mod local;
 mod mirror;
 
 use serde_json::{Value, json};
 
 pub use cluster_ip::{ClusterIp, exported, federated, flat_mirror, gateway_mirror};
-pub use import::{import, import_slice, submariner_slice};
 pub use local::{Local, local, members};
 pub use mirror::{Gateway, Mirror, mirror, numbered_mirror};
 

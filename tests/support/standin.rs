@@ -1,5 +1,5 @@
-//! A simulated API server with configurable faults. It serves lists and watches of Services, Endpoints, EndpointSlices and
-//! ServiceImports, lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
+//! A simulated API server with configurable faults. It serves lists and watches of Services, Endpoints and EndpointSlices,
+//! lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
 //! watches that end after `timeoutSeconds`. An object that a watch no longer
@@ -29,9 +29,6 @@ pub use crate::credentials::Rotation;
 
 /// Number of past events from which a watch can start.
 const HISTORY: usize = 10_000;
-
-/// The version of the Multi-Cluster Services API that it defines.
-const IMPORTS: &str = "multicluster.x-k8s.io/v1alpha1";
 
 /// Value of `Retry-After` of [`Behavior::TooManyRequests`]. It is longer than the client's own backoff.
 pub const RETRY_AFTER: Duration = Duration::from_secs(7);
@@ -92,7 +89,7 @@ pub struct ApiRequest {
     pub watch: bool,
     /// Whether it is limited to one object.
     pub probe: bool,
-    /// `services`, `endpoints`, `endpointslices`, `serviceimports`, `deployments`, `daemonsets` or `pods`.
+    /// `services`, `endpoints`, `endpointslices`, `deployments`, `daemonsets` or `pods`.
     pub resource: String,
     /// The namespace. Empty: all.
     pub namespace: String,
@@ -366,7 +363,6 @@ impl ServerState {
             "services" => ("v1", "ServiceList"),
             "endpoints" => ("v1", "EndpointsList"),
             "pods" => ("v1", "PodList"),
-            "serviceimports" => (IMPORTS, "ServiceImportList"),
             "namespaces" => ("v1", "NamespaceList"),
             "deployments" => ("apps/v1", "DeploymentList"),
             "daemonsets" => ("apps/v1", "DaemonSetList"),

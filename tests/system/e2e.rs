@@ -33,7 +33,6 @@
 //!
 //! - `kinds`: the recordings of services of all kinds
 //! - `past`: `--at` gives every reply of 400 changes
-//! - `mcs`: ServiceImports and their slices, compared with CoreDNS; their definition, permissions and mistakes
 //! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
 //!
 //! Scenarios on the simulated API server of `support::standin`:
@@ -56,7 +55,6 @@ mod linked_clusters;
 mod links;
 mod local_members;
 mod manual;
-mod mcs;
 mod misbehaving_api_server;
 mod operators;
 mod outage;
@@ -174,21 +172,6 @@ fn answers_of_the_past() {
     });
     if let Some(cluster) = &cluster {
         past::run(&mut steps, cluster);
-    }
-    steps.finish();
-}
-
-#[test]
-fn multi_cluster_services_api() {
-    let _lock = lock_suite();
-    let mut steps = Steps::new("Multi-Cluster Services API");
-    let mut cluster = None;
-    steps.prerequisite("api_server_for_imports_starts", || {
-        cluster = Some(Cluster::start_with(&[owner_names::FAMILIES.to_owned()])?);
-        Ok(())
-    });
-    if let Some(cluster) = &cluster {
-        mcs::run(&mut steps, cluster);
     }
     steps.finish();
 }

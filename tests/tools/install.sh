@@ -117,9 +117,9 @@ chart_tools() {
     e2e_tools etcd kube-apiserver kube-controller-manager helm && crds
 }
 
-# Downloads the CRDs of the Prometheus Operator and of the Multi-Cluster Services API. Exports their directory to the tests.
+# Downloads the CRDs of the Prometheus Operator. Exports their directory to the tests.
 crds() {
-    cache_once crds "$(cat tests/tools/{monitoring,mcs}/go.{mod,sum} | digest)" install_crds || return
+    cache_once crds "$(cat tests/tools/monitoring/go.{mod,sum} | digest)" install_crds || return
     export GLOBAL_DNS_TEST_CRDS=$cached
     echo "GLOBAL_DNS_TEST_CRDS=$GLOBAL_DNS_TEST_CRDS"
 }
@@ -163,9 +163,7 @@ thanos_stamp() {
 install_crds() { # DIRECTORY
     local folder
     folder=$(module_folder monitoring github.com/prometheus-operator/prometheus-operator) || return
-    install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml || return
-    folder=$(module_folder mcs sigs.k8s.io/mcs-api) || return
-    install -m 644 -t "$1" "$folder"/config/crd/*_serviceimports.yaml
+    install -m 644 -t "$1" "$folder"/example/prometheus-operator-crd/*_{servicemonitors,prometheusrules}.yaml
 }
 
 # Downloads a Go module, as pinned in a folder of tests/tools, and prints its directory.

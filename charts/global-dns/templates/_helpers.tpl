@@ -206,13 +206,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- if not (or .Values.nsAddresses .Values.service.clusterIP) }}true{{ end -}}
 {{- end }}
 
-{{/* Whether the server reads ServiceImports. A zone with the profile mcs needs them. */}}
-{{- define "global-dns.readsImports" -}}
-{{- $reads := .Values.mcs.enabled -}}
-{{- range .Values.zones -}}{{- if hasSuffix "=mcs" . -}}{{- $reads = true -}}{{- end -}}{{- end -}}
-{{- if $reads }}true{{ end -}}
-{{- end }}
-
 {{/* Namespaces of Linkerd's Links and mirror controllers, as a JSON list. Empty if the server does not read them. */}}
 {{- define "global-dns.linksNamespaces" -}}
 {{- $namespaces := list -}}
@@ -264,9 +257,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 {{- end }}
 - --gateway-down={{ $v.gatewayDown }}
 - --local-members={{ $v.localMembers | toString | replace "false" "off" }}
-{{- if include "global-dns.readsImports" . }}
-- --mcs
-{{- end }}
 {{- with $v.failover.default }}
 - --failover={{ . }}
 {{- end }}

@@ -49,10 +49,7 @@ async fn gather(
     let namespaces = &source.namespace;
     let services = [MIRRORS, UNWATCHED_OBJECTS, PROBE_SERVICES];
     let (needed, not_needed, table, services, (endpoints, slices), links, gateways, namespaces) = tokio::join!(
-        review(
-            cluster,
-            needed(namespaces, model.mcs(), model.links.namespaces())
-        ),
+        review(cluster, needed(namespaces, model.links.namespaces())),
         review(cluster, not_needed(namespaces)),
         read_table(source, model),
         select(cluster, Kind::Service, &services, namespaces),

@@ -19,8 +19,8 @@ fn first_services_with_addresses_are_compared() {
     objects.push(mirror("prod", "c", "east")); // has no endpoint
     let table = table(&objects);
     let zones = zones(&["global", "set=mcs"]);
-    let questions = |kind: fn(&ZoneKind) -> bool| {
-        let zone = zones.iter().find(|zone| kind(&zone.kind)).unwrap();
+    let questions = |grammar| {
+        let zone = zones.iter().find(|zone| zone.grammar == grammar).unwrap();
         let questions = samples(zone, &table).into_iter();
         questions.map(|one| one.to_string()).collect::<Vec<_>>()
     };
@@ -29,8 +29,8 @@ fn first_services_with_addresses_are_compared() {
         "b.prod.global. AAAA",
         "d.prod.global. A",
     ];
-    assert_eq!(questions(|kind| *kind == ZoneKind::Forward), expected);
-    assert_eq!(questions(|kind| *kind != ZoneKind::Forward), [""; 0]);
+    assert_eq!(questions(Grammar::Global), expected);
+    assert_eq!(questions(Grammar::Mcs), [""; 0]);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
-    ClusterSet, Clusters, Export, Few, GatewayDown, Hostname, Item, ItemKind, ListedHost,
+    Clusters, Export, FederatedClusters, Few, GatewayDown, Hostname, Item, ItemKind, ListedHost,
     ListedHosts, MirroredHost, Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent,
-    SliceEndpoints, SliceObjects, intern, key,
+    SliceEndpoints, intern, key,
 };
 use crate::testing;
 
@@ -342,15 +342,15 @@ fn service_of_the_mcs_api_is_no_mirror() {
             None
         );
     }
-    // A slice belongs to the ServiceImport.
+    // Its slices are not read.
     for slice in [
         testing::gateway("prod", "db-0-east", true),
         testing::listing("prod", "db-east", &[("db-0", "10.96.0.1")]),
         testing::backends("prod", "web", false, true),
     ] {
         let json = derived(slice).to_string();
-        let (watch, _) = select_and_parse(Kind::EndpointSlice, &KubeObject::read(&json)).unwrap();
-        assert_eq!(watch, Watch::ImportSlices, "{json}");
+        let selected = select_and_parse(Kind::EndpointSlice, &KubeObject::read(&json));
+        assert_eq!(selected, None, "{json}");
     }
 }
 
@@ -394,7 +394,7 @@ fn federated_service_lists_its_members() {
         let Clusters::Several(clusters) = federated.clusters else {
             panic!("{federated:?}")
         };
-        let ClusterSet { names, has_own } = *clusters;
+        let FederatedClusters { names, has_own } = *clusters;
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let invalid = federated.settings.unwrap_or_default().unreadable;
         Ok((names.join(","), has_own, invalid))
@@ -452,36 +452,6 @@ fn federated_service_lists_its_members() {
         federated("-federated", remote("web@east")),
         Err(ProblemKind::BadName)
     );
-}
-
-/// KEP-1645: `Present` or `Absent`, and nothing before 2026.
-#[test]
-fn headless_import_may_say_that_it_has_no_slices() {
-    let kind = |form: &str, status: Value| {
-        let mut import = testing::import("prod", "db", form, &["10.0.0.1"]);
-        import["status"] = status;
-        item(object(Watch::ServiceImports, &import)).kind
-    };
-    let expected = ItemKind::HeadlessImport(SliceObjects::Expected);
-    for (status, kind_of_headless) in [
-        (Value::Null, expected),
-        (json!({}), expected),
-        (json!({"endpointSliceObjects": null}), expected),
-        (json!({"endpointSliceObjects": "Present"}), expected),
-        (json!({"endpointSliceObjects": "Later"}), expected),
-        (
-            json!({"endpointSliceObjects": "Absent", "clusters": [{"cluster": "east"}]}),
-            ItemKind::HeadlessImport(SliceObjects::Absent),
-        ),
-    ] {
-        assert_eq!(
-            kind("Headless", status.clone()),
-            kind_of_headless,
-            "{status}"
-        );
-        let of_set = kind("ClusterSetIP", status.clone());
-        assert_eq!(of_set, ItemKind::ClusterSetImport, "{status}");
-    }
 }
 
 /// Only the annotation makes it a federated service, and only the label a mirror of one cluster.
@@ -788,23 +758,6 @@ fn slice_of_headless_mirror_lists_hosts() {
 fn annotation_value_is_truncated_in_reports() {
     assert_eq!(shorten("soon"), "soon");
     assert_eq!(shorten(&"ä".repeat(200_000)), "ä".repeat(40));
-}
-
-#[test]
-fn import_names_the_clusters_that_export_it() {
-    let clusters = |status: Value| {
-        let mut import = testing::import("prod", "db", "ClusterSetIP", &["10.0.0.1"]);
-        import["status"] = status;
-        match item(object(Watch::ServiceImports, &import)).clusters {
-            Clusters::Several(set) => set.names.iter().map(ToString::to_string).collect(),
-            other @ (Clusters::Own | Clusters::Linked(_)) => panic!("{other:?}"),
-        }
-    };
-    let names: Vec<String> = clusters(json!({"clusters": [
-        {"cluster": "west"}, {"cluster": "east"}, {"cluster": "west"}, {"cluster": "no label"},
-    ]}));
-    assert_eq!(names, ["east", "west"]);
-    assert!(clusters(json!({})).is_empty());
 }
 
 #[test]

@@ -17,11 +17,6 @@ fn watches_have_the_expected_selectors() {
          endpointslice.kubernetes.io/managed-by!=endpointslice-mesh-controller.cilium.io"
     );
     assert_eq!(
-        Watch::ImportSlices.label_selector(),
-        "multicluster.kubernetes.io/service-name"
-    );
-    assert_eq!(Watch::ServiceImports.label_selector(), "");
-    assert_eq!(
         Watch::ForeignSlices.label_selector(),
         "!service.kubernetes.io/headless,!mirror.linkerd.io/mirrored-service,\
          !multicluster.kubernetes.io/service-name,!multicluster.kubernetes.io/source-cluster,\
@@ -39,7 +34,6 @@ fn no_object_is_selected_by_two_watches() {
         key::HEADLESS,
         key::MCS_SERVICE,
         key::SOURCE_CLUSTER,
-        key::SUBMARINER_NAMESPACE,
     ]
     .map(|k| (k, ["", "true"]));
     let managers = (
@@ -58,7 +52,7 @@ fn no_object_is_selected_by_two_watches() {
         let object =
             json!({"metadata": {"labels": labels}, "spec": {"clusterIP": address}}).to_string();
         let object = KubeObject::read(&object);
-        for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
+        for kind in [Kind::Service, Kind::EndpointSlice] {
             let selected = Watch::ALL
                 .into_iter()
                 .filter(|w| w.kind() == kind && w.selects(&object))
@@ -105,17 +99,6 @@ fn services_of_this_cluster_and_mirrors_are_selected() {
         let object = KubeObject::read(&object);
         assert_eq!(Watch::Services.selects(&object), is_selected, "{object:?}");
     }
-}
-
-#[test]
-fn only_a_server_with_mcs_opens_the_watches_of_its_api() {
-    let mcs = [Watch::ServiceImports, Watch::ImportSlices];
-    let all: Vec<Watch> = Watch::needed(Mcs::On).collect();
-    // A table does not need Links.
-    assert_eq!(all, Watch::ALL[..Watch::Links as usize]);
-    let others: Vec<Watch> = Watch::needed(Mcs::Off).collect();
-    let expected = all.into_iter().filter(|watch| !mcs.contains(watch));
-    assert_eq!(others, expected.collect::<Vec<_>>());
 }
 
 #[test]

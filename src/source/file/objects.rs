@@ -1,4 +1,4 @@
-//! The parser of YAML and JSON texts: it returns their `Service`s, `EndpointSlice`s, `ServiceImport`s and `Link`s, which may
+//! The parser of YAML and JSON texts: it returns their `Service`s, `EndpointSlice`s and `Link`s, which may
 //! be in lists.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::read::{FileError, read_text};
-use crate::model::watch::{IMPORT_VERSIONS, LINK_VERSIONS};
+use crate::model::watch::LINK_VERSIONS;
 use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
 use crate::table::store::Objects;
 
@@ -129,10 +129,6 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
     match (object.api_version(), kind) {
         (Some("v1") | None, "Service") => Some(Kind::Service),
         (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Some(Kind::EndpointSlice),
-        (Some(version), "ServiceImport") if IMPORT_VERSIONS.contains(&version) => {
-            Some(Kind::ServiceImport)
-        }
-        (None, "ServiceImport") => Some(Kind::ServiceImport),
         (Some(version), "Link") if LINK_VERSIONS.contains(&version) => Some(Kind::Link),
         _ => None,
     }
@@ -222,7 +218,7 @@ fn visit_objects(
     let inner = lists
         .checked_sub(1)
         .ok_or_else(|| format!("lists are nested more than {MAX_NESTED_LISTS} deep"))?;
-    let is_relevant = ["", "Service", "EndpointSlice", "ServiceImport"].contains(&of_items);
+    let is_relevant = ["", "Service", "EndpointSlice"].contains(&of_items);
     let items = match serde_json::from_str(json) {
         Ok(ObjectList { items }) => items.unwrap_or_default(),
         // A kind may end in `List` without being a list.

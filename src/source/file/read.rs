@@ -35,7 +35,7 @@ pub enum FileError {
         reason: String,
     },
     /// The file contains no relevant object.
-    #[error("{}: contains no Service, EndpointSlice or ServiceImport", .0.display())]
+    #[error("{}: contains no Service or EndpointSlice", .0.display())]
     Empty(PathBuf),
     /// One object occurs twice.
     #[error("{object} occurs twice, in {} and in {}", .first.display(), .second.display())]

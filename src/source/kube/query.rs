@@ -15,11 +15,10 @@ use kube::{Api, Resource};
 
 use super::Cluster;
 use super::failure::{Failure, within};
-use super::requests::{list_few, url_path};
+use super::requests::{list_few, url_path, versions};
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
-use crate::model::watch::IMPORT_VERSIONS;
 use crate::model::{Kind, Namespace, ServiceKey};
 
 /// Maximum time for one request.
@@ -89,7 +88,13 @@ impl Cluster {
         selector: &str,
         namespaces: &[Namespace],
     ) -> Result<Vec<String>, String> {
-        let path = |namespace: Option<&str>| url_path(kind, namespace, IMPORT_VERSIONS[0]);
+        let path = |namespace: Option<&str>| {
+            url_path(
+                kind,
+                namespace,
+                versions(kind).first().copied().unwrap_or_default(),
+            )
+        };
         self.select_at(path, selector, namespaces).await
     }
 

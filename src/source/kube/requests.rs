@@ -24,7 +24,7 @@ use super::failure::{Failure, within};
 use super::limiter::ListLimiter;
 use super::lines::EventReader;
 use super::list::ListReader;
-use crate::model::watch::{IMPORT_VERSIONS, LINK_VERSIONS};
+use crate::model::watch::LINK_VERSIONS;
 use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::store::Objects;
 
@@ -228,7 +228,6 @@ impl Requests {
 pub(super) fn versions(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Service | Kind::EndpointSlice => &[],
-        Kind::ServiceImport => &IMPORT_VERSIONS,
         Kind::Link => &LINK_VERSIONS,
     }
 }
@@ -238,7 +237,6 @@ pub(super) fn url_path(kind: Kind, namespace: Option<&str>, version: &str) -> St
     let resource = match kind {
         Kind::Service => return Service::url_path(&(), namespace),
         Kind::EndpointSlice => return EndpointSlice::url_path(&(), namespace),
-        Kind::ServiceImport => "serviceimports",
         Kind::Link => "links",
     };
     match namespace {

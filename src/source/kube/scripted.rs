@@ -56,8 +56,6 @@ pub(super) enum Behavior {
     ListsWait,
     /// Lists of EndpointSlices get 403.
     SlicesDenied,
-    /// Requests for ServiceImports get 404, except those of this version.
-    ImportsUndefined(Option<&'static str>),
     /// Requests for Links get 404.
     LinksUndefined,
     /// Requests for Links and Leases get 403.
@@ -223,12 +221,6 @@ impl ScriptedServer {
             Behavior::ListsWait if is_list => self.held.notified().await,
             Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
-            }
-            Behavior::ImportsUndefined(version)
-                if uri.path().ends_with("/serviceimports")
-                    && !version.is_some_and(|version| uri.path().contains(version)) =>
-            {
-                return refuse(404, "the server could not find the requested resource");
             }
             Behavior::LinksUndefined if uri.path().ends_with("/links") => {
                 return refuse(404, "the server could not find the requested resource");

@@ -10,10 +10,9 @@ use tokio::time::{Instant, sleep};
 use super::list::MAX_OBJECT_OCTETS;
 use super::scripted::{Behavior, CHUNK, RecordedRequest, ScriptedServer, VERSION, Verb, feed_name};
 use super::*;
-use crate::model::{Kind, Mcs, Watch};
-use crate::source::{Feed, Update};
-use crate::table::store::Objects;
-use crate::testing::{endpoint, import, mirror};
+use crate::model::{Kind, Watch};
+use crate::source::Update;
+use crate::testing::{endpoint, mirror};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -21,14 +20,13 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Longer than every test.
 const NEVER: Duration = Duration::from_secs(1000 * 24 * 60 * 60);
 const SERVICES: &str = "services ";
-/// The watches of a server with `--mcs` and without `--links`.
+/// The watches of a server without `--links`.
 const WATCHES: usize = Watch::ALL.len() - 1;
 
 fn feed_of(watch: Watch) -> String {
     let resource = match watch.kind() {
         Kind::Service => "services",
         Kind::EndpointSlice => "endpointslices",
-        Kind::ServiceImport => "serviceimports",
         Kind::Link => "links",
     };
     feed_name(resource, &watch.label_selector())
@@ -40,8 +38,6 @@ struct Replica {
     feeds: Feeds,
     updates: mpsc::UnboundedReceiver<Update>,
     tasks: [JoinHandle<()>; 2],
-    /// The names in the last list of ServiceImports.
-    imports: Vec<String>,
 }
 
 impl Replica {
@@ -52,7 +48,7 @@ impl Replica {
     fn start_with(server: &ScriptedServer, relist: Duration, watch_timeout: Duration) -> Self {
         // The same jitter in every run.
         fastrand::seed(7);
-        let feeds = Feeds::new(&[], Mcs::On);
+        let feeds = Feeds::new(&[]);
         let (sender, mut receiver) = mpsc::channel(16);
         let timing = WatchTiming {
             watch_timeout,
@@ -73,7 +69,6 @@ impl Replica {
             feeds,
             updates,
             tasks: [tokio::spawn(watch), tokio::spawn(forward)],
-            imports: Vec::new(),
         }
     }
 
@@ -91,19 +86,6 @@ impl Replica {
             assert!(start.elapsed() < 13 * HOUR, "{:?}", self.feeds.problems());
             sleep(SECOND).await;
         }
-    }
-
-    /// Returns the names in the last list of ServiceImports.
-    fn received_imports(&mut self) -> Vec<String> {
-        while let Ok(update) = self.updates.try_recv() {
-            if let Update::Reset { lists, .. } = update {
-                let imports = |(feed, _): &&(Feed, Objects)| feed.watch == Watch::ServiceImports;
-                if let Some((_, objects)) = lists.iter().find(imports) {
-                    self.imports = objects.keys().map(|key| key.name.to_string()).collect();
-                }
-            }
-        }
-        self.imports.clone()
     }
 
     /// Returns whether the last received list can be in doubt.
@@ -474,46 +456,6 @@ async fn watches_are_relisted_in_turn() {
         counts.values().all(|count| range.contains(count)),
         "{counts:?}"
     );
-}
-
-// === Kinds that a CRD defines ===
-
-#[tokio::test(start_paused = true)]
-async fn kind_that_is_not_defined_is_empty_until_it_is() {
-    let server = ScriptedServer::new();
-    server.set_behavior(Behavior::ImportsUndefined(None));
-    let imports = feed_of(Watch::ServiceImports);
-    server.set_items(&imports, vec![import("prod", "db", "Headless", &[])]);
-    let mut replica = Replica::start(&server, NEVER);
-    while !replica.feeds.problems().is_empty() {
-        sleep(SECOND).await;
-    }
-    assert!(replica.received_imports().is_empty());
-    // The feed is active meanwhile.
-    sleep(HOUR).await;
-    assert!(
-        replica.feeds.age() < 2 * MINUTE,
-        "{:?}",
-        replica.feeds.age()
-    );
-    assert_eq!(replica.feeds.problems(), []);
-
-    for version in ["v1alpha1", "v1beta1"] {
-        server.set_behavior(Behavior::ImportsUndefined(Some(version)));
-        let start = Instant::now();
-        while replica.received_imports() != ["db"] {
-            assert!(start.elapsed() < 2 * MINUTE, "{version}");
-            sleep(SECOND).await;
-        }
-        // The CRD is removed. The watch ends, and its next request is refused.
-        server.set_behavior(Behavior::ImportsUndefined(None));
-        server.end_watches();
-        let start = Instant::now();
-        while !replica.received_imports().is_empty() {
-            assert!(start.elapsed() < 2 * MINUTE, "{version}");
-            sleep(SECOND).await;
-        }
-    }
 }
 
 // === Broken watches ===

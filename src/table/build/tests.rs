@@ -9,8 +9,8 @@ use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, Problem, Prob
 use crate::table::store::Objects;
 use crate::table::{Endpoint, EndpointLiveness, LocalMembers, NoOwner, ShortNames};
 use crate::testing::{
-    backends, endpoint, exported, federated, flat_mirror, gateway, import, import_slice, listing,
-    local, mirror, parsed, rules, service_mirror, store, table, table_by,
+    backends, endpoint, exported, federated, flat_mirror, gateway, listing, local, mirror, parsed,
+    rules, service_mirror, store, table, table_by,
 };
 
 /// Returns the mirrors of service `prod/db` in clusters `east` and `west`.
@@ -968,42 +968,10 @@ fn service_of_skipped_objects_only_is_not_known() {
     assert_eq!(table.short_name("db"), None);
 }
 
-/// Rule K9. A member by its mirrors only exists for this cluster alone.
-#[test]
-fn zone_of_a_cluster_set_has_the_pods_of_this_cluster_only_if_they_are_exported() {
-    let rules = Rules {
-        has_cluster_sets: true,
-        ..rules()
-    };
-    let [own, slice] = local("prod", "db", &[("db-0", "192.0.2.1", true)]);
-    let exported = |value: &str| {
-        let mut own = own.clone();
-        own["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": value});
-        own
-    };
-    for (own, expected) in [
-        (own.clone(), [1, 0]),
-        (exported("true"), [1, 1]),
-        (exported("remote-discovery"), [1, 0]),
-    ] {
-        let objects = [shop(), vec![own.clone(), slice.clone()]].concat();
-        let table = table_by(&rules, &objects);
-        let count = |profile| {
-            let service = table.of(profile).service("prod", "db").unwrap();
-            service.in_cluster("hub").len()
-        };
-        let counts = [Profile::Global, Profile::ClusterSet].map(count);
-        assert_eq!(counts, expected, "{own}");
-    }
-}
-
 /// It changes no answer, but reports read it. The services that are built at the same time may be as before.
 #[test]
 fn object_that_is_skipped_changes_the_table() {
-    let rules = Rules {
-        has_cluster_sets: true,
-        ..rules()
-    };
+    let rules = rules();
     let mut bad = mirror("prod", "cache", "east");
     bad["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
     let last = table_by(&rules, &shop());
@@ -1019,7 +987,7 @@ fn object_that_is_skipped_changes_the_table() {
 
 #[test]
 fn service_has_the_first_kind_of_its_selected_endpoints() {
-    use crate::table::ServiceKind::{Federated, Flat, Gateway, Headless, Import, Local};
+    use crate::table::ServiceKind::{Federated, Flat, Gateway, Headless, Local};
     let headless = [
         mirror("prod", "web", "west"),
         endpoint("prod", "web", "west", "h-0", &["10.96.0.1"]),
@@ -1027,84 +995,31 @@ fn service_has_the_first_kind_of_its_selected_endpoints() {
     let gateway = service_mirror("prod", "web", "north", "10.96.0.2");
     let flat = flat_mirror("prod", "web", "north", "10.96.0.3");
     let shared = federated("prod", "web", "10.96.0.4", "web@east,web@west");
-    let imported = import("prod", "web", "ClusterSetIP", &["10.96.0.5"]);
-    let empty_import = import("prod", "web", "Headless", &[]);
     let [mut own, unready] = local("prod", "web", &[("h-1", "192.0.2.1", false)]);
     own["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
-    let with = |objects: &[Value]| [objects, std::slice::from_ref(&imported)].concat();
     for (case, objects, expected) in [
-        ("pods", headless.to_vec(), [Headless; 2]),
-        ("federated", vec![shared.clone()], [Federated; 2]),
-        ("gateway", vec![gateway.clone()], [Gateway; 2]),
-        ("flat", vec![flat.clone()], [Flat; 2]),
-        ("import", with(&[]), [Import; 2]),
+        ("pods", headless.to_vec(), Headless),
+        ("federated", vec![shared.clone()], Federated),
+        ("gateway", vec![gateway.clone()], Gateway),
+        ("flat", vec![flat.clone()], Flat),
         (
             "this cluster",
             vec![exported("prod", "web", "10.96.0.6")],
-            [Local; 2],
-        ),
-        (
-            "gateway and import",
-            with(std::slice::from_ref(&gateway)),
-            [Gateway, Import],
+            Local,
         ),
         (
             "headless mirror without endpoints",
             vec![headless[0].clone(), gateway],
-            [Gateway; 2],
+            Gateway,
         ),
         // Without an endpoint, the objects have a kind.
-        (
-            "headless mirror alone",
-            vec![headless[0].clone()],
-            [Headless; 2],
-        ),
-        ("import alone", vec![empty_import.clone()], [Import; 2]),
-        (
-            "import and member without a pod",
-            vec![empty_import, own.clone()],
-            [Local; 2],
-        ),
-        // An endpoint that is not ready has no kind.
-        ("pod that is not ready", with(&[own, unready]), [Import; 2]),
+        ("headless mirror alone", vec![headless[0].clone()], Headless),
+        ("pod that is not ready", vec![own, unready], Local),
     ] {
-        let rules = Rules {
-            has_cluster_sets: true,
-            ..rules()
-        };
-        let table = table_by(&rules, &objects);
-        let kind = |profile| table.of(profile).service("prod", "web").unwrap().kind;
-        let kinds = [Profile::Global, Profile::ClusterSet].map(kind);
-        assert_eq!(kinds, expected, "{case}");
+        let table = table(&objects);
+        let kind = table.service("prod", "web").unwrap().kind;
+        assert_eq!(kind, expected, "{case}");
     }
-}
-
-/// Rule K1. No mirror of the cluster has the same pods.
-#[test]
-fn import_beside_a_federated_service_keeps_the_names_of_its_clusters() {
-    let objects = [
-        federated("prod", "db", "10.96.0.4", "db@east,db@west"),
-        import("prod", "db", "Headless", &[]),
-        import_slice("prod", "db", "west", &[("db-0", "10.2.0.1")]),
-    ];
-    let names = |objects: &[Value]| {
-        let table = table(objects);
-        let service = table.service("prod", "db").unwrap();
-        let west = service.in_cluster("west").iter();
-        west.map(|one| (one.labels().join("."), one.is_selected))
-            .collect::<Vec<_>>()
-    };
-    let kept = ("db-0.west".to_owned(), false);
-    assert_eq!(names(&objects), [kept]);
-    let mirrored = [
-        &objects[1..],
-        &[
-            mirror("prod", "db", "west"),
-            endpoint("prod", "db", "west", "db-1", &["10.96.0.2"]),
-        ],
-    ]
-    .concat();
-    assert_eq!(names(&mirrored), [("db-1.west".to_owned(), true)]);
 }
 
 /// Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.

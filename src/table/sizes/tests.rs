@@ -7,6 +7,7 @@ use super::*;
 use crate::model::{
     ExpectedClusters, Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch,
 };
+use crate::table::Address;
 use crate::table::content::NameScope;
 use crate::table::failover::OrderOrigin;
 use crate::table::links::{LinkState, LinkStates, UnknownReason};
@@ -14,8 +15,7 @@ use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
 use crate::table::own_name::SharedPort;
 use crate::table::short_name::NoOwner;
-use crate::table::{Address, Rules};
-use crate::testing::{endpoint, listing, local, mirror, rules, service_keys, table, table_by};
+use crate::testing::{endpoint, listing, local, mirror, service_keys, table};
 
 fn problem(detail: &str) -> Problem {
     Problem::new(ProblemKind::BadName, detail)
@@ -261,39 +261,14 @@ fn each_part_of_a_table_that_differs_is_counted() {
 }
 
 #[test]
-fn service_that_both_profiles_answer_alike_is_counted_once() {
-    let rules = Rules {
-        has_cluster_sets: true,
-        ..rules()
-    };
-    let next = table_by(&rules, &[]);
-    let table = table_by(&rules, &db(&[&["10.0.0.1"]]));
-    let own = |global: bool, cluster_set: bool| {
-        let mut own = next.clone();
-        if global {
-            own.global = table.global.clone();
-        }
-        if cluster_set {
-            own.cluster_set = table.cluster_set.clone();
-        }
-        unshared(&own, &next)
-    };
-    let maps = table.global.unshared(&next.global, |_| 0) * 3 / 2;
-    let service = size(table.service("prod", "db").unwrap()) * 3 / 2;
-    assert_eq!(own(true, false), maps + service);
-    assert_eq!(own(false, true), maps + service);
-    assert_eq!(own(true, true), 2 * maps + service);
-}
-
-#[test]
 fn service_that_the_next_table_shares_is_not_counted() {
     let mut next = table(&db(&[&["10.0.0.1"]]));
     let own = next.clone();
     let mut other = own.service("prod", "db").unwrap().clone();
     other.key = service_keys(&["web"]).pop_first().unwrap();
-    next.global
+    next.services
         .replace(&other.key.clone(), Some(Arc::new(other)));
-    let maps = own.global.unshared(&next.global, |_| 0);
+    let maps = own.services.unshared(&next.services, |_| 0);
     assert!(maps > 0);
     assert_eq!(unshared(&own, &next), maps * 3 / 2);
 }

@@ -3,7 +3,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::ProblemKind;
 use crate::table::Service;
-use crate::table::{Profile, Rules};
 use crate::testing::{Server, endpoint, gateway, local, mirror, mirrors, rules};
 
 impl Server {
@@ -135,25 +134,6 @@ fn problem_of_a_setting_or_a_name_keeps_its_time_if_its_detail_changes() {
     server.see(40, &with_others(&["shop", "test"]));
     assert_eq!(server.since(ProblemKind::ShortName), [30]);
     assert_eq!(server.since(ProblemKind::UnreadableSetting), [10]);
-}
-
-#[test]
-fn zones_of_each_profile_have_times_of_their_own() {
-    let with_cluster_sets = Rules {
-        has_cluster_sets: true,
-        ..rules()
-    };
-    let mut server = Server::new(with_cluster_sets);
-    server.see(10, &db(&[false]));
-    // The Service of this cluster is not exported, so that it joins in one of the profiles.
-    let own = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    server.see(20, &[db(&[false]), own.to_vec()].concat());
-    for profile in [Profile::Global, Profile::ClusterSet] {
-        let service = server.table.of(profile).service("prod", "db").unwrap();
-        let down = service.endpoints.iter().find(|one| !one.is_alive());
-        let since = service.since(down.unwrap());
-        assert_eq!(since, Some(Timestamp::from_seconds(10)), "{profile:?}");
-    }
 }
 
 #[test]

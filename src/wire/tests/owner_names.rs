@@ -5,7 +5,8 @@ use crate::testing::support::query::query;
 use crate::testing::support::reply::Reply;
 
 use super::*;
-use crate::zone::{Zone, ZoneKind, Zones};
+use crate::table::Grammar;
+use crate::zone::{Zone, Zones};
 
 /// Settings with the name server addresses of the sample.
 fn settings_of_the_sample() -> ResponseSettings {
@@ -16,7 +17,7 @@ fn settings_of_the_sample() -> ResponseSettings {
             ttl: 5,
             negative_ttl: 5,
             ns_addresses: addresses.to_vec(),
-            kind: ZoneKind::Forward,
+            grammar: Grammar::Global,
         }]),
         ..settings()
     }

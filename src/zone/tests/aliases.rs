@@ -43,7 +43,7 @@ fn check(table: &Table, cases: &[(&str, RecordType, &str)]) {
 #[test]
 fn alias_has_the_members_of_its_services_under_their_own_names() {
     let rules = Rules {
-        has_cluster_sets: true,
+        has_mcs_zones: true,
         ..aliased()
     };
     let table = table_by(&rules, &database());
@@ -70,8 +70,18 @@ fn alias_has_the_members_of_its_services_under_their_own_names() {
             // The services keep their names, and theirs have nothing of the other one.
             ("db.db-west.global", a, "A 10.96.0.3"),
             ("db-0.east.db.db-east.global", a, "A 10.96.0.1"),
-            // Zones with the profile `mcs` have no aliases.
-            ("db.prod.svc.set", a, "NXDOMAIN set."),
+            (
+                "db.prod.svc.set",
+                a,
+                "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3",
+            ),
+            (
+                "_sql._tcp.db.prod.svc.set",
+                srv,
+                "SRV 0 10 26257 db-0.east.db.db-east.svc.set., SRV 0 10 26257 db-1.east.db.db-east.svc.set., \
+                 SRV 0 10 26257 db-0.west.db.db-west.svc.set.",
+            ),
+            ("db-0.west.db.prod.svc.set", a, "A 10.96.0.3"),
         ],
     );
 }

@@ -5,9 +5,7 @@ use super::world::World;
 use super::*;
 use crate::model::{ProblemKind, ServiceKey};
 use crate::table::Rules;
-use crate::testing::{
-    backends, exported, federated, gateway, import, import_slice, local, service_mirror,
-};
+use crate::testing::{backends, exported, federated, gateway, local, service_mirror};
 
 const DAY: u64 = 24 * 3600 * 1000;
 
@@ -63,8 +61,7 @@ fn pod_restart_in_the_only_headless_cluster_keeps_the_other_cluster() {
     assert_eq!(world.a("db.prod"), "A 10.96.0.3, A 10.96.0.2");
 }
 
-/// 2: a headless mirror hid all mirrors with cluster IPs, a federated service took the name, and one mirror or the own Service
-/// removed the clusters of a ServiceImport.
+/// 2: a headless mirror hid all mirrors with cluster IPs, and a federated service took the name.
 #[test]
 fn newcomer_adds_its_own_cluster_and_takes_none_away() {
     let mirrors = [
@@ -91,23 +88,6 @@ fn newcomer_adds_its_own_cluster_and_takes_none_away() {
     assert_eq!(
         with(&mirrors, federation).a("db.prod"),
         "A 10.96.0.9, A 10.96.0.2"
-    );
-    let imports = [
-        import("prod", "db", "Headless", &[]),
-        import_slice("prod", "db", "hub", &[("db-0", "10.1.0.1")]),
-        import_slice("prod", "db", "south", &[("db-0", "10.2.0.1")]),
-        import_slice("prod", "db", "west", &[("db-0", "10.3.0.1")]),
-    ];
-    let mirror = gateway_mirror("west", "10.96.0.2", true);
-    assert_eq!(
-        with(&imports, mirror).a("db.prod"),
-        "A 10.1.0.1, A 10.2.0.1, A 10.96.0.2"
-    );
-    let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
-    assert_eq!(
-        with(&imports, vec![service, slice]).a("db.prod"),
-        "A 10.0.0.1, A 10.2.0.1, A 10.3.0.1"
     );
 }
 

@@ -5,8 +5,7 @@ use super::*;
 use crate::model::{ClusterName, GatewayDown, ProblemKind};
 use crate::table::Rules;
 use crate::testing::{
-    backends, exported, federated, flat_mirror, gateway, import, import_slice, link, local,
-    service_mirror,
+    backends, exported, federated, flat_mirror, gateway, link, local, service_mirror,
 };
 
 const MINUTE: u64 = 60_000;
@@ -171,12 +170,8 @@ fn order_that_begins_with_auto_moves_on_and_others_do_not() {
 
 /// Only clusters of Linkerd's mirrors have Links.
 #[test]
-fn own_pods_and_imports_have_no_link() {
+fn own_pods_have_no_link() {
     let [own, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    let import = [
-        import("prod", "web", "Headless", &[]),
-        import_slice("prod", "web", "east", &[("web-0", "10.6.0.1")]),
-    ];
     let objects = [
         vec![
             own,
@@ -185,7 +180,6 @@ fn own_pods_and_imports_have_no_link() {
             link("north", "north"),
         ],
         vec![backends("prod", "api", false, true)],
-        import.to_vec(),
         headless("west", "10.96.0.2"),
     ];
     let mut world = World::with_links(&rules(), objects.concat());
@@ -193,29 +187,7 @@ fn own_pods_and_imports_have_no_link() {
     let clusters: Vec<_> = world.table.links().clusters.keys().collect();
     assert_eq!(clusters, [&"west".parse().unwrap()]);
     assert_eq!(world.a("db.prod"), "A 10.0.0.1");
-    assert_eq!(world.a("web.prod"), "A 10.6.0.1");
     assert_eq!(world.a("api.prod"), "A 10.96.7.7");
-}
-
-/// The mirrors of an unlinked cluster come after everything else that the cluster has (rule K1).
-#[test]
-fn import_of_an_unlinked_cluster_answers_instead_of_its_mirrors() {
-    let objects = [
-        headless("east", "10.96.0.1"),
-        vec![
-            import("prod", "db", "Headless", &[]),
-            import_slice("prod", "db", "east", &[("db-0", "10.6.0.1")]),
-            link("east", "east"),
-            link("north", "north"),
-        ],
-    ];
-    let mut world = World::with_links(&rules(), objects.concat());
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.6.0.1");
-    // The host of the same name is that of the import alone.
-    assert_eq!(world.a("db-0.east.db.prod"), "A 10.6.0.1");
 }
 
 #[test]
@@ -340,26 +312,6 @@ fn federated_address_with_members_of_this_cluster_is_never_down() {
     world.wait_until(60 * MINUTE);
     assert_eq!(state(&world, "east"), "unlinked");
     assert_eq!(world.a("web.prod"), both);
-}
-
-/// An address of several clusters, all without a Link, and one of a ServiceImport have one name.
-#[test]
-fn unlinked_federated_address_is_not_revived_by_an_import() {
-    let mut imported = import("prod", "web", "ClusterSetIP", &["10.96.9.9"]);
-    imported["status"]["clusters"] = json!([{"cluster": "south"}]);
-    let objects = vec![
-        federated("prod", "web", "10.96.1.1", "web@east,web@west"),
-        imported,
-        link("east", "east"),
-        link("west", "west"),
-        link("north", "north"),
-    ];
-    let mut world = World::with_links(&rules(), objects);
-    assert_eq!(world.a("web.prod"), "A 10.96.1.1, A 10.96.9.9");
-    world.change(MINUTE, unlink("east"));
-    world.change(MINUTE, unlink("west"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("web.prod"), "A 10.96.9.9");
 }
 
 /// A service that is gone is remembered for the clusters that left it. Its delays are those of a new service.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::model::{Kind, KubeObject, Object, ObjectKey, Problem, Watch, key, parse};
 use crate::table::{Rules, Service, Store, Table, build};
 use crate::testing::{
-    endpoint, exported, gateway, import, local, mirror, published, rules, table_by, zones,
+    endpoint, exported, gateway, local, mirror, published, rules, table_by, zones,
 };
 use crate::wire::{Access, QueryContext, ResponseSettings, Transport, parse as read_query};
 use crate::wire::{respond, write};
@@ -518,7 +518,6 @@ fn member_without_endpoints_keeps_its_names() {
     for (case, object) in [
         ("a headless mirror", mirror("db", "east", "west")),
         ("an exported headless Service", own),
-        ("a ServiceImport", import("db", "east", "Headless", &[])),
     ] {
         let all = [cluster_of_db(), vec![object]].concat();
         assert_eq!(

@@ -1,29 +1,27 @@
 //! Zones below another zone: their names, and what they hide.
 
 use super::*;
-use crate::table::{ChildZone, Profile, Rules};
-use crate::testing::{import, import_slice};
+use crate::table::{ChildZone, Grammar, Rules};
 
-fn child(name: &str, parent: &str, parent_profile: Profile) -> ChildZone {
+fn child(name: &str, parent: &str, parent_grammar: Grammar) -> ChildZone {
     let labels = name.strip_suffix(parent).unwrap().trim_end_matches('.');
     ChildZone {
         name: name.to_owned(),
         parent: parent.to_owned(),
-        parent_profile,
+        parent_grammar,
         labels: labels.split('.').map(str::to_owned).collect(),
     }
 }
 
-/// Returns the conflicts of a table with a zone below `global.`, or below `set.` with the profile `mcs`.
+/// Returns the conflicts of a table with a zone below `global.`, or below `set.` with the grammar `mcs`.
 fn hidden_by(name: &str, objects: &[Value]) -> Vec<String> {
-    let (parent, profile) = if name.ends_with(".set.") {
-        ("set.", Profile::ClusterSet)
+    let (parent, grammar) = if name.ends_with(".set.") {
+        ("set.", Grammar::Mcs)
     } else {
-        ("global.", Profile::Global)
+        ("global.", Grammar::Global)
     };
     let rules = Rules {
-        child_zones: vec![child(name, parent, profile)],
-        has_cluster_sets: true,
+        child_zones: vec![child(name, parent, grammar)],
         ..rules()
     };
     let table = table_by(&rules, objects);
@@ -89,19 +87,6 @@ fn names_that_a_child_zone_hides_are_a_conflict() {
             "shadowed db.global.: zone db.global. hides all names of namespace 'db' and short names of prod/db in zone global."
         ]
     );
-}
-
-#[test]
-fn imports_that_a_child_zone_hides_are_a_conflict() {
-    let objects = [
-        import("prod", "db", "Headless", &[]),
-        import_slice("prod", "db", "east", &[("db-0", "10.1.0.1")]),
-    ];
-    assert_eq!(
-        hidden_by("svc.set.", &objects),
-        ["shadowed svc.set.: zone svc.set. hides all names in zone set."]
-    );
-    assert_eq!(hidden_by("svc.set.", &[]), [""; 0]);
 }
 
 /// RFC 4035 section 3.1.4.1: the DS record of a zone belongs to its parent.

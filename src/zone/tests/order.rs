@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::testing::{import, import_slice, local};
+use crate::testing::local;
 use crate::zone::order::{mix, visit_rows};
 
 fn shop() -> Table {
@@ -63,23 +63,6 @@ fn rows_rotate_and_local_rows_come_first_if_configured() {
         let remote_turn = mix(number) as usize;
         let own_first = [rotated(&own, turn), rotated(&remote, remote_turn)].concat();
         assert_eq!(hosts(&table, AnswerOrder::LocalFirst, number), own_first);
-    }
-}
-
-#[test]
-fn local_first_knows_the_part_of_an_import_in_this_cluster() {
-    let objects = [
-        import("prod", "db", "Headless", &[]),
-        import_slice("prod", "db", "east", &[("db-0", "10.1.0.1")]),
-        import_slice("prod", "db", "hub", &[("db-1", "10.2.0.1")]),
-        import_slice("prod", "db", "west", &[("db-2", "10.3.0.1")]),
-    ];
-    let table = table(&objects);
-    for turn in 0..12 {
-        assert_eq!(
-            hosts(&table, AnswerOrder::LocalFirst, turn)[0],
-            "local db-1"
-        );
     }
 }
 

@@ -272,12 +272,12 @@ fn families_are_drawn_separately() {
     assert_eq!(counts.into_keys().collect::<Vec<_>>(), ["AAAA fd00::2"]);
 }
 
-/// Zones with the profile `mcs` have one SRV target for all cluster IPs. The addresses that come with it are an answer for
+/// Zones with the grammar `mcs` have one SRV target for all cluster IPs. The addresses that come with it are an answer for
 /// its name.
 #[test]
-fn cluster_set_draws_too() {
+fn zone_of_the_api_draws_too() {
     let rules = Rules {
-        has_cluster_sets: true,
+        has_mcs_zones: true,
         ..rules()
     };
     let table = table_by(&rules, &objects("east=90+west=10", [true; 3]));

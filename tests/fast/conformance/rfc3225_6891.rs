@@ -70,11 +70,6 @@ fn rfc6891_s6_1_1_reply_has_opt_only_if_the_query_has_opt() {
                 "global. SOA +opcode=2",
                 notimp(),
             ),
-            case(
-                "FORMERR with EDNS",
-                "global. SOA +edns +qdcount=0",
-                formerr(),
-            ),
         ],
     );
 }

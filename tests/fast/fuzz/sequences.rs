@@ -8,7 +8,7 @@ use std::time::Duration;
 use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, parse};
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{Profile, Rules, Store, Table, Timers, build};
+use global_dns::table::{Rules, Store, Table, Timers, build};
 use serde_json::{Value, json};
 use support::objects::{Manifest, exported, gateway_mirror, local, mirror};
 use support::rounds::rounds;
@@ -238,7 +238,6 @@ fn scene<'c>(
         rules,
         namespace: "prod",
         service: "db",
-        profile: Profile::Global,
         unlinked,
     }
 }

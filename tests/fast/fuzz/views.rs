@@ -2,7 +2,7 @@
 //! compared with the replies to real queries.
 //!
 //! The worlds have objects of all kinds of services, settings of each rule, failover orders, expected clusters and zones of
-//! each profile. Each is looked at in several moments: before the first table, while its objects change,
+//! each grammar. Each is looked at in several moments: before the first table, while its objects change,
 //! and with clusters without a Link. Each view is one function in [`VIEWS`]; another one
 //! needs one more.
 
@@ -18,7 +18,7 @@ use global_dns::admin::{
     AdminState, ApiHosts, CurrentFacts, Identity, Liveness, Metrics, admin_routes, api_routes,
 };
 use global_dns::explain::Explanation;
-use global_dns::model::{Kind, KubeObject, Mcs, ObjectKey, Timestamp, parse};
+use global_dns::model::{Kind, KubeObject, ObjectKey, Timestamp, parse};
 use global_dns::report::{EndpointReport, Report, Style};
 use global_dns::server::RefusedClients;
 use global_dns::server::counters::CounterSet;
@@ -202,8 +202,8 @@ fn check_world(number: u16, seen: &mut Seen) {
     let choices = &mut Choices::new(&octets);
     let mut cluster = Cluster::new(choices);
     Flags::choose(&mut cluster.rules, *octets.last().unwrap());
-    // The server has zones of each kind.
-    cluster.rules.has_cluster_sets = true;
+    // The server has zones of each grammar.
+    cluster.rules.has_mcs_zones = true;
     let mut server = Server::new();
     server.check(number, "before the first table", seen);
     for step in 0..STEPS {
@@ -277,7 +277,7 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
 impl Server {
     fn new() -> Self {
         let publisher = Publisher::new(Timestamp(0), HistoryLimits::default());
-        let (reader, feeds) = (publisher.reader(), Feeds::new(&[], Mcs::Off));
+        let (reader, feeds) = (publisher.reader(), Feeds::new(&[]));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

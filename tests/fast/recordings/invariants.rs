@@ -103,7 +103,7 @@ fn allowed(replay: &Replay) -> BTreeMap<IpAddr, BTreeSet<u64>> {
                     }
                 }
             }
-            Kind::Service | Kind::EndpointSlice | Kind::ServiceImport | Kind::Link => {}
+            Kind::Service | Kind::EndpointSlice | Kind::Link => {}
         }
     }
     allowed

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use global_dns::model::{Kind, KubeObject, Object, ObjectKey, Timestamp, Watch, parse};
 use global_dns::table::publish::Reader;
 use global_dns::table::store::{Objects, ServiceKeys};
-use global_dns::table::{Publisher, Rules, Store, Table, Timers, build};
+use global_dns::table::{Grammar, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::zone::{
-    Answer, AnswerContext, Name, RecordType, Section, Zone, ZoneKind, Zones, answer, read,
+    Answer, AnswerContext, Name, RecordType, Section, Zone, Zones, answer, read,
 };
 use serde_json::Value;
 use support::recordings::{self, Action};
@@ -102,7 +102,7 @@ pub fn zones() -> Zones {
         ttl: 5,
         negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
-        kind: ZoneKind::Forward,
+        grammar: Grammar::Global,
     }])
 }
 

@@ -7,9 +7,9 @@ use global_dns::explain::{Context, Observer, explain};
 use global_dns::model::GatewayDown;
 use global_dns::model::ProblemKind;
 use global_dns::report::{Report, Style};
-use global_dns::table::{Endpoint, Published, Service, Table};
+use global_dns::table::{Endpoint, Grammar, Published, Service, Table};
 use global_dns::wire::Transport;
-use global_dns::zone::{Name, ZoneKind, print};
+use global_dns::zone::{Name, print};
 use support::query::query;
 
 use super::cluster::Coverage;
@@ -74,13 +74,13 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
 
 /// Returns the names of services that fit into a query. `_P._R.` may make a name too long.
 fn owner_names(table: &Table) -> Vec<String> {
-    let named = |kind: ZoneKind| {
+    let named = |grammar: Grammar| {
         let mut zones = SETTINGS.zones.iter();
-        let zone = zones.find(|zone| zone.kind == kind).unwrap();
+        let zone = zones.find(|zone| zone.grammar == grammar).unwrap();
         print::owner_names(zone, table).into_iter().take(NAMES)
     };
-    let forward = named(ZoneKind::Forward);
-    let all = forward.chain(named(ZoneKind::ClusterSet));
+    let global = named(Grammar::Global);
+    let all = global.chain(named(Grammar::Mcs));
     all.filter(|name| Name::from_text(name).is_some()).collect()
 }
 

@@ -122,7 +122,7 @@ impl Cluster {
                 ShortNames::Off,
             ][usize::from(one / 16 % 4)],
             // The longer zone name leaves no room for the longest names.
-            has_cluster_sets: other / 32 % 2 == 1,
+            has_mcs_zones: other / 32 % 2 == 1,
             longest_zone: if one / 128 == 0 { 8 } else { 120 },
             failback_delay: FAILBACK_DELAY,
             ..messages::rules()

@@ -28,11 +28,6 @@ struct Identity {
 pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
     let form = choices.octet();
     let identity = Identity::choose(choices);
-    match form {
-        248..=251 => return (Kind::ServiceImport, import(choices, identity)),
-        252.. => return (Kind::EndpointSlice, import_slice(choices, identity)),
-        _ => {}
-    }
     match form % 12 {
         0 | 1 => (Kind::Service, mirror_in_a_form(choices, identity)),
         2 => (Kind::Service, endpoint_mirror(choices, identity)),
@@ -43,32 +38,6 @@ pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
         9 => (Kind::EndpointSlice, host_list(choices, identity)),
         _ => (Kind::EndpointSlice, local_slice(choices, identity)),
     }
-}
-
-/// Generates a ServiceImport.
-fn import(choices: &mut Choices<'_>, identity: Identity) -> Value {
-    let bits = choices.octet();
-    let form = ["Headless", "ClusterSetIP"][usize::from(bits % 2)];
-    let ips = [&[][..], &["10.96.7.1"], &["10.96.7.1", "2001:db8::7"]][usize::from(bits / 4 % 3)];
-    let mut import = builders::import(identity.namespace, identity.service, form, ips);
-    import["spec"]["ports"] = ports(choices);
-    import["status"] = json!({"clusters": [{"cluster": identity.cluster}]});
-    import
-}
-
-/// Generates a slice of a ServiceImport.
-fn import_slice(choices: &mut Choices<'_>, identity: Identity) -> Value {
-    let bits = choices.octet();
-    let host = HOSTS[usize::from(bits % 2)];
-    let address = format!("10.1.{}.{}", bits / 2 % 4, bits / 8 % 4);
-    let manager = ["lighthouse-agent.submariner.io", "other"][usize::from(bits / 32 % 2)];
-    let (namespace, service) = (identity.namespace, identity.service);
-    let endpoints = [(host, &*address)];
-    let mut slice = builders::import_slice(namespace, service, identity.cluster, &endpoints);
-    slice["metadata"]["labels"][key::MANAGED_BY] = json!(manager);
-    slice["ports"] = ports(choices);
-    slice["endpoints"][0]["conditions"]["ready"] = json!(bits < 192);
-    slice
 }
 
 // === impl Identity ===

@@ -7,31 +7,31 @@ use std::time::Duration;
 
 use global_dns::model::{Timestamp, Watch};
 use global_dns::source::file::parse_texts;
-use global_dns::table::{Published, Publisher, Rules, Store, Table, Timers, build};
+use global_dns::table::{Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::wire::respond::PADDING_BLOCK;
 use global_dns::wire::{
     Access, QueryContext, Reject, ResponseSettings, Transport, parse, records, respond, write,
 };
-use global_dns::zone::{AnswerOrder, Zone, ZoneKind, Zones};
+use global_dns::zone::{AnswerOrder, Zone, Zones};
 
 use super::choices::Choices;
 use super::decoders::{self, Decoded};
 use super::memory::allocates_at_most;
 
-/// Settings with a zone of each kind.
+/// Settings with a zone of each grammar.
 pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
-    let zone = |name: &str, kind| Zone {
+    let zone = |name: &str, grammar| Zone {
         name: name.parse().unwrap(),
         ttl: 5,
         negative_ttl: 5,
         ns_addresses: vec![Ipv4Addr::LOCALHOST.into()],
-        kind,
+        grammar,
     };
     ResponseSettings {
         access: Access::around(&[]),
         zones: Zones::new(vec![
-            zone("global", ZoneKind::Forward),
-            zone("set", ZoneKind::ClusterSet),
+            zone("global", Grammar::Global),
+            zone("set", Grammar::Mcs),
         ]),
         order: AnswerOrder::Rotate,
         udp_max: UDP_MAX,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use global_dns::model::{GatewayDown, ServiceKey, key};
-use global_dns::table::{Profile, Rules};
+use global_dns::table::Rules;
 use serde_json::Value;
 
 use super::unions::{Candidate, MirrorKind, Scene, annotation, answer, is_headless, is_mixed};
@@ -53,7 +53,7 @@ pub struct Expected {
     pub has_order: bool,
     /// Whether the order is that of a Service that is gone.
     pub is_kept: bool,
-    /// Whether a mirror, a ServiceImport or a member of this cluster exists.
+    /// Whether a mirror or a member of this cluster exists.
     pub is_known: bool,
     /// Whether the name returns endpoints of several kinds.
     pub is_mixed: bool,
@@ -326,13 +326,10 @@ fn has_headless_mirror(scene: &Scene<'_>) -> bool {
 
 /// Returns whether names of the service exist without a setting.
 fn is_known(scene: &Scene<'_>, candidates: &[Candidate]) -> bool {
-    let is_member = |own: &Value| is_headless(own) && scene.in_global().is_headless_member(own);
+    let is_member = |own: &Value| is_headless(own) && scene.is_headless_member(own);
     let mirrors = scene.mirrors().into_iter();
     let mut headless = mirrors.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
-    !candidates.is_empty()
-        || headless.next().is_some()
-        || scene.import().is_some()
-        || scene.own().is_some_and(is_member)
+    !candidates.is_empty() || headless.next().is_some() || scene.own().is_some_and(is_member)
 }
 
 /// Splits expected clusters and the time after `until`, if it can be read.
@@ -360,7 +357,7 @@ fn ttl(scene: &Scene<'_>, own: Option<&Value>) -> u32 {
     };
     let own = own.and_then(read).unwrap_or(scene.rules.ttl);
     let mirrors = scene.mirrors().into_iter().map(|(_, object, ..)| object);
-    let copies = mirrors.chain(scene.import()).filter_map(read);
+    let copies = mirrors.filter_map(read);
     copies.chain([own]).min().unwrap_or(own)
 }
 
@@ -384,17 +381,5 @@ impl Expected {
         }
         let can_fail = self.steps.iter().all(Option::is_none);
         self.steps.contains(returned) && (returned.is_some() || can_fail)
-    }
-}
-
-// === impl Scene ===
-
-impl Scene<'_> {
-    /// Returns the scene of zones with the names of this server.
-    fn in_global(self) -> Self {
-        Self {
-            profile: Profile::Global,
-            ..self
-        }
     }
 }

@@ -16,7 +16,7 @@ pub fn check(octets: &[u8]) {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let text = value.to_string();
         read(&text);
-        for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
+        for kind in [Kind::Service, Kind::EndpointSlice] {
             check_selection(kind, &value, &text);
         }
     }
@@ -27,7 +27,7 @@ fn read(text: &str) {
     let limit = 64 * 1024 + 200 * text.len() as u64;
     holds_at_most(limit, "reading an object", || {
         let object = KubeObject::read(text);
-        for kind in [Kind::Service, Kind::EndpointSlice, Kind::ServiceImport] {
+        for kind in [Kind::Service, Kind::EndpointSlice] {
             if let Some((watch, found)) = parse::select_and_parse(kind, &object) {
                 assert_eq!(watch.kind(), kind);
                 check_detail(&found);
@@ -88,18 +88,17 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
     let label = |key: &str| object["metadata"]["labels"][key].as_str();
     let is_mirror = label(key::MIRRORED_SERVICE) == Some("true");
     let has_mirror_label = label(key::MIRRORED_SERVICE).is_some();
-    let is_of_import = label(key::MCS_SERVICE).is_some();
+    let is_of_mcs = label(key::MCS_SERVICE).is_some();
     let has_other_owner = label(key::SOURCE_CLUSTER).is_some()
         || label(key::MANAGED_BY) == Some("endpointslice-mesh-controller.cilium.io");
     match kind {
         Kind::Service => {
-            let is_foreign = has_mirror_label || is_of_import;
+            let is_foreign = has_mirror_label || is_of_mcs;
             (is_mirror || !is_foreign).then_some(Watch::Services)
         }
-        Kind::ServiceImport => Some(Watch::ServiceImports),
         Kind::Link => Some(Watch::Links),
-        // Also with labels of Linkerd: an object of both worlds belongs to this one.
-        Kind::EndpointSlice if is_of_import => Some(Watch::ImportSlices),
+        // Also with labels of Linkerd: an object of both worlds belongs to the Multi-Cluster Services API.
+        Kind::EndpointSlice if is_of_mcs => None,
         Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),
         Kind::EndpointSlice if has_mirror_label || has_other_owner => None,
         Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),

@@ -137,7 +137,7 @@ fn check_completeness(cluster: &Cluster) {
                     ItemKind::EndpointMirror | ItemKind::GatewayMirror | ItemKind::FlatMirror => {
                         table.services().any(in_endpoints)
                     }
-                    // A federated service or a ServiceImport of a service with headless mirrors has no name (rule K1).
+                    // A federated service of a service with headless mirrors has no name (rule K1).
                     _ => continue,
                 },
                 Object::Skipped(_) => false,
@@ -268,7 +268,6 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
                 return assert_eq!(cluster, Some(&rules.cluster_name));
             }
             ServiceKind::Headless | ServiceKind::Gateway | ServiceKind::Flat => {}
-            ServiceKind::Import => panic!("{object} is no ServiceImport"),
         }
         assert_eq!(name_of(&link).as_ref(), cluster, "{mirror}");
         assert!(cluster.is_some_and(|cluster| !rules.excluded_clusters.contains(cluster)));
@@ -299,7 +298,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         let has_other_mirror = service
             .endpoints
             .iter()
-            .any(|endpoint| !matches!(endpoint.kind, ServiceKind::Local | ServiceKind::Import));
+            .any(|endpoint| endpoint.kind != ServiceKind::Local);
         assert!(
             is_exported || is_annotated || has_mirror || has_other_mirror,
             "{local}"

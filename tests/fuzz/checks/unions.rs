@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use global_dns::model::{ObjectKey, Watch, key};
-use global_dns::table::{LocalMembers, Profile, Rules};
+use global_dns::table::{LocalMembers, Rules};
 use serde_json::Value;
 
 use super::cluster::WatchedObjects;
@@ -17,7 +17,6 @@ pub struct Scene<'w> {
     pub rules: &'w Rules,
     pub namespace: &'w str,
     pub service: &'w str,
-    pub profile: Profile,
     /// The clusters without a Link, before aliases (rule L3).
     pub unlinked: &'w BTreeSet<String>,
 }
@@ -28,7 +27,6 @@ pub enum Rank {
     Pods,
     Federated,
     ClusterIp,
-    Import,
 }
 
 /// An address, or several of one endpoint, that a kind offers for some clusters.
@@ -37,7 +35,7 @@ pub struct Candidate {
     pub rank: Rank,
     /// The clusters that it stands for, after aliases. None if it names no cluster.
     pub clusters: BTreeSet<String>,
-    /// Whether it is one address of no one cluster: of a federated service, or of a ServiceImport with `spec.ips`.
+    /// Whether it is one address of no one cluster: of a federated service.
     pub is_shared: bool,
     pub host: Option<String>,
     pub addresses: BTreeSet<IpAddr>,
@@ -246,18 +244,6 @@ impl<'w> Scene<'w> {
         !has_other && !list.is_empty() && annotation(federated, key::LOCAL_DISCOVERY).is_none()
     }
 
-    /// Returns the ServiceImport of the service.
-    pub fn import(&self) -> Option<&'w Value> {
-        let key = ObjectKey::new(self.namespace, self.service);
-        self.objects.get(&(Watch::ServiceImports, key))
-    }
-
-    /// Returns the slices of the ServiceImport.
-    fn import_slices(&self) -> impl Iterator<Item = &'w Value> {
-        let slices = self.of_watch(Watch::ImportSlices).map(|(_, slice)| slice);
-        slices.filter(|slice| label(slice, key::MCS_SERVICE) == Some(self.service))
-    }
-
     /// Returns whether the headless Service of this cluster is a member (rule M5).
     pub fn is_headless_member(&self, own: &Value) -> bool {
         let is_exported = label(own, key::EXPORTED) == Some("true");
@@ -266,8 +252,6 @@ impl<'w> Scene<'w> {
         match self.rules.local_members {
             LocalMembers::Off => false,
             _ if is_exported => true,
-            // It does not exist for other clusters (rule K9).
-            _ if self.profile == Profile::ClusterSet => false,
             LocalMembers::Exported => false,
             LocalMembers::Matching => {
                 annotations.any(|(key, _)| key.starts_with("global-dns/"))
@@ -329,7 +313,6 @@ impl<'w> Scene<'w> {
             });
         }
         candidates.extend(self.own_candidates());
-        candidates.extend(self.import_candidates());
         for candidate in &mut candidates {
             candidate.is_alive &= !candidate.is_unlinked;
         }
@@ -427,71 +410,17 @@ impl<'w> Scene<'w> {
         [own].into_iter().filter(|_| is_member).collect()
     }
 
-    fn import_candidates(&self) -> Vec<Candidate> {
-        let Some(import) = self.import() else {
-            return Vec::new();
-        };
-        let is_headless = import["spec"]["type"] == "Headless";
-        let ips = addresses(&import["spec"]["ips"]);
-        if !is_headless && !ips.is_empty() {
-            let listed = import["status"]["clusters"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|one| one["cluster"].as_str());
-            return vec![Candidate {
-                clusters: listed.map(|name| self.after_alias(name)).collect(),
-                is_shared: true,
-                addresses: ips,
-                ..self.one_cluster("", Rank::Import)
-            }];
-        }
-        let mut candidates = Vec::new();
-        for slice in self.import_slices() {
-            let is_submariner =
-                label(slice, key::MANAGED_BY) == Some("lighthouse-agent.submariner.io");
-            let Some(cluster) = label(slice, key::SOURCE_CLUSTER) else {
-                continue;
-            };
-            let entries = endpoints(slice);
-            let used = entries.filter(|entry| {
-                if is_headless {
-                    is_ready(entry)
-                } else {
-                    is_submariner
-                }
-            });
-            candidates.extend(used.filter_map(|entry| {
-                let host = entry["hostname"].as_str().filter(|_| is_headless);
-                Some(Candidate {
-                    host: host.map(str::to_owned),
-                    addresses: [first_address(entry)?].into(),
-                    is_alive: is_ready(entry),
-                    ..self.one_cluster(cluster, Rank::Import)
-                })
-            }));
-        }
-        candidates
-    }
-
     // === The choice ===
 
     /// Returns the candidates that answer the name of the service without an order (rule K1): for each cluster the best. One
     /// that names no cluster counts as a cluster of its own.
     pub fn choose(&self, candidates: &[Candidate]) -> Vec<Candidate> {
-        let of_rank = |rank: Rank| match rank {
-            Rank::Import if self.profile == Profile::ClusterSet => 0,
-            Rank::Pods => 1,
-            Rank::Federated => 2,
-            Rank::ClusterIp => 3,
-            Rank::Import => 4,
-        };
         // Mirrors of an unlinked cluster come after everything else (rule L3).
-        let place = |one: &Candidate| of_rank(one.rank) + 10 * u8::from(one.is_unlinked);
-        let mut best: BTreeMap<&str, u8> = BTreeMap::new();
+        let place = |one: &Candidate| (one.is_unlinked, one.rank);
+        let mut best: BTreeMap<&str, (bool, Rank)> = BTreeMap::new();
         for candidate in candidates {
             for cluster in &candidate.clusters {
-                let best = best.entry(cluster).or_insert(u8::MAX);
+                let best = best.entry(cluster).or_insert(place(candidate));
                 *best = (*best).min(place(candidate));
             }
         }

@@ -16,10 +16,8 @@ use std::time::Duration;
 
 use global_dns::model::ProblemKind;
 use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
-use global_dns::table::{Profile, ServiceKind, Table};
-use global_dns::zone::{
-    Answer, AnswerContext, Name, RecordType, Section, ZoneKind, answer, print, read,
-};
+use global_dns::table::{Grammar, ServiceKind, Table};
+use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
 use serde_json::Value;
 
 use super::answers::published;
@@ -226,24 +224,16 @@ impl World {
             .iter()
             .flat_map(|namespace| SERVICES.iter().map(move |service| (*namespace, *service)));
         for (namespace, service) in names {
-            let mut scene = Scene {
+            let scene = Scene {
                 objects: &cluster.watched,
                 rules: &cluster.rules,
                 namespace,
                 service,
-                profile: Profile::Global,
                 unlinked: &BTreeSet::new(),
             };
             memory.note(&scene, now);
             let own = format!("{service}.{namespace}");
-            let profiles = [(Profile::Global, format!("{own}.global."))];
-            let set = (Profile::ClusterSet, format!("{own}.svc.set."));
-            let has_set = cluster.rules.has_cluster_sets;
-            for (profile, name) in profiles
-                .into_iter()
-                .chain([set].into_iter().filter(|_| has_set))
-            {
-                scene.profile = profile;
+            for name in [format!("{own}.global."), format!("{own}.svc.set.")] {
                 let present = expected(&scene, *flags, memory, now);
                 // `east.db` is the short name of a cluster, too.
                 if !present.is_known && (namespace, service) == ("db", "east") {
@@ -305,8 +295,7 @@ fn note(seen: &mut Seen, present: &Expected, answer: &Returned) {
 
 /// Asserts that the TTL of a service and the note about its kinds follow from the objects.
 fn check_service(table: &Table, scene: &Scene<'_>, present: &Expected) {
-    let services = table.of(scene.profile);
-    let Some(service) = services.service(scene.namespace, scene.service) else {
+    let Some(service) = table.service(scene.namespace, scene.service) else {
         return;
     };
     assert_eq!(service.ttl, present.ttl, "{}", describe(scene));
@@ -473,10 +462,10 @@ fn candidates(table: &Table, namespaces: &[&str]) -> BTreeSet<String> {
     names
 }
 
-/// Returns the records of the forward zone for services.
+/// Returns the records of the zone `global` for services.
 fn zone_records(table: &Table) -> Records {
     let zones = &SETTINGS.zones;
-    let forward = zones.iter().find(|zone| zone.kind == ZoneKind::Forward);
+    let forward = zones.iter().find(|zone| zone.grammar == Grammar::Global);
     let text = print::zone_file(zones, forward.unwrap(), &published(table));
     let own = ["global.", "ns.dns.global.", "dns-version.global."];
     let lines = text.lines().filter(|line| {

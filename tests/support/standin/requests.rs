@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt as _, stream};
 use hyper::upgrade::OnUpgrade;
 use serde_json::{Value, json};
 
-use super::{ApiRequest, Behavior, IMPORTS, RETRY_AFTER, Shared, lock};
+use super::{ApiRequest, Behavior, RETRY_AFTER, Shared, lock};
 use crate::kubelet::forward;
 
 /// Time for which a list waits for a future resource version, as in a real API server.
@@ -233,12 +233,7 @@ fn json_body(octets: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> 
 
 impl ApiRequest {
     pub(super) fn read(path: &str, query: &HashMap<String, String>) -> Option<Self> {
-        let groups = [
-            "/api/v1",
-            "/apis/apps/v1",
-            "/apis/discovery.k8s.io/v1",
-            &format!("/apis/{IMPORTS}"),
-        ];
+        let groups = ["/api/v1", "/apis/apps/v1", "/apis/discovery.k8s.io/v1"];
         let rest = groups.iter().find_map(|group| path.strip_prefix(group))?;
         let (namespace, resource) = match rest.strip_prefix("/namespaces/") {
             Some(below) => below.split_once('/')?,
@@ -252,7 +247,6 @@ impl ApiRequest {
             "deployments",
             "daemonsets",
             "endpointslices",
-            "serviceimports",
         ]
         .contains(&resource);
         is_known.then_some(())?;
@@ -279,7 +273,6 @@ impl ApiRequest {
             "services" => "Service",
             "endpoints" => "Endpoints",
             "pods" => "Pod",
-            "serviceimports" => "ServiceImport",
             "namespaces" => "Namespace",
             "deployments" => "Deployment",
             "daemonsets" => "DaemonSet",

@@ -36,25 +36,6 @@ fn server_gets_the_addresses_of_its_pod_and_node() {
 /// A JSON pointer and the expected value.
 type Expected<'v> = (&'v str, Value);
 
-/// The server reads ServiceImports for such a zone, so it is not ready without the permission.
-#[test]
-fn zone_of_the_multi_cluster_services_api_permits_service_imports() {
-    let zones = |zone: &str| json!({"zones": ["global", zone]});
-    for (values, expected) in [
-        (json!({}), false),
-        (zones("clusterset.local"), false),
-        (zones("clusterset.local=mcs"), true),
-        (json!({"mcs": {"enabled": true}}), true),
-    ] {
-        let rendered = template(&with(values.clone())).unwrap();
-        let role = rendered.only("ClusterRole").unwrap();
-        let mut rules = role["rules"].as_array().unwrap().iter();
-        let is_permitted = rules.any(|rule| rule["resources"] == json!(["serviceimports"]));
-        assert_eq!(is_permitted, expected, "{values}");
-        check_permissions(&values.to_string(), &rendered);
-    }
-}
-
 /// Each value of the chart sets the right field.
 #[test]
 fn values_set_the_right_fields() {
@@ -453,16 +434,13 @@ fn role_for_links_is_in_each_of_their_namespaces() {
     }
 }
 
-/// Checks the roles of the pod's account: `list` and `watch` on two kinds, on three with `mcs.enabled`; and a Role for Links
+/// Checks the roles of the pod's account: `list` and `watch` on two kinds, and a Role for Links
 /// and Leases. There is none without watches of this API server.
 fn check_permissions(case: &str, rendered: &Rendered) {
-    let mut rules = vec![
+    let rules = vec![
         json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}),
     ];
-    if rendered.arguments().unwrap().contains(&"--mcs".to_owned()) {
-        rules.push(json!({"apiGroups": ["multicluster.x-k8s.io"], "resources": ["serviceimports"], "verbs": ["list", "watch"]}));
-    }
     let links = vec![
         json!({"apiGroups": ["multicluster.linkerd.io"], "resources": ["links"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]}),

@@ -43,7 +43,6 @@ pub fn every_flag() -> Map<String, Value> {
         panic!("values are not an object")
     };
     let failover = json!({
-        "mcs": {"enabled": true},
         "aliases": {"crdb.prod": ["crdb.crdb-east", "crdb.crdb-west"]},
         // Without Links, the other flags of Links are not passed.
         "links": {"enabled": true, "namespace": ["multicluster", "links"], "unlinkedAfter": "10m"},

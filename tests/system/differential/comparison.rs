@@ -145,9 +145,9 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
         outcome,
     };
     let mut history: Vec<Event> = Vec::new();
-    let has_imports = setting.reads_imports();
+    let has_mcs = setting.has_mcs();
     let result = (|| {
-        pair.compare(&vocabulary, vocabulary.names(has_imports), ALL_TYPES)?;
+        pair.compare(&vocabulary, vocabulary.names(has_mcs), ALL_TYPES)?;
         for _ in 0..STEPS {
             let burst = if setting.has_memory {
                 1
@@ -172,12 +172,12 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
                 put_markers(&api_server, step);
                 pair.wait(step)?;
             }
-            let mut names = vocabulary.names(has_imports);
+            let mut names = vocabulary.names(has_mcs);
             let random = &mut pair.random;
             names.retain(|name| name.is_of(&touched.services) || random.usize(..UNTOUCHED) == 0);
             pair.compare(&vocabulary, names, USUAL_TYPES)?;
         }
-        pair.compare(&vocabulary, vocabulary.names(has_imports), ALL_TYPES)
+        pair.compare(&vocabulary, vocabulary.names(has_mcs), ALL_TYPES)
     })();
     pair.outcome.events = history.len();
     pair.outcome.took = began.elapsed();

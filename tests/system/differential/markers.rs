@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use global_dns::model::key;
 use serde_json::{Value, json};
-use support::objects::{
-    Manifest, exported, gateway_mirror, import, import_slice, local, mirror, objects,
-};
+use support::objects::{Manifest, exported, gateway_mirror, local, mirror, objects};
 use support::wire::resolve;
 
 /// The namespace of all markers. No other object is in it.
@@ -70,16 +68,6 @@ const MARKERS: &[Marker] = &[
         question: "p.marker.global. A",
         answer: |step| (format!("10.209.5.{}", step % 2), 5),
     },
-    // A ServiceImport.
-    Marker {
-        question: "i.marker.global. A",
-        answer: |step| (address(4, step), 5),
-    },
-    // The slice of a ServiceImport.
-    Marker {
-        question: "j.marker.global. A",
-        answer: |step| (address(5, step), 5),
-    },
 ];
 
 /// The markers that the flags of a world make visible.
@@ -133,14 +121,6 @@ pub fn manifest(step: u32) -> Manifest {
         .with(gateway_mirror(NAMESPACE, "p", "east", "10.209.5.0"))
         .with(gateway_mirror(NAMESPACE, "p", "west", "10.209.5.1"))
         .with(policy(is_even))
-        .with(import(NAMESPACE, "i", "ClusterSetIP", &[&of_step(4)]))
-        .with(import(NAMESPACE, "j", "Headless", &[]))
-        .with(import_slice(
-            NAMESPACE,
-            "j",
-            "east",
-            &[("j-0", &of_step(5))],
-        ))
 }
 
 fn address(marker: u8, step: u32) -> String {

@@ -17,7 +17,7 @@ const COMMON: &[&str] = &[
     "--log-level=warn,global_dns::app=info,global_dns::server=info",
 ];
 
-const MCS: &[&str] = &["--mcs", "--zone=clusterset.local=mcs"];
+const MCS: &str = "--zone=clusterset.local=mcs";
 
 const SETTINGS: &[Setting] = &[
     plain(&[]),
@@ -33,7 +33,7 @@ const SETTINGS: &[Setting] = &[
         "--failover-delay=0s",
         "--failback-delay=0s",
     ]),
-    plain(MCS),
+    plain(&["--zone=global", MCS]),
     plain(&[
         "--gateway-down=include",
         "--local-members=exported",
@@ -52,13 +52,12 @@ const SETTINGS: &[Setting] = &[
     ]),
     plain(&["--namespace=prod", "--namespace=shop", "--namespace=marker"]),
     plain(&[
-        "--mcs",
-        "--zone=clusterset.local=mcs",
+        "--zone=global",
+        MCS,
         "--cluster-alias=east=east-1",
         "--gateway-down=include",
     ]),
     ordered(&[
-        "--mcs",
         "--failover=auto:east:*",
         "--failover-delay=0s",
         "--failback-delay=0s",
@@ -117,8 +116,8 @@ impl Setting {
         names.filter(|name| !known.contains(name)).collect()
     }
 
-    /// Returns whether both servers read ServiceImports.
-    pub fn reads_imports(&self) -> bool {
-        self.flags.contains(&"--mcs")
+    /// Returns whether both servers have a zone with the grammar `mcs`.
+    pub fn has_mcs(&self) -> bool {
+        self.flags.contains(&MCS)
     }
 }

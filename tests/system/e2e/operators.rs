@@ -21,14 +21,8 @@ use crate::e2e::recipes::start;
 use support::node::{CLUSTER_DNS, Node, dns};
 
 const PAGE: &str = "operators.md";
-/// The zones of the page, and ServiceImports, whose definition does not exist here: Linkerd writes none.
-const FLAGS: [&str; 5] = [
-    "--mcs",
-    "--zone",
-    "global",
-    "--zone",
-    "clusterset.local=mcs",
-];
+/// The zones of the page.
+const FLAGS: [&str; 4] = ["--zone", "global", "--zone", "clusterset.local=mcs"];
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     steps.forget_failed_prerequisite();

@@ -49,7 +49,7 @@ fn empty_list_is_valid_and_text_without_relevant_objects_is_not() {
         "kind: PodList\nitems: []\n",
         "kind: List\nitems: [{kind: Pod, metadata: {name: p}}]\n",
     ] {
-        let expected = "a.yaml: contains no Service, EndpointSlice or ServiceImport";
+        let expected = "a.yaml: contains no Service or EndpointSlice";
         assert_eq!(parsed(text).err().as_deref(), Some(expected), "{text}");
     }
 }

@@ -27,7 +27,7 @@ impl Server {
         fastrand::seed(7);
         let namespaces: Vec<Namespace> =
             namespaces.iter().map(|one| one.parse().unwrap()).collect();
-        let feeds = Feeds::new(&[], Mcs::Off).with_links(&namespaces);
+        let feeds = Feeds::new(&[]).with_links(&namespaces);
         let publisher = Publisher::default();
         let reader = publisher.reader();
         let settings = UpdateSettings {

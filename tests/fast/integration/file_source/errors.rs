@@ -56,27 +56,27 @@ fn invalid_file_is_an_error_at_start() {
         (
             "empty",
             Some(""),
-            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
+            "error: a.yaml: contains no Service or EndpointSlice\n",
         ),
         (
             "comments alone",
             Some("# nothing\n---\n"),
-            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
+            "error: a.yaml: contains no Service or EndpointSlice\n",
         ),
         (
             "other kinds alone",
             Some("kind: Pod\nmetadata: {name: x}\n---\nkind: PodList\nitems: [{}]\n"),
-            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
+            "error: a.yaml: contains no Service or EndpointSlice\n",
         ),
         (
             "another kind's list without items",
             Some("apiVersion: v1\nkind: PodList\nitems: []\n"),
-            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
+            "error: a.yaml: contains no Service or EndpointSlice\n",
         ),
         (
             "no object at all",
             Some("just words\n"),
-            "error: a.yaml: contains no Service, EndpointSlice or ServiceImport\n",
+            "error: a.yaml: contains no Service or EndpointSlice\n",
         ),
     ];
     for (what, text, expected) in cases {
@@ -113,7 +113,7 @@ fn error_names_the_invalid_one_of_several_files() {
         (
             "b.yaml",
             "",
-            "error: b.yaml: contains no Service, EndpointSlice or ServiceImport\n",
+            "error: b.yaml: contains no Service or EndpointSlice\n",
         ),
         ("b.yaml", "{", "error: b.yaml:"),
     ] {
@@ -276,30 +276,6 @@ fn label_that_is_not_a_string_is_skipped_and_counted() {
     let report = server.api("/api/v1/table");
     assert_eq!(report["skipped"][0]["object"], "Service/prod/db-west");
     assert_eq!(report["skipped"][0]["reason"], "undecodable");
-}
-
-#[test]
-fn imports_without_the_flag_are_ignored_with_a_warning() {
-    let import = "apiVersion: multicluster.x-k8s.io/v1alpha1\nkind: ServiceImport\n\
-        metadata: {namespace: prod, name: web}\nspec: {type: ClusterSetIP, ips: [10.96.7.1], ports: []}\n";
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("objects.yaml");
-    std::fs::write(&path, format!("{import}---\n{}", valid().text())).unwrap();
-    let file = format!("--file={}", path.display());
-    let warning = "Ignored ServiceImports; --mcs reads them";
-    for (flags, answers) in [(&[][..], false), (&["--mcs"][..], true)] {
-        let arguments = [&["table", file.as_str(), "--log-level=warn"], flags].concat();
-        let ended = run_global_dns(&arguments);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert_eq!(ended.stderr.contains(warning), !answers, "{}", ended.stderr);
-        assert_eq!(
-            ended.stdout.contains("10.96.7.1"),
-            answers,
-            "{}",
-            ended.stdout
-        );
-        assert!(ended.stdout.contains("10.96.1.1"), "{}", ended.stdout);
-    }
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn invalid_or_empty_file_keeps_the_answers_until_it_is_valid_again() {
     let server = Server::with_objects(one_endpoint(), &[]);
     let before = server.generation_and_serial();
     let path = server.file.display().to_string();
-    let empty = format!("{path}: contains no Service, EndpointSlice or ServiceImport");
+    let empty = format!("{path}: contains no Service or EndpointSlice");
     let twice = format!("Service/prod/db-east occurs twice, in {path} and in {path}");
     let doubled = format!("{0}{0}", one_endpoint().text());
     for (what, text, expected) in [
