@@ -1,6 +1,7 @@
 //! `demo`: the built-in sample and the printed commands.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -33,6 +34,22 @@ fn text(printed: &Path) -> String {
         let text = fs::read_to_string(printed).unwrap();
         text.contains("Ctrl-C").then_some(text)
     })
+}
+
+/// Somebody else on the machine could prepare a folder with a name that is known before, with a link in it.
+#[test]
+fn sample_is_in_a_folder_of_its_own_that_only_its_user_can_open() {
+    let (one, other) = (demo().0, demo().0);
+    let folders = [&one, &other].map(|server| {
+        let entries = fs::read_dir(server.folder()).unwrap();
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        let folder = paths.find(|path| path.is_dir()).unwrap();
+        let mode = folder.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", folder.display());
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        name.to_owned()
+    });
+    assert_ne!(folders[0], folders[1]);
 }
 
 #[test]
