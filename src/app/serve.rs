@@ -87,11 +87,7 @@ struct Resources {
 
 impl Resources {
     async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
-        let (watch_timeout, relist) = (args.watch_timeout, args.relist);
-        let timing = kube::WatchTiming {
-            watch_timeout,
-            relist,
-        };
+        let timing = kube::WatchTiming::SERVE;
         let source = SelectedSource::open(&args.source, timing, kube::KubeAccess::Pod).await?;
         let encrypted = args.encrypted.clone().options();
         Ok(Self {

@@ -64,14 +64,6 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TEXT", value_parser = parse_text)]
     pub server_id: Option<String>,
 
-    /// Approximate interval between relists; each relists one of the watches, in turn
-    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = parse_duration)]
-    pub relist: Duration,
-
-    /// Maximum silence of a watch; a few seconds later, the connection is replaced
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
-    pub watch_timeout: Duration,
-
     /// Time during which queries are still answered after SIGTERM or SIGINT
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,

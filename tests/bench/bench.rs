@@ -9,7 +9,7 @@
 //!   one
 //!   address and on every address
 //! - `memory`: 100,000 endpoint mirrors in a file: resident memory, time to ready; the size of the binary
-//! - `mirrors`: the same with one slice each on a real API server, also during relists
+//! - `mirrors`: the same with one slice each on a real API server
 //! - `kinds`: an A query for each kind of service; memory with 20,000 mirrors with a cluster IP
 //! - `tcp`: pipelined queries, and one query for each connection
 //! - `encrypted`: TLS with persistent and with new connections, compared with CoreDNS
@@ -108,7 +108,7 @@ enum Section {
     Memory,
     /// CPU time of an A query for each kind of service; resident memory with 20,000 mirrors with a cluster IP
     Kinds,
-    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server, also during relists
+    /// Resident memory with 100,000 endpoint mirrors and slices on a real API server
     Mirrors,
     /// Queries per second over TCP, pipelined and with one query for each connection: Knot and NSD
     Tcp,

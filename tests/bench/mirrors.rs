@@ -1,15 +1,13 @@
-//! Resident memory on a real API server, with endpoint mirrors that have one slice each: stable, and during relists.
+//! Resident memory on a real API server, with endpoint mirrors that have one slice each.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use support::cluster::Cluster;
-use support::process::Process;
 
 use crate::data::Services;
 use crate::memory::{resident, stable_memory};
-use crate::processes::{ANY, reset_peak, start, wait_until_ready};
+use crate::processes::{ANY, start, wait_until_ready};
 use crate::report::{Quantity, Report};
 use crate::start::{objects_to_write, our_command, write_namespaces};
 use crate::stored::store;
@@ -19,10 +17,7 @@ use crate::{Binary, Effort, print_line};
 const ENDPOINTS: usize = 10;
 /// Number of endpoint mirrors that the goals apply to.
 const ALL: usize = 100_000;
-/// Relist interval, much shorter than in production.
-const RELIST: &str = "--relist=10s";
-/// Log level that prints a line for each list.
-const LOG_LEVEL: &str = "warn,global_dns::source=debug";
+const LOG_LEVEL: &str = "warn";
 
 /// Measurements of one start: seconds, and resident memory in MiB.
 struct Start {
@@ -30,10 +25,8 @@ struct Start {
     ready: f64,
     /// When the memory is stable.
     settled: f64,
-    /// The largest value during relists.
+    /// The largest value.
     peak: f64,
-    /// After relists.
-    after: f64,
 }
 
 /// Starts the server of each binary once for each round, on an API server with this number of endpoint mirrors.
@@ -72,52 +65,33 @@ pub(crate) fn measure(mirrors: usize, effort: Effort, report: &mut Report) -> Re
     };
     let mut ready = quantity("from start to ready", "s");
     let mut settled = with_goal(quantity("resident, settled", "MiB"), 66.0);
-    let mut peak = with_goal(quantity("resident, during relists", "MiB"), 90.0);
-    let mut after = quantity("resident, after relists", "MiB");
+    let mut peak = with_goal(quantity("resident, at most", "MiB"), 90.0);
     for round in 1..=effort.rounds {
         for (index, binary) in effort.binaries.iter().enumerate() {
-            let start = start_and_relist(binary, &cluster)?;
+            let start = start_once(binary, &cluster)?;
             print_line(&format!(
-                "mirrors: round {round} of {}, {}: ready after {:.2} s; {:.1} MiB, {:.1} MiB at the peak of relists, {:.1} MiB \
-                 after them",
-                effort.rounds, binary.name, start.ready, start.settled, start.peak, start.after
+                "mirrors: round {round} of {}, {}: ready after {:.2} s; {:.1} MiB, at most {:.1} MiB",
+                effort.rounds, binary.name, start.ready, start.settled, start.peak
             ));
             ready.add(index, start.ready);
             settled.add(index, start.settled);
             peak.add(index, start.peak);
-            after.add(index, start.after);
         }
     }
-    let all = [ready, settled, peak, after].into_iter();
+    let all = [ready, settled, peak].into_iter();
     report.figures.extend(all.flat_map(Quantity::figures));
     Ok(())
 }
 
-/// Starts a server, and waits until it has listed each watch again.
-fn start_and_relist(binary: &Binary, cluster: &Cluster) -> Result<Start> {
-    let (mut command, _, page) = our_command(&binary.path, ANY, &cluster.kubeconfig, LOG_LEVEL)?;
-    command.arg(RELIST);
+/// Starts a server, and waits until its memory is stable.
+fn start_once(binary: &Binary, cluster: &Cluster) -> Result<Start> {
+    let (command, _, page) = our_command(&binary.path, ANY, &cluster.kubeconfig, LOG_LEVEL)?;
     let began = Instant::now();
     let mut process = start(binary.name, command)?;
     wait_until_ready(&mut process, page)?;
-    let ready = began.elapsed().as_secs_f64();
-    let lists = |process: &Process| process.log().text().matches("Listed").count();
-    // Other revisions have another number of watches. Each watch has been listed, most of them once.
-    let watches = lists(&process);
-    let settled = stable_memory(&process)?;
-    reset_peak(&process)?;
-    let (before, began) = (lists(&process), Instant::now());
-    while lists(&process) < before + watches {
-        ensure!(
-            began.elapsed().as_secs() < 300,
-            "not all watches were relisted in time"
-        );
-        thread::sleep(Duration::from_millis(200));
-    }
     Ok(Start {
-        ready,
-        settled,
+        ready: began.elapsed().as_secs_f64(),
+        settled: stable_memory(&process)?,
         peak: resident(&process, "VmHWM")?,
-        after: resident(&process, "VmRSS")?,
     })
 }

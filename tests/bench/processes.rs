@@ -105,16 +105,6 @@ fn process_tree(process: &Process) -> Result<Vec<(u32, Stat)>> {
     Ok(process_tree)
 }
 
-/// Resets the peak `VmHWM` to the current `VmRSS`.
-///
-/// # Errors
-///
-/// If the process has ended.
-pub(crate) fn reset_peak(process: &Process) -> Result<()> {
-    let file = process.proc("clear_refs");
-    fs::write(&file, "5").with_context(|| format!("writing {}", file.display()))
-}
-
 /// A control group that limits processes to a share of a core. It is removed on drop, after its processes.
 #[derive(Debug)]
 pub(crate) struct Quota {

@@ -105,7 +105,7 @@ const NAME: &str = "nginx.default.global";
 const PAUSE: Duration = Duration::from_micros(200);
 /// The message about a list that is not applied.
 pub const LACKS_OBJECTS: &str = "List lacks most objects; listing again";
-/// Duration of a fault. It exceeds the silence limit of a watch.
+/// Duration of a fault.
 const FAULT_DURATION: Duration = Duration::from_secs(9);
 /// Minimum number of queries, which takes a fraction of a second.
 const MIN_QUERIES: u64 = 100;
@@ -153,17 +153,11 @@ impl Fault {
             | Simulation::Restore => Access::Open,
         };
         let standin = StandIn::start_with_access(access, Behavior::Normal, &all)?;
-        let watch_timeout = match self.simulation {
-            // A watch that ends by its own timeout would hide that the connection broke.
-            Simulation::Restore => "30s",
-            Simulation::Behavior(..)
-            | Simulation::Disorder
-            | Simulation::Undecodable
-            | Simulation::EmptyLists
-            | Simulation::Rotation(_) => "2s",
-        };
-        let flags = ["--watch-timeout", watch_timeout];
-        let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
+        if let Simulation::Restore = self.simulation {
+            // A watch that ends by itself would hide that the connection broke.
+            standin.keep_watches();
+        }
+        let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
         let outcome = self.simulate_on(&standin, &server, &all, &extra);
         server.with_log(outcome)
     }

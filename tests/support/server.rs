@@ -110,8 +110,6 @@ impl Server {
             ("--zone", "global"),
             ("--cluster-name", "hub"),
             ("--log-format", "json"),
-            ("--watch-timeout", "3s"),
-            ("--relist", "15m"),
             ("--grace", "1s"),
         ] {
             if !further.contains(&flag) {

@@ -2,7 +2,7 @@
 //! lists of Deployments, DaemonSets and Pods, the port-forward of Pods, and its version.
 //!
 //! The server under test sees the behavior of a real API server: selectors, resource versions, items without a kind,
-//! watches that end after `timeoutSeconds`. An object that a watch no longer
+//! watches that end after some seconds. An object that a watch no longer
 //! selects is deleted on that watch. The stand-in records all requests.
 
 mod history;
@@ -29,6 +29,9 @@ pub use crate::credentials::Rotation;
 
 /// Number of past events from which a watch can start.
 const HISTORY: usize = 10_000;
+
+/// Time after which a watch ends, although the server asks for longer: an API server may do that, and tests need not wait.
+const WATCH_LIMIT: Duration = Duration::from_secs(3);
 
 /// Value of `Retry-After` of [`Behavior::TooManyRequests`]. It is longer than the client's own backoff.
 pub const RETRY_AFTER: Duration = Duration::from_secs(7);
@@ -103,6 +106,8 @@ type Shared = Arc<Mutex<ServerState>>;
 
 struct ServerState {
     behavior: Behavior,
+    /// Time after which a watch ends.
+    watch_limit: Duration,
     /// The newest resource version.
     version: u64,
     /// The oldest version that a watch can start from.
@@ -178,6 +183,7 @@ impl StandIn {
         )?;
         let state = ServerState {
             behavior,
+            watch_limit: WATCH_LIMIT,
             version: 1000,
             oldest: 0,
             objects: BTreeMap::new(),
@@ -220,6 +226,11 @@ impl StandIn {
             let unreachable_watchers = std::mem::take(&mut state.watchers);
             state.unreachable_watchers.extend(unreachable_watchers);
         }
+    }
+
+    /// Lets watches that begin from now on last as long as the server asks.
+    pub fn keep_watches(&self) {
+        lock(&self.state).watch_limit = Duration::MAX;
     }
 
     /// Answers all requests for a resource, such as `pods` or `pods/portforward`, with 403.

@@ -320,8 +320,6 @@ with the number as the only key, so one of the two ports is lost. With --force, 
 - --tls-client-ca=/etc/global-dns/client-ca/ca.crt
 {{- end }}
 {{- end }}
-- --relist={{ $v.relist }}
-- --watch-timeout={{ $v.watchTimeout }}
 - --failover-delay={{ $v.failover.delay }}
 - --failback-delay={{ $v.failover.failbackDelay }}
 - --history={{ $v.history.age }}

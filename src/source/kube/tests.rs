@@ -41,8 +41,9 @@ struct Replica {
 }
 
 impl Replica {
+    /// Starts a replica that relists one watch in turn every `relist`.
     fn start(server: &ScriptedServer, relist: Duration) -> Self {
-        Self::start_with(server, relist, Duration::from_secs(30))
+        Self::start_with(server, relist, WatchTiming::SERVE.watch_timeout)
     }
 
     fn start_with(server: &ScriptedServer, relist: Duration, watch_timeout: Duration) -> Self {
@@ -52,7 +53,7 @@ impl Replica {
         let (sender, mut receiver) = mpsc::channel(16);
         let timing = WatchTiming {
             watch_timeout,
-            relist,
+            relist: relist * u32::try_from(WATCHES).unwrap(),
         };
         let (client, of_watch) = (server.client(), feeds.clone());
         let watch = async move { watch(client, timing, &of_watch, &sender).await };
@@ -556,7 +557,7 @@ async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone(
 #[tokio::test(start_paused = true)]
 async fn requests_of_one_replica_and_of_a_thousand() {
     const REPLICAS: f64 = 1000.0;
-    let default_relist = 12 * HOUR;
+    let default_relist = WatchTiming::SERVE.relist / u32::try_from(WATCHES).unwrap();
     println!(
         "{:44} {:>8} {:>8} {:>8} {:>12}",
         "one replica", "lists", "checks", "watches", "1,000: LIST/s"
@@ -574,7 +575,7 @@ async fn requests_of_one_replica_and_of_a_thousand() {
     let start = Instant::now();
     sleep(HOUR).await;
     print("a quiet hour", &server, start);
-    assert!(server.count(Verb::Watch, start) <= 120 * WATCHES);
+    assert!(server.count(Verb::Watch, start) <= 90 * WATCHES);
     for (behavior, name) in [
         (Behavior::EverythingFails, "504 to everything"),
         (Behavior::ListsFail, "504 to lists"),
@@ -609,7 +610,7 @@ async fn requests_of_one_replica_and_of_a_thousand() {
     sleep(120 * 24 * HOUR).await;
     let a_second = print("120 quiet days", &server, start);
     assert!(
-        a_second <= 0.05,
+        a_second <= 0.13,
         "{a_second} lists per second of 1,000 replicas"
     );
 }

@@ -12,7 +12,7 @@
 //!   only if the version has expired, is in the future, or an event cannot be decoded.
 //! - Lists go through one [limiter](super::limiter). If versions expire repeatedly, the pauses between lists grow too,
 //!   although each list succeeds.
-//! - One watch in turn is relisted every `relist`, with jitter. This repairs missed events. The watch continues
+//! - Each watch is relisted every `relist`, with jitter, one after the other. This repairs missed events. The watch continues
 //!   meanwhile, whether or not the list succeeds, and its events are newer than the list ([`Overlap`]).
 //! - A list that lacks most objects is not applied, and is repeated when [`Feeds`] requests it.
 //! - Activity of a feed is a complete list, an opened watch, or an event. A refused, broken or endless response is not
@@ -39,7 +39,7 @@ use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
 
 /// The time after `watch_timeout` when a watch that did not end counts as broken. A busy API server may need it.
-const WATCH_GRACE: Duration = Duration::from_secs(5);
+const WATCH_GRACE: Duration = Duration::from_secs(10);
 /// The shortest time between the starts of two watches. It prevents a busy loop if a proxy ends watches at once.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of the requests for a kind that the API server does not define. A failed request for it is cheap, and counts
@@ -104,10 +104,11 @@ impl Watcher {
         feeds: Feeds,
         updates: Updates,
     ) -> Self {
-        // The watches take turns, one every `relist`.
+        // The watches take turns.
         let watches = feeds.watches();
         let turn = watches.iter().position(|one| *one == feed.watch);
         let turn = u32::try_from(turn.unwrap_or_default() + 1).unwrap_or(1);
+        let count = u32::try_from(watches.len()).unwrap_or(1).max(turn);
         Self {
             requests: Requests::new(server, feed.clone()),
             timing,
@@ -115,7 +116,7 @@ impl Watcher {
             feeds,
             updates,
             overlap: Mutex::default(),
-            relist_after: timing.relist * turn,
+            relist_after: timing.relist * turn / count,
             expiries: (Backoff::new(LIST_PAUSE, LIST_GROWTH), None),
         }
     }
@@ -137,7 +138,7 @@ impl Watcher {
             WatcherState::Undefined => WatcherState::Listed(self.wait_for_definition().await),
             WatcherState::Listed(version) => {
                 let after = self.relist_after;
-                self.relist_after = self.relist_cycle();
+                self.relist_after = self.timing.relist;
                 tokio::select! {
                     gone = self.watch_repeatedly(version) => WatcherState::Gone(gone),
                     () = self.relist_repeatedly(after) => WatcherState::Undefined,
@@ -235,7 +236,7 @@ impl Watcher {
             if self.list(freshness).await.is_none() {
                 return;
             }
-            after = self.relist_cycle();
+            after = self.timing.relist;
         }
     }
 
@@ -248,11 +249,6 @@ impl Watcher {
                 Freshness::Consistent
             }
         }
-    }
-
-    /// Returns the time in which every watch is relisted once.
-    fn relist_cycle(&self) -> Duration {
-        self.timing.relist * u32::try_from(self.feeds.watches().len()).unwrap_or(1)
     }
 
     /// Reports a failed list. Waits if only this feed is affected; otherwise the limiter waits.

@@ -133,6 +133,7 @@ async fn answer(
     }
     let since = version.unwrap_or(state.version);
     let is_silent = state.behavior == Behavior::SilentWatches;
+    let limit = state.watch_limit;
     let (id, mut receiver) = state.watch(&request, since);
     if state.oldest == u64::MAX {
         state.oldest = 0;
@@ -144,7 +145,11 @@ async fn answer(
             .get("timeoutSeconds")
             .and_then(|seconds| seconds.parse().ok()),
     ) {
-        tokio::spawn(end_watch(shared, id, Duration::from_secs(seconds)));
+        tokio::spawn(end_watch(
+            shared,
+            id,
+            Duration::from_secs(seconds).min(limit),
+        ));
     }
     let events = stream::poll_fn(move |context| receiver.poll_recv(context));
     (

@@ -185,10 +185,7 @@ fn page_of_a_cluster_without_services_is_empty() {
 #[test]
 fn dead_api_server_is_one_line() {
     let standin = StandIn::start(Behavior::Normal, &db("east", "192.0.2.1").writes()).unwrap();
-    let server = Server::ready_of_cluster(
-        &standin.kubeconfig,
-        &["--links=off", "--watch-timeout", "1s"],
-    );
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--links=off"]);
     let mut chromium = open(&server, "", WIDE);
     standin.set_behavior(Behavior::InternalErrors);
     wait_for("the failures of all watches", || {

@@ -36,7 +36,8 @@ fn change_one(what: &str, services: usize, endpoints: usize) -> Result<()> {
         }
     }
     let standin = StandIn::start(Behavior::Normal, &objects)?;
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "60s"]);
+    standin.keep_watches();
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     // The changed endpoint is in the middle of the others.
     let (service, host) = (services / 2, endpoints / 2);
     let mirror = mirror("prod", &format!("db{service}"), "east");

@@ -111,7 +111,10 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
             with(json!({"order": "random"})),
             "at '/order': value must be one of",
         ),
-        (with(json!({"relist": "15"})), "at '/relist': '15'"),
+        (
+            with(json!({"bootstrapWindow": "15"})),
+            "at '/bootstrapWindow': '15'",
+        ),
         (
             with(json!({"graceSeconds": "10s"})),
             "at '/graceSeconds': got string, want integer",

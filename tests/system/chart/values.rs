@@ -35,7 +35,6 @@ pub fn every_flag() -> Map<String, Value> {
         "encrypted": {"secretName": "global-dns-tls", "clientCASecretName": "global-dns-clients",
             "tlsListen": ["0.0.0.0:5853"], "quicListen": ["0.0.0.0:8853"]},
         "namespaces": ["prod", "shop"],
-        "relist": "5m", "watchTimeout": "1m30s",
         "graceSeconds": 40,
         "log": {"level": "info,global_dns::source=debug", "format": "json"},
     });

@@ -39,7 +39,8 @@ pub fn run(steps: &mut Steps) {
 
 fn check_good_list() -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    standin.keep_watches();
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observers = observe(&server)?;
     let check_answers = || {
         wait_for_watches(&standin)?;
@@ -71,7 +72,8 @@ fn check_good_list() -> Result<()> {
 
 fn check_few_services() -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &mirrors(FEW))?;
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    standin.keep_watches();
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
     let check_answers = || {
         wait_for_watches(&standin)?;
@@ -91,7 +93,8 @@ fn check_few_services() -> Result<()> {
 
 fn check_second_empty_list() -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--watch-timeout", "30s"]);
+    standin.keep_watches();
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
     let observer = Observer::start(server.dns, &name(1), PAUSE)?;
     let check_removal = || {
         wait_for_watches(&standin)?;

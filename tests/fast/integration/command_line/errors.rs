@@ -222,7 +222,6 @@ fn help_lists_flags_with_their_environment_variables() {
         "file",
         "kubeconfig",
         "context",
-        "relist",
         "grace",
         "log-level",
         "log-format",
