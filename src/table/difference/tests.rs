@@ -6,7 +6,7 @@ use crate::model::Timestamp;
 use crate::table::change::ChangeKind::*;
 use crate::table::{Store, build};
 use crate::testing::{
-    backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
+    backends, endpoint, exported, federated, flat_mirror, gateway, link, local, mirror, rules,
     service_mirror, store, table,
 };
 
@@ -616,7 +616,9 @@ fn problem_of_a_pod_or_a_standby_is_told_once() {
     let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
     let [mut own, _] = local("prod", "db", &[]);
     own["metadata"]["annotations"] = json!({"global-dns/failover": "auto:east:west"});
-    let auto = |dbs: &[&[Value]]| [&[own.clone()][..], &dbs.concat()].concat();
+    // Both clusters are known, whether they export the service or not.
+    let links = ["east", "west"].map(|cluster| link(cluster, cluster));
+    let auto = |dbs: &[&[Value]]| [&[own.clone()][..], &links, &dbs.concat()].concat();
     for (before, after, expected) in [
         (
             pod(true),
@@ -636,7 +638,10 @@ fn problem_of_a_pod_or_a_standby_is_told_once() {
         (
             vec![],
             auto(&[&west]),
-            (&["standby-answers prod/db"], &[ClusterJoined, ServiceAdded]),
+            (
+                &["auto-with-pods prod/db", "standby-answers prod/db"],
+                &[ClusterJoined, ServiceAdded],
+            ),
         ),
     ] {
         let (new, changes) = problems(Some(&before), &after);

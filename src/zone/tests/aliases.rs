@@ -225,7 +225,7 @@ fn settings_of_the_alias_count_alone() {
     );
 }
 
-/// An order without a mode holds for a database, also if the alias has no Service of its own.
+/// The order for all services is not for an alias of services with pods, also if the alias has no Service of its own.
 #[test]
 fn services_with_pods_make_an_alias_with_pods() {
     let mut rules = aliased();
