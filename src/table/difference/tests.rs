@@ -695,7 +695,7 @@ fn problem_of_a_pod_or_a_standby_is_told_once() {
 #[test]
 fn change_or_problem_tells_the_state_of_a_link() {
     let objects = |links: &[&str]| {
-        let links = links.iter().map(|name| crate::testing::link(name, name));
+        let links = links.iter().map(|name| link(name, name));
         let dbs = [db("east", "10.0.0.1"), db("west", "10.1.0.1")].concat();
         dbs.into_iter().chain(links).collect::<Vec<_>>()
     };
