@@ -75,7 +75,7 @@ pub type Gateways = Fact<Option<Vec<Fact<Gateway>>>>;
 pub struct Gateway {
     /// The namespace and the name of its Deployment.
     pub name: String,
-    /// The annotation [`CACHE_TIMEOUT`] of its pods.
+    /// The annotation `CACHE_TIMEOUT` of its pods.
     pub cache_timeout: Option<String>,
 }
 
