@@ -254,7 +254,7 @@ fn address_is_returned_by_the_zones_that_have_a_name_with_it() {
         "web.prod.svc.set.",
     ];
     assert_eq!(names, expected);
-    assert_eq!(endpoints, ["+ alive"]);
+    assert_eq!(endpoints, ["+east alive"]);
 }
 
 #[test]

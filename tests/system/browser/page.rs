@@ -11,7 +11,7 @@ use crate::browser::chromium::{Chromium, PHONE, WIDE, Window};
 use crate::browser::{demo, open, url};
 
 /// The services of the demo: those in trouble first, then in natural order.
-const SERVICES: [&str; 7] = [
+const SERVICES: [&str; 6] = [
     "cache.prod",
     "api.shop",
     "db.prod",

@@ -1,7 +1,6 @@
 //! States of the server, changes without a reload, a restart, and a hidden page.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::objects::{Gateway, Manifest, gateway_mirror, mirror, objects};
+use support::objects::{Gateway, Manifest, mirror, objects};
 use support::server::Server;
 use support::wait::wait_for;
 

@@ -4,12 +4,15 @@
 //! Attackers send the first datagram of a handshake from arbitrary addresses, and never a second one. Its keys are
 //! derived from its content (RFC 9001 section 5.2), so that any client can write one.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::libc;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 use rustls::Side;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::pki_types::ServerName;
@@ -18,7 +21,7 @@ use rustls::version::TLS13;
 use support::wire::frame;
 
 use super::harness::{Flood, Listeners, question};
-use super::{attacker, send_from, tls};
+use super::{attacker, tls};
 
 /// Connection ID of all attackers.
 const OWN_ID: [u8; 8] = *b"attacker";
@@ -170,4 +173,29 @@ fn stalled_quic_handshake_does_not_block_other_listeners() {
         // The abandoned handshakes of clients that timed out also delay the next client.
         format!("one first datagram and no second one: the next client is answered {result}")
     });
+}
+
+/// Sends a datagram from a given source address.
+fn send_from(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, packet: &[u8]) {
+    let source = libc::in_addr {
+        s_addr: u32::from(source).to_be(),
+    };
+    let info = libc::in_pktinfo {
+        ipi_ifindex: 0,
+        ipi_spec_dst: source,
+        ipi_addr: libc::in_addr { s_addr: 0 },
+    };
+    let (control, data) = (
+        [ControlMessage::Ipv4PacketInfo(&info)],
+        [IoSlice::new(packet)],
+    );
+    let to = SockaddrIn::from(to);
+    // A full queue has the effect of a lost datagram.
+    let _ = sendmsg(
+        socket.as_raw_fd(),
+        &data,
+        &control,
+        MsgFlags::empty(),
+        Some(&to),
+    );
 }
