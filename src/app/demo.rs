@@ -2,9 +2,10 @@
 
 mod live;
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -57,9 +58,10 @@ const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
 /// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
 pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    // Nobody else can have made the folder, or a link in it.
+    // Nobody else can have made the folder, or a link in it, or can open it.
     let folder = tempfile::Builder::new()
         .prefix("global-dns-demo-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir();
     let folder = folder.context("cannot make a folder for the sample")?;
     let sample = folder.path().join("demo.yaml");

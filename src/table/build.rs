@@ -14,7 +14,7 @@ use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
 use super::{Service, Table, index, short};
-use crate::model::{ClusterName, ServiceKey};
+use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The outcome of a build.
 #[derive(Debug)]
@@ -147,12 +147,14 @@ fn known_clusters(store: &Store, rules: &Rules) -> BTreeSet<ClusterName> {
         .collect()
 }
 
-/// Returns the services with a failover order that names one of these clusters (rule K5a). Reads every service, because a
-/// cluster appears rarely.
+/// Returns the services with a failover order that names one of these clusters, or an unknown one: its problem says the
+/// nearest name of all that are known (rule K5a). Reads every service, because a cluster appears rarely.
 fn services_that_name(clusters: &BTreeSet<ClusterName>, last: &Table) -> Vec<ServiceKey> {
+    let is_unknown = |problem: &Problem| problem.kind == ProblemKind::UnknownCluster;
     let names = |service: &&Service| {
         let failover = service.failover.as_ref();
         failover.is_some_and(|one| one.order.named().any(|name| clusters.contains(name)))
+            || service.problems.iter().any(is_unknown)
     };
     let services = last.services().filter(names);
     services.map(|service| service.key.clone()).collect()

@@ -112,10 +112,6 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
             "at '/order': value must be one of",
         ),
         (
-            with(json!({"bootstrapWindow": "15"})),
-            "at '/bootstrapWindow': '15'",
-        ),
-        (
             with(json!({"graceSeconds": "10s"})),
             "at '/graceSeconds': got string, want integer",
         ),

@@ -488,7 +488,7 @@ fn invalid_setting_of_failover_is_a_usage_error() {
         (
             "--failover",
             "prod/db=east,shop/db=west",
-            "'shop/db' is not the name of a cluster",
+            "'shop/db=west' is not the name of a cluster",
         ),
         (
             "--failover",
