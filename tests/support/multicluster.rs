@@ -282,6 +282,8 @@ impl Clusters {
             GLOBAL_DNS_POD,
             "--cluster-name",
             site.name,
+            // CoreDNS sends from the address of the gateway, which is one for documentation.
+            "--allow=0.0.0.0/0",
         ]);
         if cluster == EAST {
             serve.arg("--kubeconfig").arg(&self.api.kubeconfig);

@@ -73,6 +73,8 @@ fn serve(flags: &[&str]) -> Server {
     fs::write(&file, objects().with(db).text()).unwrap();
     let mut command = global_dns(&["serve", "--cluster-name=hub", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:0", "--api-listen=127.0.0.1:0"]);
+    // The clients have addresses for documentation.
+    command.args(["--allow=0.0.0.0/0", "--allow=::/0"]);
     command.arg("--file").arg(&file).args(flags);
     Server::start_command(folder, command, WaitUntil::Ready)
 }
