@@ -40,6 +40,22 @@ pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
     }
 }
 
+/// Returns gateway mirrors of `prod/db` from two clusters with their slices: two steps of an order that can move.
+pub fn two_gateways() -> Vec<(Kind, Value)> {
+    let mirrors = ["east", "west"].map(|cluster| {
+        let mirror = builders::gateway_mirror("prod", "db", cluster, GATEWAY);
+        let mut service = mirror.service();
+        let [v4, _] = addresses("prod", &format!("db-{cluster}"), 0);
+        service["spec"]["clusterIP"] = json!(v4);
+        service["spec"]["clusterIPs"] = json!([v4]);
+        [
+            (Kind::Service, service),
+            (Kind::EndpointSlice, mirror.slice(true)),
+        ]
+    });
+    mirrors.into_iter().flatten().collect()
+}
+
 // === impl Identity ===
 
 impl Identity {

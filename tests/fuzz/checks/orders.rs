@@ -99,6 +99,11 @@ impl Flags {
         }
     }
 
+    /// Returns whether an order applies by default.
+    pub fn has_order(self) -> bool {
+        self.order.is_some() || self.service_order.is_some()
+    }
+
     fn set(self, rules: &mut Rules) {
         let key = || ServiceKey {
             namespace: "prod".parse().unwrap(),

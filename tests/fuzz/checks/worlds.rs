@@ -18,7 +18,7 @@ use global_dns::model::ProblemKind;
 use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
 use global_dns::table::{Grammar, ServiceKind, Table};
 use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answers::published;
 use super::choices::Choices;
@@ -32,7 +32,7 @@ use super::{raw, tables};
 /// Maximum steps of one input.
 const STEPS: usize = 60;
 /// A pause that is longer than all delays together.
-const SETTLED: Duration = Duration::from_secs(30);
+const SETTLED: Duration = Duration::from_secs(60);
 const TYPES: [RecordType; 3] = [RecordType::A, RecordType::AAAA, RecordType::SRV];
 
 /// The records of a table, as lines of a zone file.
@@ -79,6 +79,45 @@ pub struct Seen {
     pub tables: usize,
 }
 
+impl Seen {
+    /// Adds the cases of another world.
+    pub fn add(&mut self, other: Self) {
+        self.kinds.extend(other.kinds);
+        self.unions.extend(other.unions);
+        self.has_adopted_host |= other.has_adopted_host;
+        self.has_other_candidate |= other.has_other_candidate;
+        self.has_mixed_kinds |= other.has_mixed_kinds;
+        self.has_changed_kind |= other.has_changed_kind;
+        self.has_standby |= other.has_standby;
+        self.has_missing_cluster |= other.has_missing_cluster;
+        self.has_failing_order |= other.has_failing_order;
+        self.has_delay |= other.has_delay;
+        self.has_kept_setting |= other.has_kept_setting;
+        self.tables += other.tables;
+    }
+
+    /// Asserts that each case occurred.
+    pub fn assert_all(&self) {
+        assert_eq!(self.kinds.len(), 5, "{self:?}");
+        let all = Self {
+            has_adopted_host: true,
+            has_other_candidate: true,
+            has_mixed_kinds: true,
+            has_changed_kind: true,
+            has_standby: true,
+            has_missing_cluster: true,
+            has_failing_order: true,
+            has_delay: true,
+            has_kept_setting: true,
+            ..self.clone()
+        };
+        assert_eq!(*self, all);
+        for union in [["flat", "gateway"], ["gateway", "local"]] {
+            assert!(self.unions.contains(&union[..]), "{union:?}: {self:?}");
+        }
+    }
+}
+
 /// Simulates a cluster from choices, and checks the table after each event.
 pub fn check(octets: &[u8]) -> Seen {
     let choices = &mut Choices::new(octets);
@@ -93,6 +132,11 @@ pub fn check(octets: &[u8]) -> Seen {
         records: Records::new(),
         seen: Seen::default(),
     };
+    if world.flags.has_order() {
+        for (kind, object) in kinds::two_gateways() {
+            world.write(kind, object);
+        }
+    }
     for _ in 0..STEPS {
         if choices.is_exhausted() {
             break;
@@ -104,7 +148,7 @@ pub fn check(octets: &[u8]) -> Seen {
                 world.write(kind, object);
             }
             6 => world.delete(choices),
-            _ => {}
+            _ => world.flip(choices),
         }
         // Usually one event arrives for each write. Sometimes events stay behind.
         for _ in 0..[1, 1, 2, 0][usize::from(octet / 64)] {
@@ -144,6 +188,24 @@ impl World {
         if let Some(watch) = old.and_then(|old| raw::expected_watch(kind, &old)) {
             self.send(watch, key, None);
         }
+    }
+
+    /// Makes the endpoints of a slice ready or not ready, as when a gateway goes down or returns.
+    fn flip(&mut self, choices: &mut Choices<'_>) {
+        let slices = self.objects.iter().filter(|((kind, _), slice)| {
+            let endpoints = slice["endpoints"].as_array();
+            *kind == Kind::EndpointSlice && endpoints.is_some_and(|endpoints| !endpoints.is_empty())
+        });
+        let slices: Vec<&Value> = slices.map(|(_, slice)| slice).collect();
+        if slices.is_empty() {
+            return;
+        }
+        let mut slice = slices[choices.below(slices.len())].clone();
+        for endpoint in slice["endpoints"].as_array_mut().unwrap() {
+            let ready = &mut endpoint["conditions"]["ready"];
+            *ready = (*ready != json!(true)).into();
+        }
+        self.write(Kind::EndpointSlice, slice);
     }
 
     fn send(&mut self, watch: Watch, key: ObjectKey, object: Option<Value>) {

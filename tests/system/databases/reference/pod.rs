@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use support::commands::{binary, tool};
 use support::http;
-use support::multicluster::plan::CLUSTER_DNS;
+use support::multicluster::plan::{CLUSTER_DNS, CLUSTERS};
 use support::networks::{Files, Network};
 use support::objects::pod_status;
 use support::process::Process;
@@ -204,7 +204,8 @@ impl Pod {
                 path => match path.as_str().unwrap_or_default() {
                     "metadata.name" => self.name().to_owned(),
                     "status.podIPs" => self.address().to_owned(),
-                    "status.hostIPs" => "10.244.0.1".to_owned(),
+                    // The cluster's DNS sends from the address of its node.
+                    "status.hostIPs" => CLUSTERS[site.index].gateway.to_owned(),
                     other => bail!("field {other}"),
                 },
             };
