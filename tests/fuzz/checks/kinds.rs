@@ -14,7 +14,7 @@ pub const NAMESPACES: &[&str] = &["prod", "shop", "db"];
 pub const SERVICES: &[&str] = &["db", "web", "db-0", "east"];
 const CLUSTERS: &[&str] = &["east", "west", "hub"];
 const HOSTS: &[&str] = &["db-0", "db-1"];
-const GATEWAY: &str = "198.51.100.10";
+pub const GATEWAY: &str = "198.51.100.10";
 
 /// The names that an object is made from. The same octet gives the same names for each form.
 #[derive(Clone, Copy)]
@@ -38,22 +38,6 @@ pub fn object(choices: &mut Choices<'_>) -> (Kind, Value) {
         9 => (Kind::EndpointSlice, host_list(choices, identity)),
         _ => (Kind::EndpointSlice, local_slice(choices, identity)),
     }
-}
-
-/// Returns gateway mirrors of `prod/db` from two clusters with their slices: two steps of an order that can move.
-pub fn two_gateways() -> Vec<(Kind, Value)> {
-    let mirrors = ["east", "west"].map(|cluster| {
-        let mirror = builders::gateway_mirror("prod", "db", cluster, GATEWAY);
-        let mut service = mirror.service();
-        let [v4, _] = addresses("prod", &format!("db-{cluster}"), 0);
-        service["spec"]["clusterIP"] = json!(v4);
-        service["spec"]["clusterIPs"] = json!([v4]);
-        [
-            (Kind::Service, service),
-            (Kind::EndpointSlice, mirror.slice(true)),
-        ]
-    });
-    mirrors.into_iter().flatten().collect()
 }
 
 // === impl Identity ===
@@ -248,7 +232,7 @@ fn spec(choices: &mut Choices<'_>, namespace: &str, name: &str) -> Value {
 }
 
 /// Returns the addresses of a Service.
-fn addresses(namespace: &str, name: &str, variant: u8) -> [String; 2] {
+pub fn addresses(namespace: &str, name: &str, variant: u8) -> [String; 2] {
     let number = |text: &str| {
         let octets = text.bytes().map(u32::from);
         octets.fold(7_u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(octet))

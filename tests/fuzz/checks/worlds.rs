@@ -19,6 +19,7 @@ use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
 use global_dns::table::{Grammar, ServiceKind, Table};
 use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
 use serde_json::{Value, json};
+use support::objects as builders;
 
 use super::answers::published;
 use super::choices::Choices;
@@ -133,7 +134,7 @@ pub fn check(octets: &[u8]) -> Seen {
         seen: Seen::default(),
     };
     if world.flags.has_order() {
-        for (kind, object) in kinds::two_gateways() {
+        for (kind, object) in two_gateways() {
             world.write(kind, object);
         }
     }
@@ -158,6 +159,22 @@ pub fn check(octets: &[u8]) -> Seen {
     while world.deliver(&mut Choices::new(&[])) {}
     world.check_final_state();
     world.seen
+}
+
+/// Returns gateway mirrors of `prod/db` from two clusters with their slices: two steps of an order that can move.
+fn two_gateways() -> Vec<(Kind, Value)> {
+    let mirrors = ["east", "west"].map(|cluster| {
+        let mirror = builders::gateway_mirror("prod", "db", cluster, kinds::GATEWAY);
+        let mut service = mirror.service();
+        let [v4, _] = kinds::addresses("prod", &format!("db-{cluster}"), 0);
+        service["spec"]["clusterIP"] = json!(v4);
+        service["spec"]["clusterIPs"] = json!([v4]);
+        [
+            (Kind::Service, service),
+            (Kind::EndpointSlice, mirror.slice(true)),
+        ]
+    });
+    mirrors.into_iter().flatten().collect()
 }
 
 // === Events ===
