@@ -155,7 +155,7 @@ impl<'t> NameReply<'t> {
         let answer = answer_question(zones, now, name, RecordType::ANY);
         match (answer.failure(), answer) {
             (Some(failure), _) => Self::Failing(failure),
-            (None, Answer::Data(_, view, _)) => Self::Endpoints(view),
+            (None, Answer::Data(view, _)) => Self::Endpoints(view),
             (None, Answer::NxDomain(_) | Answer::Refused) => {
                 Self::Nothing("the name does not exist")
             }

@@ -176,7 +176,7 @@ impl Answerer {
             return;
         }
         let service = match &reply.body {
-            Body::Answer(Answer::Data(_, view, _)) => Some(&view.service.key),
+            Body::Answer(Answer::Data(view, _)) => Some(&view.service.key),
             // An address can belong to many services.
             _ => None,
         };

@@ -180,6 +180,7 @@ impl Events {
     }
 
     /// Returns all events in the ring, the newest last.
+    #[cfg(test)]
     pub fn all(&self) -> Vec<Arc<Event>> {
         self.0.ring.lock().events.iter().cloned().collect()
     }

@@ -286,14 +286,6 @@ impl Change {
         }
     }
 
-    /// Sets the cause.
-    pub fn because(self, cause: impl Into<Option<ChangeCause>>) -> Self {
-        Self {
-            cause: cause.into(),
-            ..self
-        }
-    }
-
     /// Makes a change of a service.
     pub fn of_service(kind: ChangeKind, key: &ServiceKey, text: impl Into<Line>) -> Self {
         Self {
@@ -444,7 +436,11 @@ mod tests {
             ..endpoint(ChangeKind::GatewayUp, "db", "west", 0)
         };
         assert!(change.is_of_gateway());
-        assert!(!change.clone().because(None).is_of_gateway());
+        let change_without_cause = Change {
+            cause: None,
+            ..change.clone()
+        };
+        assert!(!change_without_cause.is_of_gateway());
         let change_without_service = Change {
             service: None,
             ..change.clone()

@@ -52,6 +52,7 @@ const MAX_MEAN: usize = 8;
 
 impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     /// Returns the number of entries.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }

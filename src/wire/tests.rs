@@ -418,7 +418,7 @@ fn first_host<'t>(
         ..CONTEXT
     };
     let reply = respond(settings, now, &parse(packet), &context).unwrap();
-    let Body::Answer(crate::zone::Answer::Data(_, view, rtype)) = &reply.body else {
+    let Body::Answer(crate::zone::Answer::Data(view, rtype)) = &reply.body else {
         panic!("{:?}", reply.body)
     };
     let mut first = None;

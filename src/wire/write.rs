@@ -119,7 +119,7 @@ impl Message<'_> {
     /// Writes the addresses of a service's own name, if they are the answer. Returns `Some(false)` if not all of them
     /// fit.
     fn put_name_addresses(&mut self, reply: &Reply<'_>) -> Option<bool> {
-        let Body::Answer(Answer::Data(_, view, rtype)) = &reply.body else {
+        let Body::Answer(Answer::Data(view, rtype)) = &reply.body else {
             return None;
         };
         let (addresses, ttl) = (view.name_addresses()?, view.service.ttl);

@@ -16,7 +16,7 @@ use crate::zone::{Name, Zones, read};
 #[derive(Clone, Debug)]
 pub enum Answer<'t> {
     /// Rows of one type, at least one.
-    Data(&'t Zone, View<'t>, RecordType),
+    Data(View<'t>, RecordType),
     /// The zone's SOA record.
     Soa(&'t Zone),
     /// The zone's NS record.
@@ -134,7 +134,7 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
         }
         Reading::View(zone, view) => {
             match choose_type(rtype, |rtype| view.has_rows(*rtype)) {
-                Some(rtype) => Answer::Data(zone, view, rtype),
+                Some(rtype) => Answer::Data(view, rtype),
                 None => Answer::NoData(zone), // RFC 2308 section 2.2
             }
         }
@@ -191,7 +191,7 @@ impl<'t> Answer<'t> {
     /// have none.
     pub fn endpoints(&self) -> Vec<&'t Endpoint> {
         match self {
-            Self::Data(_, view, rtype) => {
+            Self::Data(view, rtype) => {
                 let mut endpoints = Vec::new();
                 let _ = view.visit_rows(*rtype, &mut |row| {
                     endpoints.push(row.endpoint);

@@ -116,7 +116,7 @@ impl Answer<'_> {
         mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match self {
-            Self::Data(_, view, rtype) => visit_view(view, *rtype, context, visit),
+            Self::Data(view, rtype) => visit_view(view, *rtype, context, visit),
             Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
             Self::Address(zone, rtype) => addresses_of(zone, *rtype)
