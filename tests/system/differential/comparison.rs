@@ -40,6 +40,8 @@ const RESEND: Duration = Duration::from_secs(1);
 const NXDOMAIN: u8 = 3;
 /// Number of differences in an error.
 const SHOWN: usize = 4;
+/// The name of the binary of another revision.
+pub const REFERENCE: &str = "reference";
 
 /// A binary with flags of its own.
 pub struct Program {
@@ -94,6 +96,10 @@ impl Program {
     fn start(&self, setting: &Setting, kubeconfig: &Path) -> Server {
         let mut flags: Vec<&str> = setting.all_flags();
         flags.extend(self.flag);
+        flags.extend(match self.name {
+            REFERENCE => setting.of_reference,
+            _ => setting.of_current,
+        });
         let server = Server::of_program(&self.path, kubeconfig, &flags);
         server.wait_until_ready();
         server
@@ -145,9 +151,8 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
         outcome,
     };
     let mut history: Vec<Event> = Vec::new();
-    let has_mcs = setting.has_mcs();
     let result = (|| {
-        pair.compare(&vocabulary, vocabulary.names(has_mcs), ALL_TYPES)?;
+        pair.compare(&vocabulary, vocabulary.names(), ALL_TYPES)?;
         for _ in 0..STEPS {
             let burst = if setting.has_memory {
                 1
@@ -172,12 +177,12 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
                 put_markers(&api_server, step);
                 pair.wait(step)?;
             }
-            let mut names = vocabulary.names(has_mcs);
+            let mut names = vocabulary.names();
             let random = &mut pair.random;
             names.retain(|name| name.is_of(&touched.services) || random.usize(..UNTOUCHED) == 0);
             pair.compare(&vocabulary, names, USUAL_TYPES)?;
         }
-        pair.compare(&vocabulary, vocabulary.names(has_mcs), ALL_TYPES)
+        pair.compare(&vocabulary, vocabulary.names(), ALL_TYPES)
     })();
     pair.outcome.events = history.len();
     pair.outcome.took = began.elapsed();

@@ -106,7 +106,7 @@ impl Vocabulary {
     }
 
     /// Returns all names.
-    pub fn names(&self, has_mcs: bool) -> Vec<Name> {
+    pub fn names(&self) -> Vec<Name> {
         const FIXED: &[&str] = &[
             "global.",
             "ns.dns.global.",
@@ -125,10 +125,6 @@ impl Vocabulary {
                     &format!("{service}.{namespace}.global."),
                     Place::Service,
                 ));
-                if has_mcs {
-                    let base = format!("{service}.{namespace}.svc.clusterset.local.");
-                    names.push(Name::new(&base, Place::Service));
-                }
             }
         }
         let namespaces = self.namespaces.iter();

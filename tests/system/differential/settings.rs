@@ -6,18 +6,23 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub flags: &'static [&'static str],
-    /// Whether an answer depends on earlier answers: orders and gates. Then each event is compared before the next one,
-    /// because a server may apply several events at once.
+    /// Flags of the current source alone.
+    pub of_current: &'static [&'static str],
+    /// Flags of the reference alone. It has no orders that begin with `auto:`, but a flag that says which ones move by
+    /// themselves.
+    pub of_reference: &'static [&'static str],
+    /// Whether an answer depends on earlier answers: orders. Then each event is compared before the next one, because a
+    /// server may apply several events at once.
     pub has_memory: bool,
 }
 
 /// Flags of every setting.
 const COMMON: &[&str] = &[
     "--ns-address=192.0.2.53,2001:db8::53",
+    "--failover-delay=0s",
+    "--failback-delay=0s",
     "--log-level=warn,global_dns::app=info,global_dns::server=info",
 ];
-
-const MCS: &str = "--zone=clusterset.local=mcs";
 
 const SETTINGS: &[Setting] = &[
     plain(&[]),
@@ -27,41 +32,26 @@ const SETTINGS: &[Setting] = &[
         "--short-name=db=prod",
         "--short-name=web=shop",
     ]),
-    ordered(&[
-        "--failover=local:east+west:*",
-        "--failover=prod/db=west:east",
-        "--failover-delay=0s",
-        "--failback-delay=0s",
-    ]),
-    plain(&["--zone=global", MCS]),
+    ordered(&["--failover=shop/web=*:hub", "--failover=prod/db=west:east"]),
     plain(&[
         "--gateway-down=include",
         "--local-members=exported",
         "--default-namespace=prod",
     ]),
     plain(&[]),
-    ordered(&[
-        "--failover=prod/db=east+west",
-        "--failover-delay=0s",
-        "--failback-delay=0s",
-    ]),
+    ordered(&["--failover=prod/db=east+west"]),
     plain(&[
         "--local-members=off",
         "--short-names=off",
         "--exclude-cluster=west",
     ]),
     plain(&["--namespace=prod", "--namespace=shop", "--namespace=marker"]),
-    plain(&[
-        "--zone=global",
-        MCS,
-        "--cluster-alias=east=east-1",
-        "--gateway-down=include",
-    ]),
-    ordered(&[
-        "--failover=auto:east:*",
-        "--failover-delay=0s",
-        "--failback-delay=0s",
-    ]),
+    plain(&["--cluster-alias=east=east-1", "--gateway-down=include"]),
+    Setting {
+        of_current: &["--failover=auto:east:*"],
+        of_reference: &["--failover=east:*", "--failover-mode=auto"],
+        ..plain(&[])
+    },
     plain(&[
         "--alias=db.prod=web.shop+db-0.prod",
         "--alias=all.prod=db.shop+db.db",
@@ -72,6 +62,8 @@ const SETTINGS: &[Setting] = &[
 const fn plain(flags: &'static [&'static str]) -> Setting {
     Setting {
         flags,
+        of_current: &[],
+        of_reference: &["--failover-mode=hold"],
         has_memory: false,
     }
 }
@@ -114,10 +106,5 @@ impl Setting {
             .iter()
             .map(|flag| flag.split('=').next().unwrap_or(flag));
         names.filter(|name| !known.contains(name)).collect()
-    }
-
-    /// Returns whether both servers have a zone with the grammar `mcs`.
-    pub fn has_mcs(&self) -> bool {
-        self.flags.contains(&MCS)
     }
 }

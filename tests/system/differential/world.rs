@@ -45,16 +45,7 @@ const VALUES: &[&str] = &[
     "db-east",
     "",
 ];
-const ORDERS: &[&str] = &[
-    "east:west",
-    "local:*",
-    "west:hub:east",
-    "*:east",
-    "north",
-    "east:",
-    "x x",
-];
-const EXPECTED: &[&str] = &["east", "east+west", "hub", "north+east", "", "East"];
+const ORDERS: &[&str] = &["east:west", "local:*", "west:hub:east", "*:east"];
 
 // === impl World ===
 
@@ -143,29 +134,26 @@ impl World {
         } else {
             kinds::object(choices)
         };
-        if kind == Kind::Service && self.random.u8(..3) == 0 {
-            self.add_policy(&mut object);
+        // Earlier revisions read these in another way (rules K5a and K8).
+        if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(key::FAILOVER);
+            annotations.remove(key::EXPECTED_CLUSTERS);
+        }
+        if kind == Kind::Service && self.setting.has_memory && self.random.u8(..3) == 0 {
+            self.add_order(&mut object);
         }
         is_storable(&object).then_some(object)
     }
 
-    /// Adds the annotations that count on Services of this cluster only. Mirrors have them, too, and are ignored.
-    fn add_policy(&mut self, object: &mut Value) {
-        if !self.setting.has_memory {
-            return;
-        }
+    /// Adds an order, which counts on Services of this cluster only. Mirrors have it, too, and are ignored.
+    fn add_order(&mut self, object: &mut Value) {
         let metadata = &mut object["metadata"];
         // Earlier revisions read the annotations of a Service with a cluster IP only with this label.
         if self.random.bool() {
             metadata["labels"][key::EXPORTED] = json!("skip");
         }
-        let pick = |random: &mut Rng, values: &[&'static str]| values[random.usize(..values.len())];
-        if self.random.bool() {
-            metadata["annotations"][key::FAILOVER] = json!(pick(&mut self.random, ORDERS));
-        } else {
-            metadata["annotations"][key::EXPECTED_CLUSTERS] =
-                json!(pick(&mut self.random, EXPECTED));
-        }
+        let order = ORDERS[self.random.usize(..ORDERS.len())];
+        metadata["annotations"][key::FAILOVER] = json!(order);
     }
 
     fn existing(&mut self) -> Option<Value> {
