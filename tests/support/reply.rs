@@ -5,7 +5,6 @@ mod hickory;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::ops::Range;
 
 use super::codes::{class_name, rcode_name, type_name};
 use super::query::hex;
@@ -102,25 +101,14 @@ pub struct Opt {
 impl Reply {
     /// Parses a message. Fails if octets follow the last record.
     pub fn read(octets: &[u8]) -> Result<Self> {
-        let (read, _) = Self::read_with_place_of_options(octets)?;
+        let mut reader = Reader::new(octets);
+        let read = Self::read_from(&mut reader, octets.len())?;
+        reader.end()?;
         hickory::check_same(octets, &read)?;
         Ok(read)
     }
 
-    /// Parses a message, without the comparison with hickory-proto. Also returns the place of the options of its OPT record.
-    pub fn read_with_place_of_options(octets: &[u8]) -> Result<(Self, Option<Range<usize>>)> {
-        let (read, options, reader) = Self::read_start(octets)?;
-        reader.end()?;
-        Ok((read, options))
-    }
-
-    /// Parses a message and ignores octets after it: a truncated reply of hickory-server has surplus octets.
-    pub fn read_prefix(octets: &[u8]) -> Result<Self> {
-        Ok(Self::read_start(octets)?.0)
-    }
-
-    fn read_start(octets: &[u8]) -> Result<(Self, Option<Range<usize>>, Reader<'_>)> {
-        let mut reader = Reader::new(octets);
+    fn read_from(reader: &mut Reader<'_>, octets: usize) -> Result<Self> {
         let (id, word) = (reader.number()?, reader.number()?);
         let counts: Vec<u16> = (0..4).map(|_| reader.number()).collect::<Result<_>>()?;
         let questions = (0..counts[0]).map(|_| {
@@ -131,7 +119,7 @@ impl Reply {
             })
         });
         let questions = questions.collect::<Result<_>>()?;
-        let (mut opt, mut place, mut rcode) = (None, None, word & 0x000f);
+        let (mut opt, mut rcode) = (None, word & 0x000f);
         let mut sections: [Vec<Record>; 3] = Default::default();
         for (section, count) in sections.iter_mut().zip(&counts[1..]) {
             for _ in 0..*count {
@@ -143,14 +131,12 @@ impl Reply {
                     }
                     let [high, version, flags @ ..] = ttl.to_be_bytes();
                     rcode |= u16::from(high) << 4;
-                    let start = reader.position() + 2; // after their length
                     opt = Some(Opt {
                         version,
                         payload: class,
                         flags: u16::from_be_bytes(flags),
                         options: reader.options()?,
                     });
-                    place = Some(start..reader.position());
                     continue;
                 }
                 section.push(Record {
@@ -163,7 +149,7 @@ impl Reply {
             }
         }
         let [answers, authority, additional] = sections;
-        let read = Self {
+        Ok(Self {
             id,
             bits: word & 0x87f0,
             opcode: (word >> 11 & 0x0f) as u8,
@@ -173,9 +159,8 @@ impl Reply {
             authority,
             additional,
             opt,
-            octets: octets.len(),
-        };
-        Ok((read, place, reader))
+            octets,
+        })
     }
 
     /// Returns the reply without the ID and the size, which differ between replies to one question.
@@ -235,12 +220,6 @@ impl Reply {
         option.map(|(_, value)| hex(value))
     }
 
-    /// Returns the code of the extended DNS error (RFC 8914).
-    pub fn extended_error(&self) -> Option<u16> {
-        let option = self.option(15)?;
-        u16::from_str_radix(&option[..4], 16).ok()
-    }
-
     /// Returns the RDATA of the answers in their order.
     pub fn data(&self) -> Vec<&str> {
         let answers = self.answers.iter();
@@ -293,15 +272,6 @@ impl fmt::Display for Record {
         let (class, rtype) = (class_name(self.class), type_name(self.rtype));
         let (owner, ttl, data) = (&self.owner, self.ttl, &self.data);
         write!(f, "{owner} {ttl} {class} {rtype} {data}")
-    }
-}
-
-// === impl Opt ===
-
-impl Opt {
-    /// Returns whether the DO bit is set.
-    pub fn is_dnssec_ok(&self) -> bool {
-        self.flags & 0x8000 != 0
     }
 }
 
