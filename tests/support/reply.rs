@@ -5,6 +5,7 @@ mod hickory;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 
 use super::codes::{class_name, rcode_name, type_name};
 use super::query::hex;
@@ -101,14 +102,14 @@ pub struct Opt {
 impl Reply {
     /// Parses a message. Fails if octets follow the last record.
     pub fn read(octets: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(octets);
-        let read = Self::read_from(&mut reader, octets.len())?;
-        reader.end()?;
+        let (read, _) = Self::read_with_place_of_options(octets)?;
         hickory::check_same(octets, &read)?;
         Ok(read)
     }
 
-    fn read_from(reader: &mut Reader<'_>, octets: usize) -> Result<Self> {
+    /// Parses a message, without the comparison with hickory-proto. Also returns the place of the options of its OPT record.
+    pub fn read_with_place_of_options(octets: &[u8]) -> Result<(Self, Option<Range<usize>>)> {
+        let mut reader = Reader::new(octets);
         let (id, word) = (reader.number()?, reader.number()?);
         let counts: Vec<u16> = (0..4).map(|_| reader.number()).collect::<Result<_>>()?;
         let questions = (0..counts[0]).map(|_| {
@@ -119,7 +120,7 @@ impl Reply {
             })
         });
         let questions = questions.collect::<Result<_>>()?;
-        let (mut opt, mut rcode) = (None, word & 0x000f);
+        let (mut opt, mut place, mut rcode) = (None, None, word & 0x000f);
         let mut sections: [Vec<Record>; 3] = Default::default();
         for (section, count) in sections.iter_mut().zip(&counts[1..]) {
             for _ in 0..*count {
@@ -131,12 +132,14 @@ impl Reply {
                     }
                     let [high, version, flags @ ..] = ttl.to_be_bytes();
                     rcode |= u16::from(high) << 4;
+                    let start = reader.position() + 2; // after their length
                     opt = Some(Opt {
                         version,
                         payload: class,
                         flags: u16::from_be_bytes(flags),
                         options: reader.options()?,
                     });
+                    place = Some(start..reader.position());
                     continue;
                 }
                 section.push(Record {
@@ -149,7 +152,7 @@ impl Reply {
             }
         }
         let [answers, authority, additional] = sections;
-        Ok(Self {
+        let read = Self {
             id,
             bits: word & 0x87f0,
             opcode: (word >> 11 & 0x0f) as u8,
@@ -159,8 +162,10 @@ impl Reply {
             authority,
             additional,
             opt,
-            octets,
-        })
+            octets: octets.len(),
+        };
+        reader.end()?;
+        Ok((read, place))
     }
 
     /// Returns the reply without the ID and the size, which differ between replies to one question.
