@@ -11,7 +11,6 @@
 //! - `rfc2308`: negative answers
 //! - `rfc2782`: SRV
 //! - `rfc3225_6891`: EDNS, the DO bit, message sizes
-//! - `rfc3597`: unknown types
 //! - `rfc4343`: case insensitivity
 //! - `rfc5001`: server identification (NSID); also RFC 4892 (`id.server`)
 //! - `rfc5936_1995_1996_2136`: zone transfers, NOTIFY and UPDATE, which are not supported
@@ -19,7 +18,7 @@
 //! - `rfc7828`: edns-tcp-keepalive
 //! - `rfc7830_8467`: padding
 //! - `rfc7858`: TLS
-//! - `rfc8906`: every query of the RFC's compliance test
+//! - `rfc8906`: every query of the RFC's compliance test, and every type (RFC 3597, RFC 6895)
 //! - `rfc8914`: extended DNS errors
 //! - `rfc9250`: QUIC
 //! - `rfc9619`: one question per query
@@ -39,7 +38,6 @@ mod rfc2181;
 mod rfc2308;
 mod rfc2782;
 mod rfc3225_6891;
-mod rfc3597;
 mod rfc4343;
 mod rfc5001;
 mod rfc5936_1995_1996_2136;

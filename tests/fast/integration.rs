@@ -1,4 +1,4 @@
-//! Integration tests of the binary with real files, real sockets and other name servers.
+//! Integration tests of the binary with real files and real sockets.
 //!
 //! Index:
 //!
@@ -7,16 +7,17 @@
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `events`, `demo`, signals; finding a replica; plug-ins
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
 //! - `architecture`: dependencies between modules, and the length of the two ways, read from the source text
-//! - `answers`: order and sizes of answers, addresses of the name server, counters
+//! - `answers`: order of answers, addresses of the name server, counters
 //! - `access`: `--allow`
 //! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
-//! - `encrypted`: DNS over TLS and QUIC: equal answers, server and client certificates, connections, limits
+//! - `encrypted`: DNS over TLS and QUIC: equal answers over all transports, server and client certificates, connections, limits
 //! - `fleet`: the comparison of several clusters: faults of each kind, servers that cannot be read
 //! - `history`: answers of earlier times
+//! - `kubeconfig`: files for API servers that do not answer
 //! - `liveness`: the probes of servers of which a single thread is stopped
 //! - `log`: independence from the log output; annotations in the log and in the output of commands
-//! - `members`: the endpoints of a name: gateways, local members, clusters, TTLs, short names
+//! - `members`: settings of members and short names, TTLs, failover orders, expected clusters, Links, texts of tenants
 //! - `metrics`: the list of metrics in the manual
 //! - `picture`: the picture of the README, compared with the output of the demo
 
@@ -32,6 +33,7 @@ mod events;
 mod file_source;
 mod fleet;
 mod history;
+mod kubeconfig;
 mod liveness;
 mod log;
 mod members;

@@ -6,8 +6,10 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::Value;
 
 use crate::http::get;
@@ -98,47 +100,15 @@ fn pass_on(mut stream: TcpStream, server: SocketAddr, alteration: Alteration) ->
         for (old, new) in alteration.texts {
             body = body.replace(old, new);
         }
-        let date = http_date(SystemTime::now() + Duration::from_secs(alteration.clock));
+        let time = Timestamp::now() + Duration::from_secs(alteration.clock);
+        let date = DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&time)
+            .ok()?;
         let (status, length) = (page.status, body.len());
         let head =
             format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nDate: {date}\r\n\r\n");
         stream.write_all((head + &body).as_bytes()).ok()?;
     }
-}
-
-/// Returns a time as HTTP headers have it.
-fn http_date(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date (Howard Hinnant, "chrono-compatible low-level date algorithms").
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    let months = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    format!(
-        "{}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
-        weekdays[(days % 7) as usize],
-        months[month as usize - 1],
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
 }
 
 /// Returns the faults. Each is the only one in its fleet.

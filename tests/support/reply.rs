@@ -109,17 +109,6 @@ impl Reply {
 
     /// Parses a message, without the comparison with hickory-proto. Also returns the place of the options of its OPT record.
     pub fn read_with_place_of_options(octets: &[u8]) -> Result<(Self, Option<Range<usize>>)> {
-        let (read, options, reader) = Self::read_start(octets)?;
-        reader.end()?;
-        Ok((read, options))
-    }
-
-    /// Parses a message and ignores octets after it: a truncated reply of hickory-server has surplus octets.
-    pub fn read_prefix(octets: &[u8]) -> Result<Self> {
-        Ok(Self::read_start(octets)?.0)
-    }
-
-    fn read_start(octets: &[u8]) -> Result<(Self, Option<Range<usize>>, Reader<'_>)> {
         let mut reader = Reader::new(octets);
         let (id, word) = (reader.number()?, reader.number()?);
         let counts: Vec<u16> = (0..4).map(|_| reader.number()).collect::<Result<_>>()?;
@@ -175,7 +164,8 @@ impl Reply {
             opt,
             octets: octets.len(),
         };
-        Ok((read, place, reader))
+        reader.end()?;
+        Ok((read, place))
     }
 
     /// Returns the reply without the ID and the size, which differ between replies to one question.
@@ -235,12 +225,6 @@ impl Reply {
         option.map(|(_, value)| hex(value))
     }
 
-    /// Returns the code of the extended DNS error (RFC 8914).
-    pub fn extended_error(&self) -> Option<u16> {
-        let option = self.option(15)?;
-        u16::from_str_radix(&option[..4], 16).ok()
-    }
-
     /// Returns the RDATA of the answers in their order.
     pub fn data(&self) -> Vec<&str> {
         let answers = self.answers.iter();
@@ -293,15 +277,6 @@ impl fmt::Display for Record {
         let (class, rtype) = (class_name(self.class), type_name(self.rtype));
         let (owner, ttl, data) = (&self.owner, self.ttl, &self.data);
         write!(f, "{owner} {ttl} {class} {rtype} {data}")
-    }
-}
-
-// === impl Opt ===
-
-impl Opt {
-    /// Returns whether the DO bit is set.
-    pub fn is_dnssec_ok(&self) -> bool {
-        self.flags & 0x8000 != 0
     }
 }
 

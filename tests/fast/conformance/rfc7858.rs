@@ -1,17 +1,14 @@
 //! RFC 7858: DNS over TLS; with RFC 7301 (ALPN) and RFC 9325 (recommendations for TLS).
 
-mod renegotiation;
-
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
 
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind, ProtocolVersion};
 use support::encrypted::EncryptedServer;
 use support::objects::members;
 use support::query::{Packet, octets, query};
-use support::tls::{Client, ConnectionEnd, Offer, Stream, alert, ask, localhost, read_end, send};
+use support::tls::{ConnectionEnd, Offer, Stream, alert, ask, localhost, read_end, send};
 use support::wait::TIMEOUT;
 use support::wire::read_framed_or_end;
 
@@ -197,45 +194,6 @@ fn s3_2_other_alpn_protocols_are_refused_with_an_alert() {
 // === 3.3 Messages ===
 
 #[test]
-fn s3_3_one_connection_serves_several_queries() {
-    let server = serve_encrypted(&[]);
-    let mut stream = server.tls();
-    for (text, rcode) in [
-        ("db.prod.global. A", 0),
-        ("nope.global. A", 3),
-        ("www.example. A", 5),
-        ("global. AXFR", 5),
-        ("global. SOA +edns", 0),
-        ("global. SOA +opcode=2", 4),
-    ] {
-        let question = query(text);
-        let reply = ask(&mut stream, &question.0).unwrap();
-        assert_eq!(reply[..2], question.0[..2]);
-        assert_eq!(decode(&reply).rcode, rcode, "{text}");
-    }
-}
-
-#[test]
-fn s3_3_pipelined_queries_are_answered_in_order() {
-    let server = serve_encrypted(&[]);
-    let mut stream = server.tls();
-    let texts = [
-        "db.prod.global. SRV",
-        "nope.global. A",
-        "global. SOA +do",
-        "www.example. A",
-    ];
-    let questions: Vec<Packet> = (0..200).map(|n| query(texts[n % texts.len()])).collect();
-    let all: Vec<u8> = questions.iter().flat_map(Packet::framed).collect();
-    stream.write_all(&all).unwrap();
-    for question in &questions {
-        let reply = read_framed_or_end(&mut stream).unwrap();
-        assert_eq!(reply[..2], question.0[..2]);
-        decode(&reply);
-    }
-}
-
-#[test]
 fn s3_3_malformed_message_does_not_affect_its_neighbors() {
     let server = serve_encrypted(&[]);
     let mut stream = server.tls();
@@ -295,29 +253,6 @@ fn s3_3_replies_have_up_to_65535_octets() {
 }
 
 // === 3.4 Reuse and end of a connection ===
-
-/// Section 3.4. CoreDNS reuses a connection for ten seconds, and a handshake costs more than a query.
-#[test]
-fn s3_4_idle_connection_outlives_the_reuse_time_of_clients() {
-    const REUSE: Duration = Duration::from_secs(11);
-    let server = serve_encrypted(&[]);
-    let (mut fresh, mut used) = (server.tls(), server.tls());
-    assert_answers(&mut used, "before the idle time");
-    let deadline = Instant::now() + REUSE;
-    for stream in [&mut fresh, &mut used] {
-        let rest = deadline.saturating_duration_since(Instant::now());
-        let rest = rest.max(Duration::from_millis(1)); // a zero timeout is an error
-        stream.sock.set_read_timeout(Some(rest)).unwrap();
-        let result = stream.read(&mut [0]).map_err(|error| error.kind());
-        assert!(
-            matches!(result, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)),
-            "{result:?}"
-        );
-        stream.sock.set_read_timeout(Some(TIMEOUT)).unwrap();
-    }
-    assert_answers(&mut fresh, "after the idle time");
-    assert_answers(&mut used, "after the idle time");
-}
 
 #[test]
 fn s3_4_close_notify_is_answered_with_close_notify() {
@@ -401,33 +336,5 @@ fn s3_4_sessions_can_be_resumed() {
             // In TLS 1.3, the tickets arrive with the first reply.
             assert_answers(&mut stream, &format!("{version:?}, turn {turn}"));
         }
-    }
-}
-
-#[test]
-fn s3_4_session_of_another_server_is_not_resumed() {
-    let (one, other) = (serve_encrypted(&[]), serve_encrypted(&[]));
-    let client = one.client(Offer::of(&["dot"]));
-    assert_answers(&mut client.connect(one.address("tls")).unwrap(), "one");
-    // The client does not trust the certificate of the other server, and a ticket does not change that.
-    let error = client.connect(other.address("tls")).map(|_| ());
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("certificate"), "{error}");
-    assert_answers(&mut client.connect(one.address("tls")).unwrap(), "again");
-}
-
-/// Section 3.3: a client with several connections matches replies by connection.
-#[test]
-fn s3_3_replies_arrive_on_the_connection_of_the_query() {
-    let server = serve_encrypted(&[]);
-    let client: Client = server.client(Offer::of(&["dot"]));
-    let connect = |_| client.connect(server.address("tls")).unwrap();
-    let mut streams: Vec<Stream> = (0..20).map(connect).collect();
-    let questions: Vec<Packet> = streams.iter().map(|_| query("db.prod.global. A")).collect();
-    for (stream, question) in streams.iter_mut().zip(&questions) {
-        send(stream, &question.0).unwrap();
-    }
-    for (stream, question) in streams.iter_mut().zip(&questions).rev() {
-        assert_eq!(read_framed_or_end(stream).unwrap()[..2], question.0[..2]);
     }
 }

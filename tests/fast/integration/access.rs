@@ -1,13 +1,16 @@
 //! Access control: `--allow`.
 
+use std::net::{IpAddr, UdpSocket};
+
 use support::certificates::issue_valid;
-use support::encrypted::serve;
+use support::encrypted::{QUIC, connect_from, serve};
 use support::objects::{Manifest, mirror, objects};
 use support::query::query;
+use support::quic::Quic;
 use support::reply::Reply;
-use support::server::Server;
+use support::tls::ask;
 use support::wait::TIMEOUT;
-use support::wire::{Transport, exchange};
+use support::wire::{Transport, exchange, read_datagram};
 
 const NAME: &str = "db.prod.global A";
 
@@ -50,10 +53,31 @@ fn disallowed_client_is_refused_on_every_transport() {
     assert_eq!(problem["level"], "error");
 }
 
+/// The address of the client is that of its connection.
 #[test]
-fn allowed_client_is_answered() {
-    let server = Server::with_objects(sample(), &["--allow=192.0.2.0/24", "--allow=127.0.0.0/8"]);
-    for over in [Transport::Udp, Transport::Tcp] {
-        assert_eq!(server.ask(NAME, over).answers.len(), 20);
+fn allowed_client_is_answered_on_every_transport() {
+    let issued = issue_valid();
+    let flags = ["--allow=192.0.2.0/24", "--allow=127.0.0.5", QUIC];
+    let server = serve(sample(), &issued, &flags);
+    let packet = packet();
+    for (host, outcome) in [(5, "NOERROR"), (1, "REFUSED")] {
+        let own = IpAddr::from([127, 0, 0, host]);
+        let stream = connect_from(own, server.address("tls"));
+        let mut stream = issued.client(&["dot"]).handshake(stream).unwrap();
+        let tls = ask(&mut stream, &packet).unwrap();
+        let quic = Quic::connect_from(&issued.client(&["doq"]), own, server.address("quic"));
+        let quic = quic
+            .unwrap()
+            .ask(&[&[0, 0], &packet[2..]].concat())
+            .unwrap();
+        let udp = UdpSocket::bind((own, 0)).unwrap();
+        udp.connect(server.dns).unwrap();
+        udp.set_read_timeout(Some(TIMEOUT)).unwrap();
+        udp.send(&packet).unwrap();
+        let udp = read_datagram(&udp).unwrap();
+        for (over, reply) in [("UDP", udp), ("TLS", tls), ("QUIC", quic)] {
+            let status = Reply::read(&reply).unwrap().status();
+            assert_eq!(status, outcome, "127.0.0.{host} over {over}");
+        }
     }
 }

@@ -1,11 +1,10 @@
-//! Properties of answers over UDP and TCP that no standard defines: order and sizes, addresses of the name server,
+//! Properties of answers over UDP and TCP that no standard defines: order, addresses of the name server,
 //! counters, metrics of the process.
 
 mod messages;
 mod name_server;
 mod order;
 mod process;
-mod sizes;
 
 use support::objects::{Gateway, Manifest, local, mirror, objects};
 

@@ -7,17 +7,14 @@ mod forwarder;
 mod servers;
 
 use serde_json::Value;
-use support::process::{ProcessOutput, run_global_dns};
+use support::process::run_global_dns;
 
 /// Runs `check`. Returns its JSON output and its exit code.
 fn checkup(arguments: &[&str]) -> (Value, Option<i32>) {
     let ended = run_global_dns(&[&["check", "--output=json"], arguments].concat());
-    (json_of(&ended), ended.code)
-}
-
-fn json_of(ended: &ProcessOutput) -> Value {
-    serde_json::from_str(&ended.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr))
+    let document = serde_json::from_str(&ended.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}\n{}", ended.stdout, ended.stderr));
+    (document, ended.code)
 }
 
 /// Returns the findings of one check as `health: sentence`.

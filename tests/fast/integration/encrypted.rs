@@ -9,6 +9,7 @@ mod same_answers;
 mod shutdown;
 mod slow;
 mod sockets;
+mod transports;
 mod volumes;
 
 use support::objects::{Manifest, mirror};

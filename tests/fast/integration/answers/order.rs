@@ -60,32 +60,6 @@ fn rotate_starts_answers_with_every_record() {
     }
 }
 
-/// Stub resolvers query A and AAAA alternately, and several clients take turns.
-#[test]
-fn clients_that_take_turns_get_every_record_first() {
-    const ROUNDS: usize = 60;
-    for order in ["rotate", "local-first"] {
-        let flags = ["--cluster-name=hub", &format!("--order={order}")];
-        let server = Server::with_objects(sample(), &flags);
-        let first_parts = if order == "rotate" { [4, 3] } else { [2, 1] };
-        for clients in [1, 2, 3] {
-            let mut firsts = vec![[BTreeSet::new(), BTreeSet::new()]; clients];
-            for _ in 0..ROUNDS {
-                for client in &mut firsts {
-                    for (rtype, seen) in ["A", "AAAA"].into_iter().zip(client) {
-                        let name = format!("db.prod.global. {rtype}");
-                        seen.insert(server.ask(&name, Transport::Udp).answers[0].clone());
-                    }
-                }
-            }
-            for client in &firsts {
-                let seen = client.each_ref().map(BTreeSet::len);
-                assert_eq!(seen, first_parts, "{order}, {clients} clients");
-            }
-        }
-    }
-}
-
 #[test]
 fn local_first_rotates_both_parts() {
     // `hub` sorts after `east`, so only the rule puts it first.

@@ -6,12 +6,13 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
-use support::objects::{self, Gateway, Manifest, gateway_mirror, local, mirror, objects};
+use support::objects::{self, Gateway, Manifest, local, mirror, objects};
 use support::process::{run, run_global_dns};
 use support::repository::repository;
 use tempfile::TempDir;
 
-use super::{checkup, finding, findings};
+use super::{checkup, finding};
+use crate::integration::kubeconfig::Kubeconfig;
 
 fn file_of(text: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -245,38 +246,6 @@ fn each_problem_is_found_in_files() {
 }
 
 #[test]
-fn check_and_explain_list_hosts_without_an_endpoint_mirror() {
-    let hosts = [("db-0", "10.96.1.1"), ("db-1", "10.96.1.2")];
-    let manifest = healthy().with(mirror("prod", "db", "east").listing(&hosts));
-    let (checkup, code) = check_of(manifest.clone(), &[]);
-    let expected =
-        "yellow: Hosts without endpoint mirror: Service/prod/db-east: lists db-1 (10.96.1.2)";
-    assert_eq!(finding(&checkup, "endpoint-mirrors"), expected);
-    assert_eq!(code, Some(0));
-    let (_folder, file) = file_of(&manifest.text());
-    for (name, exit) in [("db.prod.global", 0), ("db-1.east.db.prod.global", 3)] {
-        let ended = run_global_dns(&["explain", name, &file]);
-        assert_eq!(ended.code, Some(exit), "{name}");
-        let problem = "missing-host  Service/prod/db-east  Hosts without endpoint mirror: lists db-1 (10.96.1.2)";
-        assert!(ended.stdout.contains(problem), "{}", ended.stdout);
-    }
-    // The same with objects of the real controller, after the removal of one mirror.
-    let mut state = state_after("02-scale-up-east.jsonl");
-    let (checkup, _) = check_of(state.clone(), &[]);
-    let complete = "green: every headless mirror has endpoint mirrors";
-    assert_eq!(finding(&checkup, "endpoint-mirrors"), complete);
-    let is_lost = |object: &Value| {
-        object["kind"] == "Service" && object["metadata"]["name"] == "nginx-set-1-east"
-    };
-    state.0.retain(|object| !is_lost(object));
-    let (checkup, _) = check_of(state, &[]);
-    let start =
-        "yellow: Hosts without endpoint mirror: Service/default/nginx-east: lists nginx-set-1 (";
-    let found = finding(&checkup, "endpoint-mirrors");
-    assert!(found.starts_with(start), "{found}");
-}
-
-#[test]
 fn services_that_linkerd_cannot_mirror_are_found_in_files() {
     let failing = |namespace: &str, name: &str, reason: &str| {
         let mut link = link("west");
@@ -387,18 +356,6 @@ fn services_that_linkerd_cannot_mirror_are_found_in_files() {
 }
 
 #[test]
-fn links_with_other_selectors_do_not_cause_the_conflict_not_exported() {
-    let here = local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true);
-    let mut own = link("north");
-    own["spec"]["selector"] = json!({"matchLabels": {"team.example/global": "yes"}});
-    let manifest = healthy().with(here).with(own);
-    let (checkup, _) = check_of(manifest, &["--cluster-name=hub"]);
-    let expected = "green: there are no other conflicts; not-exported is not checked, because the Link of cluster 'north' \
-                    selects exported Services by other labels";
-    assert_eq!(finding(&checkup, "conflicts"), expected);
-}
-
-#[test]
 fn model_flags_have_the_same_effect_as_for_the_server() {
     let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let manifest = healthy().with(ambiguous);
@@ -412,14 +369,6 @@ fn model_flags_have_the_same_effect_as_for_the_server() {
         let found = finding(&checkup, "short-names");
         assert_eq!(found, "green: no short name is ambiguous", "{flags:?}");
         assert_eq!(code, Some(0), "{flags:?}");
-    }
-    let (checkup, _) = check_of(manifest, &["--exclude-cluster=west"]);
-    let found = finding(&checkup, "mirrors");
-    assert!(found.contains("of 1 cluster (east)"), "{found}");
-    let (checkup, _) = check_of(healthy(), &["--zone=a.test", "--zone=b.test"]);
-    let zones = findings(&checkup, "server").join("; ");
-    for zone in ["a.test.", "b.test."] {
-        assert!(zones.contains(&format!("server of {zone}")), "{zones}");
     }
 }
 
@@ -457,201 +406,6 @@ fn recordings_of_the_real_controller_have_the_expected_findings() {
         assert_eq!(finding(&checkup, check), expected, "{recording}");
         assert_eq!(code, Some(0), "{recording}: {checkup:#}");
     }
-    let state = state_after("05-gateway-down-west.jsonl");
-    let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
-    let of =
-        |cluster: &str| format!("default/nginx: cluster '{cluster}': port 80 is 8080 in its pods");
-    let clusters = ["east", "north", "west"].map(of).join(", ");
-    let expected = format!("red: Port cannot be reached from other clusters: {clusters}");
-    assert_eq!(finding(&checkup, "dead-ports"), expected);
-    assert_eq!(code, Some(1));
-    // Mirrors of a deleted Link: only the cluster north has no Link.
-    let state = state_after("23-all-gateways-down-and-up.jsonl");
-    let (checkup, _) = check_of(state.with(link("east")).with(link("west")), &[]);
-    let found = finding(&checkup, "orphaned-mirrors");
-    let start = "yellow: Cluster has no Link: north: its endpoints count until ";
-    assert!(found.starts_with(start), "{found}");
-}
-
-/// A cluster may turn off the controller that copies Endpoints to EndpointSlices (KEP-4974).
-#[test]
-fn endpoints_of_mirrors_without_slices_are_found_in_files() {
-    let is_slice = |object: &Value| object["kind"] == "EndpointSlice";
-    let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
-    let complete = "green: every mirror with Endpoints has an EndpointSlice";
-    for recording in [
-        "05-gateway-down-west.jsonl",
-        "11-scale-to-zero-west.jsonl",
-        "13-headless-without-hostnames-east.jsonl",
-        "15-flat-federated-clusterip.jsonl",
-        "33-unexport-all-kinds-north.jsonl",
-    ] {
-        let state = with_ports_of_services(state_after(recording));
-        let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
-        assert_eq!(
-            finding(&checkup, "endpoint-slices"),
-            complete,
-            "{recording}"
-        );
-        assert_eq!(code, Some(0), "{recording}");
-    }
-    // The label skip-mirror on one exported Service has this effect.
-    let mut state = with_ports_of_services(state_after("05-gateway-down-west.jsonl"));
-    state
-        .0
-        .retain(|object| !is_slice(object) || !name(object).starts_with("nginx-set-0-west-"));
-    let (checkup, code) = check_of(state.clone(), &["--cluster-name=hub"]);
-    let found = finding(&checkup, "endpoint-slices");
-    let start = "yellow: Endpoints of mirrors without an EndpointSlice (1 of ";
-    let end = "): Endpoints/default/nginx-set-0-west";
-    assert!(found.starts_with(start) && found.ends_with(end), "{found}");
-    assert_eq!(code, Some(0));
-    // The controller is off. The gateway of west is down, but nothing shows it.
-    state.0.retain(|object| !is_slice(object));
-    let (checkup, code) = check_of(state, &["--cluster-name=hub"]);
-    let found = finding(&checkup, "endpoint-slices");
-    let start = "red: Endpoints of mirrors without an EndpointSlice (";
-    assert!(found.starts_with(start), "{found}");
-    assert_eq!(code, Some(1));
-    assert_eq!(finding(&checkup, "gateways"), "green: no gateway is down");
-}
-
-#[test]
-fn json_has_one_object_for_each_line_of_the_text() {
-    let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
-    let (_folder, file) = file_of(&healthy().with(ambiguous).text());
-    let (checkup, _) = checkup(&[&file]);
-    let checks = checkup["checks"].as_array().unwrap();
-    let count = |health: &str| checks.iter().filter(|one| one["health"] == health).count();
-    for health in ["green", "yellow", "red", "grey"] {
-        assert_eq!(checkup[health], count(health), "{health}");
-    }
-    assert_eq!((count("red"), &checkup["success"]), (1, &json!(false)));
-    let readme = std::fs::read_to_string(repository("src/check/README.md")).unwrap();
-    let text = run_global_dns(&["check", &file]);
-    assert_eq!(text.code, Some(1));
-    for one in checks {
-        let sign = match one["health"].as_str().unwrap() {
-            "green" => '√',
-            "yellow" => '‼',
-            "grey" => '·',
-            _ => '×',
-        };
-        let line = format!("{sign} {}\n", one["sentence"].as_str().unwrap());
-        assert!(text.stdout.contains(&line), "{line}: {}", text.stdout);
-        if one["health"] == "green" {
-            assert_eq!((&one["hint"], &one["link"]), (&Value::Null, &Value::Null));
-            continue;
-        }
-        let (hint, link) = (one["hint"].as_str().unwrap(), one["link"].as_str().unwrap());
-        let (page, anchor) = link.split_once('#').unwrap();
-        assert!(page.ends_with("src/check/README.md"), "{link}");
-        let manual = match one["anchor"].as_str() {
-            Some(anchor) => format!("; in the manual: {anchor}"),
-            None => String::new(),
-        };
-        let below = format!("{line}    {hint}\n    see {link}{manual}\n");
-        assert!(text.stdout.contains(&below), "{below}: {}", text.stdout);
-        let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
-        let mut anchors = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
-        assert!(anchors.any(|one| one == anchor), "{link}");
-    }
-    let end = text.stdout.lines().last().unwrap();
-    let expected = ["green", "yellow", "red"].map(|h| format!("{} {h}", count(h)));
-    let (expected, grey) = (expected.join(", "), count("grey"));
-    assert_eq!(end, format!("Status: × ({expected}, {grey} not checked)"));
-}
-
-#[test]
-fn output_without_a_terminal_has_no_escape_sequences() {
-    let (_folder, file) = file_of(&healthy().text());
-    for arguments in [
-        &["check", &file][..],
-        &["check", &file, "--output=json"],
-        &["check", "--help"],
-    ] {
-        let ended = run_global_dns(arguments);
-        assert_eq!(
-            (ended.code, ended.stderr.as_str()),
-            (Some(0), ""),
-            "{arguments:?}"
-        );
-        assert!(!ended.stdout.contains('\u{1b}'), "{arguments:?}");
-    }
-}
-
-#[test]
-fn help_lists_the_exit_codes() {
-    let help = run_global_dns(&["check", "--help"]).stdout;
-    for part in [
-        "Exit codes: 0 ",
-        "1 ",
-        "2 wrong usage",
-        "--dns <IP[:PORT]>",
-        "--resolver <IP[:PORT]>",
-    ] {
-        assert!(help.contains(part), "{part}: {help}");
-    }
-}
-
-#[test]
-fn wrong_usage_exits_with_2_and_names_flag_and_value() {
-    let (_folder, file) = file_of(&healthy().text());
-    for (flags, parts) in [
-        (
-            &["--dns=http://127.0.0.1:9154"][..],
-            &["'http://127.0.0.1:9154'", "'--dns <IP[:PORT]>'"][..],
-        ),
-        (
-            &["--dns=127.0.0.1:0"],
-            &["'127.0.0.1:0'", "expected an IP address"],
-        ),
-        (
-            &["--resolver=kube-dns"],
-            &["'kube-dns'", "'--resolver <IP[:PORT]>'"],
-        ),
-        (&["--output=xml"], &["'xml'", "'--output <FORM>'", "json"]),
-        (&["--zone=glo bal"], &["'glo bal'", "'--zone <ZONE[=mcs]>'"]),
-        (&["--context=c"], &["'--file <FILE>'", "'--context <NAME>'"]),
-        (
-            &["--name=a..b", "--dns=127.0.0.1"],
-            &["'a..b'", "'--name <NAME>'"],
-        ),
-        (&["--name=db.prod.global"], &["--dns <IP[:PORT]>"]),
-        (&["--connect"], &["--dns <IP[:PORT]>"]),
-        (&["--wait=2"], &["'2'", "'--wait <DURATION>'"]),
-        (&["--frob"], &["'--frob'"]),
-    ] {
-        let ended = run_global_dns(&[&["check", &file], flags].concat());
-        assert_eq!(
-            (ended.code, ended.stdout.as_str()),
-            (Some(2), ""),
-            "{flags:?}"
-        );
-        for part in parts {
-            assert!(ended.stderr.contains(part), "{flags:?}: {}", ended.stderr);
-        }
-    }
-}
-
-/// Recording 26 has a slice without a ready address, and recording 27 no slice.
-#[test]
-fn the_two_causes_of_dead_endpoints_are_distinguished() {
-    let down = gateway_mirror("prod", "pay", "east", "10.96.3.1").without_ready_endpoint();
-    let mut empty = Manifest::from(gateway_mirror("prod", "web", "west", "10.96.3.2"));
-    empty.0.retain(|object| object["kind"] == "Service");
-    let manifest = healthy().with(down).with(empty);
-    let (checkup, code) = check_of(manifest.clone(), &[]);
-    let expected = [
-        "yellow: Gateway is down: prod/pay: cluster 'east': its cluster IP",
-        "yellow: Service has no ready endpoint: prod/web: cluster 'west': its cluster IP",
-    ];
-    assert_eq!(findings(&checkup, "gateways"), expected);
-    assert_eq!(code, Some(0));
-    let (_folder, file) = file_of(&manifest.text());
-    let explained = run_global_dns(&["explain", "web.prod.global", &file]).stdout;
-    let problem = "service-not-ready  prod/web  Service has no ready endpoint: cluster 'west': its cluster IP\n";
-    assert!(explained.contains(problem), "{explained}");
 }
 
 #[test]
@@ -690,33 +444,16 @@ fn check_waits_until_no_line_is_red() {
 }
 
 #[test]
-fn unreadable_files_are_an_error() {
-    let ended = run_global_dns(&["check", "--file=/nonexistent"]);
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    assert!(ended.stderr.contains("/nonexistent"), "{}", ended.stderr);
-}
-
-#[test]
 fn unreachable_api_server_is_one_red_line() {
-    // The port is free, so nothing listens on it.
-    let port = support::ports::free_port();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-         clusters: [{{name: here, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]\n\
-         users: [{{name: me, user: {{}}}}]\n\
-         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
-    );
-    std::fs::write(&path, text).unwrap();
-    let flag = format!("--kubeconfig={}", path.display());
+    let kubeconfig = Kubeconfig::of_closed_port();
     for (flag, message) in [
-        (flag.as_str(), "onnection refused"),
+        (kubeconfig.flag(), "onnection refused"),
         (
-            "--kubeconfig=/nonexistent/kubeconfig",
+            "--kubeconfig=/nonexistent/kubeconfig".to_owned(),
             "/nonexistent/kubeconfig",
         ),
     ] {
+        let flag = flag.as_str();
         let (checkup, code) = checkup(&[flag]);
         assert_eq!((code, &checkup["red"]), (Some(1), &json!(1)), "{checkup:#}");
         let found = finding(&checkup, "api-server");

@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
-use support::commands::global_dns;
 use support::objects::{Manifest, mirror, objects};
 use support::ports::free_port;
-use support::process::run;
-use support::server::{Server, WaitUntil};
+use support::server::Server;
 
 use super::forwarder::{NXDOMAIN, REFUSED, SERVFAIL, code, forward, start};
-use super::{checkup, finding, findings, json_of};
+use super::{checkup, finding, findings};
 
 fn sample(address: &str) -> Manifest {
     objects().with(mirror("prod", "db", "east").endpoint("db-0", &[address]))
@@ -49,24 +47,6 @@ fn answering_server_with_forwarding_is_green() {
         )
     );
     assert_eq!(exit, Some(0));
-}
-
-#[test]
-fn environment_variables_set_the_server_and_the_resolver() {
-    let server = server();
-    let upstream = server.dns;
-    let resolver = start(move |_, query| forward(upstream, query));
-    let file = format!("--file={}", server.file.display());
-    let mut command = global_dns(&["check", "--output=json", &file]);
-    command.env("GLOBAL_DNS_DNS", upstream.to_string());
-    command.env("GLOBAL_DNS_RESOLVER", resolver.to_string());
-    // The server of `explain` and `table` is an HTTP server, not a name server.
-    command.env("GLOBAL_DNS_SERVER", "http://127.0.0.1:9154");
-    let checkup = json_of(&run(&mut command));
-    for check in ["server", "forwarding"] {
-        let found = finding(&checkup, check);
-        assert!(found.starts_with("green: "), "{found}");
-    }
 }
 
 #[test]
@@ -209,19 +189,8 @@ fn unusable_server_is_red_and_is_not_compared_with_the_resolver() {
 
 #[test]
 fn server_without_a_table_is_red() {
-    // The API server is unreachable, so the server has no table.
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-         clusters: [{{name: here, cluster: {{server: 'http://127.0.0.1:{}'}}}}]\n\
-         users: [{{name: me, user: {{}}}}]\n\
-         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n",
-        free_port()
-    );
-    std::fs::write(&path, text).unwrap();
-    let flag = format!("--kubeconfig={}", path.display());
-    let waiting = Server::start(folder, &[&flag], WaitUntil::Listening);
+    let closed = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let waiting = Server::without_table(closed, &[]);
     let other = server();
     let file = format!("--file={}", other.file.display());
     let (checkup, exit) = checkup(&[&file, &format!("--dns={}", waiting.dns)]);

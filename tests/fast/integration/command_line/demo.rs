@@ -5,8 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::json;
-use support::differences::set;
 use support::process::{run_global_dns, run_tool};
 use support::reply::sorted_texts;
 use support::repository::repository;
@@ -107,37 +105,6 @@ fn each_printed_command_works() {
     assert_eq!(commands, ["explain", "table", "table"]);
 }
 
-#[test]
-fn sample_has_a_service_in_three_clusters_and_special_cases() {
-    let (server, _printed) = demo();
-    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
-    let db = [
-        "10.96.10.1",
-        "10.96.10.2",
-        "10.96.20.1",
-        "192.0.2.10",
-        "192.0.2.11",
-    ];
-    assert_eq!(data("db.prod.global. A"), set(db));
-    assert_eq!(data("hub.db.prod.global. A"), set(&db[3..]));
-    assert_eq!(data("db-east.shop.global. A"), set(["10.96.30.1"]));
-    assert_eq!(data("cache.prod.global. A"), set(["10.96.40.1"]));
-    // The order is `local:*`.
-    assert_eq!(data("pay.shop.global. A"), set(["10.96.50.3"]));
-    assert_eq!(data("west.pay.shop.global. A"), set(["10.96.50.2"]));
-    assert_eq!(data("api.shop.global. A"), set(["10.96.51.1"]));
-    assert_eq!(data("web.shop.global. A"), set(["10.96.52.1"]));
-    let report = server.api("/api/v1/table");
-    let endpoints = &report["services"][0]["endpoints"];
-    let first = &endpoints[0];
-    assert_eq!(
-        json!([first["state"], first["returned"]]),
-        json!(["down", true])
-    );
-    assert_eq!(report["skipped"].as_array().unwrap().len(), 1);
-    assert_eq!(report["skipped"][0]["reason"], "namespace-mismatch");
-}
-
 /// The answers, in any order.
 #[test]
 fn commands_of_the_readme_print_its_output() {
@@ -221,11 +188,4 @@ fn live_demo_plays_its_steps() {
     assert!(text.contains(&page), "{text}");
     server.signal("INT");
     assert_eq!(server.exit_code(), Some(0));
-}
-
-#[test]
-fn demo_rejects_other_sources() {
-    for flag in ["--file=x", "--kubeconfig=x", "--zone=a.test"] {
-        assert_eq!(run_global_dns(&["demo", flag]).code, Some(2), "{flag}");
-    }
 }

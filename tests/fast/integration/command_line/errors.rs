@@ -1,553 +1,526 @@
-//! Errors of the command line: the message and the exit code.
+//! Errors of the command line: the exit code, and one sentence that names the flag, file, variable or URL, and the way out.
 
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, UdpSocket};
-use std::time::Duration;
+use std::process::Command;
+use std::thread;
 
-use support::commands::global_dns;
-use support::objects::{Manifest, mirror, objects};
-use support::process::{ProcessOutput, run, run_global_dns};
-use support::server::Server;
+use serde_json::{Value, json};
+use support::commands::{command, global_dns};
+use support::objects::{mirror, objects};
+use support::ports::free_port;
+use support::process::{Process, ProcessOutput, run, run_global_dns};
+use tempfile::TempDir;
 
-const FREE: [&str; 3] = [
-    "--listen=127.0.0.1:0",
-    "--admin-listen=127.0.0.1:0",
-    "--api-listen=127.0.0.1:0",
-];
+use crate::integration::kubeconfig::Kubeconfig;
 
-fn sample() -> Manifest {
-    mirror("prod", "db", "east")
-        .endpoint("db-0", &["10.96.1.1"])
-        .into()
-}
+const LISTEN: &str = "--listen=127.0.0.1:0";
+const ADMIN: &str = "--admin-listen=127.0.0.1:0";
+const API: &str = "--api-listen=127.0.0.1:0";
 
-/// Writes [`sample`] into a file. Returns the temporary folder and the path.
-fn sample_file() -> (tempfile::TempDir, String) {
+/// Writes objects into a file. Returns the temporary folder and the flag.
+fn sample_file() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("objects.yaml");
-    std::fs::write(&path, sample().text()).unwrap();
+    let db = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    fs::write(&path, objects().with(db).text()).unwrap();
     let flag = format!("--file={}", path.display());
     (folder, flag)
 }
 
-/// Writes a kubeconfig for an API server. Returns the temporary folder and the path.
-fn kubeconfig(server: &str) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubeconfig");
-    let text = format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-         clusters: [{{name: here, cluster: {{server: '{server}'}}}}]\n\
-         users: [{{name: me, user: {{}}}}]\n\
-         contexts: [{{name: here, context: {{cluster: here, user: me}}}}]\n"
-    );
-    std::fs::write(&path, text).unwrap();
-    let path = path.display().to_string();
-    (folder, path)
-}
-
-/// Returns an address without a listener.
-fn closed_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 /// Returns the line of the error, which can follow log lines.
-fn sentence(ended: &ProcessOutput) -> &str {
-    let mut lines = ended
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("error: "));
-    let sentence = lines
-        .next()
-        .unwrap_or_else(|| panic!("no error: {}", ended.stderr));
-    assert_eq!(lines.next(), None, "{}", ended.stderr);
+fn error_of(ended: &ProcessOutput) -> &str {
+    let lines = ended.stderr.lines();
+    let mut errors = lines.filter(|line| line.starts_with("error: "));
+    let error = errors.next();
+    assert_eq!(errors.next(), None, "{}", ended.stderr);
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
-    sentence
+    error.unwrap_or_else(|| panic!("no error: {}", ended.stderr))
 }
 
+// === Values ===
+
+const LISTEN_FORMS: &str = "0.0.0.0:5353";
+const LEVELS: &str = "error, warn, info, debug, trace";
+
+/// Flags of `serve` with the sentences about their values.
+const VALUES: [(&[&str], &str); 39] = [
+    (&["--zone", "glo bal"], "letters, digits"),
+    (&["--zone", "."], "root"),
+    (
+        &["--zone="],
+        "the name of a zone is empty; the default zone needs no value",
+    ),
+    (&["--zone", "a..b"], "'a..b'"),
+    (
+        &["--zone=global", "--zone=Global."],
+        "zone global. is given twice",
+    ),
+    (&["--zone=a.test,a.test"], "zone a.test. is given twice"),
+    (
+        &["--zone=global", "--zone=dns.global"],
+        "zone dns.global. holds the name of the server of zone global.",
+    ),
+    (&["--ttl", "0"], "between 1 and"),
+    (&["--ttl-max=-1"], "'-1'"),
+    (&["--cluster-alias", "x"], "'='"),
+    (&["--cluster-alias", "x=Y"], "'Y'"),
+    (&["--cluster-name", "my_cluster"], "'my_cluster'"),
+    (&["--short-name", "db"], "'db'"),
+    (&["--namespace", "Prod"], "'Prod'"),
+    (&["--grace", "5"], "unit"),
+    (&["--ns-address", "here"], "'here'"),
+    (&["--listen", "5353"], LISTEN_FORMS),
+    (&["--admin-listen", "127.0.0.1"], LISTEN_FORMS),
+    (&["--api-listen", "*:1053"], LISTEN_FORMS),
+    (&["--tls-listen", "dns.example:853"], LISTEN_FORMS),
+    (&["--log-level", "warning"], LEVELS),
+    (&["--log-level=info,x=verbose"], "MODULE=LEVEL"),
+    (&["--alias=a.n=a.n"], "--alias: a.n is an alias of itself"),
+    (
+        &["--alias=a.n=b.n", "--alias=b.n=c.n"],
+        "a.n is an alias of b.n, which is an alias, too",
+    ),
+    (
+        &["--alias=a.n=b.n", "--alias=a.n=c.n"],
+        "it has the alias a.n twice",
+    ),
+    (&["--alias=a.n"], "it has no '='"),
+    (
+        &["--alias=a=b.n"],
+        "'a' has no '.'; write SERVICE.NAMESPACE",
+    ),
+    (&["--failover="], "step 1 is empty"),
+    (&["--failover=east::west"], "step 2 is empty"),
+    (
+        &["--failover=prod/db=ea_st"],
+        "'ea_st' is not the name of a cluster",
+    ),
+    (
+        &["--failover=prod/db=east:west:east"],
+        "'east' occurs twice",
+    ),
+    (&["--failover=east+*"], "'*' stands for all other clusters"),
+    (
+        &["--failover=db=east"],
+        "'db=east' is not the name of a cluster; a value for one service begins with NAMESPACE/SERVICE=",
+    ),
+    (
+        &["--failover=shop/pay=east=90+west=10"],
+        "'east=90' is not the name of a cluster",
+    ),
+    // A comma separates steps, so two services need a semicolon.
+    (
+        &["--failover=prod/db=east,shop/db=west"],
+        "'shop/db=west' is not the name of a cluster",
+    ),
+    (
+        &["--failover=local:*;east:*"],
+        "--failover has a value for all services twice",
+    ),
+    (
+        &["--failover=prod/db=east;prod/db=west"],
+        "--failover has a value for prod/db twice",
+    ),
+    (&["--failover-delay", "soon"], "soon"),
+    (
+        &["--api-host=dns.example.com:80"],
+        "a host must be a name or an IP address, without a port",
+    ),
+];
+
 #[test]
-fn wrong_usage_exits_with_2_and_names_flag_and_value() {
+fn invalid_value_is_refused_with_a_sentence_about_it() {
     let (_folder, file) = sample_file();
-    let cases: &[(&[&str], &[&str])] = &[
-        (
-            &["--zone", "glo bal"],
-            &["'glo bal'", "'--zone <ZONE[=mcs]>'", "letters, digits"],
-        ),
-        (&["--zone", "."], &["'.'", "'--zone <ZONE[=mcs]>'", "root"]),
-        (&["--zone", ""], &["''", "'--zone <ZONE[=mcs]>'"]),
-        (&["--zone", "a..b"], &["'a..b'", "'--zone <ZONE[=mcs]>'"]),
-        (
-            &["--zone=global", "--zone=Global."],
-            &["zone global. is given twice"],
-        ),
-        (&["--zone=a.test,a.test"], &["zone a.test. is given twice"]),
-        (
-            &["--zone=global", "--zone=dns.global"],
-            &["zone dns.global. holds the name of the server of zone global."],
-        ),
-        (
-            &["--ttl", "0"],
-            &["'0'", "'--ttl <SECONDS>'", "between 1 and"],
-        ),
-        (&["--ttl-max=-1"], &["'-1'", "'--ttl-max <SECONDS>'"]),
-        (
-            &["--negative-ttl", "soon"],
-            &["'soon'", "'--negative-ttl <SECONDS>'"],
-        ),
-        (
-            &["--cluster-alias", "x"],
-            &["'x'", "'--cluster-alias <LINK=NAME>'", "'='"],
-        ),
-        (
-            &["--cluster-alias", "x=Y"],
-            &["'x=Y'", "'--cluster-alias <LINK=NAME>'", "'Y'"],
-        ),
-        (
-            &["--cluster-name", "my_cluster"],
-            &["'my_cluster'", "'--cluster-name <NAME>'"],
-        ),
-        (
-            &["--short-name", "db"],
-            &["'db'", "'--short-name <SERVICE=NAMESPACE>'"],
-        ),
-        (
-            &["--short-names", "some"],
-            &["'some'", "'--short-names <WHICH>'", "pinned"],
-        ),
-        (
-            &["--gateway-down", "never"],
-            &["'never'", "'--gateway-down <RULE>'", "last-resort"],
-        ),
-        (
-            &["--local-members", "all"],
-            &["'all'", "'--local-members <WHICH>'", "matching"],
-        ),
-        (
-            &["--namespace", "Prod"],
-            &["'Prod'", "'--namespace <NAMESPACE>'"],
-        ),
-        (&["--frob"], &["'--frob'"]),
-        (
-            &["--kubeconfig", "k"],
-            &["'--file <FILE>'", "'--kubeconfig <FILE>'"],
-        ),
-        (
-            &["--context", "c"],
-            &["'--file <FILE>'", "'--context <NAME>'"],
-        ),
-    ];
-    for (flags, parts) in cases {
-        for command in ["serve", "table"] {
-            let ended = run_global_dns(&[&[command, &file], *flags].concat());
-            let message = sentence(&ended);
-            assert_eq!(
-                (ended.code, ended.stdout.as_str()),
-                (Some(2), ""),
-                "{message}"
-            );
-            for part in *parts {
-                assert!(
-                    ended.stderr.contains(part),
-                    "{flags:?}: {} lacks {part}",
-                    ended.stderr
-                );
-            }
-        }
-    }
-    let serve_alone: &[(&[&str], &[&str])] = &[
-        (&["--listen", "5353"], &["'5353'", "'--listen <ADDRESS>'"]),
-        (
-            &["--order", "random"],
-            &["'random'", "'--order <ORDER>'", "local-first"],
-        ),
-        (&["--grace", "5"], &["'5'", "'--grace <DURATION>'", "unit"]),
-        (
-            &["--ns-address", "here"],
-            &["'here'", "'--ns-address <IP>'"],
-        ),
-        (
-            &["--log-format", "xml"],
-            &["'xml'", "'--log-format <FORM>'", "json"],
-        ),
-    ];
-    for (flags, parts) in serve_alone {
-        let ended = run_global_dns(&[&["serve", &file], *flags].concat());
-        let message = sentence(&ended);
-        assert_eq!(ended.code, Some(2), "{message}");
-        for part in *parts {
-            assert!(
-                ended.stderr.contains(part),
-                "{flags:?}: {} lacks {part}",
-                ended.stderr
-            );
-        }
+    for (flags, sentence) in VALUES {
+        let ended = run_global_dns(&[&["serve", &file], flags].concat());
+        let error = error_of(&ended);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{error}");
+        assert!(ended.stderr.contains(sentence), "{flags:?}: {error}");
     }
 }
 
 #[test]
-fn no_command_and_unknown_commands_exit_with_2_and_help_with_0() {
-    for (arguments, code) in [
-        (&[][..], 2),
-        (&["frob"], 2),
-        (&["explain"], 2),
-        (&["--help"], 0),
-        (&["serve", "--help"], 0),
-        (&["--version"], 0),
+fn log_level_is_a_level_or_directives() {
+    let (_folder, file) = sample_file();
+    for (level, has_info) in [
+        ("warn", false),
+        ("INFO", true),
+        ("off", false),
+        ("info,global_dns::source=debug", true),
+        ("global_dns[watch]=debug", false),
     ] {
-        assert_eq!(run_global_dns(arguments).code, Some(code), "{arguments:?}");
+        let ended = run_global_dns(&["table", &file, "--log-level", level]);
+        assert_eq!(ended.code, Some(0), "{level}: {}", ended.stderr);
+        let is_logged = ended.stderr.contains("INFO Published table");
+        assert_eq!(is_logged, has_info, "{level}: {}", ended.stderr);
     }
 }
 
+/// Runs `table` with a file and a variable.
+fn with_variable(variable: &str, value: &str, flags: &[&str]) -> ProcessOutput {
+    let (_folder, file) = sample_file();
+    let mut command = global_dns(&[&["table", &file], flags].concat());
+    run(command.env(variable, value))
+}
+
 #[test]
-fn help_lists_flags_with_their_environment_variables() {
-    let help = run_global_dns(&["serve", "--help"]).stdout;
-    for flag in [
-        "listen",
-        "admin-listen",
-        "api-listen",
-        "zone",
-        "cluster-name",
-        "cluster-alias",
-        "exclude-cluster",
-        "ttl",
-        "ttl-max",
-        "negative-ttl",
-        "default-namespace",
-        "short-name",
-        "short-names",
-        "gateway-down",
-        "local-members",
-        "order",
-        "ns-address",
-        "namespace",
-        "file",
-        "kubeconfig",
-        "context",
-        "grace",
-        "log-level",
-        "log-format",
+fn error_about_a_value_of_a_variable_names_the_variable() {
+    for (variable, value, flags, expected) in [
+        (
+            "GLOBAL_DNS_TTL",
+            "x",
+            &[][..],
+            "error: invalid value 'x' for 'GLOBAL_DNS_TTL (--ttl <SECONDS>)': a TTL is a number of seconds between 1 and \
+             86400",
+        ),
+        (
+            "GLOBAL_DNS_ZONE",
+            "a.test,glo bal",
+            &[],
+            "error: invalid value 'glo bal' for 'GLOBAL_DNS_ZONE (--zone <ZONE[=mcs]>)': ",
+        ),
+        // The value is from the command line.
+        (
+            "GLOBAL_DNS_TTL",
+            "7",
+            &["--ttl=x"],
+            "error: invalid value 'x' for '--ttl <SECONDS>': ",
+        ),
     ] {
-        let variable = flag.to_uppercase().replace('-', "_");
-        assert!(help.contains(&format!("--{flag} <")), "--{flag}");
-        assert!(
-            help.contains(&format!("[env: GLOBAL_DNS_{variable}=")),
-            "{variable}"
-        );
+        let ended = with_variable(variable, value, flags);
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        let error = error_of(&ended);
+        assert!(error.starts_with(expected), "{error}");
     }
-}
-
-#[test]
-fn port_in_use_is_an_error_that_names_the_listener() {
-    let (_folder, file) = sample_file();
-    // The listeners stay open until the end of the test.
-    let tcp_taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let udp_taken = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (tcp, udp) = (
-        tcp_taken.local_addr().unwrap(),
-        udp_taken.local_addr().unwrap(),
-    );
-    for (listener, flag, address) in [
-        ("dns", "--listen", udp),
-        ("dns", "--listen", tcp),
-        ("admin", "--admin-listen", tcp),
-        ("api", "--api-listen", tcp),
-    ] {
-        let taken = format!("{flag}={address}");
-        let others = FREE
-            .iter()
-            .copied()
-            .filter(|free| !free.starts_with(&format!("{flag}=")));
-        let mut arguments = vec!["serve", &file, &taken];
-        arguments.extend(others);
-        let ended = run_global_dns(&arguments);
-        let expected = format!(
-            "error: cannot bind the {listener} listener to {address} ({flag}): Address already in use (os error 98); "
-        );
-        let message = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{message}");
-        assert!(message.starts_with(&expected), "{message}");
-    }
-}
-
-#[test]
-fn address_of_another_host_is_an_error() {
-    let (_folder, file) = sample_file();
-    // 192.0.2.0/24 is reserved for documentation (RFC 5737).
-    let ended = run_global_dns(&["serve", &file, "--listen=192.0.2.1:0", FREE[1], FREE[2]]);
-    let message = sentence(&ended);
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        message.starts_with("error: cannot bind the dns listener to 192.0.2.1:0 (--listen): "),
-        "{message}"
-    );
-}
-
-#[test]
-fn missing_kubeconfig_is_an_error_with_its_cause_once() {
-    for command in ["serve", "table"] {
-        let ended = run_global_dns(&[command, "--kubeconfig=/nonexistent/kubeconfig"]);
-        let message = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{message}");
-        assert!(message.contains("/nonexistent/kubeconfig"), "{message}");
-        // The message must not repeat its cause.
-        let cause = "No such file or directory";
-        assert_eq!(message.matches(cause).count(), 1, "{message}");
-    }
-}
-
-#[test]
-fn invalid_kubeconfig_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubeconfig");
-    std::fs::write(&path, "clusters: [\n").unwrap();
-    let flag = format!("--kubeconfig={}", path.display());
-    for command in ["serve", "table"] {
-        let ended = run_global_dns(&[command, &flag]);
-        let message = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{message}");
-        assert!(message.contains(&path.display().to_string()), "{message}");
-    }
-}
-
-#[test]
-fn missing_context_is_an_error_that_names_it() {
-    let (_folder, path) = kubeconfig("https://127.0.0.1:1");
-    let flag = format!("--kubeconfig={path}");
-    for command in ["serve", "table"] {
-        let ended = run_global_dns(&[command, &flag, "--context=elsewhere"]);
-        let message = sentence(&ended);
-        assert_eq!(ended.code, Some(1), "{message}");
-        assert!(message.contains("elsewhere"), "{message}");
-    }
-}
-
-#[test]
-fn unreachable_api_server_is_one_sentence_within_half_a_minute() {
-    for scheme in ["http", "https"] {
-        let address = closed_address();
-        let (_folder, path) = kubeconfig(&format!("{scheme}://{address}"));
-        let flag = format!("--kubeconfig={path}");
-        for command in [&["table"][..], &["explain", "db.prod.global"]] {
-            let ended = run_global_dns(&[command, &[flag.as_str()]].concat());
-            let message = sentence(&ended);
-            assert_eq!(
-                (ended.code, ended.stdout.as_str()),
-                (Some(1), ""),
-                "{message}"
-            );
-            assert!(message.contains("there is no complete table"), "{message}");
-            assert!(message.contains("onnection refused"), "{message}");
-            assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
-        }
-    }
-}
-
-#[test]
-fn unreachable_server_is_an_error() {
-    let url = format!("http://{}", closed_address());
-    let flag = format!("--server={url}");
-    for command in [
-        &["table"][..],
-        &["table", "--output=zone"],
-        &["explain", "db.prod.global"],
-    ] {
-        let ended = run_global_dns(&[command, &[flag.as_str()]].concat());
-        let message = sentence(&ended);
-        assert_eq!(
-            (ended.code, ended.stdout.as_str()),
-            (Some(1), ""),
-            "{message}"
-        );
-        assert!(
-            message.starts_with(&format!("error: cannot request {url}/api/v1/")),
-            "{message}"
-        );
-        assert!(message.contains("onnection refused"), "{message}");
-    }
-    let ended = run_global_dns(&["table", "--server=https://127.0.0.1:1"]);
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        sentence(&ended).contains("only http://"),
-        "{}",
-        ended.stderr
-    );
-}
-
-#[test]
-fn server_together_with_files_is_wrong_usage() {
-    let (_folder, file) = sample_file();
-    let ended = run_global_dns(&["table", &file, "--server=http://127.0.0.1:1"]);
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-}
-
-#[test]
-fn invalid_log_level_is_an_error() {
-    let (_folder, file) = sample_file();
-    let ended = run_global_dns(&["table", &file, "--log-level=info,="]);
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    let message = sentence(&ended);
-    assert!(
-        message.contains("--log-level") && message.contains("'info,='"),
-        "{message}"
-    );
-}
-
-#[test]
-fn invalid_address_of_pod_or_node_is_an_error() {
-    let (_folder, file) = sample_file();
     for variable in ["GLOBAL_DNS_POD_IPS", "GLOBAL_DNS_NODE_IPS"] {
-        let mut command = global_dns(&[&["serve", file.as_str()][..], &FREE].concat());
-        command.env(variable, "192.0.2.1,here");
-        let ended = run(&mut command);
+        let (_folder, file) = sample_file();
+        let mut command = global_dns(&["serve", &file, LISTEN, ADMIN, API]);
+        let ended = run(command.env(variable, "192.0.2.1,here"));
         let expected =
             format!("error: environment variable {variable}: 'here' is not an IP address");
-        assert_eq!((ended.code, sentence(&ended)), (Some(1), expected.as_str()));
+        assert_eq!((ended.code, error_of(&ended)), (Some(1), expected.as_str()));
     }
+}
+
+#[test]
+fn unknown_variable_causes_a_warning_with_the_nearest_name() {
+    let ended = with_variable("GLOBAL_DNS_TLL", "7", &[]);
+    let expected = "warning: ignored the unknown environment variable GLOBAL_DNS_TLL; the nearest known one is \
+                    GLOBAL_DNS_TTL\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), expected));
+    let (_folder, file) = sample_file();
+    let mut serve = global_dns(&["serve", &file, LISTEN, ADMIN, API, "--log-format=json"]);
+    serve.env("GLOBAL_DNS_ZONES", "a.test");
+    let serve = Process::start("serve", serve).unwrap();
+    serve.log().wait(0, "Published table");
+    let is_warning = |fields: &Value| fields["variable"] == "GLOBAL_DNS_ZONES";
+    let warning = serve.log().find(is_warning).unwrap();
+    assert_eq!(warning["nearest"], "GLOBAL_DNS_ZONE");
 }
 
 #[test]
 fn flags_override_environment_variables() {
-    let (_folder, file) = sample_file();
-    let zones = |arguments: &[&str]| {
-        let mut command = global_dns(&[&["table", &file, "--output=json"], arguments].concat());
-        command.env("GLOBAL_DNS_ZONE", "a.test,b.example.test");
-        command.env("GLOBAL_DNS_TTL", "7");
-        let ended = run(&mut command);
-        let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        (
-            report["zones"].to_string(),
-            report["services"][0]["ttl"].to_string(),
-        )
-    };
-    let both = r#"["a.test.","b.example.test."]"#.to_owned();
-    assert_eq!(zones(&[]), (both, "7".to_owned()));
-    let flag = (r#"["c.test."]"#.to_owned(), "9".to_owned());
-    assert_eq!(zones(&["--zone=c.test", "--ttl=9"]), flag);
-}
-
-#[test]
-fn invalid_environment_variable_is_wrong_usage_that_names_the_value() {
-    let (_folder, file) = sample_file();
-    let mut command = global_dns(&["table", &file]);
-    command.env("GLOBAL_DNS_ZONE", "a.test,glo bal");
-    let ended = run(&mut command);
-    assert_eq!(ended.code, Some(2));
-    assert!(sentence(&ended).contains("'glo bal'"), "{}", ended.stderr);
-}
-
-#[test]
-fn default_cluster_name_causes_a_warning_when_a_local_member_is_published() {
-    let warning = |server: &Server| {
-        let lines = server.log.events();
-        lines.iter().any(|line| {
-            line["level"] == "WARN" && line["fields"]["problem"] == "default-cluster-name"
-        })
-    };
-    let with_local = objects()
-        .with(sample())
-        .with(support::objects::local("prod", "db").endpoint(Some("db-0"), "192.0.2.1", true));
-    for (manifest, flags, warns) in [
-        (&with_local, &[][..], true),
-        (&with_local, &["--cluster-name=hub"], false),
-        (&sample(), &[], false),
+    for (flags, zones) in [
+        (&[][..], json!(["a.test.", "b.example.test."])),
+        (&["--zone=c.test"], json!(["c.test."])),
     ] {
-        let server = Server::with_objects(manifest.clone(), flags);
-        server.log.wait(0, "Published table"); // the warning is logged before it
-        assert_eq!(warning(&server), warns, "{flags:?}");
-    }
-}
-
-/// Each value is refused with a sentence that names the part of it.
-#[test]
-fn invalid_setting_of_failover_is_a_usage_error() {
-    for (flag, value, part) in [
-        ("--failover", "", "step 1 is empty"),
-        ("--failover", "east::west", "step 2 is empty"),
-        (
-            "--failover",
-            "prod/db=ea_st",
-            "'ea_st' is not the name of a cluster",
-        ),
-        (
-            "--failover",
-            "prod/db=east:west:east",
-            "'east' occurs twice",
-        ),
-        ("--failover", "local:*:east:*", "'*' occurs twice"),
-        ("--failover", "east+*", "'*' stands for all other clusters"),
-        (
-            "--failover",
-            "db=east",
-            "'db=east' is not the name of a cluster; a value for one service begins with NAMESPACE/SERVICE=",
-        ),
-        (
-            "--failover",
-            "shop/pay=east=90+west=10",
-            "'east=90' is not the name of a cluster",
-        ),
-        // A comma separates steps, so two services need a semicolon.
-        (
-            "--failover",
-            "prod/db=east,shop/db=west",
-            "'shop/db=west' is not the name of a cluster",
-        ),
-        (
-            "--failover",
-            "local:*;east:*",
-            "--failover has a value for all services twice",
-        ),
-        (
-            "--failover",
-            "prod/db=east;prod/db=west",
-            "--failover has a value for prod/db twice",
-        ),
-        ("--failover-delay", "soon", "soon"),
-    ] {
-        let ended = run_global_dns(&["serve", &format!("{flag}={value}")]);
-        assert_eq!(ended.code, Some(2), "{flag} {value}: {}", ended.stderr);
-        assert!(
-            ended.stderr.contains(part),
-            "{flag} {value}: {}",
-            ended.stderr
-        );
+        let flags = [flags, &["--output=json"]].concat();
+        let ended = with_variable("GLOBAL_DNS_ZONE", "a.test,b.example.test", &flags);
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(report["zones"], zones);
     }
 }
 
 /// An order in a variable was cut at its comma.
 #[test]
 fn settings_of_several_services_are_separated_by_semicolons() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("objects.yaml");
-    let service = |namespace: &str| {
-        let east = mirror(namespace, "db", "east").endpoint("db-0", &["10.96.1.1"]);
-        let west = mirror(namespace, "db", "west").endpoint("db-0", &["10.96.2.1"]);
-        objects().with(east).with(west)
-    };
-    std::fs::write(&path, service("prod").with(service("shop")).text()).unwrap();
-    let file = format!("--file={}", path.display());
     let orders = "prod/db=auto:west,east;shop/db=east:west";
-    let by_variable = || {
-        let mut command = global_dns(&["table", &file, "--output=json"]);
-        command.env("GLOBAL_DNS_FAILOVER", orders);
-        command
-    };
-    let by_flag = || global_dns(&["table", &file, "--output=json", "--failover", orders]);
-    for mut command in [by_variable(), by_flag()] {
-        let ended = run(&mut command);
+    let flag = format!("--failover={orders}");
+    for ended in [
+        with_variable("GLOBAL_DNS_FAILOVER", orders, &["--output=json"]),
+        with_variable("GLOBAL_DNS_TTL", "5", &["--output=json", &flag]),
+    ] {
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-        let failovers = report["services"].as_array().unwrap().iter();
-        let failovers: Vec<_> = failovers
-            .map(|service| {
-                let failover = &service["failover"];
-                let steps = failover["steps"].as_array().unwrap().iter();
-                let steps: Vec<_> = steps.map(|step| step["clusters"].clone()).collect();
-                serde_json::json!([failover["order"], steps])
-            })
-            .collect();
-        let expected = [
-            serde_json::json!(["auto:west:east", ["west", "east"]]),
-            serde_json::json!(["east:west", ["east", "west"]]),
-        ];
-        assert_eq!(failovers, expected);
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let order = &report["services"][0]["failover"]["order"];
+        assert_eq!(order, "auto:west:east");
+    }
+}
+
+// === Listeners ===
+
+/// Returns the DNS addresses of a server.
+fn addresses_of(listen: &str) -> Vec<String> {
+    let (_folder, file) = sample_file();
+    let listen = format!("--listen={listen}");
+    let serve = global_dns(&["serve", &file, &listen, ADMIN, API, "--log-format=json"]);
+    let serve = Process::start("serve", serve).unwrap();
+    serve.log().wait(0, "Published table");
+    let events = serve.log().events().into_iter();
+    let fields = events.map(|mut event| event["fields"].take());
+    let of_dns =
+        fields.filter(|fields| fields["message"] == "Listening" && fields["listener"] == "dns");
+    let addresses = of_dns.map(|fields| fields["address"].as_str().unwrap().to_owned());
+    addresses.collect()
+}
+
+#[test]
+fn port_alone_listens_on_both_families_and_localhost_on_both_loopback_addresses() {
+    let has_ipv6 = UdpSocket::bind("[::1]:0").is_ok();
+    for (listen, hosts) in [
+        (":0", ["0.0.0.0:", "[::]:"]),
+        ("localhost:0", ["127.0.0.1:", "[::1]:"]),
+    ] {
+        let addresses = addresses_of(listen);
+        let hosts = if has_ipv6 { &hosts[..] } else { &hosts[..1] };
+        assert_eq!(addresses.len(), hosts.len(), "{addresses:?}");
+        for (address, host) in addresses.iter().zip(hosts) {
+            assert!(address.starts_with(host), "{listen}: {addresses:?}");
+        }
+    }
+}
+
+#[test]
+fn address_that_cannot_be_bound_is_an_error_that_names_flag_and_way_out() {
+    let (_folder, file) = sample_file();
+    // The listeners stay open until the end of the test.
+    let tcp_taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp_taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tcp = tcp_taken.local_addr().unwrap();
+    let udp = udp_taken.local_addr().unwrap();
+    // 192.0.2.0/24 is reserved for documentation (RFC 5737).
+    let of_another_host = "192.0.2.1:0".parse().unwrap();
+    let in_use = |flag: &str| {
+        format!(
+            "Address already in use (os error 98); another process, or another listener of this one, uses the port: stop \
+             it, or choose another port with {flag}"
+        )
+    };
+    for (listener, flag, address, reason) in [
+        ("dns", "--listen", udp, in_use("--listen")),
+        ("dns", "--listen", tcp, in_use("--listen")),
+        ("admin", "--admin-listen", tcp, in_use("--admin-listen")),
+        ("api", "--api-listen", tcp, in_use("--api-listen")),
+        ("dns", "--listen", of_another_host, String::new()),
+    ] {
+        let taken = format!("{flag}={address}");
+        let others = [LISTEN, ADMIN, API].into_iter();
+        let others = others.filter(|other| !other.starts_with(&format!("{flag}=")));
+        let arguments = ["serve", &file, &taken].into_iter().chain(others);
+        let ended = run_global_dns(&arguments.collect::<Vec<_>>());
+        let expected =
+            format!("error: cannot bind the {listener} listener to {address} ({flag}): {reason}");
+        let error = error_of(&ended);
+        assert_eq!(ended.code, Some(1), "{error}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+/// Returns a command that runs the program without any capability.
+fn without_capabilities(arguments: &[&str]) -> Command {
+    let mut unprivileged = command("setpriv");
+    unprivileged.args(["--bounding-set=-all", "--inh-caps=-all", "--"]);
+    unprivileged
+        .arg(support::commands::binary())
+        .args(arguments);
+    unprivileged
+}
+
+#[test]
+#[ignore = "needs root and the default of net.ipv4.ip_unprivileged_port_start"]
+fn port_below_1024_without_permission_says_what_to_do() {
+    let (_folder, file) = sample_file();
+    let arguments = ["serve", &file, "--listen=127.0.0.1:53", ADMIN, API];
+    let ended = run(&mut without_capabilities(&arguments));
+    let expected = "error: cannot bind the dns listener to 127.0.0.1:53 (--listen): Permission denied (os error 13); a \
+                    port below 1024 needs root or the capability NET_BIND_SERVICE: choose a higher port with --listen, \
+                    such as 5353";
+    assert_eq!((ended.code, error_of(&ended)), (Some(1), expected));
+}
+
+// === The API server ===
+
+/// An error of the wait for the table, without its start and its end.
+fn reason_of<'e>(error: &'e str, kubeconfig: &Kubeconfig) -> &'e str {
+    let file = &kubeconfig.path;
+    let end = format!(
+        "; check that this works: kubectl --kubeconfig {file} --context here get services,endpointslices --all-namespaces"
+    );
+    let rest = error.strip_prefix("error: there is no complete table: ");
+    let rest = rest.and_then(|rest| rest.strip_suffix(&end));
+    rest.unwrap_or_else(|| panic!("{error}"))
+}
+
+#[test]
+fn api_server_that_stalls_is_an_error_with_its_url_and_context() {
+    // The kernel accepts the connections.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let kubeconfig = Kubeconfig::write(&format!("http://{}", listener.local_addr().unwrap()));
+    let ended = run_global_dns(&["table", &kubeconfig.flag()]);
+    assert_eq!(ended.code, Some(1));
+    let start = format!(
+        "{}, context 'here' of {}: ",
+        kubeconfig.url, kubeconfig.path
+    );
+    let why = reason_of(error_of(&ended), &kubeconfig).strip_prefix(&start);
+    // The wait for the table and for the first list end at the same time.
+    let reasons = [
+        "no complete list within 30 s",
+        "the API server sent nothing for 30 s",
+    ];
+    assert!(why.is_some_and(|why| reasons.contains(&why)), "{why:?}");
+}
+
+#[test]
+fn api_server_that_refuses_connections_is_an_error_with_its_url_once() {
+    let kubeconfig = Kubeconfig::of_closed_port();
+    let flag = kubeconfig.flag();
+    let cannot = format!(
+        "cannot reach {}: tcp connect error: Connection refused",
+        kubeconfig.url
+    );
+    for name in [&["table"][..], &["explain", "db.prod.global"]] {
+        let ended = run_global_dns(&[name, &[&flag]].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
+        let expected = format!(
+            "context 'here' of {}: {cannot} (os error 111)",
+            kubeconfig.path
+        );
+        assert_eq!(reason_of(error_of(&ended), &kubeconfig), expected);
+    }
+    let serve = global_dns(&["serve", &flag, LISTEN, ADMIN, API]);
+    let mut serve = Process::start("serve", serve).unwrap();
+    let found = serve.wait_for("the warning", |log| {
+        log.text().contains(&cannot).then_some(())
+    });
+    found.unwrap();
+}
+
+/// Starts a server that answers every request with 404. It ends with the process of the tests.
+fn server_without_the_api() -> Kubeconfig {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let kubeconfig = Kubeconfig::write(&format!("http://{}", listener.local_addr().unwrap()));
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            lines.take_while(|line| !line.is_empty()).for_each(drop);
+            // Fails if the client is gone.
+            let _ = stream
+                .write_all(b"HTTP/1.1 404 -\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        }
+    });
+    kubeconfig
+}
+
+#[test]
+fn api_server_without_the_api_is_too_old() {
+    let kubeconfig = server_without_the_api();
+    let ended = run_global_dns(&["table", &kubeconfig.flag()]);
+    let error = error_of(&ended);
+    for part in [
+        "returned 404",
+        "(global-dns needs Kubernetes 1.22 or later)",
+        &kubeconfig.url,
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn file_that_cannot_be_used_is_an_error_with_its_path_and_cause_once() {
+    let kubeconfig = Kubeconfig::of_closed_port();
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("broken");
+    fs::write(&broken, "clusters: [\n").unwrap();
+    let (broken, folder) = (broken.display(), folder.path().display());
+    for (flags, expected) in [
+        (
+            vec!["--kubeconfig=/no/such/file".to_owned()],
+            "error: cannot read the kubeconfig /no/such/file: No such file or directory (os error 2); set --kubeconfig to \
+             an existing file"
+                .to_owned(),
+        ),
+        (
+            vec![kubeconfig.flag(), "--context=staging".to_owned()],
+            format!(
+                "error: cannot use the kubeconfig {}: it has no context 'staging'; its contexts are: here; choose one \
+                 with --context",
+                kubeconfig.path
+            ),
+        ),
+        (
+            vec![format!("--kubeconfig={broken}")],
+            format!("error: cannot read the kubeconfig {broken}: failed to parse kubeconfig YAML: "),
+        ),
+        (
+            vec![format!("--file={folder}")],
+            format!(
+                "error: cannot read {folder}: Is a directory (os error 21); name each of its files with --file"
+            ),
+        ),
+    ] {
+        for command in [&["serve", LISTEN, ADMIN, API][..], &["table"]] {
+            let flags = flags.iter().map(String::as_str);
+            let arguments = command.iter().copied().chain(flags);
+            let ended = run_global_dns(&arguments.collect::<Vec<_>>());
+            let error = error_of(&ended);
+            assert_eq!(ended.code, Some(1), "{error}");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn missing_kubeconfig_outside_a_cluster_names_the_demo() {
+    let mut table = global_dns(&["table"]);
+    let local = format!("127.0.0.1:{}", free_port());
+    table
+        .env("HOME", "/no/such/home")
+        .env("GLOBAL_DNS_API_LISTEN", local)
+        .env_remove("KUBERNETES_SERVICE_HOST");
+    let ended = run(&mut table);
+    let start =
+        "error: cannot read the kubeconfig at its default location ~/.kube/config: No such file";
+    let end = " either; global-dns demo starts one with sample data";
+    let error = error_of(&ended);
+    assert!(error.starts_with(start) && error.ends_with(end), "{error}");
+}
+
+#[test]
+fn unreachable_server_is_an_error() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let flag = format!("--server={url}");
+    let start = format!("error: cannot request {url}/api/v1/");
+    for (arguments, start, reason) in [
+        (&["table", &flag][..], start.as_str(), "onnection refused"),
+        (
+            &["table", "--output=zone", &flag],
+            &start,
+            "onnection refused",
+        ),
+        (
+            &["explain", "db.prod.global", &flag],
+            &start,
+            "onnection refused",
+        ),
+        (
+            &["table", "--server=https://127.0.0.1:1"],
+            "error: ",
+            "only http://",
+        ),
+    ] {
+        let ended = run_global_dns(arguments);
+        let error = error_of(&ended);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(1), ""),
+            "{error}"
+        );
+        assert!(
+            error.starts_with(start) && error.contains(reason),
+            "{error}"
+        );
     }
 }

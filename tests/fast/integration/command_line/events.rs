@@ -287,16 +287,3 @@ fn command_says_since_when_events_are_known() {
     let ended = run_global_dns(&["events", &flag, "--since=0s"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
-
-#[test]
-fn flags_of_objects_are_no_flags_of_events() {
-    for flag in [
-        "--file=x",
-        "--direct",
-        "--zone=global",
-        "--namespace=prod",
-        "db.prod",
-    ] {
-        assert_eq!(run_global_dns(&["events", flag]).code, Some(2), "{flag}");
-    }
-}

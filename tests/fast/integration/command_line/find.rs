@@ -1,13 +1,10 @@
 //! `explain`, `table` and `events` find a replica through the port-forward of a simulated API server.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::thread;
 
 use serde_json::{Value, json};
 use support::commands::global_dns;
-use support::http::get;
 use support::objects::{Manifest, mirror, objects, replica, workload};
 use support::ports::free_port;
 use support::process::{Log, Process, ProcessOutput, run, run_global_dns};
@@ -52,13 +49,6 @@ fn requests(api_server: &StandIn, resource: &str) -> usize {
 fn query(api_server: &StandIn, arguments: &[&str]) -> ProcessOutput {
     let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
     run_global_dns(&[arguments, &[&kubeconfig]].concat())
-}
-
-/// Starts a command with `--watch`.
-fn watch(api_server: &StandIn, command: &str, output: &str) -> Process {
-    let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
-    let arguments = [command, "--watch", "-o", output, &kubeconfig];
-    Process::start(format!("{command} --watch"), global_dns(&arguments)).unwrap()
 }
 
 #[test]
@@ -200,79 +190,6 @@ fn replicas_that_answer_differently_are_named() {
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["origin"]["notes"][0], differs);
     }
-    // A watch compares them at its start. Its text, with its columns, has four lines or more.
-    for command in ["table", "events"] {
-        let mut process = watch(&api_server, command, "text");
-        let shown = |log: &Log| Some(log.text()).filter(|text| text.lines().count() > 3);
-        let text = process.wait_for("the table", shown).unwrap();
-        assert_named(&text);
-    }
-}
-
-/// A replica whose pages are those of a server, but that refuses its status.
-fn replica_without_status(server: &Server) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (port, api) = (listener.local_addr().unwrap().port(), server.api);
-    // Ends with the process of the tests.
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || answer_without_status(stream.unwrap(), api));
-        }
-    });
-    port
-}
-
-fn answer_without_status(stream: TcpStream, api: SocketAddr) {
-    let mut lines = BufReader::new(stream);
-    let mut line = String::new();
-    while lines.read_line(&mut line).is_ok_and(|octets| octets > 0) {
-        let path = line.split(' ').nth(1).unwrap().to_owned();
-        while line != "\r\n" {
-            line.clear();
-            lines.read_line(&mut line).unwrap();
-        }
-        let page = get(api, &path).unwrap();
-        let is_status = path.starts_with("/api/v1/status");
-        let status = if is_status { 503 } else { page.status };
-        let (length, body) = (page.body.len(), page.body);
-        let head = format!(
-            "HTTP/1.1 {status} -\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-        );
-        // Fails if the client has left.
-        let _ = lines.get_mut().write_all((head + &body).as_bytes());
-        line.clear();
-    }
-}
-
-#[test]
-fn replica_without_a_status_is_not_compared_and_the_output_says_so() {
-    let server = Server::with_objects(of_server(), &FLAGS);
-    let pods = [
-        replica("dns", "dns-0", replica_without_status(&server)),
-        replica("dns", "dns-1", server.api.port()),
-    ];
-    let ended = query(&api_server(&pods), &["table"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let expected = "answered by pod dns/dns-0\n\
-                    note: other replicas are not compared: this one did not return its status\n";
-    assert!(ended.stdout.starts_with(expected), "{}", ended.stdout);
-}
-
-#[test]
-fn watch_of_events_names_its_pod_in_every_output() {
-    let server = Server::with_objects(of_server(), &FLAGS);
-    let api_server = api_server(&[replica("dns", "dns-1", server.api.port())]);
-    for (output, line) in [
-        ("text", "answered by pod dns/dns-1"),
-        ("wide", "answered by pod dns/dns-1"),
-        // On standard error: standard output has only events.
-        ("json", "note: answered by pod dns/dns-1"),
-    ] {
-        let mut process = watch(&api_server, "events", output);
-        let shown = |log: &Log| log.lines().into_iter().next();
-        let first = process.wait_for("the pod", shown).unwrap();
-        assert_eq!(first, line, "{output}");
-    }
 }
 
 #[test]
@@ -339,6 +256,10 @@ fn without_a_replica_the_objects_are_read_and_the_first_line_says_so() {
         for arguments in [&["table"][..], &["explain", "direct.prod.global"]] {
             assert_computed(&query(api_server, arguments), reason);
         }
+        let events = query(api_server, &["events"]);
+        let start = format!("error: only a running server has events: {reason}");
+        assert_eq!(events.code, Some(1));
+        assert!(events.stderr.starts_with(&start), "{}", events.stderr);
         let json = query(api_server, &["table", "-o=json"]).stdout;
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["origin"]["pod"], Value::Null);
@@ -457,7 +378,9 @@ fn flags_that_the_server_decides_are_refused() {
 fn watch_finds_another_replica_when_its_own_ends() {
     let [first, second] = [(); 2].map(|()| Server::with_objects(of_server(), &FLAGS));
     let api_server = api_server(&[replica("dns", "dns-0", first.api.port())]);
-    let mut process = watch(&api_server, "table", "wide");
+    let kubeconfig = format!("--kubeconfig={}", api_server.kubeconfig.display());
+    let command = global_dns(&["table", "--watch", "-o", "wide", &kubeconfig]);
+    let mut process = Process::start("table --watch", command).unwrap();
     let shows = |process: &mut Process, text: &str| {
         let shown = |log: &Log| log.text().contains(text).then_some(());
         process.wait_for(text, shown).unwrap();
@@ -482,18 +405,6 @@ fn watch_finds_another_replica_when_its_own_ends() {
     // SIGINT.
     process.signal("TERM").unwrap();
     assert_eq!(process.end().unwrap().code(), None);
-}
-
-#[test]
-fn events_need_a_server() {
-    let ended = query(&api_server_without_release(&[]), &["events"]);
-    assert_eq!(
-        (ended.code, ended.stderr.as_str()),
-        (
-            Some(1),
-            "error: only a running server has events: no Deployment or DaemonSet of global-dns in any namespace\n"
-        )
-    );
 }
 
 /// Runs a command as a user without flags. `local` is where a server of this host may answer.

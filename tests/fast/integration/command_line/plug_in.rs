@@ -1,4 +1,4 @@
-//! The program under other names: plug-ins of kubectl and Linkerd; completions; the width of the help.
+//! The program under other names: plug-ins of kubectl and Linkerd; completions.
 
 use std::os::unix::fs::symlink;
 
@@ -80,49 +80,4 @@ fn bash_accepts_its_completions() {
         "--server-namespace\n"
     );
     assert_eq!(complete("global-dns table --output w"), "wide\n");
-}
-
-#[test]
-fn help_is_wrapped_to_the_width_of_the_terminal() {
-    for (columns, most) in [("60", 60), ("80", 80), ("300", 100)] {
-        for topic in ["serve", "explain", "table", "events"] {
-            let mut command = support::commands::global_dns(&[topic, "--help"]);
-            let ended = run(command.env("COLUMNS", columns));
-            let long = ended
-                .stdout
-                .lines()
-                .filter(|line| line.chars().count() > most);
-            // A word that does not fit is not broken.
-            let long: Vec<&str> = long.filter(|line| line.trim().contains(' ')).collect();
-            assert_eq!(long, Vec::<&str>::new(), "{topic} at {columns}");
-        }
-    }
-}
-
-#[test]
-fn help_has_the_flags_of_a_section_together() {
-    let help = support::process::run_global_dns(&["table", "--help"]).stdout;
-    let heads = help
-        .lines()
-        .filter(|line| line.ends_with(':') && !line.starts_with(' '));
-    assert_eq!(
-        heads.collect::<Vec<_>>(),
-        ["Arguments:", "Options:", "Server:", "Log:", "Examples:"]
-    );
-    let section = |name: &str| {
-        let start = help.find(&format!("\n{name}:\n")).unwrap();
-        let rest = &help[start + 2..];
-        let end = rest.find("\n\n\n").unwrap_or(rest.len());
-        rest[..end].to_owned()
-    };
-    for flag in [
-        "--server",
-        "--server-namespace",
-        "--direct",
-        "--file",
-        "--kubeconfig",
-        "--context",
-    ] {
-        assert!(section("Server").contains(flag), "{flag}");
-    }
 }

@@ -1,11 +1,8 @@
-//! `table`: the selection of services and endpoints, the summary, colors; and the examples of the help.
-
-use std::process::Stdio;
+//! `table`: the selection of services and endpoints, the summary, colors.
 
 use serde_json::Value;
-use support::commands::global_dns;
 use support::objects::{Gateway, Manifest, mirror, objects};
-use support::process::{ProcessOutput, run, run_global_dns};
+use support::process::{ProcessOutput, run_global_dns};
 use support::server::Server;
 
 fn sample() -> Manifest {
@@ -160,30 +157,4 @@ fn output_has_colors_only_on_request_without_a_terminal() {
             .fold(always, |text, one| text.replace(one, ""));
         assert_eq!(stripped, plain, "the columns differ");
     }
-}
-
-#[test]
-fn examples_of_the_help_work_with_the_demo() {
-    let demo = Server::demo(tempfile::tempdir().unwrap(), Stdio::null(), &[]);
-    let mut count = 0;
-    for command in ["explain", "table", "events"] {
-        let help = run_global_dns(&[command, "--help"]).stdout;
-        let examples = help
-            .lines()
-            .filter_map(|line| line.strip_prefix("  global-dns "));
-        // Others need a file, a cluster, an older history, or do not end.
-        let others = ["--file", "--direct", "--at", "--watch", "--since"];
-        for example in examples.filter(|one| !others.iter().any(|other| one.contains(other))) {
-            let words: Vec<&str> = example.split(' ').collect();
-            let mut command = global_dns(&words);
-            let ended = run(command.env("GLOBAL_DNS_SERVER", demo.api.to_string()));
-            assert_eq!(
-                (ended.code, ended.stderr.as_str()),
-                (Some(0), ""),
-                "{example}"
-            );
-            count += 1;
-        }
-    }
-    assert!(count >= 8, "{count}");
 }

@@ -22,9 +22,9 @@ fn wait_for_not_ready(server: &Server) -> Page {
 
 #[test]
 fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
-    for signal in ["TERM", "INT"] {
-        let grace = Duration::from_secs(5); // enough for the steps below on a busy machine
-        let mut server = Server::with_objects(sample(), &["--grace=5s"]);
+    let grace = Duration::from_secs(15); // enough for the steps below on a busy machine
+    let check = |signal: &str| {
+        let mut server = Server::with_objects(sample(), &["--grace=15s"]);
         let sent = Instant::now();
         server.signal(signal);
         let page = wait_for_not_ready(&server);
@@ -43,7 +43,11 @@ fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
         );
         assert_eq!(fields["signal"], format!("SIG{signal}"));
         server.log.wait(0, "Stopped");
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| check("TERM"));
+        scope.spawn(|| check("INT"));
+    });
 }
 
 #[test]

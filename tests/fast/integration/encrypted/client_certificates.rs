@@ -1,7 +1,5 @@
 //! `--tls-client-ca`: only clients with a certificate of one of the authorities are answered.
 
-use std::time::{Duration, Instant};
-
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
 use support::certificates::{Authority, Identity, issue_valid};
@@ -157,37 +155,6 @@ fn rejected_client_receives_the_reason() {
 }
 
 #[test]
-fn without_the_flag_no_client_certificate_is_requested() {
-    let issued = issue_valid();
-    let server = support::encrypted::serve(small(), &issued, &[QUIC]);
-    let guarded = GuardedServer { server, issued };
-    let own = Authority::new("anybody").issue_client();
-    for identity in [None, Some(&own)] {
-        let clients = guarded.clients(identity);
-        assert_eq!(guarded.answers(&clients), ALL);
-    }
-}
-
-#[test]
-fn removed_authority_is_rejected_and_added_authority_is_accepted() {
-    let (old, new) = (Authority::new("old"), Authority::new("new"));
-    let (of_old, of_new) = (old.issue_client(), new.issue_client());
-    let guarded = serve(&[&old]);
-    let (clients, newcomer) = (
-        guarded.clients(Some(&of_old)),
-        guarded.clients(Some(&of_new)),
-    );
-    assert_eq!(guarded.answers(&clients), ALL);
-    assert_eq!(guarded.answers(&newcomer), NONE);
-    guarded.accept_only(&[&old, &new]);
-    assert_eq!(guarded.answers(&clients), ALL);
-    assert_eq!(guarded.answers(&newcomer), ALL);
-    guarded.accept_only(&[&new]);
-    assert_eq!(guarded.answers(&clients), NONE);
-    assert_eq!(guarded.answers(&newcomer), ALL);
-}
-
-#[test]
 fn connections_end_when_an_authority_is_removed() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let identity = old.issue_client();
@@ -207,15 +174,11 @@ fn connections_end_when_an_authority_is_removed() {
     ask_all();
     assert_eq!(guarded.server.ended_connections("stopped"), 0.0);
     guarded.accept_only(&[&new]);
-    let removed = Instant::now();
     let end = quic.wait_for_close();
     assert!(
         matches!(end, ConnectionError::ApplicationClosed(_)),
         "{end:?}"
     );
-    // Without another query, it ends after 30 seconds in any case.
-    let took = removed.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
     assert_eq!(read_end(&mut stream), ConnectionEnd::CloseNotify);
     guarded.server.wait_for_ended_connections("stopped", 1);
     // The listeners continue, also after another removal.

@@ -27,7 +27,7 @@ fn terminate(server: &Server) {
 
 #[test]
 fn queries_are_answered_during_the_grace_period_and_connections_end_cleanly() {
-    let (issued, mut server) = start("--grace=8s");
+    let (issued, mut server) = start("--grace=15s");
     let tls = server.address("tls");
     let mut of_quic = packet();
     of_quic[..2].fill(0);

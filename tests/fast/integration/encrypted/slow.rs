@@ -1,12 +1,12 @@
 //! Slow clients: timeouts, and the reasons in the counters.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use support::certificates::{Identity, issue_valid};
 use support::encrypted::serve;
-use support::tls::{ConnectionEnd, localhost, read_end, send};
+use support::tls::{localhost, read_end, send};
 use support::wait::TIMEOUT;
 use support::wire::frame;
 
@@ -93,49 +93,6 @@ fn failed_handshake_is_counted_at_once() {
     // A client that disconnects during the handshake also counts as failed.
     drop(connect(address));
     server.wait_for_ended_connections("handshake", 4);
-}
-
-#[test]
-fn message_that_arrives_octet_by_octet_gets_no_extra_time() {
-    let issued = issue_valid();
-    let server = serve(small(), &issued, &[]);
-    let tls = server.address("tls");
-    let mut half = issued.tls(tls);
-    half.write_all(&frame(&packet())[..9]).unwrap();
-    half.flush().unwrap();
-    let started = Instant::now();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let framed = frame(&packet());
-            let sent = trickle(&mut issued.tls(tls), &framed);
-            assert!(sent < framed.len(), "the server read the whole message");
-        });
-        assert_eq!(read_end(&mut half), ConnectionEnd::CloseNotify);
-    });
-    assert!(started.elapsed() >= LIMIT, "too soon");
-    server.wait_for_ended_connections("slow", 2);
-}
-
-/// Writes until all buffers are full, then until the server closes the connection.
-fn write_until_refused(stream: &mut impl std::io::Write, octets: &[u8]) {
-    let refused = (0..10_000_000).find_map(|_| stream.write_all(octets).err());
-    let kind = refused.unwrap().kind();
-    assert!(
-        matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
-        "{kind}"
-    );
-}
-
-#[test]
-fn client_that_reads_no_replies_is_disconnected() {
-    let issued = issue_valid();
-    let server = serve(small(), &issued, &[]);
-    let tls = server.address("tls");
-    let mut stream = issued.tls(tls);
-    stream.sock.set_write_timeout(Some(TIMEOUT)).unwrap();
-    write_until_refused(&mut stream, &frame(&packet()).repeat(100));
-    server.wait_for_ended_connections("slow", 1);
-    issued.ask_tls(tls, &packet()).unwrap();
 }
 
 /// Clients that close their connections are not counted as failures.

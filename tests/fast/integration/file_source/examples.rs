@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use support::differences::{assert_none, set};
+use support::differences::set;
 use support::repository::repository;
 use support::server::Server;
 use support::wire::Transport;
@@ -96,87 +96,6 @@ fn mirrors_of_every_kind_are_answered() {
     ] {
         assert_eq!(server.outcome(asked), "NXDOMAIN", "{asked}");
     }
-}
-
-#[test]
-fn every_variant_is_answered_by_the_rules() {
-    let server = examples();
-    let cases = [
-        // Only the headless mirror exists, without endpoints, so neither its name nor its namespace exists.
-        ("nginx.variant-first-write A", "NXDOMAIN"),
-        ("east.nginx.variant-first-write A", "NXDOMAIN"),
-        ("variant-first-write A", "NXDOMAIN"),
-        // An endpoint mirror counts as soon as it exists. The headless slice comes later.
-        ("nginx.variant-endpoint-mirrors-first A", "10.43.90.1"),
-        (
-            "nginx-set-0.east.nginx.variant-endpoint-mirrors-first A",
-            "10.43.90.1",
-        ),
-        // The headless slice still lists 10.43.91.2, which may already belong to another Service.
-        ("nginx.variant-scale-down-window A", "10.43.91.1"),
-        (
-            "nginx-set-1.east.nginx.variant-scale-down-window A",
-            "NXDOMAIN",
-        ),
-        (
-            "_http._tcp.nginx.variant-scale-down-window SRV",
-            "0 10 80 nginx-set-0.east.nginx.variant-scale-down-window.global.",
-        ),
-        ("nginx.variant-scaled-to-zero A", "NXDOMAIN"),
-        ("variant-scaled-to-zero A", "NXDOMAIN"),
-        // The headless slice stays not ready after the gateway has recovered.
-        ("nginx.variant-gateway-down-sticky A", "10.43.92.1"),
-        // The headless slice contains the addresses and the port of the gateway.
-        ("nginx.variant-clobbered A", "10.43.93.1"),
-        ("east.nginx.variant-clobbered A", "10.43.93.1"),
-        (
-            "_http._tcp.nginx.variant-clobbered SRV",
-            "0 10 80 nginx-set-0.east.nginx.variant-clobbered.global.",
-        ),
-        // The endpoint mirror has the hostname, the headless slice the name of the pod.
-        ("nginx.variant-hostname-mismatch A", "10.43.94.1"),
-        ("web.west.nginx.variant-hostname-mismatch A", "10.43.94.1"),
-        (
-            "web-6c9f7d5b8-x2v4q.west.nginx.variant-hostname-mismatch A",
-            "NXDOMAIN",
-        ),
-        // Endpoints without a Service create no name.
-        ("nginx.variant-orphan-endpoints A", "NXDOMAIN"),
-        ("variant-orphan-endpoints A", "NXDOMAIN"),
-        // Dashes and cluster names in names: only the annotation determines the service name.
-        ("db-east.variant-names A", "10.43.95.1"),
-        ("east.db-east.variant-names A", "10.43.95.1"),
-        ("db-east-0.east.db-east.variant-names A", "10.43.95.1"),
-        ("db-east-0.db-east.variant-names A", "NXDOMAIN"),
-        ("db.variant-names A", "NXDOMAIN"),
-        ("db-east-east.variant-names A", "NXDOMAIN"),
-        ("db-us.variant-names A", "NXDOMAIN"),
-        ("db-us-east.variant-names A", "NXDOMAIN"),
-        // Labels of Linkerd 2.11 to 2.16.
-        ("nginx.variant-legacy-labels A", "10.43.96.1"),
-        (
-            "nginx-set-0.west.nginx.variant-legacy-labels A",
-            "10.43.96.1",
-        ),
-        (
-            "_peer._tcp.west.nginx.variant-legacy-labels SRV",
-            "0 10 7000 nginx-set-0.west.nginx.variant-legacy-labels.global.",
-        ),
-        // Only spec.clusterIPs contains both families.
-        ("nginx.variant-dual-stack A", "10.43.97.1"),
-        ("nginx.variant-dual-stack AAAA", "fd00:10:43::97:1"),
-        ("nginx.variant-ipv6-primary A", "NODATA"),
-        ("nginx.variant-ipv6-primary AAAA", "fd00:10:43::98:1"),
-    ];
-    let mut differences = Vec::new();
-    for (asked, expected) in cases {
-        let (name, rtype) = asked.split_once(' ').unwrap();
-        let outcome = server.outcome(&format!("{name}.global. {rtype}"));
-        if outcome != expected {
-            differences.push(format!("{asked}: {outcome}, expected {expected}"));
-        }
-    }
-    assert_none(&differences);
 }
 
 #[test]

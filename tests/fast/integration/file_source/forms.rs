@@ -1,13 +1,9 @@
-//! Input forms: documents, lists, typed lists, JSON, several files, and the output of `kubectl`.
+//! Input forms: documents, lists, typed lists and several files. `examples` has YAML as people and `kubectl` write it.
 
 use global_dns::model::ProblemKind;
 use serde_json::{Value, json};
-use support::differences::set;
 use support::objects::{Gateway, Manifest, local, mirror, objects};
 use support::process::{ProcessOutput, run_global_dns};
-use support::repository::repository;
-use support::server::Server;
-use support::wire::Transport;
 
 /// Returns a service in two remote clusters and the local one, and another behind a gateway that is down.
 fn sample() -> Manifest {
@@ -107,15 +103,22 @@ fn documents_lists_typed_lists_and_json_result_in_the_same_table() {
     let services = typed_list(&sample, "Service", "v1");
     let slices = typed_list(&sample, "EndpointSlice", "discovery.k8s.io/v1");
     let nested = json!({"apiVersion": "v1", "kind": "List", "items": [list]});
+    // `kubectl` does not indent the items of a list.
+    let items: String = sample.0.iter().map(|item| format!("- {item}\n")).collect();
     let forms = [
         ("YAML documents", sample.text()),
-        ("a List in YAML", yaml(&list)),
+        (
+            "a List in YAML",
+            format!(
+                "apiVersion: v1\nitems:\n{items}kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+            ),
+        ),
         ("a List in JSON", list.to_string()),
         ("a List in indented JSON", format!("{list:#}")),
-        ("a List in a List", yaml(&nested)),
+        ("a List in a List", nested.to_string()),
         (
             "a ServiceList and an EndpointSliceList",
-            format!("{}---\n{}", yaml(&services), yaml(&slices)),
+            format!("{services}\n---\n{slices}\n"),
         ),
         (
             "empty documents and foreign kinds in between",
@@ -154,126 +157,4 @@ fn several_files_are_merged() {
     assert_eq!(merged["services"], services_of_the_sample());
     let alone = report(&table_of(&[&texts[0]]));
     assert_ne!(alone["services"], services_of_the_sample());
-}
-
-#[test]
-fn output_of_kubectl_is_read() {
-    let mut items = recorded("services");
-    items.extend(recorded("endpointslices"));
-    let list = json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}});
-    let text = yaml(&list);
-    // Features of this form: a list without indentation, quoted empty strings, and a literal block.
-    for particular in [
-        "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n",
-        "kind: List\nmetadata:\n  resourceVersion: \"\"\n",
-        "last-applied-configuration: |\n",
-        "    clusterIP: None\n    clusterIPs:\n    - None\n",
-        "creationTimestamp: \"2026-",
-    ] {
-        assert!(text.contains(particular), "{particular}");
-    }
-    let server = Server::with_text(&text, &[]);
-    let east = ["10.96.146.197", "10.96.48.116", "10.96.33.115"];
-    let west = ["10.96.200.190", "10.96.46.26", "10.96.139.176"];
-    let north = ["10.96.195.82", "10.96.55.36", "10.96.106.244"];
-    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
-    assert_eq!(
-        data("nginx.default.global. A"),
-        set([east, west, north].concat())
-    );
-    assert_eq!(data("west.nginx.default.global. A"), set(west));
-    assert_eq!(
-        data("nginx-set-1.north.nginx.default.global. A"),
-        set([north[1]])
-    );
-    let srv = |host: &str| {
-        set([80, 26257].map(|port| format!("0 10 {port} {host}.east.nginx.default.global.")))
-    };
-    assert_eq!(
-        data("nginx-set-2.east.nginx.default.global. SRV"),
-        srv("nginx-set-2")
-    );
-    let report = server.api("/api/v1/table");
-    assert_eq!(
-        (&report["skipped"], &report["conflicts"]),
-        (&json!([]), &json!([]))
-    );
-}
-
-/// Returns the initial objects of one resource in a recording.
-fn recorded(resource: &str) -> Vec<Value> {
-    let path = repository("tests/fixtures/recordings/02-scale-up-east.jsonl");
-    let text = std::fs::read_to_string(path).unwrap();
-    let lines = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let start = lines.take_while(|line| line.get("synced").is_none());
-    start
-        .filter(|line| line["resource"] == resource)
-        .map(|line| line["object"].clone())
-        .collect()
-}
-
-/// Writes YAML in the style of `kubectl -o yaml`.
-fn yaml(value: &Value) -> String {
-    let mut text = String::new();
-    write(&mut text, value, 0);
-    text
-}
-
-fn write(text: &mut String, value: &Value, indent: usize) {
-    let margin = " ".repeat(indent);
-    match value {
-        Value::Object(fields) if !fields.is_empty() => {
-            for (name, value) in fields {
-                text.push_str(&format!("{margin}{name}:"));
-                match value {
-                    Value::Object(inner) if !inner.is_empty() => {
-                        text.push('\n');
-                        write(text, value, indent + 2);
-                    }
-                    // Items have the same indentation as the name of their list.
-                    Value::Array(items) if !items.is_empty() => {
-                        text.push('\n');
-                        write(text, value, indent);
-                    }
-                    Value::Object(_)
-                    | Value::Array(_)
-                    | Value::String(_)
-                    | Value::Number(_)
-                    | Value::Bool(_)
-                    | Value::Null => {
-                        text.push(' ');
-                        write(text, value, indent + 2);
-                    }
-                }
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for item in items {
-                let mut inner = String::new();
-                write(&mut inner, item, indent + 2);
-                text.push_str(&format!("{margin}- {}", inner.trim_start()));
-            }
-        }
-        Value::String(line) => text.push_str(&format!("{}\n", scalar(line, &margin))),
-        Value::Object(_) | Value::Array(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
-            text.push_str(&format!("{value}\n"))
-        }
-    }
-}
-
-fn scalar(line: &str, margin: &str) -> String {
-    if let Some(body) = line.strip_suffix('\n') {
-        return format!("|\n{margin}{}", body.replace('\n', &format!("\n{margin}")));
-    }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    let means_something_else = line.parse::<f64>().is_ok()
-        || ["true", "false", "null", "yes", "no", "on", "off"].contains(&line)
-        || line.starts_with('-');
-    if line.is_empty() || !line.chars().all(is_plain) || means_something_else {
-        Value::from(line).to_string()
-    } else {
-        line.to_owned()
-    }
 }

@@ -1,9 +1,7 @@
-//! What a tenant can do with long orders and aliases, and what not.
+//! What a tenant can do with long texts, annotations and aliases, and what not.
 
 use serde_json::json;
-use support::objects::{
-    ClusterIp, Gateway, Manifest, federated, gateway_mirror, local, mirror, objects,
-};
+use support::objects::{ClusterIp, Manifest, federated, gateway_mirror, local, mirror, objects};
 use support::process::run_global_dns;
 use support::server::Server;
 
@@ -49,6 +47,10 @@ fn order_of_64_kib_is_refused_in_one_sentence() {
     };
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains(sentence) && detail.len() < 200, "{detail}");
+    server.log.wait(0, "Published table"); // its lines come last
+    let expected = ["shop/pay", "unreadable-setting", detail].map(str::to_owned);
+    let logged = server.log.problems(0);
+    assert_eq!(logged.iter().filter(|one| **one == expected).count(), 1);
     for path in [
         "/api/v1/table",
         "/api/v1/summary",
@@ -69,6 +71,52 @@ fn order_of_64_kib_is_refused_in_one_sentence() {
         "{}",
         refused.stderr
     );
+}
+
+/// Each text of an object has 200 KB. The valid service beside them is answered as ever.
+#[test]
+fn long_texts_are_short_in_every_view() {
+    const FQ_NAME: &str = "mirror.linkerd.io/remote-svc-fq-name";
+    let long = |text: &str| text.repeat(200_000 / text.len());
+    let east = |service: &str| {
+        mirror("prod", service, "east").endpoint(&format!("{service}-0"), &["10.96.1.1"])
+    };
+    let mut unnamed = Manifest::from(east("name"));
+    unnamed.0[0]["metadata"]["annotations"][FQ_NAME] = json!(long("x"));
+    let members: Vec<String> = (0..20_000).map(|n| format!("w@c{n:05}")).collect();
+    let manifest = objects()
+        .with(east("db"))
+        .with(unnamed)
+        .with(east("ttl").annotation("global-dns/ttl", &long("9")))
+        .with(east("other").annotation("kubectl.kubernetes.io/last-applied", &long("{\\\"")))
+        .with(federated("prod", "twice", "10.96.9.1", &long("web@east,")))
+        .with(federated("prod", "member", "10.96.9.2", &long("web@x")))
+        .with(federated("prod", "many", "10.96.9.3", &members.join(",")))
+        .with(gateway_mirror("prod", "many", "west", "10.96.9.4"));
+    let server = Server::with_objects(manifest, &["--cluster-name=hub"]);
+    check_outcomes(
+        &server,
+        "beside long texts",
+        &[
+            ("db.prod.global. A", "10.96.1.1"),
+            ("other.prod.global. A", "10.96.1.1"),
+            // `west` is not one of thousands of clusters, so it answers too (rule K1).
+            ("many.prod.global. A", "10.96.9.3 10.96.9.4"),
+        ],
+    );
+    for path in ["table", "problems", "summary"] {
+        let length = server.api(&format!("/api/v1/{path}")).to_string().len();
+        assert!(length < 20_000, "{path}: {length}");
+    }
+    for service in ["name", "ttl", "other", "twice", "member", "many"] {
+        let explained = server.api(&format!("/api/v1/explain?name={service}.prod"));
+        let length = explained.to_string().len();
+        assert!(length < 10_000, "{service}: {length}");
+    }
+    server.log.wait(0, "Published table"); // skipped objects are logged before it
+    for problem in server.log.problems(0) {
+        assert!(problem[2].len() < 1_000, "{problem:?}");
+    }
 }
 
 /// Linkerd copies the annotations of an exported Service. The tenant of another cluster decides nothing here.
@@ -165,33 +213,4 @@ fn tenants_of_a_source_add_members_and_decide_nothing() {
             .all(|record| record.to_string().contains(" 1 IN A ")),
         "{reply:?}"
     );
-}
-
-/// For each cluster, the best kind of all sources answers. So a tenant of one source can take the place of another one's address
-/// in the same cluster. An order of the alias does not change that; it leaves out federated addresses, and other clusters.
-#[test]
-fn pods_of_one_source_take_the_place_of_a_cluster_ip_of_another() {
-    let displacing = mirror("team-a", "db", "west").endpoint("db-0", &["10.96.66.1"]);
-    let server = Server::with_objects(teams().with(displacing.clone()), &ALIAS);
-    check_outcomes(
-        &server,
-        "pods in the same cluster",
-        &[
-            (DB, "10.96.11.1 10.96.66.1"),
-            ("west.db.prod.global. A", "10.96.12.1 10.96.66.1"),
-            ("db.team-b.global. A", "10.96.12.1"),
-        ],
-    );
-    // The gateway of these pods is down: the address of the other source does not come back by itself.
-    let down =
-        mirror("team-a", "db", "west").endpoint_behind(Gateway::Down, "db-0", &["10.96.66.1"]);
-    let server = Server::with_objects(teams().with(down), &ALIAS);
-    check_outcomes(&server, "pods that are down", &[(DB, "10.96.11.1")]);
-    // A federated address that covers west.
-    let shared = federated("team-a", "db", "10.96.66.2", "db@west");
-    let server = Server::with_objects(teams().with(shared.clone()), &ALIAS);
-    check_outcomes(&server, "federated", &[(DB, "10.96.11.1 10.96.66.2")]);
-    let flags = [&ALIAS[..], &["--failover=prod/db=west:east"]].concat();
-    let server = Server::with_objects(teams().with(shared), &flags);
-    check_outcomes(&server, "federated, with an order", &[(DB, "10.96.12.1")]);
 }

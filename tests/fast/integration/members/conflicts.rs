@@ -1,4 +1,4 @@
-//! Conflicts: logged once, counted by kind, listed in the table, the API and explanations.
+//! Conflicts: logged once, counted by kind, listed in the API.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,20 @@ use support::objects::{Manifest, local, mirror, objects, with_cluster_ip};
 use support::server::Server;
 use support::wait::wait_for;
 
-use super::{conflicts, expected};
+/// Returns kinds and names of the conflicts, sorted.
+fn conflicts(server: &Server) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let report = server.api("/api/v1/table");
+    let conflicts = report["conflicts"].as_array().unwrap().iter();
+    let mut conflicts: Vec<_> = conflicts
+        .map(|conflict| {
+            assert!(!text(&conflict["detail"]).is_empty());
+            (text(&conflict["kind"]), text(&conflict["name"]))
+        })
+        .collect();
+    conflicts.sort();
+    conflicts
+}
 
 /// Returns objects with all kinds of conflicts.
 fn conflicting() -> Manifest {
@@ -49,7 +62,7 @@ fn logged_problems(server: &Server) -> BTreeMap<(String, String), (usize, Value)
 #[test]
 fn each_conflict_is_logged_once_counted_and_listed() {
     let server = Server::with_objects(conflicting(), &FLAGS);
-    let all = expected(&[
+    let all = [
         ("annotation", "prod/db"),
         ("cluster-name", "prod/db"),
         ("endpoint", "prod/db"),
@@ -57,7 +70,8 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         ("not-exported", "prod/db"),
         ("shadowed", "north.queue"),
         ("short-name", "db"),
-    ]);
+    ]
+    .map(|(kind, name)| (kind.to_owned(), name.to_owned()));
     assert_eq!(conflicts(&server), all);
     for (kind, _) in &all {
         let metric = format!("global_dns_conflicts{{kind=\"{kind}\"}}");
@@ -98,37 +112,6 @@ fn each_conflict_is_logged_once_counted_and_listed() {
     let state = ("service-not-ready".to_owned(), "prod/db".to_owned());
     assert_eq!(logged.get(&state), Some(&(1, "WARN".into())));
     assert_eq!(logged.len(), all.len() + 2, "{logged:?}");
-}
-
-#[test]
-fn explanation_lists_only_the_conflicts_of_its_service() {
-    let server = Server::with_objects(conflicting(), &FLAGS);
-    let kinds = |name: &str| -> Vec<String> {
-        let explained = server.api(&format!("/api/v1/explain?name={name}"));
-        let conflicts = explained["conflicts"].as_array().unwrap().iter();
-        conflicts
-            .map(|conflict: &Value| conflict["kind"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    for name in [
-        "db.prod.global",
-        "east.db.prod.global",
-        "nope.db.prod.global",
-    ] {
-        let kinds = kinds(name);
-        for kind in [
-            "annotation",
-            "cluster-name",
-            "endpoint",
-            "kind",
-            "not-exported",
-            "short-name",
-        ] {
-            assert!(kinds.contains(&kind.to_owned()), "{name}: {kinds:?}");
-        }
-    }
-    assert_eq!(kinds("db-0.east.db.shop.global"), ["short-name"]);
-    assert_eq!(kinds("north.queue.global"), ["shadowed"]);
 }
 
 #[test]

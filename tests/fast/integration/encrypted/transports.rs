@@ -11,8 +11,6 @@ use support::tls::{Client, Stream};
 use support::wait::TIMEOUT;
 use support::wire::{frame, read_datagram, read_framed};
 
-use super::messages::TestMessage;
-
 /// One connection of each kind.
 pub struct Transports {
     udp: UdpSocket,
@@ -50,11 +48,8 @@ impl Transports {
     }
 
     /// Sends all messages over each transport.
-    pub fn ask(&mut self, batch: &[TestMessage]) -> Vec<Replies> {
-        let framed: Vec<u8> = batch
-            .iter()
-            .flat_map(|asked| frame(&asked.packet))
-            .collect();
+    pub fn ask(&mut self, batch: &[Vec<u8>]) -> Vec<Replies> {
+        let framed: Vec<u8> = batch.iter().flat_map(|packet| frame(packet)).collect();
         // The server closes connections of clients that do not read replies, so each reply is read before the next
         // query.
         self.tcp.write_all(&framed).unwrap();
@@ -71,7 +66,7 @@ impl Transports {
             .iter()
             .zip(streams)
             .map(|(asked, ((tcp, tls), quic))| {
-                self.udp.send(&asked.packet).unwrap();
+                self.udp.send(asked).unwrap();
                 Replies {
                     udp: read_datagram(&self.udp).unwrap(),
                     tcp,
@@ -83,11 +78,14 @@ impl Transports {
     }
 
     /// Sends the messages that are valid over QUIC over a new connection.
-    fn ask_quic(&self, batch: &[TestMessage]) -> Vec<Option<Vec<u8>>> {
-        let is_readable = |asked: &TestMessage| Message::from_vec(&asked.packet).is_ok();
+    fn ask_quic(&self, batch: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+        let is_readable = |asked: &Vec<u8>| Message::from_vec(asked).is_ok();
         let asked: Vec<bool> = batch.iter().map(is_readable).collect();
         let readable = batch.iter().zip(&asked).filter(|(_, is_asked)| **is_asked);
-        let packets: Vec<_> = readable.map(|(one, _)| one.with_id_zero()).collect();
+        // The identifier is 0 (RFC 9250 section 4.2.1).
+        let packets: Vec<_> = readable
+            .map(|(one, _)| [&[0, 0], &one[2..]].concat())
+            .collect();
         let connection = Quic::connect(&self.doq, self.quic).unwrap();
         let mut replies = connection.ask_all(&packets).into_iter();
         let replies = asked.iter().map(|is_asked| {
