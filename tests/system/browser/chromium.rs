@@ -215,6 +215,14 @@ impl Chromium {
 
     // === Page ===
 
+    /// Runs a script in each document that is opened from now on, before the scripts of the document.
+    pub fn run_before(&mut self, script: &str) {
+        self.call(
+            "Page.addScriptToEvaluateOnNewDocument",
+            json!({"source": script}),
+        );
+    }
+
     /// Opens an address.
     pub fn go(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url}));
