@@ -62,13 +62,8 @@ pub fn template(values: &Value) -> Result<Rendered> {
 
 fn rendered(ended: ProcessOutput) -> Result<Rendered> {
     ensure!(ended.is_success(), "helm template: {}", ended.stderr);
-    rendered_objects(&ended.stdout)
-}
-
-/// Parses rendered objects.
-pub fn rendered_objects(text: &str) -> Result<Rendered> {
     let options = serde_saphyr::options! { budget: None };
-    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+    let objects: Vec<Value> = serde_saphyr::from_multiple_with_options(&ended.stdout, options)
         .map_err(|error| anyhow!("helm template printed invalid YAML: {error}"))?;
     ensure!(!objects.is_empty(), "helm template printed no objects");
     Ok(Rendered { objects })

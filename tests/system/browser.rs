@@ -1,21 +1,19 @@
 //! The status page in Chromium, with the real server. Pictures of the page are kept in `target/page`.
 // Chromium and its DevTools protocol.
 mod chromium;
-// The first glance, the map, its filters, problems, and the answer to a name, with mouse, keyboard and address bar.
-mod page;
-// States of the server: loading, empty, disconnected; changes without a reload; a restart; a hidden page.
+// The first glance, the map, its filters, and problems.
+mod glance;
+// The answer to a name, by mouse, by keyboard and by the search box.
+mod answer;
+// States of the server: loading, disconnected, a restart; changes without a reload; a hidden page.
 mod states;
 // Markup in every field of the API, and in names that a link contains; requests of pages of other sites.
 mod attack;
-// Ten thousand services.
+// Ten thousand services, and sixty clusters.
 mod large;
-// Many causes and clusters, long names, and no stream.
-mod many;
-// What the page transfers.
-mod light;
 // The time bar.
 mod time;
-// What axe finds in every view.
+// What axe finds in every view, and parts that do not fit.
 mod accessibility;
 // The picture of the page in the manual.
 mod picture;
@@ -25,6 +23,16 @@ use std::process::Stdio;
 use support::server::Server;
 
 use crate::browser::chromium::{Chromium, Window};
+
+/// The services of the demo: those in trouble first, then in natural order.
+const SERVICES: [&str; 6] = [
+    "cache.prod",
+    "api.shop",
+    "db.prod",
+    "db-east.shop",
+    "pay.shop",
+    "web.shop",
+];
 
 /// Runs `demo`.
 fn demo() -> Server {

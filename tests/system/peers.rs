@@ -9,9 +9,10 @@ mod minimization;
 mod k7;
 // Name resolution of MongoDB, etcd, Go and gRPC.
 mod clients;
-// The printed zone in Knot, NSD and BIND; the same answers from a running Knot.
+// The printed zone in Knot, NSD and BIND.
 mod zone_file;
 
+use support::http::get;
 use support::objects::Manifest;
 use support::server::Server;
 
@@ -19,4 +20,11 @@ use support::server::Server;
 fn serve(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
     let own = ["--cluster-name=hub", "--grace=0s"];
     Server::with_text(&objects.into().list(), &[&own, flags].concat())
+}
+
+/// Returns the table of a server as a zone file. The query begins with `&`, or is empty.
+fn zone_of(server: &Server, query: &str) -> String {
+    let page = get(server.api, &format!("/api/v1/table?output=zone{query}")).unwrap();
+    assert_eq!(page.status, 200, "{}", page.body);
+    page.body
 }

@@ -1,9 +1,7 @@
-//! The findings of axe in every view. `tests/run browser` installs axe; it is not part of this repository.
+//! The findings of axe in every view, and parts that do not fit. `tests/run browser` installs axe; it is not part of this
+//! repository.
 
 use std::fs;
-
-use support::objects::objects;
-use support::server::Server;
 
 use crate::browser::chromium::{Chromium, PHONE, WIDE, Window};
 use crate::browser::time::server_with_past;
@@ -12,8 +10,36 @@ use crate::browser::{demo, open, url};
 /// The file `axe.min.js`.
 const AXE: &str = "GLOBAL_DNS_TEST_AXE";
 
-/// Fails if axe finds something in the current view.
-fn assert_accessible(chromium: &mut Chromium, view: &str) {
+/// Windows of all widths, in both color schemes.
+const WINDOWS: [Window; 4] = [
+    WIDE,
+    Window(1024, 768, "dark"),
+    PHONE,
+    Window(360, 740, "dark"),
+];
+
+/// The views, and a part of each.
+const VIEWS: [(&str, &str); 7] = [
+    ("#/", "#map tbody a"),
+    ("#/problems", "#problem-list .group"),
+    ("#/changes", "#change-list li"),
+    ("#/?open=gateway-down/west", "#attention .affected li"),
+    ("#/?q=no+such+service", "#blank button"),
+    ("#/?name=db.prod.global", "#explanation .endpoints"),
+    ("#/?name=nope.prod.global", "#explanation .badge"),
+];
+
+/// Opens a view and waits for a visible part of it. Fails if axe finds something, or if the window must be scrolled sideways.
+fn check(chromium: &mut Chromium, window: Window, route: &str, part: &str) {
+    let Window(width, _, scheme) = window;
+    chromium.resize(window);
+    chromium.evaluate(&format!("location.hash = '{route}'"));
+    let is_shown = format!("document.querySelector('{part}')?.checkVisibility()");
+    chromium.wait_for(&is_shown);
+    let (place, _) = route.split_once("span=").unwrap_or((route, ""));
+    let place = place.replace(|c: char| !c.is_alphanumeric(), "-");
+    let view = format!("view{place}-{width}-{scheme}");
+    chromium.screenshot(&view);
     let path = std::env::var(AXE).expect("tests/run browser sets GLOBAL_DNS_TEST_AXE");
     chromium.evaluate(&fs::read_to_string(path).unwrap());
     let found = chromium.evaluate(
@@ -23,55 +49,34 @@ fn assert_accessible(chromium: &mut Chromium, view: &str) {
     let passed = found[0].as_u64().unwrap();
     assert!(passed > 20, "{view}: axe checked only {passed} rules");
     assert_eq!(found[1], serde_json::json!([]), "{view}: {:#}", found[1]);
+    let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth");
+    assert!(overflow.as_i64().unwrap() <= 0, "{view}: {overflow}");
     println!("{view}: {passed} rules pass");
+}
+
+#[test]
+fn axe_finds_nothing_and_every_view_fits() {
+    let server = demo();
+    let mut chromium = open(&server, "", WIDE);
+    for window in WINDOWS {
+        for (route, part) in VIEWS {
+            check(&mut chromium, window, route, part);
+        }
+    }
+    chromium.assert_no_complaint();
+    drop(server);
+    chromium.wait_for_text("#sentence", "Disconnected");
+    check(&mut chromium, WIDE, "#/", "#sentence");
 }
 
 #[test]
 fn axe_finds_nothing_on_a_past_moment_and_the_time_bar() {
     let (server, times) = server_with_past();
-    for (width, height) in [(1280, 800), (390, 844)] {
-        for scheme in ["light", "dark"] {
-            let window = Window(width, height, scheme);
-            for (view, place) in [("past", ""), ("past-answer", "name=db.prod.global&")] {
-                let route = format!("#/?{place}span=15m&at={}", times[1]);
-                let mut chromium = Chromium::open(&url(&server, &route), window);
-                chromium.wait_for_text("#sentence", "1 service fails");
-                chromium.wait_for("document.querySelector('.t-failing').getAttribute('d')");
-                assert_accessible(&mut chromium, &format!("{window:?} {view}"));
-                chromium.screenshot(&format!("time-{view}-{width}-{scheme}"));
-            }
+    let mut chromium = Chromium::open(&url(&server, ""), WIDE);
+    for window in WINDOWS {
+        for place in ["", "name=db.prod.global&"] {
+            let route = format!("#/?{place}span=15m&at={}", times[1]);
+            check(&mut chromium, window, &route, ".t-failing[d]:not([d=\"\"])");
         }
     }
-}
-
-#[test]
-fn axe_finds_nothing() {
-    let server = demo();
-    for window in [
-        WIDE,
-        Window(1440, 900, "dark"),
-        PHONE,
-        Window(360, 740, "dark"),
-    ] {
-        for (route, expected) in [
-            ("", "#map tbody a"),
-            ("#/problems", "#problem-list .group"),
-            ("#/changes", "#change-list li"),
-            ("#/?open=gateway-down/west", "#attention .affected li"),
-            ("#/?q=no+such+service", "#blank button"),
-            ("#/?name=db.prod.global", "#explanation .endpoints"),
-            ("#/?name=nope.prod.global", "#explanation .badge"),
-        ] {
-            let mut chromium = open(&server, route, window);
-            chromium.wait_for(&format!("document.querySelector('{expected}')"));
-            assert_accessible(&mut chromium, &format!("{window:?} {route}"));
-        }
-    }
-    let server = Server::with_text(&objects().list(), &["--cluster-name=hub"]);
-    let mut chromium = open(&server, "", WIDE);
-    chromium.wait_for_text("#blank", "No services yet");
-    assert_accessible(&mut chromium, "empty");
-    drop(server);
-    chromium.wait_for_text("#sentence", "Disconnected");
-    assert_accessible(&mut chromium, "disconnected");
 }

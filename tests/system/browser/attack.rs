@@ -27,11 +27,6 @@ fn poison(document: &mut Value) {
     }
 }
 
-/// Returns a text as the value of a parameter.
-fn escape(text: &str) -> String {
-    text.bytes().map(|octet| format!("%{octet:02x}")).collect()
-}
-
 fn assert_no_markup(chromium: &mut Chromium) {
     assert_eq!(chromium.evaluate("window.attacked ?? 'safe'"), "safe");
     assert_eq!(
@@ -69,8 +64,8 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     }
     let events = json!({"schemaVersion": 2, "events": [event]});
     event["id"] = json!(2);
-    let mut chromium = Chromium::start();
-    chromium.resize(WIDE);
+    let stream = format!("event: change\ndata: {event}\n\nevent: summary\ndata: {update}\n\n");
+    let mut chromium = Chromium::start(WIDE);
     chromium.substitute(Box::new(move |path| {
         let document = match path.split('?').next().unwrap() {
             "summary" => &summary,
@@ -80,25 +75,16 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
             "history" => return None,
             "events" if path == "events" => &events,
             // The end of the stream makes the page connect again.
-            _ => {
-                return Some((
-                    format!("event: change\ndata: {event}\n\nevent: summary\ndata: {update}\n\n"),
-                    "text/event-stream",
-                ));
-            }
+            _ => return Some((stream.clone(), "text/event-stream")),
         };
         Some((document.to_string(), "application/json"))
     }));
-    let cause = format!(
-        "#/problems?name=db.prod.global&open={}",
-        escape(&format!("{ATTACK}gateway-down/{ATTACK}west"))
-    );
-    // The routes below are places of one document.
     chromium.go(&url(&server, ""));
-    for (view, route, texts) in [
+    chromium.wait_for("document.querySelector('#attention .fold')");
+    chromium.evaluate("document.querySelector('#attention .fold').click()");
+    for (route, texts) in [
         (
-            "problems",
-            cause.as_str(),
+            "location.hash.replace('?', 'problems?name=db.prod.global&')",
             &[
                 ("#cluster", "hub"),
                 ("#replica", ""),
@@ -119,10 +105,9 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
                 ("#explanation", "pay.shop.global"),
             ][..],
         ),
-        ("changes", "#/changes", &[("#change-list", "a sentence")]),
+        ("'#/changes'", &[("#change-list", "a sentence")]),
         (
-            "services",
-            "#/",
+            "'#/'",
             &[
                 ("#map tbody", "db"),
                 ("#map tbody", "streamed"),
@@ -130,33 +115,24 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
             ],
         ),
     ] {
-        chromium.evaluate(&format!("location.href = {}", json!(url(&server, route))));
+        chromium.evaluate(&format!("location.hash = {route}"));
         for (selector, text) in texts {
             let text = json!(format!("{ATTACK}{text}"));
             chromium.wait_for(&format!(
                 "document.querySelector('{selector}')?.textContent.includes({text})"
             ));
         }
-        chromium.screenshot(&format!("attack-{view}-1440-light"));
         let overflow = chromium.evaluate("document.documentElement.scrollWidth - innerWidth");
-        assert!(overflow.as_i64().unwrap() <= 0, "{view}: {overflow}");
+        assert!(overflow.as_i64().unwrap() <= 0, "{route}: {overflow}");
         assert_no_markup(&mut chromium);
     }
-    // Subjects and names of clusters are shortened, but not in the tooltip.
-    chromium.evaluate("document.querySelector('#where a').focus()");
-    chromium.wait_for_text("#tip", &format!("{ATTACK}west"));
-    chromium.wait_for_text("#map thead", "</script>east");
-    chromium.evaluate(
-        "[...document.querySelectorAll('#map thead th')].find((th) => th.abbr.endsWith('>east')).firstChild.focus()",
-    );
-    chromium.wait_for_text("#tip", &format!("Cluster {ATTACK}east: {ATTACK}frozen"));
-    assert_no_markup(&mut chromium);
-    assert_eq!(chromium.complaints(), [""; 0]);
+    chromium.assert_no_complaint();
 }
 
 #[test]
 fn markup_in_a_link_is_shown_as_text() {
     let server = demo();
+    let mut chromium = open(&server, "", WIDE);
     for route in [
         "#/?name=",
         "#/?name=%3Cimg%20src=x%20onerror=%22window.attacked=1%22%3E",
@@ -166,13 +142,12 @@ fn markup_in_a_link_is_shown_as_text() {
         "#/problems?kind=<img src=x>&offset=<img src=x>",
         "#/?q=<img src=x>&state=<img src=x>&zone=<img src=x>&open=<img src=x>",
     ] {
-        let mut chromium = open(&server, route, WIDE);
+        chromium.go("about:blank");
+        chromium.go(&url(&server, route));
+        chromium.wait_for_text("#link", "Live");
         if route.contains("img%20src") {
             chromium.wait_for_text("#answer-title", "<img src=x");
             chromium.wait_for_text("#explanation", "img");
-        }
-        if route.contains("?q=") {
-            chromium.wait_for_text("#blank", "No service matches");
         }
         assert_no_markup(&mut chromium);
     }
@@ -205,31 +180,6 @@ fn policy_stops_markup_scripts_and_requests_to_other_hosts() {
     );
     assert_eq!(blocked, "connect-src");
     assert_eq!(chromium.evaluate("window.attacked ?? 'safe'"), "safe");
-    for (header, expected) in [
-        ("cache-control", "no-store"),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-        ("cross-origin-resource-policy", "same-origin"),
-    ] {
-        for path in ["", "page/main.js", "api/v1/summary"] {
-            let header = chromium.evaluate(&format!(
-                "fetch('{path}').then((response) => response.headers.get('{header}'))"
-            ));
-            let is_missing = header == Value::Null && path.starts_with("api");
-            assert!(header == expected || is_missing, "{path}: {header}");
-        }
-    }
-    // No document can show the page in a frame, not even one of this server, which has no policy of its own here.
-    let mut other = Chromium::open(&url(&server, "api/v1/status"), WIDE);
-    let frame = url(&server, "");
-    other.evaluate(&format!(
-        "document.body.append(Object.assign(document.createElement('iframe'), {{src: '{frame}'}}))"
-    ));
-    wait_for("the refusal of the frame", || {
-        let tree = other.call("Page.getFrameTree", json!({}));
-        let child = &tree["frameTree"]["childFrames"][0]["frame"];
-        (child["unreachableUrl"] == frame).then_some(())
-    });
 }
 
 /// Serves a document on a port of its own.
@@ -271,8 +221,7 @@ fn pages_of_other_sites_get_no_response_and_can_only_link_to_the_page() {
     ));
     // Another port of the same host is the same site. The other name of the host is another site.
     for host in ["localhost", "127.0.0.1"] {
-        let mut chromium = Chromium::start();
-        chromium.resize(WIDE);
+        let mut chromium = Chromium::start(WIDE);
         chromium.record_responses();
         chromium.go(&format!("http://{host}:{port}/"));
         chromium.wait_for("window.done");

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -35,6 +35,8 @@ pub struct Chromium {
     messages: Receiver<Value>,
     last: u64,
     session: Value,
+    /// The ID of the document that is loaded.
+    loaded: Value,
     /// Errors and warnings of the console, exceptions, and violations of the policy.
     complaints: Vec<String>,
     substitute: Option<Substitute>,
@@ -49,8 +51,8 @@ pub struct Chromium {
 // === impl Chromium ===
 
 impl Chromium {
-    /// Starts Chromium with an empty page.
-    pub fn start() -> Self {
+    /// Starts Chromium with an empty page in a window.
+    pub fn start(window: Window) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut command = guarded("/bin/sh");
         command.args(["-c", PIPES]).arg(tool("chromium").unwrap());
@@ -69,6 +71,7 @@ impl Chromium {
             messages,
             last: 0,
             session: Value::Null,
+            loaded: Value::Null,
             complaints: Vec::new(),
             substitute: None,
             requested: Vec::new(),
@@ -83,13 +86,15 @@ impl Chromium {
         for domain in ["Page", "Runtime", "Log"] {
             chromium.call(&format!("{domain}.enable"), json!({}));
         }
+        let events = json!({"enabled": true});
+        chromium.call("Page.setLifecycleEventsEnabled", events);
+        chromium.resize(window);
         chromium
     }
 
     /// Starts Chromium and opens a page in a window.
     pub fn open(url: &str, window: Window) -> Self {
-        let mut chromium = Self::start();
-        chromium.resize(window);
+        let mut chromium = Self::start(window);
         chromium.go(url);
         chromium
     }
@@ -110,12 +115,6 @@ impl Chromium {
 
     /// Calls a method of the protocol and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
-        let result = self.try_call(method, params);
-        result.unwrap_or_else(|error| panic!("{method}: {error}"))
-    }
-
-    /// Calls a method of the protocol. Returns its result, or the error.
-    fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         let id = self.send(method, params);
         let deadline = Instant::now() + TIMEOUT;
         loop {
@@ -123,10 +122,8 @@ impl Chromium {
             let message = self.messages.recv_timeout(rest);
             let mut message = message.unwrap_or_else(|error| panic!("{method}: {error}"));
             if message["id"] == id {
-                return match message["error"].take() {
-                    Value::Null => Ok(message["result"].take()),
-                    error => Err(error),
-                };
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].take();
             }
             self.note(&message);
         }
@@ -137,6 +134,9 @@ impl Chromium {
         let params = &message["params"];
         match message["method"].as_str() {
             Some("Fetch.requestPaused") => self.respond(params),
+            Some("Page.lifecycleEvent") if params["name"] == "load" => {
+                self.loaded = params["loaderId"].clone();
+            }
             Some("Network.requestWillBeSent") => {
                 let url = params["request"]["url"].as_str().unwrap().to_owned();
                 self.requested.push((params["requestId"].clone(), url));
@@ -215,27 +215,21 @@ impl Chromium {
 
     // === Page ===
 
-    /// Opens an address.
-    pub fn go(&mut self, url: &str) {
-        self.call("Page.navigate", json!({"url": url}));
-        // What is evaluated in the document before ends with it, so it must not wait.
-        let page = url
-            .split('#')
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches('/');
-        let condition = format!(
-            "location.href.split('#')[0].replace(/[/]$/, '') === {} && document.readyState === 'complete'",
-            json!(page)
+    /// Runs a script in each document that is opened from now on, before the scripts of the document.
+    pub fn run_before(&mut self, script: &str) {
+        self.call(
+            "Page.addScriptToEvaluateOnNewDocument",
+            json!({"source": script}),
         );
-        let loaded = json!({"expression": condition, "returnByValue": true});
-        let deadline = Instant::now() + TIMEOUT;
-        while self
-            .try_call("Runtime.evaluate", loaded.clone())
-            .map_or(true, |seen| seen["result"]["value"] != true)
-        {
-            assert!(Instant::now() < deadline, "{url} is not loaded");
-            thread::sleep(Duration::from_millis(10));
+    }
+
+    /// Opens an address in a new document, and waits until it is loaded.
+    pub fn go(&mut self, url: &str) {
+        let document = self.call("Page.navigate", json!({"url": url}))["loaderId"].take();
+        while self.loaded != document {
+            let message = self.messages.recv_timeout(TIMEOUT);
+            let message = message.unwrap_or_else(|error| panic!("{url}: {error}"));
+            self.note(&message);
         }
     }
 
@@ -300,17 +294,10 @@ impl Chromium {
             "(() => {{ const box = ({element}).getBoundingClientRect(); \
              return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         ));
-        let [x, y] = [0, 1].map(|axis| center[axis].as_f64().unwrap());
         for kind in ["mousePressed", "mouseReleased"] {
-            self.mouse(kind, x, y);
+            let event = json!({"type": kind, "x": center[0], "y": center[1], "button": "left", "buttons": 1, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", event);
         }
-    }
-
-    /// Presses (`mousePressed`), moves (`mouseMoved`) or releases (`mouseReleased`) the left button at a place of the window.
-    pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
-        let event =
-            json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
-        self.call("Input.dispatchMouseEvent", event);
     }
 
     /// Presses a key: `Enter`, `ArrowDown`, `Escape`.
@@ -320,12 +307,8 @@ impl Chromium {
             "Tab" => (9, ""),
             "Escape" => (27, ""),
             "End" => (35, ""),
-            "Home" => (36, ""),
-            "ArrowUp" => (38, ""),
             "ArrowDown" => (40, ""),
             "PageDown" => (34, ""),
-            "ArrowRight" => (39, ""),
-            "/" => (191, "/"),
             _ => panic!("unknown key {key}"),
         };
         for kind in ["keyDown", "keyUp"] {
@@ -352,15 +335,10 @@ impl Chromium {
         self.wait_for("!document.hidden");
     }
 
-    /// Types a text into the focused element.
-    pub fn type_text(&mut self, text: &str) {
-        self.call("Input.insertText", json!({"text": text}));
-    }
-
     /// Saves a picture of the window as `target/page/NAME.png`.
     pub fn screenshot(&mut self, name: &str) {
         let picture = self.capture(json!({"format": "png"}));
-        let folder = pictures();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("page");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(format!("{name}.png")), picture).unwrap();
     }
@@ -371,21 +349,12 @@ impl Chromium {
         STANDARD.decode(captured["data"].as_str().unwrap()).unwrap()
     }
 
-    /// Returns what the console has reported since the last call.
-    pub fn complaints(&mut self) -> Vec<String> {
-        self.evaluate("0");
-        std::mem::take(&mut self.complaints)
-    }
-
     /// Fails if the console has reported something.
     pub fn assert_no_complaint(&mut self) {
-        assert_eq!(self.complaints(), [""; 0]);
+        // Events come before the next response.
+        self.evaluate("0");
+        assert_eq!(self.complaints, [""; 0]);
     }
-}
-
-/// Returns the folder of the pictures.
-pub fn pictures() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("page")
 }
 
 /// Reads messages until Chromium ends.

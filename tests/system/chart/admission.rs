@@ -93,110 +93,24 @@ fn check_all_accepted(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// An invalid change: kind of the object, JSON pointer, value, and expected error of the API server.
-type InvalidChange = (&'static str, &'static str, Value, &'static str);
-
+/// A dry run must find what these copies have: the pod security level, the fields of a kind, and the schema of a CRD.
 fn check_invalid_copies(cluster: &Cluster) -> Result<()> {
-    let values = with(json!({"serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}}));
+    let values = with(json!({"serviceMonitor": {"enabled": true}}));
     let rendered = template(&values)?;
-    let container = |field: &str| format!("/spec/containers/0/securityContext/{field}");
-    let (escalation, capabilities) = (
-        container("allowPrivilegeEscalation"),
-        container("capabilities"),
-    );
-    let of_pods = [
-        (
-            "/spec/securityContext/runAsNonRoot",
-            json!(false),
-            "runAsNonRoot != true",
-        ),
-        (
-            "/spec/securityContext/seccompProfile",
-            json!({"type": "Unconfined"}),
-            "seccompProfile",
-        ),
-        (
-            &escalation,
-            json!(true),
-            "allowPrivilegeEscalation != false",
-        ),
-        (
-            &capabilities,
-            json!({"drop": []}),
-            "unrestricted capabilities",
-        ),
-        ("/spec/hostNetwork", json!(true), "host namespaces"),
-        (
-            "/spec/noSuchField",
-            json!(1),
-            "unknown field \"spec.noSuchField\"",
-        ),
-    ];
-    let mut refused = 0;
     for pod in rendered.pods() {
-        cluster.dry_run(&pod)?;
-        for (pointer, value, expected) in &of_pods {
-            check_rejected(cluster, &pod, pointer, value, expected)?;
-            refused += 1;
-        }
+        let escalation = "/spec/containers/0/securityContext/allowPrivilegeEscalation";
+        let expected = "allowPrivilegeEscalation != false";
+        check_rejected(cluster, &pod, escalation, &json!(true), expected)?;
+        let expected = "host namespaces";
+        check_rejected(cluster, &pod, "/spec/hostNetwork", &json!(true), expected)?;
     }
-    let of_objects: [InvalidChange; 8] = [
-        (
-            "Deployment",
-            "/spec/strategy",
-            json!({"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
-            "may not be specified when strategy",
-        ),
-        (
-            "Service",
-            "/spec/loadBalancerClass",
-            json!("example.com/internal"),
-            "may only be used when `type` is 'LoadBalancer'",
-        ),
-        (
-            "Deployment",
-            "/spec/template/spec/noSuchField",
-            json!(1),
-            "unknown field",
-        ),
-        (
-            "Service",
-            "/spec/clusterIP",
-            json!("192.0.2.53"),
-            "is not in the valid range",
-        ),
-        (
-            "NetworkPolicy",
-            "/spec/ingress/0/ports/0/protocol",
-            json!("DNS"),
-            "Unsupported value",
-        ),
-        (
-            "PodDisruptionBudget",
-            "/spec/maxUnavailable",
-            json!("one"),
-            "a valid percent string must be",
-        ),
-        (
-            "ServiceMonitor",
-            "/spec/endpoints/0/noSuchField",
-            json!(1),
-            "unknown field",
-        ),
-        (
-            "PrometheusRule",
-            "/spec/groups/0/rules/0/expr",
-            json!(null),
-            "expr",
-        ),
-    ];
-    for (kind, pointer, value, expected) in of_objects {
+    for (kind, pointer) in [
+        ("Deployment", "/spec/template/spec/noSuchField"),
+        ("ServiceMonitor", "/spec/endpoints/0/noSuchField"),
+    ] {
         let object = rendered.only(kind)?;
-        cluster.dry_run(object)?;
-        check_rejected(cluster, object, pointer, &value, expected)?;
-        refused += 1;
+        check_rejected(cluster, object, pointer, &json!(1), "unknown field")?;
     }
-    print_line(&format!("{refused} invalid copies rejected"));
     Ok(())
 }
 

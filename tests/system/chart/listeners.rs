@@ -7,169 +7,25 @@ use serde_json::{Value, json};
 
 use crate::chart::objects::has_port;
 use crate::chart::values::with;
-use support::helm::{RELEASE, Rendered, name, template};
-
-/// An encrypted listener: its value, an address, the port of the Service and the flag.
-struct Listener {
-    value: &'static str,
-    address: &'static str,
-    port: Value,
-    flag: &'static str,
-}
+use support::helm::{Rendered, template};
 
 /// A port by number and protocol.
 type Port = (u64, String);
 
-fn encrypted_listeners() -> [Listener; 2] {
-    let port = |name: &str, port: u16, protocol: &str| json!({"name": name, "port": port, "targetPort": name, "protocol": protocol});
-    [
-        Listener {
-            value: "tlsListen",
-            address: "0.0.0.0:5853",
-            port: port("dns-tls", 853, "TCP"),
-            flag: "--tls-listen=",
-        },
-        Listener {
-            value: "quicListen",
-            address: "0.0.0.0:5853",
-            port: port("dns-quic", 853, "UDP"),
-            flag: "--quic-listen=",
-        },
-    ]
-}
-
-// === impl Listener ===
-
-impl Listener {
-    /// Returns the port in the pod.
-    fn number(&self) -> u64 {
-        let (_, port) = self.address.rsplit_once(':').unwrap();
-        port.parse().unwrap()
-    }
-}
-
-/// Commands find the API by the name of its port. A port-forward reaches loopback only.
+/// The path in a flag must be the mount path of its Secret. The Secret of a CA may hold its private key, with which the pod could
+/// issue client certificates.
 #[test]
-fn port_of_the_api_on_loopback_has_a_name() {
-    let port = |addresses: Value| {
-        let rendered = template(&with(json!({"apiListen": addresses}))).unwrap();
-        let ports = ports(&container(&rendered));
-        let port = ports.iter().find(|port| port["name"] == "api").cloned();
-        port.map(|port| port["containerPort"].as_u64().unwrap())
-    };
-    for (addresses, expected) in [
-        (json!(["127.0.0.1:9154"]), Some(9154)),
-        (json!(["192.0.2.1:80", "[::1]:81"]), Some(81)),
-        (json!([":82"]), Some(82)),
-        (json!(["0.0.0.0:83"]), Some(83)),
-        (json!(["[::]:84", "127.0.0.1:85"]), Some(84)),
-        (json!(["192.0.2.1:86"]), None),
-    ] {
-        assert_eq!(port(addresses.clone()), expected, "{addresses}");
-    }
-}
-
-#[test]
-fn each_encrypted_listener_adds_only_its_ports_and_flags() {
-    let listeners = encrypted_listeners();
-    let plain = template(&with(json!({}))).unwrap();
-    for chosen in 0..1 << listeners.len() {
-        let is_on = |index: &usize| chosen >> index & 1 == 1;
-        let on: Vec<&Listener> = (0..listeners.len())
-            .filter(is_on)
-            .map(|index| &listeners[index])
-            .collect();
-        let mut encrypted = json!({"secretName": "certificate"});
-        for listener in &on {
-            encrypted[listener.value] = json!([listener.address]);
-        }
+fn secrets_are_mounted_at_the_paths_of_the_flags_and_no_key_of_a_ca() {
+    for listener in ["tlsListen", "quicListen"] {
+        let encrypted = json!({"secretName": "certificate", "clientCASecretName": "clients", listener: ["0.0.0.0:5853"]});
         let rendered = template(&with(json!({"encrypted": encrypted}))).unwrap();
-
-        let service = |of: &Rendered| ports(of.service().unwrap());
-        let expected: Vec<Value> = on.iter().map(|own| own.port.clone()).collect();
-        let found = added(&service(&rendered), &service(&plain));
-        assert_eq!(found, expected, "{encrypted}");
-
-        let expected = on.iter().map(|own| {
-            let (name, protocol) = (&own.port["name"], &own.port["protocol"]);
-            json!({"name": name, "containerPort": own.number(), "protocol": protocol})
-        });
-        let expected: Vec<Value> = expected.collect();
-        let found = added(&ports(&container(&rendered)), &ports(&container(&plain)));
-        assert_eq!(found, expected, "{encrypted}");
-
-        let protocol = |own: &Listener| own.port["protocol"].as_str().unwrap().to_owned();
-        let expected = on.iter().map(|own| (own.number(), protocol(own)));
-        let expected: BTreeSet<Port> = expected.chain(allowed_ports(&plain).unwrap()).collect();
-        assert_eq!(allowed_ports(&rendered), Some(expected), "{encrypted}");
-
-        let arguments = rendered.arguments().unwrap();
-        let given = |flag: &str| -> Vec<&str> {
-            let values = arguments.iter().filter_map(|own| own.strip_prefix(flag));
-            values.collect()
-        };
-        for (index, listener) in listeners.iter().enumerate() {
-            let expected: &[&str] = if is_on(&index) {
-                &[listener.address]
-            } else {
-                &[]
-            };
-            assert_eq!(given(listener.flag), expected, "{encrypted}");
+        for (flag, file) in [
+            ("--tls-cert=", "certificate/tls.crt"),
+            ("--tls-key=", "certificate/tls.key"),
+            ("--tls-client-ca=", "clients/ca.crt"),
+        ] {
+            assert_eq!(source_of(&rendered, flag), file);
         }
-        for flag in ["--tls-cert=", "--tls-key="] {
-            assert_eq!(given(flag).is_empty(), on.is_empty(), "{encrypted}: {flag}");
-        }
-        assert!(given("--tls-client-ca=").is_empty(), "{encrypted}");
-    }
-}
-
-/// A listener on several addresses must be reachable on the port of each address.
-#[test]
-fn network_policy_allows_the_port_of_every_address() {
-    let rendered = template(&with(json!({
-        "listen": ["0.0.0.0:1053", "[::]:1054"], "adminListen": ["0.0.0.0:8080", "[::]:8081"],
-        "encrypted": {"secretName": "certificate", "tlsListen": ["0.0.0.0:5853", "[::]:5853"],
-            "quicListen": ["0.0.0.0:5853", "[::]:5854"]},
-    })));
-    let expected = [
-        (1053, "UDP"),
-        (1053, "TCP"),
-        (1054, "UDP"),
-        (1054, "TCP"),
-        (5853, "TCP"),
-        (5853, "UDP"),
-        (5854, "UDP"),
-        (8080, "TCP"),
-        (8081, "TCP"),
-    ]
-    .map(|(port, protocol)| (port, protocol.to_owned()));
-    assert_eq!(allowed_ports(&rendered.unwrap()), Some(expected.into()));
-}
-
-/// The path in a flag must be the mount path of its Secret.
-#[test]
-fn secrets_are_mounted_at_the_paths_of_the_flags() {
-    let rendered = template(&with(json!({
-        "encrypted": {"secretName": "certificate", "clientCASecretName": "clients", "tlsListen": ["0.0.0.0:5853"]},
-    })));
-    let rendered = rendered.unwrap();
-    assert_eq!(source_of(&rendered, "--tls-cert="), "certificate/tls.crt");
-    assert_eq!(source_of(&rendered, "--tls-key="), "certificate/tls.key");
-    assert_eq!(source_of(&rendered, "--tls-client-ca="), "clients/ca.crt");
-    // The minimum values need no Secret.
-    let minimum = template(&with(json!({}))).unwrap();
-    let pod = &minimum.workload().unwrap()["spec"]["template"]["spec"];
-    assert!(pod["volumes"].is_null(), "{}", pod["volumes"]);
-}
-
-/// The Secret of a CA may hold its private key, with which the pod could issue client certificates.
-#[test]
-fn only_the_ca_certificate_of_the_client_secret_is_mounted() {
-    for Listener { value, address, .. } in encrypted_listeners() {
-        let mut encrypted = json!({"secretName": "certificate", "clientCASecretName": "clients"});
-        encrypted[value] = json!([address]);
-        let rendered = template(&with(json!({"encrypted": encrypted}))).unwrap();
-        assert_eq!(source_of(&rendered, "--tls-client-ca="), "clients/ca.crt");
         let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
         let mut volumes = pod["volumes"].as_array().unwrap().iter();
         let volume = volumes.find(|volume| volume["secret"]["secretName"] == "clients");
@@ -245,7 +101,6 @@ fn allowed_ports(rendered: &Rendered) -> Option<BTreeSet<Port>> {
 /// Returns the Secret and the key behind the file of a flag, as `secret/key`.
 fn source_of(rendered: &Rendered, flag: &str) -> String {
     let workload = rendered.workload().unwrap();
-    assert_eq!(name(workload), RELEASE);
     let pod = &workload["spec"]["template"]["spec"];
     let arguments = rendered.arguments().unwrap();
     let mut paths = arguments.iter().filter_map(|a| a.strip_prefix(flag));
@@ -271,11 +126,4 @@ fn ports(object: &Value) -> Vec<Value> {
     let of_spec = object["spec"]["ports"].as_array();
     let ports = of_spec.or_else(|| object["ports"].as_array());
     ports.unwrap().clone()
-}
-
-/// Returns the ports that are not in `before`, in order. All ports of `before` must exist.
-fn added(ports: &[Value], before: &[Value]) -> Vec<Value> {
-    assert!(before.iter().all(|port| ports.contains(port)), "{ports:?}");
-    let added = ports.iter().filter(|port| !before.contains(port));
-    added.cloned().collect()
 }

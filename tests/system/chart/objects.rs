@@ -13,7 +13,6 @@ use support::helm::{NAMESPACE, RELEASE, Rendered, arguments, kind, name, templat
 fn server_gets_the_addresses_of_its_pod_and_node() {
     for (kubernetes, node) in [
         ("1.27.0", "status.hostIP"),
-        ("1.31.9", "status.hostIP"),
         ("1.32.0-eks-1", "status.hostIPs"),
     ] {
         let rendered = template_of(kubernetes, &with(json!({}))).unwrap();
@@ -33,257 +32,61 @@ fn server_gets_the_addresses_of_its_pod_and_node() {
     }
 }
 
-/// A JSON pointer and the expected value.
-type Expected<'v> = (&'v str, Value);
+/// Values, the kind of an object, a JSON pointer, and what is there. `POD` is the pod of a workload,
+/// `META` its metadata, and `OWN` its container.
+const FIELDS: &str = r#"
+{}                                             | Service    | /spec/type                             | ClusterIP
+{}                                             | Service    | /spec/externalTrafficPolicy            | null
+# Access control depends on the client's address.
+{service: {type: LoadBalancer}}                | Service    | /spec/externalTrafficPolicy            | Local
+{service: {externalIPs: [192.0.2.54]}}         | Service    | /spec/externalIPs                      | [192.0.2.54]
+{}                                             | Deployment | /spec/strategy/rollingUpdate/maxSurge  | 1
+# On the node's network, a new pod cannot bind the port of a pod that still answers.
+{hostNetwork: true}                            | Deployment | /spec/strategy/rollingUpdate/maxSurge  | 0
+{updateStrategy: {type: Recreate}}             | Deployment | /spec/strategy                         | {type: Recreate}
+{}                                             | Deployment | POD/dnsPolicy                          | Default
+{}                                             | Deployment | POD/terminationGracePeriodSeconds      | 25
+# Nothing is kept on disk.
+{}                                             | Deployment | POD/volumes                            | null
+{}                                             | Deployment | OWN/volumeMounts                       | null
+{podSecurityContext: {runAsUser: 7}}           | Deployment | POD/securityContext/runAsNonRoot       | true
+{securityContext: {capabilities: {add: [A]}}}  | Deployment | OWN/securityContext/capabilities       | {drop: [ALL], add: [A]}
+{livenessProbe: {failureThreshold: 9}}         | Deployment | OWN/livenessProbe/failureThreshold     | 9
+{extraEnv: [{name: A, value: b}]}              | Deployment | OWN/env/3                              | {name: A, value: b}
+# CoreDNS runs there, too. With internalTrafficPolicy Local, only a pod on its own node answers it.
+{kind: DaemonSet}                              | DaemonSet  | POD/tolerations/1/key                  | CriticalAddonsOnly
+{kind: DaemonSet, tolerations: []}             | DaemonSet  | POD/tolerations                        | null
+# Prometheus finds the pods by annotations or by the operator's objects, but not by both.
+{}                                             | Deployment | META/annotations/prometheus.io~1port   | "9153"
+{adminListen: ["0.0.0.0:8080"]}                | Deployment | META/annotations/prometheus.io~1port   | "8080"
+{scrapeAnnotations: false}                     | Deployment | META/annotations/prometheus.io~1scrape | null
+{serviceMonitor: {enabled: true}}              | Deployment | META/annotations/prometheus.io~1scrape | null
+{podAnnotations: {prometheus.io/scrape: "no"}} | Deployment | META/annotations/prometheus.io~1scrape | "no"
+# Commands find the API by the name of its port. A port-forward reaches loopback only.
+{}                                             | Deployment | OWN/ports/3/name                       | api
+{apiListen: ["192.0.2.1:80", "[::1]:81"]}      | Deployment | OWN/ports/3/containerPort              | 81
+{apiListen: ["192.0.2.1:86"]}                  | Deployment | OWN/ports/3                            | null
+"#;
 
-/// Each value of the chart sets the right field.
 #[test]
 fn values_set_the_right_fields() {
-    let pod = "/spec/template/spec";
-    let container = format!("{pod}/containers/0");
-    let own = json!({"matchLabels": {"app.kubernetes.io/name": "global-dns", "app.kubernetes.io/instance": "global-dns",
-        "app.kubernetes.io/component": "server"}});
-    let at = |place: &str| format!("{container}{place}");
-    let (env, liveness, readiness) = (at("/env/3"), at("/livenessProbe"), at("/readinessProbe"));
-    let cases: &[(Value, &str, &[Expected<'_>])] = &[
-        (
-            json!({}),
-            "Service",
-            &[
-                ("/spec/type", json!("ClusterIP")),
-                ("/spec/externalTrafficPolicy", Value::Null),
-            ],
-        ),
-        (
-            json!({"service": {"type": "LoadBalancer", "loadBalancerIP": "192.0.2.53", "loadBalancerClass": "a/b",
-                "loadBalancerSourceRanges": ["192.0.2.0/24"], "externalIPs": ["192.0.2.54"],
-                "trafficDistribution": "PreferClose", "annotations": {"a": "b"}}}),
-            "Service",
-            &[
-                ("/spec/type", json!("LoadBalancer")),
-                ("/spec/loadBalancerIP", json!("192.0.2.53")),
-                ("/spec/loadBalancerClass", json!("a/b")),
-                ("/spec/loadBalancerSourceRanges", json!(["192.0.2.0/24"])),
-                ("/spec/externalIPs", json!(["192.0.2.54"])),
-                // Access control depends on the client's address.
-                ("/spec/externalTrafficPolicy", json!("Local")),
-                ("/spec/trafficDistribution", json!("PreferClose")),
-                ("/metadata/annotations", json!({"a": "b"})),
-            ],
-        ),
-        (
-            json!({}),
-            "Deployment",
-            &[
-                ("/metadata/annotations", Value::Null),
-                ("/spec/revisionHistoryLimit", Value::Null),
-                (
-                    "/spec/strategy",
-                    json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}),
-                ),
-                ("/spec/template/spec/dnsPolicy", json!("Default")),
-                ("/spec/template/spec/hostNetwork", Value::Null),
-                (
-                    "/spec/template/spec/terminationGracePeriodSeconds",
-                    json!(25),
-                ),
-                ("/spec/template/spec/tolerations", Value::Null),
-            ],
-        ),
-        (
-            json!({"workloadAnnotations": {"a": "b"}, "revisionHistoryLimit": 0, "updateStrategy": {"type": "Recreate"},
-                "hostNetwork": true, "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.54"]},
-                "terminationGracePeriodSeconds": 40, "podSecurityContext": {"runAsUser": 7},
-                "securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}, "livenessProbe": {"failureThreshold": 9},
-                "readinessProbe": {"initialDelaySeconds": 4}, "extraEnv": [{"name": "A", "value": "b"}]}),
-            "Deployment",
-            &[
-                ("/metadata/annotations", json!({"a": "b"})),
-                ("/spec/revisionHistoryLimit", json!(0)),
-                ("/spec/strategy", json!({"type": "Recreate"})),
-                ("/spec/template/spec/hostNetwork", json!(true)),
-                ("/spec/template/spec/dnsPolicy", json!("None")),
-                (
-                    "/spec/template/spec/dnsConfig",
-                    json!({"nameservers": ["192.0.2.54"]}),
-                ),
-                (
-                    "/spec/template/spec/terminationGracePeriodSeconds",
-                    json!(40),
-                ),
-                (
-                    "/spec/template/spec/securityContext",
-                    json!({"runAsNonRoot": true, "runAsUser": 7, "seccompProfile": {"type": "RuntimeDefault"}}),
-                ),
-                (
-                    "/spec/template/spec/containers/0/securityContext/capabilities",
-                    json!({"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}),
-                ),
-                (
-                    &liveness,
-                    json!({"httpGet": {"path": "/livez", "port": "admin"}, "periodSeconds": 10, "timeoutSeconds": 5,
-                        "failureThreshold": 9}),
-                ),
-                (
-                    &readiness,
-                    json!({"httpGet": {"path": "/readyz", "port": "admin"}, "initialDelaySeconds": 4,
-                        "periodSeconds": 2, "timeoutSeconds": 2, "failureThreshold": 2}),
-                ),
-                (&env, json!({"name": "A", "value": "b"})),
-            ],
-        ),
-        (
-            json!({"topologySpreadConstraints": [
-                {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"},
-                {"maxSkew": 2, "topologyKey": "row", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {}}}]}),
-            "Deployment",
-            &[(
-                "/spec/template/spec/topologySpreadConstraints",
-                json!([
-                    {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": own},
-                    {"maxSkew": 2, "topologyKey": "row", "whenUnsatisfiable": "ScheduleAnyway",
-                        "labelSelector": {"matchLabels": {}}}]),
-            )],
-        ),
-        // On the node's network, a new pod cannot bind the port of a pod that still answers.
-        (
-            json!({"hostNetwork": true}),
-            "Deployment",
-            &[(
-                "/spec/strategy/rollingUpdate",
-                json!({"maxSurge": 0, "maxUnavailable": 1}),
-            )],
-        ),
-        // CoreDNS runs there too. With internalTrafficPolicy Local, only a pod on its own node answers it.
-        (
-            json!({"kind": "DaemonSet"}),
-            "DaemonSet",
-            &[(
-                "/spec/template/spec/tolerations",
-                json!([{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"},
-                    {"key": "CriticalAddonsOnly", "operator": "Exists"}]),
-            )],
-        ),
-        (
-            json!({"kind": "DaemonSet", "tolerations": []}),
-            "DaemonSet",
-            &[("/spec/template/spec/tolerations", Value::Null)],
-        ),
-    ];
-    for (values, of_kind, expected) in cases {
-        let rendered = template(&with(values.clone())).unwrap();
+    for line in FIELDS.lines().filter(|line| line.starts_with('{')) {
+        let fields: Vec<&str> = line.split(" | ").map(str::trim).collect();
+        let [values, of_kind, pointer, expected] = fields[..] else {
+            panic!("{line}")
+        };
+        let values: Value = serde_saphyr::from_str(values).unwrap();
+        let expected: Value = serde_saphyr::from_str(expected).unwrap();
+        let pointer = pointer
+            .replace("META", "/spec/template/metadata")
+            .replace("OWN", "POD/containers/0")
+            .replace("POD", "/spec/template/spec");
+        let rendered = template(&with(values)).unwrap();
         let mut objects = rendered.all(of_kind);
         let object = objects.find(|object| name(object) == RELEASE).unwrap();
-        for (pointer, expected) in *expected {
-            let found = object.pointer(pointer).unwrap_or(&Value::Null);
-            assert_eq!(found, expected, "{values}: {of_kind} {pointer}");
-        }
+        let found = object.pointer(&pointer).unwrap_or(&Value::Null);
+        assert_eq!(*found, expected, "{line}");
     }
-}
-
-/// Prometheus must find the pods by annotations or by the operator's objects, but not by both.
-#[test]
-fn pods_are_scraped_once() {
-    let found = |prefix: &str, values: Value| -> Value {
-        let rendered = template(&with(values)).unwrap();
-        let annotations =
-            &rendered.workload().unwrap()["spec"]["template"]["metadata"]["annotations"];
-        let annotations = annotations.as_object().unwrap().iter();
-        let chosen =
-            annotations.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value)));
-        chosen
-            .map(|(key, value)| (key.to_owned(), value.clone()))
-            .collect()
-    };
-    let annotations = |values| found("prometheus.io/", values);
-    let at = |port: &str| json!({"scrape": "true", "port": port, "path": "/metrics"});
-    assert_eq!(annotations(json!({})), at("9153"));
-    let admin = json!({"adminListen": ["0.0.0.0:8080"]});
-    assert_eq!(annotations(admin), at("8080"));
-    let own = json!({"podAnnotations": {"prometheus.io/scrape": "false"}});
-    assert_eq!(annotations(own)["scrape"], "false");
-    for without in [
-        json!({"scrapeAnnotations": false}),
-        json!({"serviceMonitor": {"enabled": true}}),
-    ] {
-        assert_eq!(annotations(without), json!({}));
-    }
-}
-
-/// Nothing is kept on disk.
-#[test]
-fn pod_has_no_volume_of_its_own() {
-    let rendered = template(&with(json!({}))).unwrap();
-    let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
-    assert_eq!(pod["volumes"], Value::Null);
-    assert_eq!(pod["containers"][0]["volumeMounts"], Value::Null);
-}
-
-#[test]
-fn external_services_do_not_expose_metrics() {
-    for (service, is_outside) in [
-        (json!({}), false),
-        (json!({"type": "NodePort"}), true),
-        (json!({"type": "LoadBalancer"}), true),
-        (json!({"externalIPs": ["192.0.2.53"]}), true),
-    ] {
-        let rendered = template(&with(json!({"service": service}))).unwrap();
-        let metrics = json!("metrics");
-        let port = has_port(rendered.service().unwrap(), "name", &metrics);
-        assert_eq!(port.is_null(), is_outside, "{service}");
-        let others: Vec<&Value> = rendered
-            .all("Service")
-            .filter(|other| name(other) != RELEASE)
-            .collect();
-        assert_eq!(others.len(), usize::from(is_outside), "{service}");
-        for other in others {
-            let spec = &other["spec"];
-            assert!(spec["type"].is_null() && spec["externalIPs"].is_null());
-            assert!(!has_port(other, "name", &metrics).is_null());
-        }
-    }
-}
-
-#[test]
-fn common_labels_are_on_every_object_and_not_in_selectors() {
-    let given = json!({
-        "commonLabels": {"team": "dns", "app.kubernetes.io/component": "not-this"},
-        "commonAnnotations": {"owner": "dns", "linkerd.io/inject": "enabled", "helm.sh/hook": "pre-install"},
-        "podLabels": {"team": "pods"}, "service": {"annotations": {"owner": "network"}}, "namespaces": ["prod"],
-        "serviceMonitor": {"enabled": true}, "alerts": {"enabled": true}, "dashboard": {"enabled": true},
-    });
-    let rendered = template(&with(given)).unwrap();
-    let plain = template(&with(json!({"namespaces": ["prod"]}))).unwrap();
-    assert!(rendered.objects.len() > plain.objects.len());
-    for object in &rendered.objects {
-        let title = format!("{} {}", kind(object), name(object));
-        let is_check = kind(object) == "Pod";
-        let metadata = &object["metadata"];
-        assert_eq!(metadata["labels"]["team"], "dns", "{title}");
-        let component = if is_check { "check" } else { "server" };
-        let label = "app.kubernetes.io/component";
-        assert_eq!(metadata["labels"][label], component, "{title}");
-        // The annotation of one object takes precedence.
-        let owner = if kind(object) == "Service" {
-            "network"
-        } else {
-            "dns"
-        };
-        let annotations = &metadata["annotations"];
-        assert_eq!(annotations["owner"], owner, "{title}");
-        if is_check {
-            assert_eq!(annotations["linkerd.io/inject"], "disabled");
-            assert_eq!(annotations["helm.sh/hook"], "test");
-        }
-    }
-    let [workload, before] = [&rendered, &plain].map(|rendered| rendered.workload().unwrap());
-    let template = &workload["spec"]["template"]["metadata"];
-    assert_eq!(template["labels"]["team"], "pods");
-    assert_eq!(template["annotations"]["linkerd.io/inject"], "disabled");
-    // The selector of a workload is immutable.
-    assert_eq!(workload["spec"]["selector"], before["spec"]["selector"]);
-    let selectors = [&rendered, &plain].map(|rendered| &rendered.service().unwrap()["spec"]);
-    assert_eq!(selectors[0]["selector"], selectors[1]["selector"]);
 }
 
 /// Checks invariants of an installation with any values.
@@ -300,6 +103,14 @@ pub fn check(case: &str, rendered: &Rendered) {
             name(object)
         );
         assert!(name(object).len() <= 63, "{case}: {}", name(object));
+        let labels = &object["metadata"]["labels"];
+        let component = match kind(object) {
+            "Pod" => "check",
+            _ => "server",
+        };
+        assert_eq!(labels["app.kubernetes.io/component"], component, "{case}");
+        let has_common = labels["example.com/team"] == "dns";
+        assert_eq!(has_common, case.contains("common labels"), "{case}");
     }
     for pod in rendered.pods() {
         let annotations = &pod["metadata"]["annotations"];
@@ -312,7 +123,7 @@ pub fn check(case: &str, rendered: &Rendered) {
         let container = &pod["spec"]["containers"][0];
         // The image has a user, and some platforms assign another user to each namespace.
         let user = &pod["spec"]["securityContext"]["runAsUser"];
-        assert_eq!(user.is_null(), case != "a custom user", "{case}");
+        assert_eq!(user.is_null(), !case.contains("another user"), "{case}");
         assert_eq!(
             container["securityContext"]["readOnlyRootFilesystem"], true,
             "{case}"
@@ -323,8 +134,17 @@ pub fn check(case: &str, rendered: &Rendered) {
             "{case}"
         );
     }
-    // Every selector matches the pods of the server, and no selector matches the pod of `helm test`.
+    // Every selector matches the pods of the server, and no selector matches the pod of `helm test`. It is immutable, so it
+    // must not depend on other values.
     let selector = &workload["spec"]["selector"]["matchLabels"];
+    let named = if case.contains("other names") {
+        "names"
+    } else {
+        RELEASE
+    };
+    let own = ["name", "instance", "component"].map(|label| format!("app.kubernetes.io/{label}"));
+    let own = json!({&own[0]: named, &own[1]: RELEASE, &own[2]: "server"});
+    assert_eq!(*selector, own, "{case}");
     let policies = rendered
         .all("NetworkPolicy")
         .map(|p| &p["spec"]["podSelector"]["matchLabels"]);
@@ -359,6 +179,13 @@ pub fn check(case: &str, rendered: &Rendered) {
         let job = json!([{"targetLabel": "job", "replacement": name(workload)}]);
         assert_eq!(endpoint["relabelings"], job, "{case}");
     }
+    for service in rendered.all("Service") {
+        let spec = &service["spec"];
+        let is_inside = [&Value::Null, &json!("ClusterIP")].contains(&&spec["type"]);
+        let has_metrics = !has_port(service, "name", &json!("metrics")).is_null();
+        let is_exposed = !is_inside || !spec["externalIPs"].is_null();
+        assert!(!(has_metrics && is_exposed), "{case}: metrics are exposed");
+    }
     listeners::check(case, rendered);
     check_life_cycle(case, rendered, &template["spec"]);
     check_permissions(case, rendered);
@@ -384,53 +211,6 @@ fn check_life_cycle(case: &str, rendered: &Rendered, pod: &Value) {
             !has_port(container, "name", &asked["port"]).is_null(),
             "{case}"
         );
-    }
-}
-
-/// The only permissions are to list and watch Links, and to list Leases, in the namespaces of Linkerd's controllers.
-#[test]
-fn role_for_links_is_in_each_of_their_namespaces() {
-    for (values, expected) in [
-        (json!({}), &["linkerd-multicluster"][..]),
-        (json!({"links": {"namespace": "links"}}), &["links"]),
-        (
-            json!({"links": {"namespace": ["multicluster", "links"]}}),
-            &["links", "multicluster"],
-        ),
-        // With a Role for Services in one of them.
-        (
-            json!({"namespaces": ["links", "prod"], "links": {"namespace": ["links"]}}),
-            &["links"],
-        ),
-        (json!({"links": {"enabled": false}}), &[]),
-        (
-            json!({"namespaces": ["links"], "links": {"enabled": false, "namespace": "links"}}),
-            &[],
-        ),
-        (json!({"rbac": {"create": false}}), &[]),
-        (json!({"source": {"files": ["/objects.yaml"]}}), &[]),
-    ] {
-        let rendered = template(&with(values.clone())).unwrap();
-        let permitted = |resource: &str| -> Vec<(&Value, &str)> {
-            let rules = rendered.objects.iter().flat_map(|object| {
-                let rules = object["rules"].as_array().into_iter().flatten();
-                let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-                rules.map(move |rule| (rule, namespace))
-            });
-            let has = |rule: &Value| rule["resources"] == json!([resource]);
-            let found = rules.filter(|(rule, _)| has(rule));
-            let mut found: Vec<_> = found
-                .map(|(rule, namespace)| (&rule["verbs"], namespace))
-                .collect();
-            found.sort_by_key(|(_, namespace)| *namespace);
-            found
-        };
-        let verbs = json!(["list", "watch"]);
-        let links: Vec<_> = expected.iter().map(|name| (&verbs, *name)).collect();
-        assert_eq!(permitted("links"), links, "{values}");
-        let verbs = json!(["list"]);
-        let leases: Vec<_> = expected.iter().map(|name| (&verbs, *name)).collect();
-        assert_eq!(permitted("leases"), leases, "{values}");
     }
 }
 

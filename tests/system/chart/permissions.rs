@@ -36,9 +36,6 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
         install(cluster, &values)?;
         check_sufficient(cluster, audit, &values, &["10.96.0.70", "10.96.0.71"], "")
     });
-    steps.step("each_verb_of_the_cluster_role_is_needed", || {
-        check_each_verb_is_needed(cluster)
-    });
     steps.step("role_in_each_namespace_is_sufficient", || {
         let values = with(json!({"namespaces": ["prod"]}));
         install(cluster, &values)?;
@@ -129,50 +126,6 @@ fn check_sufficient(
         "{asked} requests of the server's account, none forbidden; list and watch of 2 resources, in namespace '{namespace}'; \
          Links and Leases in '{LINKS}'"
     ));
-    Ok(())
-}
-
-/// Checks that `/readyz` reports each missing permission.
-fn check_each_verb_is_needed(cluster: &Cluster) -> Result<()> {
-    let rendered = template(&with(json!({})))?;
-    let whole = rendered.only("ClusterRole")?;
-    for (rule, resource, watch) in [
-        (0, "services", "Services"),
-        (1, "endpointslices", "EndpointSlices of mirrors"),
-    ] {
-        for (left, removed) in [("watch", "list"), ("list", "watch")] {
-            let mut role = whole.clone();
-            role["rules"][rule]["verbs"] = json!([left]);
-            cluster.put(&role)?;
-            eventually("the removal", || {
-                ensure!(
-                    !is_allowed(cluster, removed, resource, "")?,
-                    "the account still may {removed} {resource}"
-                );
-                Ok(())
-            })?;
-            let server = serve(cluster, &with(json!({})))?;
-            eventually("/readyz to report the missing permission", || {
-                let page = server.readyz()?;
-                let lines = page.body.lines();
-                // A line may name several watches.
-                let mut of_watch = lines.filter(|line| line.contains(watch));
-                let is_reported = of_watch.any(|line| line.contains("forbidden"));
-                ensure!(
-                    is_reported,
-                    "without {removed} of {resource}, /readyz returns: {}",
-                    page.body
-                );
-                // Without a list there is no table. Without a watch the table becomes outdated.
-                ensure!(
-                    page.status == if removed == "list" { 503 } else { 200 },
-                    "{page:?}"
-                );
-                Ok(())
-            })?;
-        }
-        cluster.put(whole)?;
-    }
     Ok(())
 }
 

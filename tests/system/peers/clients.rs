@@ -17,8 +17,8 @@ use support::process::run;
 use support::server::Server;
 use support::wire::resolve;
 
-use crate::peers::differential::{table, zone_file};
-use crate::peers::serve;
+use crate::peers::differential::table;
+use crate::peers::{serve, zone_of};
 
 /// Number of addresses of `db.prod.global` in both families.
 const ADDRESSES: usize = 5;
@@ -68,7 +68,7 @@ fn python(modules: &str) -> PathBuf {
 fn every_srv_target_resolves_and_is_in_the_queried_domain() {
     let (manifest, _) = table::manifest();
     let server = serve(manifest, &["--default-namespace=db"]);
-    let zone = zone_file(&server);
+    let zone = zone_of(&server, "");
     let table = server.api("/api/v1/table");
     // Services whose short names belong to other services. All their targets are canonical names.
     let hidden = table["conflicts"].as_array().unwrap().iter();

@@ -11,13 +11,12 @@ use support::codes::type_number;
 use support::differences::assert_none;
 use support::names;
 use support::output::with_separators;
-use support::process::run_global_dns;
 use support::reply::rtype::{A, AAAA, ANY, SOA, SRV};
 use support::reply::{Record, Reply};
 use support::server::Server;
 use support::wire::{Transport, ask, resolve};
 
-use crate::peers::serve;
+use crate::peers::{serve, zone_of};
 
 const QUESTIONS: usize = 6000;
 
@@ -101,7 +100,7 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
     // Namespace db has all services with ambiguous names, so that these services have short names.
     let short_names = "--default-namespace=db";
     let server = serve(manifest, &[addresses, short_names]);
-    let zone = Zone::read(&zone_file(&server));
+    let zone = Zone::read(&zone_of(&server, ""));
     for (owner, rtype, count) in &zone.left_out {
         let count = with_separators(*count);
         println!(
@@ -174,21 +173,13 @@ fn every_difference_to_knot_nsd_and_bind_is_explained() {
     assert_eq!(unused, [""; 0], "these explanations match no difference");
 }
 
-/// Returns the table of a server as a zone file.
-pub fn zone_file(server: &Server) -> String {
-    let api = format!("http://{}", server.api);
-    let ended = run_global_dns(&["table", "--output=zone", "--server", &api]);
-    assert!(ended.is_success(), "{}", ended.output());
-    ended.stdout
-}
-
 /// The peers give the answers of the table of owner names if they have the same zone.
 #[test]
 fn knot_nsd_and_bind_answer_as_the_table_of_owner_names() {
     let server = Server::with_objects(names::sample(), &names::FLAGS);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("global.zone");
-    fs::write(&file, zone_file(&server)).unwrap();
+    fs::write(&file, zone_of(&server, "")).unwrap();
     let peers = servers::start(&file, folder.path());
     // The peers answer ANY with all RRsets, and types that no record can have with an error.
     let is_comparable =

@@ -1,16 +1,13 @@
 // Looks up names with the resolver of Go's standard library, as Go programs do, and prints the results as JSON.
 //
-// Usage: golookup [FLAG…] SERVER QUESTION…, where a question is `srv::NAME`, `srv:SERVICE/PROTO:NAME`, `host::NAME`,
-// `ip:ip4:NAME`, `ip:ip6:NAME` or `txt::NAME`. With -ca it sends queries over TLS.
+// Usage: golookup SERVER QUESTION…, where a question is `srv::NAME`, `srv:SERVICE/PROTO:NAME`, `host::NAME`, `ip:ip4:NAME` or
+// `ip:ip6:NAME`.
 package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"flag"
 	"net"
 	"os"
 	"sort"
@@ -30,58 +27,16 @@ type answer struct {
 // report is the printed JSON document.
 type report struct {
 	Answers []answer `json:"answers"`
-	// Connections is the number of TLS connections.
-	Connections int    `json:"connections"`
-	Resumed     int    `json:"resumed"`
-	Version     string `json:"version"`
-	Protocol    string `json:"protocol"`
 }
 
 func main() {
-	ca := flag.String("ca", "", "file of the certificate authority of the server's certificate")
-	name := flag.String("name", "", "name in the server's certificate")
-	certificate := flag.String("certificate", "", "file of the client certificate")
-	key := flag.String("key", "", "file of the client certificate's key")
-	flag.Parse()
-	server, questions := flag.Arg(0), flag.Args()[1:]
+	server, questions := os.Args[1], os.Args[2:]
 	result := report{Answers: []answer{}}
-	var tlsConfig *tls.Config
-	if *ca != "" {
-		tlsConfig = &tls.Config{
-			RootCAs:            x509.NewCertPool(),
-			ServerName:         *name,
-			NextProtos:         []string{"dot"},
-			ClientSessionCache: tls.NewLRUClientSessionCache(1),
-		}
-		tlsConfig.RootCAs.AppendCertsFromPEM(must(os.ReadFile(*ca)))
-		if *certificate != "" {
-			tlsConfig.Certificates = []tls.Certificate{must(tls.LoadX509KeyPair(*certificate, *key))}
-		}
-	}
 	resolver := &net.Resolver{
 		PreferGo: true,
 		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var dialer net.Dialer
-			if tlsConfig == nil {
-				return dialer.DialContext(ctx, network, server)
-			}
-			// The resolver treats any connection that is not a net.PacketConn as a stream.
-			plain, err := dialer.DialContext(ctx, "tcp", server)
-			if err != nil {
-				return nil, err
-			}
-			conn := tls.Client(plain, tlsConfig)
-			if err := conn.HandshakeContext(ctx); err != nil {
-				plain.Close()
-				return nil, err
-			}
-			state := conn.ConnectionState()
-			result.Connections++
-			if state.DidResume {
-				result.Resumed++
-			}
-			result.Version, result.Protocol = tls.VersionName(state.Version), state.NegotiatedProtocol
-			return conn, nil
+			return dialer.DialContext(ctx, network, server)
 		},
 	}
 	for _, question := range questions {
@@ -99,13 +54,6 @@ func main() {
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		panic(err)
 	}
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }
 
 func lookUp(resolver *net.Resolver, question string) ([]string, error) {
@@ -130,8 +78,6 @@ func lookUp(resolver *net.Resolver, question string) ([]string, error) {
 			records = append(records, ip.String())
 		}
 		return records, err
-	case "txt":
-		return resolver.LookupTXT(ctx, name)
 	}
 	panic("unknown kind of question: " + question)
 }

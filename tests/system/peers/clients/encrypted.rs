@@ -4,10 +4,6 @@
 mod certificates;
 mod dig;
 mod forwarders;
-mod go;
-mod hickory;
-mod openssl;
-mod python;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,7 +11,6 @@ use std::path::PathBuf;
 
 use support::reply::Reply;
 use support::server::Server;
-use support::wait::wait_for;
 
 use self::certificates::Certificates;
 use super::{APP, manifest};
@@ -223,15 +218,6 @@ impl Encrypted {
                     status => status.to_owned(),
                 });
         row(method, client, &result.collect::<Vec<_>>().join(", "));
-    }
-
-    /// Waits until no connection is open, and returns the number of closed TCP and TLS connections.
-    fn ended_connections(&self) -> u64 {
-        wait_for("the end of all connections", || {
-            let open = self.server.count("global_dns_tcp_connections");
-            let ended = self.server.sum("global_dns_tcp_connections_ended_total{");
-            (open == 0 && ended > 0).then_some(ended)
-        })
     }
 }
 

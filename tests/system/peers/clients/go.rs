@@ -67,13 +67,13 @@ fn sorted(texts: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 /// The compiled program `tests/tools/golookup`.
-pub struct Lookup {
+struct Lookup {
     program: PathBuf,
     _folder: TempDir,
 }
 
 /// Compiles the program.
-pub fn build() -> Lookup {
+fn build() -> Lookup {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("golookup");
     let mut build = Command::new(tool("go").unwrap());
@@ -91,9 +91,9 @@ pub fn build() -> Lookup {
 
 impl Lookup {
     /// Queries a server and returns the program's JSON output.
-    pub fn query(&self, server: SocketAddr, flags: &[String], questions: &[&str]) -> Value {
+    fn query(&self, server: SocketAddr, questions: &[&str]) -> Value {
         let mut command = Command::new(&self.program);
-        command.args(flags).arg(server.to_string()).args(questions);
+        command.arg(server.to_string()).args(questions);
         serde_json::from_str(&run_checked(&mut command).unwrap()).unwrap()
     }
 }
@@ -103,7 +103,7 @@ fn go_finds_every_record_with_and_without_prefix() {
     let server = server();
     let cases = cases();
     let questions: Vec<&str> = cases.iter().map(|(question, _)| *question).collect();
-    let found = build().query(server.dns, &[], &questions);
+    let found = build().query(server.dns, &questions);
     let answers = found["answers"].as_array().unwrap();
     assert_eq!(answers.len(), cases.len());
     for (answer, (question, records)) in answers.iter().zip(&cases) {

@@ -14,7 +14,7 @@ use support::wire::{Transport, resolve, try_ask};
 use tempfile::TempDir;
 
 use super::Method::{self, Quic, Tls};
-use super::{Encrypted, Reading, file, row};
+use super::{Encrypted, Reading, file};
 
 /// Command and configuration of a forwarder. Placeholders: `{front}` and `{port}` are its listen address and port,
 /// `{configuration}` is the path of its file, `{folder}` is its folder; [`Encrypted::fill`] has the others.
@@ -97,16 +97,16 @@ fn check(server: &Encrypted, recipe: &Recipe) {
     });
 }
 
-/// Returns CoreDNS with this upstream address and these lines in the block of `forward`.
-fn coredns(method: Method, client: &'static str, to: &str, lines: &[&str]) -> Recipe {
-    let lines = lines.join("\n        ");
+/// Returns CoreDNS with this method and these lines in the block of `forward`.
+fn coredns(method: Method, lines: &[&str]) -> Recipe {
+    let (name, lines) = (method.name(), lines.join("\n        "));
     Recipe {
         method,
-        client,
+        client: "CoreDNS",
         program: "coredns",
         arguments: &["-conf", "{configuration}"],
         configuration: format!(
-            "global:{{port}} {{\n    bind 127.0.0.1\n    errors\n    forward . {to} {{\n        {lines}\n    }}\n}}\n"
+            "global:{{port}} {{\n    bind 127.0.0.1\n    errors\n    forward . {name}://{{{name}}} {{\n        {lines}\n    }}\n}}\n"
         ),
     }
 }
@@ -118,18 +118,85 @@ const STRANGE: [&str; 2] = [
     "tls_servername {name}",
 ];
 
+const UNBOUND: &str = "server:
+  directory: \"{folder}\"
+  username: \"\"
+  chroot: \"\"
+  pidfile: \"\"
+  use-syslog: no
+  do-daemonize: no
+  logfile: \"\"
+  interface: 127.0.0.1@{port}
+  access-control: 127.0.0.0/8 allow
+  do-not-query-localhost: no
+  module-config: \"iterator\"
+  tls-cert-bundle: \"{ca}\"
+forward-zone:
+  name: \".\"
+  forward-tls-upstream: yes
+  forward-addr: 127.0.0.1@{tls-port}#{name}
+remote-control:
+  control-enable: no
+";
+
+const DNSDIST: &str = "setLocal('{front}')
+setSecurityPollSuffix('')
+newServer({address='{tls}', tls='openssl', caStore='{ca}', subjectName='{name}', checkName='global.', checkType='SOA',
+    mustResolve=true, checkTimeout=20000, maxCheckFailures=10})
+";
+
+const KNOT_RESOLVER: &str = "net.listen('127.0.0.1', {port}, { kind = 'dns' })
+modules.unload('priming')
+modules.unload('detect_time_skew')
+trust_anchors.remove('.')
+cache.size = 10 * MB
+policy.add(policy.all(policy.TLS_FORWARD({{'127.0.0.1@{tls-port}', hostname='{name}', ca_file='{ca}'}})))
+";
+
+const STUBBY: &str = "resolution_type: GETDNS_RESOLUTION_STUB
+dns_transport_list:
+  - GETDNS_TRANSPORT_TLS
+tls_authentication: GETDNS_AUTHENTICATION_REQUIRED
+tls_ca_file: \"{ca}\"
+tls_query_padding_blocksize: 128
+appdata_dir: \"{folder}\"
+listen_addresses:
+  - 127.0.0.1@{port}
+upstream_recursive_servers:
+  - address_data: 127.0.0.1
+    tls_port: {tls-port}
+    tls_auth_name: \"{name}\"
+";
+
 #[test]
-fn coredns_forwards_over_tls_and_quic() {
+fn forwarders_get_every_answer_over_tls_and_quic() {
+    let over_tls = |client, program, arguments, configuration: &str| Recipe {
+        method: Tls,
+        client,
+        program,
+        arguments,
+        configuration: configuration.to_owned(),
+    };
+    let dnsdist = &["--supervised", "--disable-syslog", "-C", "{configuration}"];
     in_new_network(|| {
         let server = Encrypted::start();
         for recipe in [
-            coredns(Tls, "CoreDNS forward . tls://", "tls://{tls}", &VERIFIED),
-            coredns(
-                Quic,
-                "CoreDNS forward . quic://",
-                "quic://{quic}",
-                &VERIFIED,
+            coredns(Tls, &VERIFIED),
+            coredns(Quic, &VERIFIED),
+            over_tls(
+                "Unbound",
+                "unbound",
+                &["-d", "-c", "{configuration}"],
+                UNBOUND,
             ),
+            over_tls("dnsdist", "dnsdist", dnsdist, DNSDIST),
+            over_tls(
+                "Knot Resolver",
+                "kresd",
+                &["-n", "-c", "{configuration}", "{folder}"],
+                KNOT_RESOLVER,
+            ),
+            over_tls("Stubby", "stubby", &["-C", "{configuration}"], STUBBY),
         ] {
             check(&server, &recipe);
         }
@@ -140,124 +207,19 @@ fn coredns_forwards_over_tls_and_quic() {
 fn coredns_uses_a_client_certificate() {
     in_new_network(|| {
         let server = Encrypted::with_client_certificates();
-        for (method, client, to) in [
-            (
-                Tls,
-                "CoreDNS forward . tls://, client certificate",
-                "tls://{tls}",
-            ),
-            (
-                Quic,
-                "CoreDNS forward . quic://, client certificate",
-                "quic://{quic}",
-            ),
-        ] {
-            check(&server, &coredns(method, client, to, &CERTIFIED));
-            for (which, lines) in [
-                ("no certificate", VERIFIED),
-                ("an untrusted certificate", STRANGE),
-            ] {
-                let before = server.server.requests(method.name());
+        for method in Method::ALL {
+            check(&server, &coredns(method, &CERTIFIED));
+            let before = server.server.requests(method.name());
+            for [certificate, name] in [VERIFIED, STRANGE] {
                 // One attempt is sufficient.
-                let lines = [lines[0], lines[1], "max_connect_attempts 1"];
-                let front = Front::start(&server, &coredns(method, client, to, &lines));
+                let lines = [certificate, name, "max_connect_attempts 1"];
+                let front = Front::start(&server, &coredns(method, &lines));
                 let asked = recursive("db.prod.global. A");
                 let reading = Reading::from(resolve(front.address, &asked));
-                assert_eq!(
-                    reading.status,
-                    "SERVFAIL",
-                    "{client}, {which}: {}",
-                    front.process.log().text()
-                );
-                assert_eq!(
-                    server.server.requests(method.name()),
-                    before,
-                    "{client}, {which}"
-                );
-                let scheme = method.name();
                 let log = front.process.log().text();
-                let error = log.lines().find(|line| line.starts_with("[ERROR]"));
-                // [ERROR] plugin/errors: 2 global. SOA: CAUSE
-                let error = error.and_then(|line| line.splitn(6, ' ').last());
-                row(
-                    method,
-                    &format!("CoreDNS {scheme}://, {which}"),
-                    &format!("refused: {}", error.unwrap_or(&log)),
-                );
+                assert_eq!(reading.status, "SERVFAIL", "{certificate}: {log}");
             }
+            assert_eq!(server.server.requests(method.name()), before);
         }
-    });
-}
-
-#[test]
-fn unbound_forwards_over_tls() {
-    // Unbound does not support client certificates.
-    in_new_network(|| {
-        let configuration = "server:\n  directory: \"{folder}\"\n  username: \"\"\n  chroot: \"\"\n  pidfile: \"\"\n  \
-             use-syslog: no\n  do-daemonize: no\n  logfile: \"\"\n  interface: 127.0.0.1@{port}\n  \
-             access-control: 127.0.0.0/8 allow\n  do-not-query-localhost: no\n  module-config: \"iterator\"\n  \
-             tls-cert-bundle: \"{ca}\"\nforward-zone:\n  name: \".\"\n  forward-tls-upstream: yes\n  \
-             forward-addr: 127.0.0.1@{tls-port}#{name}\nremote-control:\n  control-enable: no\n";
-        let recipe = Recipe {
-            method: Tls,
-            client: "unbound forward-tls-upstream",
-            program: "unbound",
-            arguments: &["-d", "-c", "{configuration}"],
-            configuration: configuration.to_owned(),
-        };
-        check(&Encrypted::start(), &recipe);
-    });
-}
-
-#[test]
-fn dnsdist_forwards_over_tls() {
-    in_new_network(|| {
-        let configuration = "setLocal('{front}')\nsetSecurityPollSuffix('')\nnewServer({address='{tls}', tls='openssl', \
-             caStore='{ca}', subjectName='{name}', checkName='global.', checkType='SOA', mustResolve=true, \
-             checkTimeout=20000, maxCheckFailures=10})\n";
-        let recipe = Recipe {
-            method: Tls,
-            client: "dnsdist newServer tls=openssl",
-            program: "dnsdist",
-            arguments: &["--supervised", "--disable-syslog", "-C", "{configuration}"],
-            configuration: configuration.to_owned(),
-        };
-        check(&Encrypted::start(), &recipe);
-    });
-}
-
-#[test]
-fn knot_resolver_forwards_over_tls() {
-    in_new_network(|| {
-        let configuration = "net.listen('127.0.0.1', {port}, { kind = 'dns' })\nmodules.unload('priming')\n\
-             modules.unload('detect_time_skew')\ntrust_anchors.remove('.')\ncache.size = 10 * MB\n\
-             policy.add(policy.all(policy.TLS_FORWARD({{'127.0.0.1@{tls-port}', hostname='{name}', ca_file='{ca}'}})))\n";
-        let recipe = Recipe {
-            method: Tls,
-            client: "Knot Resolver policy.TLS_FORWARD",
-            program: "kresd",
-            arguments: &["-n", "-c", "{configuration}", "{folder}"],
-            configuration: configuration.to_owned(),
-        };
-        check(&Encrypted::start(), &recipe);
-    });
-}
-
-#[test]
-fn stubby_forwards_over_tls() {
-    in_new_network(|| {
-        let configuration = "resolution_type: GETDNS_RESOLUTION_STUB\ndns_transport_list:\n  - GETDNS_TRANSPORT_TLS\n\
-             tls_authentication: GETDNS_AUTHENTICATION_REQUIRED\ntls_ca_file: \"{ca}\"\n\
-             tls_query_padding_blocksize: 128\nappdata_dir: \"{folder}\"\nlisten_addresses:\n  - 127.0.0.1@{port}\n\
-             upstream_recursive_servers:\n  - address_data: 127.0.0.1\n    tls_port: {tls-port}\n    \
-             tls_auth_name: \"{name}\"\n";
-        let recipe = Recipe {
-            method: Tls,
-            client: "stubby",
-            program: "stubby",
-            arguments: &["-C", "{configuration}"],
-            configuration: configuration.to_owned(),
-        };
-        check(&Encrypted::start(), &recipe);
     });
 }
