@@ -1,0 +1,62 @@
+//! The measurements of a program as a table in `target/clients`.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use support::output::print_line;
+use support::repository::repository;
+
+/// A table with a row for each way in which a program uses the name. The stages add its columns.
+pub struct Results {
+    program: &'static str,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+// === impl Results ===
+
+impl Results {
+    pub fn new(program: &'static str, rows: &[&str]) -> Self {
+        Self {
+            program,
+            columns: vec!["way".to_owned()],
+            rows: rows.iter().map(|name| vec![(*name).to_owned()]).collect(),
+        }
+    }
+
+    /// Adds a column with a cell for each row.
+    pub fn add(&mut self, column: &str, cells: Vec<String>) {
+        let text = format!("{}: {column}: {}", self.program, cells.join("; "));
+        print_line(&text);
+        self.columns.push(column.to_owned());
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.push(cell);
+        }
+    }
+
+    /// Writes the table, with the version of the program above it.
+    pub fn write(&self, version: &str) -> Result<()> {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        let text = format!(
+            "{}: {version}\n\n{}|{}\n{rows}",
+            self.program,
+            line(&self.columns),
+            "---|".repeat(self.columns.len())
+        );
+        let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let folder = target
+            .unwrap_or_else(|| repository("target"))
+            .join("clients");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(format!("{}.md", self.program)), text)?;
+        Ok(())
+    }
+}
+
+/// Formats a measured time.
+pub fn seconds(time: f64) -> String {
+    format!("{time:.1} s")
+}
