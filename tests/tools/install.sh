@@ -12,7 +12,7 @@ declare -A package_of=(
     [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
     [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
-    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux [nft]=nftables [nsenter]=util-linux
+    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [nft]=nftables [nsenter]=util-linux
     [buildah]=buildah [debootstrap]=debootstrap [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby

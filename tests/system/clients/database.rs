@@ -18,7 +18,7 @@ use support::steps::Steps;
 
 pub use files::{address_of, cluster_of, configuration, data, name_of};
 
-use crate::clients::results::{Results, seconds};
+use crate::clients::results::{Results, last_error, seconds};
 use crate::clients::scenario::{Event, pod};
 
 /// A database with one member in each cluster.
@@ -154,11 +154,11 @@ impl<'d> Scenario<'d> {
         for cluster in ALL {
             self.start_member(cluster)?;
         }
-        let mut last_words = None;
+        let mut last_error = None;
         let began = Instant::now();
         while began.elapsed() < UNCHANGED {
             for cluster in ALL {
-                last_words = self.restart_if_ended(cluster)?.or(last_words);
+                last_error = self.restart_if_ended(cluster)?.or(last_error);
             }
             thread::sleep(PAUSE);
         }
@@ -169,7 +169,7 @@ impl<'d> Scenario<'d> {
                 self.check_refusal(cluster)?;
             }
         }
-        let start = last_words.map_or("runs".to_owned(), |words| format!("ends ({words})"));
+        let start = last_error.map_or("runs".to_owned(), |error| format!("ends ({error})"));
         self.results
             .add("before any cluster is linked", vec![start]);
         Ok(())
@@ -366,20 +366,18 @@ impl<'d> Scenario<'d> {
 
     // === Processes ===
 
-    /// Starts the member of a cluster again if one of its processes has ended. Returns the last line of its log.
+    /// Starts the member of a cluster again if one of its processes has ended. Returns its last error.
     fn restart_if_ended(&mut self, cluster: usize) -> Result<Option<String>> {
         let mut processes = self.running[cluster].iter_mut();
         let Some(ended) = processes.find_map(|process| process.has_ended().then_some(process))
         else {
             return Ok(None);
         };
-        let lines = ended.log().lines();
-        let line = lines.iter().rev().find(|line| !line.trim().is_empty());
-        let line = line.cloned().unwrap_or_default();
+        let error = last_error(ended);
         if self.started[cluster].elapsed() > RESTART {
             self.start_member(cluster)?;
         }
-        Ok(Some(line))
+        Ok(Some(error))
     }
 
     fn start_member(&mut self, cluster: usize) -> Result<()> {

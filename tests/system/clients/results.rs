@@ -5,7 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use serde_json::Value;
 use support::output::print_line;
+use support::process::Process;
 use support::repository::repository;
 
 /// A table with a row for each way in which a program uses the name. The stages add its columns.
@@ -54,6 +56,16 @@ impl Results {
         fs::write(folder.join(format!("{}.md", self.program)), text)?;
         Ok(())
     }
+}
+
+/// Returns the error in the last line of a program's log, or the line.
+pub fn last_error(process: &Process) -> String {
+    let lines = process.log().lines();
+    let line = lines.iter().rev().find(|line| !line.trim().is_empty());
+    let line = line.map_or("", |line| line.trim());
+    let parsed: Value = serde_json::from_str(line).unwrap_or_default();
+    let error = parsed["error"].as_str().unwrap_or(line);
+    error.replace('|', "\\|")
 }
 
 /// Formats a measured time.

@@ -13,7 +13,7 @@ use super::backends::Backends;
 use super::faults::{Fault, Faults};
 use super::pod::Pod;
 use super::{Client, Event, MANY, MANY_PODS, Profile, View, WEB};
-use crate::clients::results::{Results, seconds};
+use crate::clients::results::{Results, last_error, seconds};
 
 /// Time for which CoreDNS keeps an answer, and some more.
 const CACHE: Duration = Duration::from_millis(5500);
@@ -257,9 +257,8 @@ impl<'c> Scenario<'c> {
         self.start_program()?;
         while self.started.elapsed() < FAULT_AT_START {
             if self.has_ended() {
-                let lines = self.processes[0].log().lines();
-                let last = lines.iter().rev().find(|line| !line.trim().is_empty());
-                return Ok(format!("ends ({})", last.map_or("", |line| line.trim())));
+                let errors = self.processes.iter().map(last_error);
+                return Ok(format!("ends ({})", errors.collect::<Vec<_>>().join("; ")));
             }
             for view in self.profile.views {
                 let seen = self.look(view).unwrap_or_default();
