@@ -183,17 +183,18 @@ impl<'d> Scenario<'d> {
             Event::NewAddress => self.renumber()?,
             Event::GatewayDown => Some(self.lose_leader()?),
             Event::GatewayUp => {
+                let began = Instant::now();
                 self.clusters.restore()?;
-                let time = self.wait_for_members(&ALL)?;
+                let seen = self.wait_for_members(&ALL)?;
                 self.check_data(EAST, "complete-again", &ALL)?;
-                Some(time)
+                Some(seen - began)
             }
             Event::Failover => {
                 self.change_order()?;
                 None
             }
         };
-        let cell = time.map_or("–".to_owned(), seconds);
+        let cell = time.map_or("–".to_owned(), |time| seconds(time.as_secs_f64()));
         self.results.add(event.title(), vec![cell]);
         Ok(())
     }
@@ -201,10 +202,12 @@ impl<'d> Scenario<'d> {
     // === Events ===
 
     /// Returns nothing if two members wait for the third one.
-    fn link_first(&mut self) -> Result<Option<f64>> {
+    fn link_first(&mut self) -> Result<Option<Duration>> {
+        let began = Instant::now();
         self.link(WEST)?;
         if self.profile.starts_with_two {
-            return self.wait_for_members(&[EAST, WEST]).map(Some);
+            let seen = self.wait_for_members(&[EAST, WEST])?;
+            return Ok(Some(seen - began));
         }
         let began = Instant::now();
         while began.elapsed() < UNCHANGED {
@@ -217,12 +220,13 @@ impl<'d> Scenario<'d> {
         Ok(None)
     }
 
-    fn link_second(&mut self) -> Result<f64> {
+    fn link_second(&mut self) -> Result<Duration> {
+        let began = Instant::now();
         self.link(NORTH)?;
-        let time = self.wait_for_members(&ALL)?;
+        let seen = self.wait_for_members(&ALL)?;
         self.clusters.make_pods_ready()?;
         self.check_data(NORTH, "complete", &ALL)?;
-        Ok(time)
+        Ok(seen - began)
     }
 
     fn link(&mut self, cluster: usize) -> Result<()> {
@@ -233,11 +237,12 @@ impl<'d> Scenario<'d> {
 
     /// Gives the leader another address. Returns nothing if it has opened the connection itself, by an address that did
     /// not change.
-    fn renumber(&mut self) -> Result<Option<f64>> {
+    fn renumber(&mut self) -> Result<Option<Duration>> {
         self.make_leader(WEST)?;
         let service = self.service();
         let old = service.member(WEST, 0).synthetic_address(EAST);
         let is_affected = self.has_connection(&old)?;
+        let began = Instant::now();
         for service in self.profile.services {
             self.clusters.renumber(service.member(WEST, 0))?;
         }
@@ -247,18 +252,19 @@ impl<'d> Scenario<'d> {
         }
         let new = self.clusters.addresses(EAST, service, &[WEST]);
         let new = new.first().context("no address")?;
-        let time = self.wait_until(|scenario| {
+        let seen = self.wait_until(|scenario| {
             ensure!(scenario.has_connection(new)?, "no connection to {new}");
             scenario.check_members(&ALL)
         })?;
-        Ok(Some(time))
+        Ok(Some(seen - began))
     }
 
     /// Disconnects the cluster of the leader.
-    fn lose_leader(&mut self) -> Result<f64> {
+    fn lose_leader(&mut self) -> Result<Duration> {
         self.make_leader(WEST)?;
+        let began = Instant::now();
         self.clusters.cut(WEST)?;
-        let time = self.wait_until(|scenario| {
+        let seen = self.wait_until(|scenario| {
             scenario.check_members(&[EAST, NORTH])?;
             let Self {
                 database, clusters, ..
@@ -268,7 +274,7 @@ impl<'d> Scenario<'d> {
         // Otherwise values would be lost when the gateway comes back.
         self.wait_until(|scenario| scenario.check_refusal(WEST))?;
         self.check_data(EAST, "still-without-west", &[EAST, NORTH])?;
-        Ok(time)
+        Ok(seen - began)
     }
 
     /// Sets an order. It changes the answer for the Service, but not the names of the pods.
@@ -342,19 +348,18 @@ impl<'d> Scenario<'d> {
         Ok(())
     }
 
-    fn wait_for_members(&mut self, clusters: &[usize]) -> Result<f64> {
+    fn wait_for_members(&mut self, clusters: &[usize]) -> Result<Instant> {
         self.wait_until(|scenario| scenario.check_members(clusters))
     }
 
-    /// Waits until a check succeeds, and returns the seconds. Restarts members that end.
-    fn wait_until(&mut self, check: impl Fn(&Self) -> Result<()>) -> Result<f64> {
+    /// Waits until a check succeeds, and returns the time of that. Restarts members that end.
+    fn wait_until(&mut self, check: impl Fn(&Self) -> Result<()>) -> Result<Instant> {
         let began = Instant::now();
         loop {
             let checked = check(self);
-            let elapsed = began.elapsed();
             match checked {
-                Ok(()) => return Ok(elapsed.as_secs_f64()),
-                Err(error) if elapsed > PATIENCE => return Err(error),
+                Ok(()) => return Ok(Instant::now()),
+                Err(error) if began.elapsed() > PATIENCE => return Err(error),
                 Err(_) => {}
             }
             for cluster in ALL {

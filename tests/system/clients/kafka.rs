@@ -23,6 +23,8 @@ static SERVICES: [Service; 1] = [Service {
     first: 62,
 }];
 
+/// Script of sed that prints the versions in a file of Maven.
+const VERSION: &str = "s/.*<version>\\(.*[.].*\\)<.version>/\\1/p";
 /// The identity of the cluster, which all brokers share.
 const CLUSTER_ID: &str = "Z2xvYmFsLWRucy1rYWZrYQ";
 /// What clients are configured with.
@@ -34,11 +36,7 @@ impl Database for Kafka {
     fn profile(&self) -> Profile {
         Profile {
             name: "kafka",
-            version: &[
-                "sh",
-                "-c",
-                "basename \"$GLOBAL_DNS_TEST_KAFKA\"/kafka-server-[0-9]*",
-            ],
+            version: &["sed", "-n", VERSION, "tools/kafka/pom.xml"],
             services: &SERVICES,
             splits: false,
             starts_with_two: true,
