@@ -1,162 +1,87 @@
-//! The soak: 500 changes and 20,000 queries per second, for an hour by default. Resident memory must not grow, and earlier
-//! tables must not need more than `--history-memory`.
-//!
-//! A second server without a history sees the same changes. The difference of both is the memory of earlier tables.
+//! The soak: 500 changes and 20,000 queries per second, for an hour by default. Resident memory must not grow, and no query
+//! may be lost.
 
-use std::thread::sleep;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use support::standin::{Behavior, StandIn};
 
-use crate::flow::flow;
-use crate::latency::ChangingCluster;
-use crate::memory::resident;
-use crate::print_line;
-use crate::report::{Figure, Report, median};
+use crate::Effort;
+use crate::data::{Services, address};
+use crate::queries::dnsperf;
+use crate::report::{Report, median};
 use crate::servers::Server;
 
+const SERVICES: Services = Services {
+    prefix: "db",
+    count: 1_000,
+    clusters: 3,
+    endpoints: 3,
+    first: 0,
+};
+/// Time between two changes.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Flags of dnsperf, with the queries per second.
+const LOAD: &str = "-m udp -c 32 -q 200 -Q 20000";
 /// Seconds between two measurements of memory.
-const LOOK: u32 = 60;
-/// Maximum ratio of memory in the last tenth to memory in the second tenth. The first tenth fills caches.
+const LOOK: u32 = 20;
+/// Maximum ratio of memory in the last tenth to memory in the second tenth. The first tenth fills caches and the history.
 const FLAT: f64 = 1.05;
-const MIB: f64 = 1024.0 * 1024.0;
 
-/// The load and its duration.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Soak {
-    /// Duration in minutes.
-    pub(crate) minutes: u32,
-    /// Changes per second.
-    pub(crate) changes: u32,
-    /// Queries per second. 0: none.
-    pub(crate) queries: u32,
-    /// Memory of earlier tables, in MiB.
-    pub(crate) history_memory: u32,
-}
-
-/// Memory in MiB.
-#[derive(Default)]
-struct Sizes {
-    /// Resident memory of the server.
-    resident: Vec<f64>,
-    /// The same without a history.
-    without_history: Vec<f64>,
-    /// Estimated memory of earlier tables.
-    estimate: Vec<f64>,
-}
-
-/// Runs both servers under load.
+/// Measures the binary of this source.
 ///
 /// # Errors
 ///
-/// If a server exits, or changes do not reach it.
-pub(crate) fn measure(soak: &Soak, report: &mut Report) -> Result<()> {
+/// If the server exits, memory grows, or a query is lost.
+pub(crate) fn measure(effort: Effort, minutes: u32, report: &mut Report) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let memory = format!("--history-memory={}Mi", soak.history_memory);
-    let cluster = ChangingCluster::start(folder.path(), soak.changes, &[&memory])?;
-    let other = cluster.start_other(&["--history-memory=0"])?;
-    let server = &cluster.server;
-    let mut sizes = Sizes::default();
-    let (mut lost, mut wrong) = (0, 0);
-    let mut last = 0.0;
-    let began = Instant::now();
-    let ((), changes) = cluster.while_changing(|| {
-        while began.elapsed() < Duration::from_secs(u64::from(soak.minutes) * 60) {
-            let mut replies = String::new();
-            if soak.queries == 0 {
-                sleep(Duration::from_secs(u64::from(LOOK)));
-            } else {
-                let measured = flow(server, &cluster.asked, soak.queries, LOOK)?;
-                lost += measured.lost;
-                wrong += measured.wrong;
-                replies = format!(
-                    "; {} lost, {} wrong, p99.9 {:.0} µs",
-                    measured.lost, measured.wrong, measured.p999
-                );
-            }
-            sizes.add(server, &other)?;
-            let table = server.metric("global_dns_table_generation")?;
-            ensure!(table > last, "no change reached the table in a minute");
-            last = table;
-            print_line(&format!(
-                "soak: minute {} of {}: {}, {} tables kept, table {table}{replies}",
-                sizes.resident.len(),
-                soak.minutes,
-                sizes.last(),
-                server.metric("global_dns_history_tables")?,
-            ));
-        }
-        Ok(())
+    let questions = SERVICES.questions(folder.path(), "", "A")?;
+    let api_server = StandIn::start(Behavior::Normal, &SERVICES.objects().0)?;
+    let source = [
+        "--kubeconfig",
+        api_server.kubeconfig.to_str().context("a path")?,
+    ];
+    // The history is full after a few minutes.
+    let server = Server::start(&effort.binaries[0], source, &["--history-memory=8Mi"])?;
+    let is_over = AtomicBool::new(false);
+    let (mut sizes, mut lost) = (Vec::new(), 0.0);
+    thread::scope(|scope| {
+        scope.spawn(|| change_until(&is_over, &api_server));
+        let measured = (0..minutes * 60 / LOOK).try_for_each(|_| {
+            lost += dnsperf(server.address, &questions, LOAD, LOOK)?.lost;
+            sizes.push(server.memory("VmRSS")?);
+            report.add("soak: resident", "MiB", server.name, sizes[sizes.len() - 1]);
+            Ok::<_, anyhow::Error>(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        measured
     })?;
-    let limit = f64::from(soak.history_memory);
-    // The history grows until it has its memory, so the server without one shows whether memory grows.
-    let flat = FLAT * median(early(&sizes.without_history));
-    let of_history = sizes.of_history();
-    let of_history = late(&of_history).to_vec();
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let (lost, wrong) = (lost as f64, wrong as f64);
-    let name = |what: &str| format!("{} min with {changes} changes: {what}", soak.minutes);
-    let figure = |what: &str, values: &[f64], unit: &'static str| {
-        Figure::new(&name(what), values.to_vec(), unit)
-    };
-    report.figures.extend([
-        figure(
-            "resident without a history, second tenth",
-            early(&sizes.without_history),
-            "MiB",
-        ),
-        figure(
-            "resident without a history, last tenth",
-            late(&sizes.without_history),
-            "MiB",
-        )
-        .at_most(flat),
-        figure("earlier tables, estimated", late(&sizes.estimate), "MiB").at_most(limit),
-        figure("earlier tables, resident", &of_history, "MiB").at_most(limit),
-        figure("queries lost", &[lost], "").at_most(0.0),
-        figure("replies wrong", &[wrong], "").at_most(0.0),
-    ]);
+    let tenth = sizes.len().div_ceil(10);
+    let (early, late) = (
+        &sizes[tenth.min(sizes.len() - 1)..],
+        &sizes[sizes.len() - tenth..],
+    );
+    let (early, late) = (median(&early[..tenth.min(early.len())]), median(late));
+    ensure!(
+        late <= FLAT * early,
+        "memory grew from {early:.1} MiB to {late:.1} MiB"
+    );
+    ensure!(lost == 0.0, "{lost} queries were lost");
     Ok(())
 }
 
-/// Returns the second tenth of some measurements.
-fn early(sizes: &[f64]) -> &[f64] {
-    let tenth = sizes.len().div_ceil(10);
-    let start = tenth.min(sizes.len() - 1);
-    &sizes[start..sizes.len().min(start + tenth)]
-}
-
-/// Returns the last tenth of some measurements.
-fn late(sizes: &[f64]) -> &[f64] {
-    &sizes[sizes.len() - sizes.len().div_ceil(10)..]
-}
-
-// === impl Sizes ===
-
-impl Sizes {
-    /// Measures both servers.
-    fn add(&mut self, server: &Server, other: &Server) -> Result<()> {
-        self.resident.push(resident(&server.process, "VmRSS")?);
-        self.without_history
-            .push(resident(&other.process, "VmRSS")?);
-        let estimate = server.metric("global_dns_history_memory_bytes")?;
-        self.estimate.push(estimate / MIB);
-        Ok(())
-    }
-
-    /// Returns the resident memory of earlier tables.
-    fn of_history(&self) -> Vec<f64> {
-        let both = self.resident.iter().zip(&self.without_history);
-        both.map(|(with, without)| with - without).collect()
-    }
-
-    /// Returns the last measurement as text.
-    fn last(&self) -> String {
-        let last = |sizes: &[f64]| sizes.last().copied().unwrap_or_default();
-        let (with, without) = (last(&self.resident), last(&self.without_history));
-        format!(
-            "{with:.1} MiB, {without:.1} MiB without history, estimate {:.1} MiB",
-            last(&self.estimate)
-        )
+/// Changes addresses of endpoint mirrors.
+fn change_until(is_over: &AtomicBool, api_server: &StandIn) {
+    let began = Instant::now();
+    for (change, number) in (0_u32..).zip((500_000..1_000_000).cycle()) {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        thread::sleep((PAUSE * change).saturating_sub(began.elapsed()));
+        let mirror = SERVICES.mirror(number % SERVICES.count, "east");
+        let host = format!("{}-0", mirror.service_name());
+        api_server.put(&mirror.endpoint_mirror(&host, &[&address(number)]));
     }
 }

@@ -6,7 +6,6 @@
 mod objects;
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -153,11 +152,6 @@ impl Cluster {
             started.elapsed().as_secs_f64()
         ));
         Ok(cluster)
-    }
-
-    /// Returns the address of etcd for clients.
-    pub fn etcd(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.etcd_ports[0]).into()
     }
 
     /// Returns the directory of the cluster, also for other files and logs.

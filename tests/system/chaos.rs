@@ -3,11 +3,9 @@
 //! Index:
 //!
 //! - `api_server`: faults of the API server
-//! - `cluster`: one change in a very large cluster
 //! - `floods`: floods and slow peers, with an honest client in parallel
 //! - `readers`: readers of the API of a very large table, and the delays of probes and answers
 
 mod api_server;
-mod cluster;
 mod floods;
 mod readers;

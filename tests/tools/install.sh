@@ -12,7 +12,7 @@ declare -A package_of=(
     [cc]=build-essential [update-ca-certificates]=ca-certificates [dig]=bind9-dnsutils
     [etcdctl]=etcd-client [knotd]=knot [kzonecheck]=knot-dnssecutils [nsd]=nsd
     [named]=bind9 [named-checkzone]=bind9-utils [ip]=iproute2 [setpriv]=util-linux
-    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [chrt]=util-linux [nft]=nftables [nsenter]=util-linux
+    [python3]=python3 [dnsperf]=dnsperf [taskset]=util-linux [nft]=nftables [nsenter]=util-linux
     [buildah]=buildah [debootstrap]=debootstrap [readelf]=binutils
     [unshare]=util-linux [conntrack]=conntrack [unbound]=unbound [dnsmasq]=dnsmasq-base [dnssec-keygen]=bind9-utils
     [kdig]=knot-dnsutils [curl]=curl [openssl]=openssl [dnsdist]=dnsdist [kresd]=knot-resolver [stubby]=stubby
@@ -80,7 +80,6 @@ e2e_tools() { # [PROGRAM…]
         else
             [[ -z ${KUBEBUILDER_ASSETS:-} ]] || echo "KUBEBUILDER_ASSETS has no $name"
             case $name in
-                etcd_3_6) go_tool etcd_3_6 etcd_3_6 go.etcd.io/etcd/server/v3 "" && path=$cached/etcd_3_6 ;;
                 etcd) go_tool etcd etcd go.etcd.io/etcd/server/v3 "" && path=$cached/etcd ;;
                 kube-*)
                     # Without clients of clouds, which no test uses.
@@ -91,7 +90,6 @@ e2e_tools() { # [PROGRAM…]
                 helm) go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/helm ;;
                 kubectl) go_tool "$name" kubectl . "$(kubernetes_stamp kubernetes)" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
-                thanos) go_tool "$name" thanos github.com/thanos-io/thanos/cmd/thanos "$(thanos_stamp)" slicelabels && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
         fi
@@ -151,14 +149,6 @@ helm_stamp() {
     done
 }
 
-# Prints the linker flag of Thanos' own build. Without it the program reports no version. Its tag `slicelabels` is needed,
-# too: without it, the replies of a store cannot be encoded.
-thanos_stamp() {
-    local version
-    version=$(cd tests/tools/thanos && GOFLAGS=-mod=readonly GOWORK=off go list -m -f '{{.Version}}' github.com/thanos-io/thanos) &&
-        echo "-X github.com/prometheus/common/version.Version=${version#v}"
-}
-
 # shellcheck disable=SC2317 # called by cache_once
 install_crds() { # DIRECTORY
     local folder
@@ -198,33 +188,6 @@ install_crate() { # CRATE VERSION [FLAG…] DIRECTORY
     # builds it in a temporary directory.
     env -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=false cargo install --quiet --debug --locked --version "$2" "$1" \
         "${@:3:$#-3}" --root "${!#}"
-}
-
-# Builds nginx from the sources in a crate, as pinned in tests/tools/nginx. Debian 12 has a version
-# that has no `resolve` in `upstream`.
-nginx_tool() {
-    local module=tests/tools/nginx
-    cache_once nginx "$({ declare -f install_nginx && cat "$module/Cargo.lock"; } | digest)" install_nginx "$module" || return
-    export GLOBAL_DNS_TEST_NGINX=$cached/nginx
-    echo "GLOBAL_DNS_TEST_NGINX=$GLOBAL_DNS_TEST_NGINX: $("$GLOBAL_DNS_TEST_NGINX" -v 2>&1)"
-}
-
-# shellcheck disable=SC2317 # called by cache_once
-install_nginx() { # FOLDER DIRECTORY
-    local source build=$2/build
-    echo "building nginx, as pinned in $1/Cargo.lock"
-    source=$(cargo metadata --quiet --locked --format-version 1 --manifest-path "$1/Cargo.toml" |
-        grep -o '"manifest_path":"[^"]*/nginx-src-[^"]*/Cargo.toml"' | cut -d'"' -f4) && [[ -n $source ]] || return
-    cp -R -- "${source%/*}/nginx" "$build" && chmod -R u+w -- "$build" || return
-    # What a reverse proxy over HTTP needs. `set` is in the module of rewrites, which needs PCRE.
-    [[ -e /usr/include/pcre2.h ]] || debian_packages libpcre2-dev || return
-    (
-        cd -- "$build" &&
-            auto/configure --prefix=/nonexistent --without-http_gzip_module \
-                --without-http_uwsgi_module --without-http_scgi_module --without-http_fastcgi_module &&
-            make -j "$(nproc)"
-    ) >"$2/build.log" 2>&1 || { tail -n 20 -- "$2/build.log" && return 1; }
-    mv -- "$build/objs/nginx" "$2/" && rm -r -- "$build"
 }
 
 # === The cache ===

@@ -12,13 +12,11 @@
 //!
 //! - this file: TCP and the probes
 //! - `handshakes`: TLS connections that never send a query
-//! - `records`: records and queries inside TLS, unread replies
-//! - `connection_limits`: more connections than the limit, or than descriptors
+//! - `records`: records and queries inside TLS
 //! - `memory`: slow readers on all listeners, with the memory limit of the chart
 //! - `quic`: QUIC; its figures are printed without limits
 //! - `harness`: the server and the limits; `honest`: the honest client; `tls`: clients of attackers
 
-mod connection_limits;
 mod handshakes;
 pub mod harness;
 pub mod honest;

@@ -7,20 +7,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use support::multicluster::plan::Service;
-use support::process::{Process, run, run_tool};
+use support::process::{Process, run};
 
-use crate::clients::scenario::WEB;
-use crate::clients::scenario::client::{Client, Profile, Running, View};
 use crate::clients::scenario::pod::Pod;
+use crate::clients::scenario::{Client, Profile, View};
 
 pub struct Haproxy;
 
-struct Started {
-    process: Process,
-    socket: PathBuf,
-}
-
+const VIEWS: [View; 3] = [View::new("A"), View::new("SRV"), View::new("SRV over TCP")];
 /// Maximum time of a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// State of a server that is up.
@@ -32,30 +26,30 @@ const UNRESOLVED: u32 = 0x20;
 
 impl Client for Haproxy {
     fn profile(&self) -> Profile {
-        let setting = "`timeout resolve`; addresses that are gone: `hold obsolete`";
-        let views = vec![
-            View::addresses("A", setting),
-            View::srv("SRV", "_http._tcp.", setting),
-            View::srv("SRV over TCP", "_grpc._tcp.", setting),
-        ];
-        Profile::new("haproxy", "HAProxy", views)
+        Profile::new("haproxy", &["haproxy", "-v"], &VIEWS)
     }
 
-    fn version(&self) -> Result<String> {
-        let output = run_tool("haproxy", &["-v"]).stdout;
-        let version = output.split_whitespace().nth(2);
-        Ok(version.context("no version")?.to_owned())
-    }
-
-    fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {
-        let socket = pod.directory().join("haproxy.sock");
-        let path = socket.display().to_string();
-        let replacements = [("/run/haproxy/admin.sock", path.as_str())];
-        let file = pod.configuration("haproxy/haproxy.cfg", service, &replacements)?;
+    fn start(&mut self, pod: &Pod<'_>) -> Result<Vec<Process>> {
+        let path = socket(pod).display().to_string();
+        let file =
+            pod.configuration("haproxy/haproxy.cfg", &[("/run/haproxy/admin.sock", &path)])?;
         let mut command = pod.command("haproxy")?;
         command.arg("-db").arg("-f").arg(file);
-        let process = Process::start("haproxy", command)?;
-        Ok(Box::new(Started { process, socket }))
+        Ok(vec![Process::start("haproxy", command)?])
+    }
+
+    fn seen(&mut self, pod: &Pod<'_>, _: &[Process], view: &View) -> Result<BTreeSet<String>> {
+        let backend = match view.name {
+            "A" => "web_a",
+            "SRV" => "web_srv",
+            _ => "grpc",
+        };
+        let mut stream = UnixStream::connect(socket(pod))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        writeln!(stream, "show servers state {backend}")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        addresses(&text)
     }
 
     /// A name that does not exist, with and without `init-addr none`.
@@ -66,7 +60,7 @@ impl Client for Haproxy {
             (vec![missing, (" init-addr none", "")], true),
         ];
         for (replacements, is_looked_up) in cases {
-            let file = pod.configuration("haproxy/haproxy.cfg", &WEB, &replacements)?;
+            let file = pod.configuration("haproxy/haproxy.cfg", &replacements)?;
             let mut command = pod.command("haproxy")?;
             let ended = run(command.arg("-c").arg("-f").arg(file));
             let output = ended.output();
@@ -78,26 +72,8 @@ impl Client for Haproxy {
     }
 }
 
-// === impl Started ===
-
-impl Running for Started {
-    fn seen(&mut self, _: &Pod<'_>, view: &View) -> Result<BTreeSet<String>> {
-        let backend = match view.prefix {
-            "" => "web_a",
-            "_http._tcp." => "web_srv",
-            _ => "grpc",
-        };
-        let mut stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        writeln!(stream, "show servers state {backend}")?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text)?;
-        addresses(&text)
-    }
-
-    fn process(&mut self) -> Option<&mut Process> {
-        Some(&mut self.process)
-    }
+fn socket(pod: &Pod<'_>) -> PathBuf {
+    pod.directory().join("haproxy.sock")
 }
 
 /// Returns the addresses of the servers. Fails if the health check of one fails.
@@ -106,10 +82,8 @@ fn addresses(state: &str) -> Result<BTreeSet<String>> {
     let names = lines.next().context("no heading")?;
     let names: Vec<&str> = names.split_whitespace().skip(1).collect();
     let column = |name: &str| {
-        names
-            .iter()
-            .position(|each| *each == name)
-            .context("no column")
+        let found = names.iter().position(|each| *each == name);
+        found.context("no column")
     };
     let (address, operational, administrative) = (
         column("srv_addr")?,

@@ -3,52 +3,44 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use support::commands::{command, tool};
-use support::multicluster::plan::Service;
-use support::process::run_checked;
+use support::process::Process;
+use support::repository::repository;
 
-use crate::clients::printed::{Printed, start};
-use crate::clients::scenario::client::{Client, Profile, Running, View};
 use crate::clients::scenario::pod::Pod;
+use crate::clients::scenario::{Client, Profile, View};
 
 pub struct Java;
 
 /// The JVM without settings, and with the file.
-const VIEWS: [&str; 2] = ["defaults", "java.security"];
+const VIEWS: [View; 2] = [View::new("defaults"), View::new("java.security")];
 
 // === impl Java ===
 
 impl Client for Java {
     fn profile(&self) -> Profile {
-        let [defaults, file] = VIEWS;
-        let views = vec![
-            View {
-                is_upper: true,
-                ..View::addresses(defaults, "`networkaddress.cache.ttl`: 30 s")
-            },
-            View::addresses(file, "`networkaddress.cache.ttl=1`"),
-        ];
         Profile {
             // Longer than the default cache.
             fault: Duration::from_secs(45),
-            ..Profile::new("java", "Java", views)
+            ..Profile::new("java", &["java", "--version"], &VIEWS)
         }
     }
 
-    fn version(&self) -> Result<String> {
-        let text = run_checked(command(tool("java")?).arg("--version"))?;
-        Ok(text.lines().next().unwrap_or_default().to_owned())
+    fn start(&mut self, pod: &Pod<'_>) -> Result<Vec<Process>> {
+        let program = pod.configuration("java/Client.java", &[])?;
+        let start = |view: &View| {
+            let mut command = pod.command("java")?;
+            if view.name != "defaults" {
+                command.arg(security());
+            }
+            command.arg(&program).arg(view.name);
+            Process::start(view.name, command)
+        };
+        VIEWS.iter().map(start).collect()
     }
+}
 
-    fn start(&self, pod: &Pod<'_>, service: &'static Service) -> Result<Box<dyn Running>> {
-        let [defaults, file] = VIEWS;
-        let program = pod.configuration("java/Client.java", service, &[])?;
-        let program = program.display().to_string();
-        let properties = support::repository::repository("tests/system/clients/java/java.security");
-        let properties = format!("-Djava.security.properties={}", properties.display());
-        Ok(Box::new(Printed(vec![
-            start(pod, "java", &[&program, defaults, "upper"])?,
-            start(pod, "java", &[&properties, &program, file])?,
-        ])))
-    }
+/// Returns the flag of a JVM with the short cache of `java/java.security`.
+pub fn security() -> String {
+    let file = repository("tests/system/clients/java/java.security");
+    format!("-Djava.security.properties={}", file.display())
 }

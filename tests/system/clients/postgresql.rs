@@ -3,22 +3,20 @@
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use support::commands::{command, tool};
 use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, EAST, NAMESPACE, NORTH, Service};
-use support::output::print_line;
 use support::process::{Process, run, run_checked};
 use support::repository::repository;
 
 use crate::clients::database::{
-    Alone, Database, Profile, Scenario, cluster_of, configuration, data, name_of,
+    Database, Profile, Scenario, address_of, cluster_of, configuration, data, name_of,
 };
 use crate::clients::etcd;
-use crate::clients::scenario::pod::python;
+use crate::clients::scenario::pod::program;
 
 pub struct Postgresql;
 
@@ -49,32 +47,18 @@ impl Database for Postgresql {
     fn profile(&self) -> Profile {
         Profile {
             name: "postgresql",
-            title: "PostgreSQL with Patroni",
+            version: &["python", "-m", "patroni", "--version"],
             services: &SERVICES,
-            setting: "Patroni's `ttl` 20 s; new address: `wal_receiver_timeout` 10 s, but Patroni itself keeps an address for 10 min",
-            alone: Alone::Waits,
+            splits: false,
             // etcd decides its version when it has reached all members. Patroni waits for that.
             starts_with_two: false,
         }
     }
 
-    fn version(&self) -> Result<String> {
-        let server =
-            run_checked(Command::new("/usr/lib/postgresql/15/bin/postgres").arg("--version"))?;
-        let patroni = run_checked(command(python()?).args(["-m", "patroni", "--version"]))?;
-        let server = server.split_whitespace().nth(2).unwrap_or_default();
-        let patroni = patroni.split_whitespace().last().unwrap_or_default();
-        Ok(format!("{server}, Patroni {patroni}"))
-    }
-
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
         let [database, store] = &SERVICES;
         let site = CLUSTERS[cluster].name;
-        let file = configuration(clusters, store, cluster, "postgresql/etcd.yml")?;
-        let mut etcd = clusters.pod_command(cluster, &etcd::program()?)?;
-        etcd.arg("--config-file").arg(file);
-        let etcd = Process::start(format!("etcd-{site}"), etcd)?;
-
+        let etcd = etcd::start(clusters, store, cluster, "postgresql/etcd.yml")?;
         let file = configuration(clusters, database, cluster, "postgresql/patroni.yml")?;
         let folder = data(clusters, cluster)?;
         for folder in [clusters.directory(), &folder] {
@@ -89,7 +73,10 @@ impl Database for Postgresql {
             "--ambient-caps=+dac_read_search",
         ]);
         patroni.args(["--pdeathsig", "KILL", "--"]);
-        patroni.arg(python()?).args(["-m", "patroni"]).arg(file);
+        patroni
+            .arg(program("python")?)
+            .args(["-m", "patroni"])
+            .arg(file);
         let patroni = Process::start(format!("patroni-{site}"), patroni)?;
         Ok(vec![patroni.with_children(), etcd])
     }
@@ -117,10 +104,8 @@ impl Database for Postgresql {
         let target = name_of(&SERVICES[0], cluster);
         let list = members(clusters, EAST)?;
         let leader = list.iter().find(|member| member["role"] == "leader");
-        let leader = leader.context("no leader")?["name"]
-            .as_str()
-            .context("no name")?;
-        if leader == target {
+        let leader = &leader.context("no leader")?["name"];
+        if *leader == target.as_str() {
             return Ok(());
         }
         let request = serde_json::json!({"leader": leader, "candidate": target}).to_string();
@@ -139,7 +124,7 @@ impl Database for Postgresql {
     }
 
     fn read(&self, clusters: &Clusters, cluster: usize) -> Result<String> {
-        let address = SERVICES[0].member(cluster, 0).pod_address();
+        let address = address_of(&SERVICES[0], cluster);
         let target = format!("host={address} user=postgres dbname=postgres connect_timeout=2");
         let text = psql(
             clusters,
@@ -151,7 +136,7 @@ impl Database for Postgresql {
     }
 
     /// Proves that the name with all members is not sufficient for `target_session_attrs`.
-    fn further(&self, scenario: &mut Scenario<'_>) -> Result<()> {
+    fn prove_further(&self, scenario: &mut Scenario<'_>) -> Result<()> {
         // The client is in `east`, and the C library prefers the address in its own cluster. Patroni in `east` cannot hand
         // over to `west`: it keeps the old address for ten minutes.
         scenario.make_leader(NORTH)?;
@@ -178,9 +163,6 @@ impl Database for Postgresql {
             refused > 0,
             "libpq tries all addresses now; change the README"
         );
-        print_line(&format!(
-            "libpq: {refused} of {ATTEMPTS} connections to one name found only a standby"
-        ));
         Ok(())
     }
 }
@@ -197,7 +179,7 @@ fn members(clusters: &Clusters, viewer: usize) -> Result<Vec<Value>> {
 
 /// Sends a request to Patroni in a cluster.
 fn rest(clusters: &Clusters, cluster: usize, flags: &[&str], path: &str) -> Result<String> {
-    let address = SERVICES[0].member(cluster, 0).pod_address();
+    let address = address_of(&SERVICES[0], cluster);
     let url = format!("http://{address}:8008/{path}");
     let mut curl = clusters.pod_command(cluster, &tool("curl")?)?;
     curl.args(["--silent", "--show-error", "--max-time", "10"]);

@@ -13,9 +13,7 @@ use support::multicluster::Clusters;
 use support::multicluster::plan::{CLUSTERS, EAST, Service};
 use support::process::{Process, run_checked};
 
-use crate::clients::database::{
-    Alone, Database, Profile, cluster_of, configuration, data, name_of,
-};
+use crate::clients::database::{Database, Profile, cluster_of, configuration, data, name_of};
 
 pub struct Rabbitmq;
 
@@ -40,19 +38,11 @@ impl Database for Rabbitmq {
     fn profile(&self) -> Profile {
         Profile {
             name: "rabbitmq",
-            title: "RabbitMQ",
+            version: &["dpkg-query", "--show", "rabbitmq-server"],
             services: &SERVICES,
-            setting: "`net_ticktime` 16 s",
-            alone: Alone::Splits,
+            splits: true,
             starts_with_two: true,
         }
-    }
-
-    fn version(&self) -> Result<String> {
-        let mut query = Command::new(tool("dpkg-query")?);
-        query.args(["--show", "--showformat=${Version}", "rabbitmq-server"]);
-        let package = run_checked(&mut query)?;
-        Ok(package.split('-').next().unwrap_or_default().to_owned())
     }
 
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
@@ -72,13 +62,16 @@ impl Database for Rabbitmq {
 
     fn join(&self, clusters: &Clusters, cluster: usize) -> Result<()> {
         let first = format!("rabbit@{}", name_of(&SERVICES[0], EAST));
+        let node = format!("rabbit@{}", name_of(&SERVICES[0], cluster));
         for words in [
-            &["stop_app"][..],
-            &["reset"],
-            &["join_cluster", &first],
-            &["start_app"],
+            "stop_app",
+            "reset",
+            &format!("join_cluster {first}"),
+            "start_app",
         ] {
-            rabbitmqctl(clusters, cluster, words)?;
+            let mut command = script(clusters, cluster, "rabbitmqctl")?;
+            command.args(["--quiet", "--longnames", "--node", &node]);
+            run_checked(command.args(words.split(' ')))?;
         }
         Ok(())
     }
@@ -109,15 +102,8 @@ impl Database for Rabbitmq {
 /// Sends a request to the API of the node in a cluster: PUT with a body, GET without.
 fn request(clusters: &Clusters, cluster: usize, path: &str, body: Option<&Value>) -> Result<Value> {
     let mut curl = clusters.pod_command(cluster, &tool("curl")?)?;
-    curl.args([
-        "--silent",
-        "--show-error",
-        "--fail",
-        "--max-time",
-        "5",
-        "--user",
-        "guest:guest",
-    ]);
+    curl.args(["--silent", "--show-error", "--fail", "--max-time", "5"]);
+    curl.args(["--user", "guest:guest"]);
     if let Some(body) = body {
         curl.args(["--request", "PUT", "--data", &body.to_string()]);
     }
@@ -152,11 +138,4 @@ fn script(clusters: &Clusters, cluster: usize, name: &str) -> Result<Command> {
         .env("RABBITMQ_LOG_BASE", folder.join("log"))
         .env("RABBITMQ_LOGS", "-");
     Ok(command)
-}
-
-fn rabbitmqctl(clusters: &Clusters, cluster: usize, words: &[&str]) -> Result<String> {
-    let mut command = script(clusters, cluster, "rabbitmqctl")?;
-    let node = format!("rabbit@{}", name_of(&SERVICES[0], cluster));
-    command.args(["--quiet", "--longnames", "--node", &node]);
-    run_checked(command.args(words))
 }

@@ -9,9 +9,9 @@ use support::commands::tool;
 use support::multicluster::Clusters;
 use support::multicluster::plan::{ALL, CLUSTERS, EAST, NORTH, Service};
 use support::process::{Process, run_checked};
-use support::repository::repository;
 
-use crate::clients::database::{Alone, Database, Profile, configuration, data, name_of};
+use crate::clients::database::{Database, Profile, address_of, configuration, data, name_of};
+use crate::clients::java::security;
 
 pub struct Zookeeper;
 
@@ -23,10 +23,8 @@ static SERVICES: [Service; 1] = [Service {
 
 /// The class path of Debian's package.
 const CLASS_PATH: &str = "/etc/zookeeper/conf:/usr/share/java/zookeeper.jar";
-
-/// The path of the security properties in `zookeeper/java.env`.
-const SECURITY: &str = "/conf/java.security";
-
+/// The flag in `zookeeper/java.env`.
+const NOTIFICATIONS: &str = "-Dzookeeper.fastleader.maxNotificationInterval=5000";
 const NODE: &str = "/value";
 
 // === impl Zookeeper ===
@@ -35,28 +33,20 @@ impl Database for Zookeeper {
     fn profile(&self) -> Profile {
         Profile {
             name: "zookeeper",
-            title: "ZooKeeper",
+            version: &["dpkg-query", "--show", "zookeeper"],
             services: &SERVICES,
-            setting: "`syncLimit` 5 s, `maxNotificationInterval` 5 s, `networkaddress.cache.ttl` 1 s",
-            alone: Alone::Waits,
+            splits: false,
             starts_with_two: true,
         }
     }
 
-    fn version(&self) -> Result<String> {
-        let package = run_checked(Command::new(tool("dpkg-query")?).args([
-            "--show",
-            "--showformat=${Version}",
-            "zookeeper",
-        ]))?;
-        Ok(package.split('-').next().unwrap_or_default().to_owned())
-    }
-
     fn start(&self, clusters: &Clusters, cluster: usize) -> Result<Vec<Process>> {
         let file = configuration(clusters, &SERVICES[0], cluster, "zookeeper/zoo.cfg")?;
-        let own = name_of(&SERVICES[0], cluster);
         let text = fs::read_to_string(&file)?;
-        fs::write(&file, text.replace(&own, "0.0.0.0"))?;
+        fs::write(
+            &file,
+            text.replace(&name_of(&SERVICES[0], cluster), "0.0.0.0"),
+        )?;
         let number = match cluster {
             NORTH => "1",
             EAST => "2",
@@ -65,20 +55,20 @@ impl Database for Zookeeper {
         };
         fs::write(data(clusters, cluster)?.join("myid"), number)?;
         let mut command = java(clusters, cluster)?;
+        command.args([NOTIFICATIONS, &security()]);
         command
-            .args(server_flags()?)
             .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
             .arg(file);
         let name = format!("zookeeper-{}", CLUSTERS[cluster].name);
         Ok(vec![Process::start(name, command)?])
     }
 
+    /// Each member of the quorum serves clients, and only these.
     fn members(&self, clusters: &Clusters, viewer: usize) -> Result<BTreeSet<usize>> {
         let is_member = |&cluster: &usize| {
-            // Each member of the quorum serves clients, and only these.
             let addresses = clusters.addresses(viewer, &SERVICES[0], &[cluster]);
             let mut addresses = addresses.iter();
-            addresses.all(|address| srvr(clusters, viewer, address).is_ok())
+            addresses.all(|address| check_role(clusters, viewer, address).is_ok())
         };
         Ok(ALL.into_iter().filter(is_member).collect())
     }
@@ -98,18 +88,6 @@ impl Database for Zookeeper {
     }
 }
 
-/// Returns the flags of a server: those of `zookeeper/java.env`, with the path of the file of security properties.
-fn server_flags() -> Result<Vec<String>> {
-    let file = repository("tests/system/clients/zookeeper/java.env");
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let flags = text.split('"').nth(1).context("no flags in java.env")?;
-    let security = repository("tests/system/clients/java/java.security");
-    ensure!(flags.contains(SECURITY), "no {SECURITY} in {flags}");
-    let flags = flags.split_whitespace();
-    let flags = flags.map(|flag| flag.replace(SECURITY, &security.display().to_string()));
-    Ok(flags.collect())
-}
-
 /// Builds a command that runs a class in a pod.
 fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
     let mut command = clusters.pod_command(cluster, &tool("java")?)?;
@@ -125,21 +103,17 @@ fn java(clusters: &Clusters, cluster: usize) -> Result<Command> {
 /// Runs a command in the shell of ZooKeeper.
 fn shell(clusters: &Clusters, cluster: usize, words: &[&str]) -> Result<String> {
     let mut command = java(clusters, cluster)?;
-    let server = format!("{}:2181", SERVICES[0].member(cluster, 0).pod_address());
-    command.args([
-        "org.apache.zookeeper.ZooKeeperMain",
-        "-waitforconnection",
-        "-timeout",
-        "5000",
-    ]);
-    run_checked(command.args(["-server", &server]).args(words))
+    let server = format!("{}:2181", address_of(&SERVICES[0], cluster));
+    command.arg("org.apache.zookeeper.ZooKeeperMain");
+    command.args(["-waitforconnection", "-timeout", "5000", "-server", &server]);
+    run_checked(command.args(words))
 }
 
 /// Asks a member for its role. Fails if it is not in a quorum.
-fn srvr(clusters: &Clusters, viewer: usize, address: &str) -> Result<String> {
+fn check_role(clusters: &Clusters, viewer: usize, address: &str) -> Result<()> {
     let script = format!("exec 3<>/dev/tcp/{address}/2181 && echo srvr >&3 && cat <&3");
     let mut command = clusters.pod_command(viewer, &tool("timeout")?)?;
     let text = run_checked(command.args(["1", "bash", "-c", &script]))?;
     ensure!(text.contains("Mode: "), "{text}");
-    Ok(text)
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! TLS connections that never send a query: fast, incomplete and slow handshakes.
+//! TLS connections that never send a query: fast and incomplete handshakes.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -108,27 +108,6 @@ fn incomplete_handshakes_time_out() {
         assert_eq!(failures, u64::from(WITHIN));
         drop(open);
         format!("{WITHIN} connections; {failures} closed in the handshake, after 5 s")
-    });
-}
-
-#[test]
-fn slow_handshakes_time_out() {
-    flood_encrypted("TLS: slow handshakes", |server, until| {
-        let to = server.address("tls");
-        let hello = tls::hello(&tls::config("dot", &TLS13));
-        let connect = |number: u32| connect_to(to, attacker(number));
-        let mut open: Vec<TcpStream> = (0..WITHIN).map(connect).collect();
-        for octet in &hello {
-            if Instant::now() > until {
-                break;
-            }
-            open.iter_mut().for_each(|stream| send(stream, &[*octet]));
-            thread::sleep(Duration::from_millis(100));
-        }
-        await_failures(server, u64::from(WITHIN), until);
-        let failures = count_ended(server, "handshake");
-        assert_eq!(failures, u64::from(WITHIN));
-        format!("{WITHIN} connections, one octet per 100 ms; {failures} closed in the handshake")
     });
 }
 

@@ -20,17 +20,13 @@ use rustls::quic::{ClientConnection, Suite, Version};
 use rustls::version::TLS13;
 use support::wire::frame;
 
-use super::harness::{Flood, Listeners, question};
+use super::harness::{Flood, Listeners};
 use super::{attacker, tls};
 
 /// Connection ID of all attackers.
 const OWN_ID: [u8; 8] = *b"attacker";
 /// Minimum size of the first datagram in octets (RFC 9000 section 14.1).
 const DATAGRAM: usize = 1200;
-/// Time limit of a client before it tries again.
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum observation time of a stalled handshake.
-const LONGEST_STALL: Duration = Duration::from_secs(60);
 /// Size of a tag, a packet number and a sample in octets (RFC 9001 sections 5.3, 5.4.2).
 const TAG: usize = 16;
 const NUMBER: usize = 4;
@@ -144,34 +140,6 @@ fn abandoned_quic_handshakes_do_not_block_other_listeners() {
             "{} first datagrams per second from a million addresses",
             sent / 8
         )
-    });
-}
-
-#[test]
-fn stalled_quic_handshake_does_not_block_other_listeners() {
-    Flood::new(Listeners::Quic, "QUIC: a stalled handshake").run(|server, _| {
-        let to = server.address("quic");
-        // One datagram. The next client waits for the end of this handshake.
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 4433)).unwrap();
-        socket
-            .send_to(&initial(suite(), OWN_ID, &hello()), to)
-            .unwrap();
-        let started = Instant::now();
-        let is_answered = || {
-            let left = LONGEST_STALL.saturating_sub(started.elapsed());
-            ask(to, &question("db.prod.global"), left.min(TIMEOUT)).is_ok()
-        };
-        let result = loop {
-            match (is_answered(), started.elapsed()) {
-                (true, after) => break format!("after {:.1} s", after.as_secs_f64()),
-                (false, after) if after >= LONGEST_STALL => {
-                    break format!("not within {} s", LONGEST_STALL.as_secs());
-                }
-                (false, _) => {}
-            }
-        };
-        // The abandoned handshakes of clients that timed out also delay the next client.
-        format!("one first datagram and no second one: the next client is answered {result}")
     });
 }
 

@@ -1,4 +1,4 @@
-//! TLS clients: normal ones, and ones that send data that no TLS library would send.
+//! TLS clients of attackers and of the honest client.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,14 +6,10 @@ use std::sync::Arc;
 
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::cipher::{MessageEncrypter, OutboundChunks, OutboundPlainMessage};
 use rustls::crypto::ring;
-use rustls::crypto::ring::cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 as CHACHA20;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::version::TLS12;
 use rustls::{
-    ClientConfig, ClientConnection, ConnectionTrafficSecrets, ContentType, DigitallySignedStruct,
-    Error, ProtocolVersion, SignatureScheme, StreamOwned, SupportedCipherSuite,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
     SupportedProtocolVersion,
 };
 
@@ -23,13 +19,6 @@ pub type Stream = StreamOwned<ClientConnection, TcpStream>;
 /// Verifier that accepts any certificate, because attackers do not verify certificates.
 #[derive(Debug)]
 struct AnyCertificate;
-
-/// A TLS 1.2 connection with custom records.
-pub struct Forger {
-    pub stream: TcpStream,
-    encrypter: Box<dyn MessageEncrypter>,
-    sequence: u64,
-}
 
 // === impl AnyCertificate ===
 
@@ -73,18 +62,8 @@ impl ServerCertVerifier for AnyCertificate {
 
 /// Returns the configuration of a client that offers one protocol and one version, and never resumes a session.
 pub fn config(protocol: &str, version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
-    let suites = ring::ALL_CIPHER_SUITES.to_vec();
-    Arc::new(config_with(protocol, version, suites))
-}
-
-fn config_with(
-    protocol: &str,
-    version: &'static SupportedProtocolVersion,
-    suites: Vec<SupportedCipherSuite>,
-) -> ClientConfig {
-    let mut provider = ring::default_provider();
-    provider.cipher_suites = suites;
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
         .unwrap()
         .dangerous()
@@ -92,7 +71,7 @@ fn config_with(
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     config.resumption = Resumption::disabled();
-    config
+    Arc::new(config)
 }
 
 /// Performs a handshake over a blocking connection.
@@ -144,42 +123,5 @@ pub fn drain(stream: &mut Stream) -> bool {
         if stream.conn.reader().read_exact(&mut octets).is_err() || state.peer_has_closed() {
             return false;
         }
-    }
-}
-
-// === impl Forger ===
-
-impl Forger {
-    /// Performs a handshake over a blocking connection.
-    pub fn begin(stream: TcpStream, protocol: &str) -> io::Result<Self> {
-        let mut config = config_with(protocol, &TLS12, vec![CHACHA20]);
-        config.enable_secret_extraction = true;
-        let (client, stream) = begin(stream, &Arc::new(config))?.into_parts();
-        let secrets = client.dangerous_extract_secrets();
-        let (sequence, secrets) = secrets.map_err(io::Error::other)?.tx;
-        let (
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv },
-            SupportedCipherSuite::Tls12(suite),
-        ) = (secrets, CHACHA20)
-        else {
-            panic!("the client offers only one cipher suite")
-        };
-        Ok(Self {
-            stream,
-            encrypter: suite.aead_alg.encrypter(key, iv.as_ref(), &[]),
-            sequence,
-        })
-    }
-
-    /// The next record.
-    pub fn record(&mut self, typ: ContentType, payload: &[u8]) -> Vec<u8> {
-        let message = OutboundPlainMessage {
-            typ,
-            version: ProtocolVersion::TLSv1_2,
-            payload: OutboundChunks::Single(payload),
-        };
-        let record = self.encrypter.encrypt(message, self.sequence).unwrap();
-        self.sequence += 1;
-        record.encode()
     }
 }

@@ -13,6 +13,11 @@ pub fn name_of(service: &'static Service, cluster: usize) -> String {
     service.member(cluster, 0).global_name()
 }
 
+/// Returns the address of the pod of the member in a cluster.
+pub fn address_of(service: &'static Service, cluster: usize) -> String {
+    service.member(cluster, 0).pod_address()
+}
+
 /// Returns the cluster of a global name of a member.
 pub fn cluster_of(service: &Service, name: &str) -> Option<usize> {
     ALL.into_iter().find(|&cluster| {

@@ -1,177 +1,134 @@
 //! The stages of the scenario.
 
-mod observation;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use support::multicluster::Clusters;
-use support::multicluster::plan::{EAST, NORTH, WEST};
+use support::multicluster::plan::{EAST, NORTH, Service, WEST};
 use support::process::Process;
 
-use super::MANY_PODS;
 use super::backends::Backends;
-use super::client::{Client, Event, Profile, Running, Sight};
-use super::outcome::{Keeping, Outcome, Reaction, Start, ViewOutcome};
+use super::faults::{Fault, Faults};
 use super::pod::Pod;
-use super::recorder::{Fault, Recorder};
+use super::{Client, Event, MANY, MANY_PODS, Profile, View, WEB};
+use crate::clients::results::{Results, last_error, seconds};
 
 /// Time for which CoreDNS keeps an answer, and some more.
 const CACHE: Duration = Duration::from_millis(5500);
+/// How long a change may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Time after which an event that a program does not see counts as not seen.
 const BLIND: Duration = Duration::from_secs(35);
+/// Duration of a fault at the start of a program. Programs keep a negative answer for 5 or 10 seconds, and the fault
+/// must not end at the same time.
+const FAULT_AT_START: Duration = Duration::from_secs(12);
+/// Maximum time until the number of used addresses is final.
+const COUNTING: Duration = Duration::from_secs(30);
+/// Minimum time between two starts of a program that ends. A kubelet waits longer after every start.
+const RESTART: Duration = Duration::from_secs(1);
 /// Pause between two looks at the program.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The clusters with a program, and the results so far.
 pub struct Scenario<'c> {
-    client: &'c dyn Client,
+    client: &'c mut dyn Client,
     profile: Profile,
-    // Dropped before the clusters.
-    running: Option<Box<dyn Running>>,
+    // Processes are dropped before the clusters.
+    processes: Vec<Process>,
     started: Instant,
     /// The servers of the program in `west` and `north`.
     servers: [Option<Process>; 2],
     backends: Backends,
-    recorder: Recorder,
+    _faults: Faults,
     clusters: Clusters,
-    /// The questions of the main part start here.
-    mark: usize,
-    /// The addresses of the last event.
+    /// The Service that the program uses, and its expected addresses.
+    service: &'static Service,
     expected: BTreeSet<String>,
-    outcome: Outcome,
+    pub results: Results,
 }
 
 // === impl Scenario ===
 
 impl<'c> Scenario<'c> {
     /// Starts the clusters, without links, and the servers.
-    pub fn start(client: &'c dyn Client) -> Result<Self> {
+    pub fn start(client: &'c mut dyn Client) -> Result<Self> {
         let profile = client.profile();
-        let service = profile.service;
-        let members = [(WEST, 0), (WEST, 1), (NORTH, 0)]
-            .map(|(cluster, ordinal)| service.member(cluster, ordinal));
+        let members =
+            [(WEST, 0), (WEST, 1), (NORTH, 0)].map(|(cluster, host)| WEB.member(cluster, host));
         let clusters = Clusters::start(&members, &[EAST])?;
-        let recorder = Recorder::start(&clusters, profile.server)?;
-        let start_server = |cluster| {
-            let pod = Pod {
-                clusters: &clusters,
-            };
-            client.start_server(&pod, cluster)
-        };
-        let servers = [start_server(WEST)?, start_server(NORTH)?];
-        // Programs of the client replace the HTTP servers at all ports but the first.
+        let pod = pod(&clusters, &WEB);
+        let servers = [
+            client.start_server(&pod, WEST)?,
+            client.start_server(&pod, NORTH)?,
+        ];
+        // Servers of the program replace the HTTP servers at all ports but the first.
         let ports = match &servers {
-            [None, None] => service.port_numbers,
-            _ => &service.port_numbers[..1],
+            [None, None] => WEB.port_numbers,
+            _ => &WEB.port_numbers[..1],
         };
-        let outcome = Outcome {
-            program: profile.name.to_owned(),
-            title: profile.title.to_owned(),
-            version: client.version()?,
-            views: profile.views.iter().map(ViewOutcome::new).collect(),
-            ..Outcome::default()
-        };
+        let names: Vec<&str> = profile.views.iter().map(|view| view.name).collect();
         Ok(Self {
-            client,
-            running: None,
+            processes: Vec::new(),
             started: Instant::now(),
             servers,
             backends: Backends::start(&clusters, ports)?,
-            recorder,
+            _faults: Faults::start(&clusters)?,
             clusters,
-            mark: 0,
+            service: &WEB,
             expected: BTreeSet::new(),
-            outcome,
+            results: Results::new(profile.name, &names),
+            client,
             profile,
         })
     }
 
     /// Starts the program while the name does not exist.
     pub fn start_without_clusters(&mut self) -> Result<()> {
-        self.check_published(self.profile.service)?;
-        let start = self.start_during_fault(None)?;
-        self.report("without clusters", &format!("{start:?}"));
-        self.outcome.without_clusters = Some(start);
+        self.clusters.check_answer(EAST, &WEB, &[])?;
+        let start = self.start_without_addresses()?;
+        self.results.add(
+            "starts without clusters",
+            vec![start; self.profile.views.len()],
+        );
         Ok(())
     }
 
     /// Applies an event, and measures the time until each view of the program has the new addresses.
     pub fn measure(&mut self, event: Event) -> Result<()> {
         if event == Event::Failover {
-            self.apply_order("north:west", &[NORTH])?;
+            self.clusters.set_failover(&WEB, "north:west")?;
+            self.expected = self.clusters.addresses(EAST, &WEB, &[NORTH]);
+            self.wait_for_all(|view| !view.blind.contains(&event))?;
         }
-        let views = self.profile.views.clone();
+        let views = self.profile.views;
         let before: Vec<_> = views.iter().map(|view| self.look(view)).collect();
         let began = Instant::now();
         let clusters = self.apply(event)?;
-        let service = self.profile.service;
-        self.expected = self.clusters.addresses(EAST, service, clusters);
-        self.check_published(service)?;
-        let others = self.views_that_see(event);
-        let seen = self.wait_until_seen(&others, began, self.profile.patience)?;
-        for (index, seconds) in seen {
-            let mut before = before[index].iter();
-            let is_still_valid = before.any(|before| self.is_expected(&views[index], before));
-            let reaction = if is_still_valid {
-                Reaction::Unaffected
+        self.expected = self.clusters.addresses(EAST, &WEB, clusters);
+        let times = self.wait_until_seen(began, |view| {
+            if view.blind.contains(&event) {
+                BLIND
             } else {
-                Reaction::Seen(seconds)
-            };
-            self.report(
-                views[index].name,
-                &format!("{}: {reaction:?}", event.title()),
-            );
-            self.note(index, event, reaction);
-        }
-        if event == Event::FirstCluster {
-            // Some programs ask more often while the name does not exist.
-            self.mark = self.recorder.mark();
-        }
-        for (index, view) in views.iter().enumerate() {
-            let reaction = match view.sight(event) {
-                Sight::Sees => continue,
-                Sight::Blind(reason) => {
-                    if let Ok(seen) = self.wait_until_seen(&[index], began, BLIND) {
-                        bail!("it saw the event after {seen:?}, contrary to: {reason}");
-                    }
-                    Reaction::Blind(reason.to_owned())
-                }
-                Sight::Sometimes(reason) => match self.wait_until_seen(&[index], began, BLIND) {
-                    Ok(_) => Reaction::Sometimes(reason.to_owned()),
-                    Err(_) => Reaction::Blind(reason.to_owned()),
-                },
-            };
-            self.report(view.name, &format!("{}: {reaction:?}", event.title()));
-            self.note(index, event, reaction);
-        }
+                PATIENCE
+            }
+        })?;
+        let cells = views.iter().zip(before).zip(times);
+        let cells = cells.map(|((view, before), time)| match (before, time) {
+            (Ok(before), Some(_)) if self.is_expected(view, &before) => "–".to_owned(),
+            (_, Some(time)) => seconds(time),
+            (_, None) => "not seen".to_owned(),
+        });
+        let cells = cells.collect();
+        self.results.add(event.title(), cells);
         Ok(())
-    }
-
-    /// Sets a failover order before the event that changes it.
-    fn apply_order(&mut self, order: &str, clusters: &[usize]) -> Result<()> {
-        let (service, began) = (self.profile.service, Instant::now());
-        self.clusters.set_failover(service, order)?;
-        self.expected = self.clusters.addresses(EAST, service, clusters);
-        self.check_published(service)?;
-        let views = self.views_that_see(Event::Failover);
-        self.wait_until_seen(&views, began, self.profile.patience)
-            .map(drop)
-    }
-
-    /// Returns the views that always see an event.
-    fn views_that_see(&self, event: Event) -> Vec<usize> {
-        let views = self.profile.views.iter().enumerate();
-        let views = views.filter(|(_, view)| view.sight(event) == Sight::Sees);
-        views.map(|(index, _)| index).collect()
     }
 
     /// Applies an event. Returns the clusters that answer afterwards.
     fn apply(&mut self, event: Event) -> Result<&'static [usize]> {
-        let (clusters, service) = (&mut self.clusters, self.profile.service);
-        let member = service.member(WEST, 0);
+        let clusters = &mut self.clusters;
+        let member = WEB.member(WEST, 0);
         match event {
             Event::FirstCluster => clusters.link(WEST)?,
             Event::SecondCluster => clusters.link(NORTH)?,
@@ -179,14 +136,13 @@ impl<'c> Scenario<'c> {
                 self.backends.restart(member)?;
                 if let Some(server) = &mut self.servers[0] {
                     server.kill();
-                    let pod = Pod { clusters };
-                    self.servers[0] = self.client.start_server(&pod, WEST)?;
+                    self.servers[0] = self.client.start_server(&pod(clusters, &WEB), WEST)?;
                 }
                 clusters.renumber(member)?;
             }
             Event::GatewayDown => clusters.cut(WEST)?,
             Event::GatewayUp => clusters.restore()?,
-            Event::Failover => clusters.set_failover(service, "west:north")?,
+            Event::Failover => clusters.set_failover(&WEB, "west:north")?,
         }
         Ok(match event {
             Event::FirstCluster | Event::Failover => &[WEST],
@@ -197,135 +153,203 @@ impl<'c> Scenario<'c> {
 
     /// Injects a fault of DNS while the program has addresses.
     pub fn measure_fault(&mut self, fault: Fault) -> Result<()> {
-        let views = self.profile.views.clone();
-        self.note_habits();
-        let mark = self.recorder.mark();
+        let views = self.profile.views;
+        let mut lost: Vec<Option<f64>> = vec![None; views.len()];
+        Faults::set(&self.clusters, Some(fault))?;
         let began = Instant::now();
-        // For each view without addresses, since when.
-        let mut lost: BTreeMap<usize, f64> = BTreeMap::new();
-        self.recorder.set_fault(Some(fault));
         while began.elapsed() < self.profile.fault && !self.has_ended() {
-            for (index, view) in views.iter().enumerate() {
+            for (lost, view) in lost.iter_mut().zip(views) {
                 let has_some = self.look(view).is_ok_and(|seen| !seen.is_empty());
-                if has_some {
-                    lost.remove(&index);
-                } else {
-                    lost.entry(index).or_insert(began.elapsed().as_secs_f64());
-                }
+                let since = lost.unwrap_or(began.elapsed().as_secs_f64());
+                *lost = (!has_some).then_some(since);
             }
             thread::sleep(PAUSE);
         }
-        self.recorder.set_fault(None);
-        let lifted = self.recorder.mark();
+        Faults::set(&self.clusters, None)?;
         let has_ended = self.has_ended();
-        for (index, view) in views.iter().enumerate() {
-            let name = self.question_name(view);
-            let asks = self.recorder.has_question(mark, &name);
-            if asks {
-                // The program may count the time since the last answer with records.
-                self.wait_for_question(lifted, &name)?;
-            }
-            let keeping = match lost.get(&index) {
-                _ if has_ended => Keeping::Ends,
-                Some(seconds) => Keeping::Drops(*seconds),
-                None if !asks => Keeping::DoesNotAsk,
-                None => Keeping::Keeps,
-            };
-            self.report(view.name, &format!("{}: {keeping:?}", fault.fact()));
-            self.outcome.views[index].faults.insert(fault, keeping);
-        }
-        // The next stage starts with all addresses. A view that has not seen the last event may have earlier ones.
-        let all = self.views_that_see(Event::Failover);
-        self.wait_until_seen(&all, began, self.profile.patience)?;
-        self.wait_until_used()?;
-        self.mark = self.recorder.mark();
-        Ok(())
+        let cells = lost.iter().map(|lost| match lost {
+            _ if has_ended => "ends".to_owned(),
+            Some(since) => format!("none after {}", seconds(*since)),
+            None => "keeps".to_owned(),
+        });
+        self.results
+            .add(&format!("runs: {}", fault.name()), cells.collect());
+        // A program may count the time since the last answer with records.
+        thread::sleep(CACHE);
+        // A view that has not seen the last event may have earlier addresses.
+        self.wait_for_all(|view| !view.blind.contains(&Event::Failover))
     }
 
-    /// Starts the program again during a fault of DNS.
+    /// Starts the program again during a fault of DNS, and measures the time from its end to the use of all addresses.
     pub fn measure_start(&mut self, fault: Fault) -> Result<()> {
-        self.running = None;
-        let start = self.start_during_fault(Some(fault))?;
-        let lifted = Instant::now();
-        let all: Vec<usize> = (0..self.profile.views.len()).collect();
-        let seen = self.wait_until_seen(&all, lifted, self.profile.patience)?;
-        for (index, seconds) in seen {
-            let start = match &start {
-                Start::Ends(line) => Start::Ends(line.clone()),
-                Start::Runs | Start::Recovers(_) => Start::Recovers(seconds),
-            };
-            let view: &mut ViewOutcome = &mut self.outcome.views[index];
-            let text = format!("starts, {}: {start:?}", fault.fact());
-            let name = view.view.clone();
-            view.starts.insert(fault, start);
-            self.report(&name, &text);
-        }
-        self.mark = self.recorder.mark();
+        Faults::set(&self.clusters, Some(fault))?;
+        let start = self.start_without_addresses()?;
+        Faults::set(&self.clusters, None)?;
+        let times = self.wait_until_seen(Instant::now(), |_| PATIENCE)?;
+        let cells = times
+            .into_iter()
+            .map(|time| format!("{start}, {}", seconds(time.unwrap_or_default())));
+        self.results
+            .add(&format!("starts: {}", fault.name()), cells.collect());
         Ok(())
     }
 
     /// Counts how many of many endpoints the program uses, with and without TCP.
     pub fn measure_many(&mut self) -> Result<()> {
-        let many = self.profile.many.context("no Service with many pods")?;
         let pods = (0..MANY_PODS / 2)
-            .flat_map(|ordinal| [WEST, NORTH].map(|cluster| many.member(cluster, ordinal)));
+            .flat_map(|ordinal| [WEST, NORTH].map(|cluster| MANY.member(cluster, ordinal)));
         self.clusters.add(&pods.collect::<Vec<_>>())?;
         self.clusters.write_objects()?;
-        self.expected = self.clusters.addresses(EAST, many, &[WEST, NORTH]);
-        self.check_published(many)?;
-        let mut counts = [vec![], vec![]];
-        for (counts, fault) in counts.iter_mut().zip([None, Some(Fault::WithoutTcp)]) {
-            self.running = None;
+        self.service = &MANY;
+        self.expected = self.clusters.addresses(EAST, &MANY, &[WEST, NORTH]);
+        self.clusters.check_answer(EAST, &MANY, &[WEST, NORTH])?;
+        for (column, is_refused) in [("addresses of 60", false), ("without TCP", true)] {
+            self.processes.clear();
             // CoreDNS must not have an answer that it received over TCP.
-            self.recorder.wait_since_last_question(CACHE);
-            self.recorder.set_fault(fault);
-            self.mark = self.recorder.mark();
-            self.start_program(many)?;
-            *counts = self.count(many);
-            if fault.is_none() {
-                self.note_truncation(many);
+            thread::sleep(CACHE);
+            Faults::refuse_tcp(&self.clusters, is_refused)?;
+            self.start_program()?;
+            let counts = self.count()?;
+            self.results
+                .add(column, counts.iter().map(usize::to_string).collect());
+        }
+        Faults::refuse_tcp(&self.clusters, false)
+    }
+
+    /// Returns the largest number of addresses that each view uses.
+    fn count(&mut self) -> Result<Vec<usize>> {
+        let (views, began) = (self.profile.views, Instant::now());
+        let mut counts = vec![0; views.len()];
+        while began.elapsed() < COUNTING {
+            for (count, view) in counts.iter_mut().zip(views) {
+                let seen = self.look(view).unwrap_or_default();
+                *count = seen.intersection(&self.expected).count().max(*count);
             }
+            let mut pairs = counts.iter().zip(views);
+            if pairs.all(|(count, view)| view.uses_one || *count == usize::from(MANY_PODS)) {
+                break;
+            }
+            self.restart_if_ended()?;
+            thread::sleep(PAUSE);
         }
-        self.recorder.set_fault(None);
-        let [with_tcp, without_tcp] = counts;
-        let views = self
-            .outcome
-            .views
-            .iter_mut()
-            .zip(with_tcp.iter().zip(&without_tcp));
-        for (view, (with, without)) in views {
-            (view.many, view.many_without_tcp) = (Some(*with), Some(*without));
-        }
-        self.report(
-            "many endpoints",
-            &format!("{with_tcp:?}, without TCP {without_tcp:?}"),
-        );
-        Ok(())
+        Ok(counts)
     }
 
     /// Proves what only this program claims.
     pub fn prove_further(&mut self) -> Result<()> {
-        self.client.prove_further(&Pod {
-            clusters: &self.clusters,
-        })
-    }
-
-    /// Writes the results.
-    pub fn write_outcome(&mut self) -> Result<()> {
-        let file = self.outcome.write()?;
-        self.report("results", &file.display().to_string());
-        Ok(())
+        self.client.prove_further(&pod(&self.clusters, &WEB))
     }
 
     /// Adds the last lines of all logs to an error.
-    pub fn with_logs<T>(&mut self, result: Result<T>) -> Result<T> {
+    pub fn with_logs(&self, result: Result<()>) -> Result<()> {
         let result = result.map_err(|error| {
-            let program = self.running.as_mut().and_then(|running| running.process());
-            let logs = program.iter().map(|process| process.log_tail());
-            let logs = logs.chain(self.servers.iter().flatten().map(Process::log_tail));
-            let logs: Vec<String> = logs.collect();
+            let processes = self.processes.iter().chain(self.servers.iter().flatten());
+            let logs: Vec<String> = processes.map(Process::log_tail).collect();
             anyhow!("{error:#}\n{}", logs.join("\n"))
         });
         self.clusters.with_logs(result)
     }
+
+    // === The program ===
+
+    /// Starts the program while DNS has no addresses for it. Returns what it does.
+    fn start_without_addresses(&mut self) -> Result<String> {
+        self.start_program()?;
+        while self.started.elapsed() < FAULT_AT_START {
+            if self.has_ended() {
+                let errors = self.processes.iter().map(last_error);
+                return Ok(format!("ends ({})", errors.collect::<Vec<_>>().join("; ")));
+            }
+            for view in self.profile.views {
+                let seen = self.look(view).unwrap_or_default();
+                ensure!(seen.is_empty(), "{}: {seen:?} without records", view.name);
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok("runs".to_owned())
+    }
+
+    fn start_program(&mut self) -> Result<()> {
+        self.processes.clear();
+        self.processes = self.client.start(&pod(&self.clusters, self.service))?;
+        self.started = Instant::now();
+        Ok(())
+    }
+
+    fn restart_if_ended(&mut self) -> Result<()> {
+        if self.has_ended() && self.started.elapsed() > RESTART {
+            self.start_program()?;
+        }
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.processes.iter_mut().any(Process::has_ended)
+    }
+
+    /// Returns the addresses that the program uses.
+    fn look(&mut self, view: &View) -> Result<BTreeSet<String>> {
+        let pod = pod(&self.clusters, self.service);
+        self.client.seen(&pod, &self.processes, view)
+    }
+
+    fn is_expected(&self, view: &View, found: &BTreeSet<String>) -> bool {
+        if view.uses_one {
+            found.len() == 1 && found.is_subset(&self.expected)
+        } else {
+            *found == self.expected
+        }
+    }
+
+    /// Waits until these views have the expected addresses.
+    fn wait_for_all(&mut self, is_waited_for: impl Fn(&View) -> bool) -> Result<()> {
+        let patience = |view: &View| {
+            if is_waited_for(view) {
+                PATIENCE
+            } else {
+                Duration::ZERO
+            }
+        };
+        self.wait_until_seen(Instant::now(), patience).map(drop)
+    }
+
+    /// Waits until each view has the expected addresses. Returns the seconds since `began`, or nothing for a view that has
+    /// not seen them in its own time. Fails if that is [`PATIENCE`].
+    fn wait_until_seen(
+        &mut self,
+        began: Instant,
+        patience: impl Fn(&View) -> Duration,
+    ) -> Result<Vec<Option<f64>>> {
+        let views = self.profile.views;
+        let mut times = vec![None; views.len()];
+        loop {
+            let mut is_waiting = false;
+            for (time, view) in times.iter_mut().zip(views) {
+                if time.is_some() {
+                    continue;
+                }
+                let found = self.look(view);
+                let (elapsed, patience) = (began.elapsed(), patience(view));
+                if found
+                    .as_ref()
+                    .is_ok_and(|found| self.is_expected(view, found))
+                {
+                    *time = Some(elapsed.as_secs_f64());
+                } else if elapsed < patience {
+                    is_waiting = true;
+                } else if patience == PATIENCE {
+                    bail!("{} uses {found:?}, expected {:?}", view.name, self.expected);
+                }
+            }
+            if !is_waiting {
+                return Ok(times);
+            }
+            self.restart_if_ended()?;
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn pod<'c>(clusters: &'c Clusters, service: &'static Service) -> Pod<'c> {
+    Pod { clusters, service }
 }

@@ -70,6 +70,22 @@ impl Losses {
         }
         losses
     }
+
+    /// Returns the shares of failed and of slow queries.
+    pub fn text(&self) -> String {
+        let share = |part: usize, what: &str| match part * 100 / self.queries.max(1) {
+            _ if part == 0 => None,
+            0 => Some(format!("< 1 % {what}")),
+            percent => Some(format!("{percent} % {what}")),
+        };
+        let shares = [share(self.failed, "fail"), share(self.slow, "slow")];
+        let shares: Vec<String> = shares.into_iter().flatten().collect();
+        if shares.is_empty() {
+            "0".to_owned()
+        } else {
+            shares.join(", ")
+        }
+    }
 }
 
 // === impl Stream ===

@@ -5,27 +5,21 @@ use std::fs;
 use anyhow::{Context, Result};
 use support::repository::repository;
 
-/// What a stanza shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
-    NoCache,
-    /// The stanza in `coredns/Corefile`.
-    Shipped,
-    /// The stanza for everything but databases.
-    Services,
-    Stale,
-    Other,
-}
-
 /// A stanza.
 #[derive(Clone, Debug)]
 pub struct Stanza {
-    pub kind: Setting,
-    /// The difference to the shipped stanza, for the table.
-    pub text: &'static str,
+    /// The difference to the shipped stanza.
+    pub name: &'static str,
     /// The lines of the server block.
     pub body: String,
 }
+
+pub const NO_CACHE: &str = "no `cache`";
+/// The stanza in `coredns/Corefile`.
+pub const SHIPPED: &str = "**`Corefile`**: `cache 5`";
+/// The stanza for everything but databases.
+pub const SERVICES: &str = "**`Corefile.services`**";
+pub const STALE: &str = "`serve_stale`";
 
 /// The cluster IP of the Service, with both replicas.
 const SERVICE: &str = "10.96.0.53";
@@ -41,66 +35,53 @@ pub fn settings() -> Result<Vec<Stanza>> {
     let one = |options: &str| format!("cache 5\n{forward} {{\n{options}\n}}");
     let tls =
         format!("cache 5\nforward . tls://{SERVICE} {{\ntls CA\ntls_servername localhost\n}}");
-    let other = |text, body| (Setting::Other, text, body);
     let short = "cache {\nsuccess 9984 1 1\ndenial 9984 1 1\nservfail 1s\n}";
     let list = [
-        (Setting::NoCache, "no `cache`", forward.clone()),
+        (NO_CACHE, forward.clone()),
+        (SHIPPED, body_of("coredns/Corefile")?),
+        (SERVICES, body_of("coredns/Corefile.services")?),
         (
-            Setting::Shipped,
-            "**`Corefile`**: `cache 5`",
-            body_of("coredns/Corefile")?,
-        ),
-        (
-            Setting::Services,
-            "**`Corefile.services`**",
-            body_of("coredns/Corefile.services")?,
-        ),
-        other(
             "`success 9984 1 1`, `denial 9984 1 1`, `servfail 1s`",
             cached(short),
         ),
-        other("`prefetch 2`", cached("cache 5 {\nprefetch 2\n}")),
+        ("`prefetch 2`", cached("cache 5 {\nprefetch 2\n}")),
+        (STALE, cached("cache 5 {\nserve_stale\n}")),
         (
-            Setting::Stale,
-            "`serve_stale`",
-            cached("cache 5 {\nserve_stale\n}"),
-        ),
-        other(
             "`serve_stale 1h verify`",
             cached("cache 5 {\nserve_stale 1h verify\n}"),
         ),
-        other(
+        (
             "`serve_stale 1m verify 200ms`",
             cached("cache 5 {\nserve_stale 1m verify 200ms\n}"),
         ),
-        other(
+        (
             "`loadbalance`",
             format!("loadbalance\n{}", cached("cache 5")),
         ),
-        other(
+        (
             "`health_check 100ms`, `max_fails 1`",
             one("health_check 100ms\nmax_fails 1"),
         ),
-        other("`read_timeout 300ms`", one("read_timeout 300ms")),
-        other("`force_tcp`", one("force_tcp")),
-        other("`forward . tls://IP`", tls),
-        other("two IPs, `policy random`", pair("policy random")),
-        other("two IPs, `policy round_robin`", pair("policy round_robin")),
-        other("two IPs, `policy sequential`", pair("policy sequential")),
-        other(
+        ("`read_timeout 300ms`", one("read_timeout 300ms")),
+        ("`force_tcp`", one("force_tcp")),
+        ("`forward . tls://IP`", tls),
+        ("two IPs, `policy random`", pair("policy random")),
+        ("two IPs, `policy round_robin`", pair("policy round_robin")),
+        ("two IPs, `policy sequential`", pair("policy sequential")),
+        (
             "two IPs, `policy sequential`, `read_timeout 300ms`",
             pair("policy sequential\nread_timeout 300ms"),
         ),
-        other(
+        (
             "two IPs, `policy sequential`, `health_check 100ms`, `max_fails 1`",
             pair("policy sequential\nhealth_check 100ms\nmax_fails 1"),
         ),
-        other(
+        (
             "two IPs, `policy sequential`, `force_tcp`",
             pair("policy sequential\nforce_tcp"),
         ),
     ];
-    let stanza = |(kind, text, body)| Stanza { kind, text, body };
+    let stanza = |(name, body)| Stanza { name, body };
     Ok(list.into_iter().map(stanza).collect())
 }
 

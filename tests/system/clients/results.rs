@@ -1,0 +1,74 @@
+//! The measurements of a program as a table in `target/clients`.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::Value;
+use support::output::print_line;
+use support::process::Process;
+use support::repository::repository;
+
+/// A table with a row for each way in which a program uses the name. The stages add its columns.
+pub struct Results {
+    program: &'static str,
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+// === impl Results ===
+
+impl Results {
+    pub fn new(program: &'static str, rows: &[&str]) -> Self {
+        Self {
+            program,
+            columns: vec!["way".to_owned()],
+            rows: rows.iter().map(|name| vec![(*name).to_owned()]).collect(),
+        }
+    }
+
+    /// Adds a column with a cell for each row.
+    pub fn add(&mut self, column: &str, cells: Vec<String>) {
+        let text = format!("{}: {column}: {}", self.program, cells.join("; "));
+        print_line(&text);
+        self.columns.push(column.to_owned());
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.push(cell);
+        }
+    }
+
+    /// Writes the table, with the version of the program above it.
+    pub fn write(&self, version: &str) -> Result<()> {
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        let text = format!(
+            "{}: {version}\n\n{}|{}\n{rows}",
+            self.program,
+            line(&self.columns),
+            "---|".repeat(self.columns.len())
+        );
+        let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+        let folder = target
+            .unwrap_or_else(|| repository("target"))
+            .join("clients");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(format!("{}.md", self.program)), text)?;
+        Ok(())
+    }
+}
+
+/// Returns the error in the last line of a program's log, or the line.
+pub fn last_error(process: &Process) -> String {
+    let lines = process.log().lines();
+    let line = lines.iter().rev().find(|line| !line.trim().is_empty());
+    let line = line.map_or("", |line| line.trim());
+    let parsed: Value = serde_json::from_str(line).unwrap_or_default();
+    let error = parsed["error"].as_str().unwrap_or(line);
+    error.replace('|', "\\|")
+}
+
+/// Formats a measured time.
+pub fn seconds(time: f64) -> String {
+    format!("{time:.1} s")
+}

@@ -1,6 +1,0 @@
-//go:build tools
-
-// Package tools pins Thanos, a client of the layer clients.
-package tools
-
-import _ "github.com/thanos-io/thanos/cmd/thanos"
