@@ -12,6 +12,9 @@ const LIMIT = 1000;
 /** The changes, the newest first. They are loaded when the view is opened. */
 let events;
 
+/** The newest changes, the oldest first, for those that arrive while the others are loaded. */
+let arrived = [];
+
 const serviceOf = ({ namespace, service }) => (namespace && service ? `${namespace}/${service}` : undefined);
 
 /** Returns the services that the filter of this view offers. */
@@ -19,7 +22,10 @@ export const known = () => ({ services: (events ?? []).map(serviceOf).filter(Boo
 
 /** Shows the changes that match the filter, and loads them first if nothing is known. */
 export async function show() {
-  events ??= (await load("events")).events.toReversed();
+  if (!events) {
+    events = (await load("events")).events.toReversed();
+    arrived.forEach(add);
+  }
   const wanted = address.parameter("service");
   const matching = events.filter((event) => (!wanted || serviceOf(event) === wanted) && new Date(event.time) <= address.moment());
   const blank = element(
@@ -35,12 +41,18 @@ export async function show() {
 
 /** Adds a new change. */
 export function add(event) {
-  if (!events || events.some(({ id }) => id === event.id)) return;
-  events = [event, ...events].slice(0, LIMIT);
+  if (!events) {
+    arrived = [...arrived, event].slice(-LIMIT);
+  } else if (!events.some(({ id }) => id === event.id)) {
+    events = [event, ...events].slice(0, LIMIT);
+  }
 }
 
 /** Forgets the changes, because some may be missing. */
-export const forget = () => (events = undefined);
+export function forget() {
+  events = undefined;
+  arrived = [];
+}
 
 /** Returns a list of changes. `describe` returns what it shows of the time of one. */
 export function changeList(list, describe = (time) => secondsOf(new Date(time))) {

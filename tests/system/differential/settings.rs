@@ -48,8 +48,8 @@ const SETTINGS: &[Setting] = &[
     plain(&["--namespace=prod", "--namespace=shop", "--namespace=marker"]),
     plain(&["--cluster-alias=east=east-1", "--gateway-down=include"]),
     Setting {
-        of_current: &["--failover=auto:east:*"],
-        of_reference: &["--failover=east:*", "--failover-mode=auto"],
+        of_current: &["--failover=prod/db=auto:east:*"],
+        of_reference: &["--failover=prod/db=east:*", "--failover-mode=auto"],
         ..plain(&[])
     },
     plain(&[
