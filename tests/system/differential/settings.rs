@@ -49,7 +49,7 @@ const SETTINGS: &[Setting] = &[
     plain(&["--cluster-alias=east=east-1", "--gateway-down=include"]),
     Setting {
         of_current: &["--failover=prod/db=auto:east:*"],
-        of_reference: &["--failover=prod/db=east:*", "--failover-mode=auto"],
+        of_reference: &["--failover=prod/db=east:*", "--failover-mode=prod/db=auto"],
         ..plain(&[])
     },
     plain(&[
