@@ -5,7 +5,7 @@ use crate::table::publish::Publisher;
 use crate::table::{Rules, Store, Table, Timers, build};
 use crate::testing::support::rounds::rounds;
 use crate::testing::{
-    endpoint, gateway, kind_of, mirror, parsed, rules, service_keys, store, table,
+    endpoint, gateway, kind_of, listing, mirror, parsed, rules, service_keys, store, table,
 };
 use serde_json::Value;
 
@@ -420,10 +420,14 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
         };
         (0..3000).flat_map(of_namespace)
     };
+    let list = |service: &str, host: &str| {
+        let mirror = format!("{service}-east");
+        listing("prod", &mirror, &[(host, "10.0.0.1")])
+    };
     let sharing = || {
         let of_service = |number| {
             let service = &name(number);
-            [mirror("prod", service, "east"), host("prod", service, 0, 1)]
+            [mirror("prod", service, "east"), list(service, "shared")]
         };
         (0..3000).flat_map(of_service)
     };
@@ -452,10 +456,10 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
             host(&name(step % 3000), "db", 0, 100_000 + step)
         }),
         (
-            "3,000 services that share an address, and leave it",
+            "3,000 services that list the same host, and leave it",
             &|| sharing().collect(),
             600,
-            &|step| host("prod", &name(step % 3000), 0, 100_000 + step),
+            &|step| list(&name(step % 3000), &format!("own-{step}")),
         ),
         (
             "20,000 skipped objects",
