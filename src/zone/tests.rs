@@ -232,6 +232,8 @@ fn name_is_written_as_in_a_zone_file() {
     }
     assert!(Name::from_text("a..b").is_none());
     assert!(Name::from_text(&"x".repeat(64)).is_none());
+    let name = Name::from_text("prod.global").unwrap();
+    assert_eq!(name.label(1), Some("global"));
 }
 
 #[test]
