@@ -432,7 +432,7 @@ fn first_host<'t>(
 #[test]
 fn every_endpoint_is_first_equally_often_for_every_client_and_type() {
     const ROUNDS: usize = 30;
-    for endpoints in [2, 3, 4, 10, 25, 100] {
+    for endpoints in [2, 3, 4, 10, 25] {
         let mut objects = vec![mirror("prod", "db", "east")];
         objects.extend((0..endpoints).map(|index| {
             let (v4, v6) = (format!("10.96.0.{index}"), format!("2001:db8::{index}"));

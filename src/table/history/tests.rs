@@ -298,7 +298,7 @@ fn spells_close_to_each_other_are_one() {
 #[test]
 fn memory_stays_within_its_limit_under_a_storm_of_changes() {
     let limits = HistoryLimits {
-        memory: 1 << 20,
+        memory: 1 << 18,
         ..HistoryLimits::default()
     };
     let objects = |number: u64| {
@@ -311,7 +311,7 @@ fn memory_stays_within_its_limit_under_a_storm_of_changes() {
     // Building tables from objects is slow. These are two versions of one service.
     let tables: Vec<_> = (0..2).map(|number| table(&objects(number))).collect();
     let publisher = Publisher::new(at(0), limits);
-    for number in 0..u64::from(rounds(45_000)) * 20 {
+    for number in 0..u64::from(rounds(11_000)) * 20 {
         let built = Built {
             table: tables[(number % 2) as usize].clone(),
             is_changed: true,
