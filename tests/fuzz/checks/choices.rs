@@ -20,6 +20,10 @@ impl<'c> Choices<'c> {
         self.take(1).first().copied().unwrap_or(0)
     }
 
+    pub fn number(&mut self) -> u16 {
+        u16::from_be_bytes([self.octet(), self.octet()])
+    }
+
     /// Takes up to `count` octets.
     pub fn take(&mut self, count: usize) -> &'c [u8] {
         let (taken, rest) = self.octets.split_at(count.min(self.octets.len()));

@@ -73,7 +73,7 @@ fn stream(choices: &mut Choices<'_>) -> Vec<u8> {
                 stream.extend(frame(choices.take(length)));
             }
             // A length without its message.
-            6 => stream.extend([choices.octet(), choices.octet()]),
+            6 => stream.extend(choices.number().to_be_bytes()),
             7 => {
                 let mut response = question_from(choices);
                 response[2] |= 0x80;

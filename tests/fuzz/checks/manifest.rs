@@ -157,8 +157,7 @@ fn manifest(octets: &[u8]) -> String {
             }
             // Truncates the text.
             220..=229 => {
-                let length = usize::from(u16::from_be_bytes([choices.octet(), choices.octet()]))
-                    % (text.len() + 1);
+                let length = usize::from(choices.number()) % (text.len() + 1);
                 if text.is_char_boundary(length) {
                     text.truncate(length);
                 }

@@ -142,8 +142,7 @@ impl World {
         if kind == Kind::Service && self.setting.has_memory && self.random.u8(..3) == 0 {
             self.add_order(&mut object);
         }
-        // Without octets, every choice is the first one.
-        (is_storable(&object) && !choices.is_exhausted()).then_some(object)
+        is_storable(&object).then_some(object)
     }
 
     /// Adds an order, which counts on Services of this cluster only. Mirrors have it, too, and are ignored.
