@@ -12,7 +12,7 @@ const LIMIT = 1000;
 /** The changes, the newest first. They are loaded when the view is opened. */
 let events;
 
-/** The newest changes, the oldest first, for those that arrive while the others are loaded. */
+/** The changes that arrived since all were forgotten, the oldest first: those that are loaded may lack some. */
 let arrived = [];
 
 const serviceOf = ({ namespace, service }) => (namespace && service ? `${namespace}/${service}` : undefined);
@@ -23,8 +23,11 @@ export const known = () => ({ services: (events ?? []).map(serviceOf).filter(Boo
 /** Shows the changes that match the filter, and loads them first if nothing is known. */
 export async function show() {
   if (!events) {
-    events = (await load("events")).events.toReversed();
-    arrived.forEach(add);
+    const before = arrived;
+    const loaded = (await load("events")).events.toReversed();
+    if (before !== arrived) return show(); // forgotten in between
+    events = loaded;
+    arrived.forEach(insert);
   }
   const wanted = address.parameter("service");
   const matching = events.filter((event) => (!wanted || serviceOf(event) === wanted) && new Date(event.time) <= address.moment());
@@ -41,11 +44,13 @@ export async function show() {
 
 /** Adds a new change. */
 export function add(event) {
-  if (!events) {
-    arrived = [...arrived, event].slice(-LIMIT);
-  } else if (!events.some(({ id }) => id === event.id)) {
-    events = [event, ...events].slice(0, LIMIT);
-  }
+  arrived.push(event);
+  if (arrived.length > LIMIT) arrived.shift();
+  if (events) insert(event);
+}
+
+function insert(event) {
+  if (!events.some(({ id }) => id === event.id)) events = [event, ...events].slice(0, LIMIT);
 }
 
 /** Forgets the changes, because some may be missing. */

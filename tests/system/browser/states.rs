@@ -100,6 +100,39 @@ fn change_is_shown_as_soon_as_the_stream_brings_it() {
     chromium.assert_no_complaint();
 }
 
+/// Holds each list of changes back until the test releases it.
+const HOLD_CHANGES: &str = "(() => {
+    window.held = [];
+    const original = window.fetch;
+    window.fetch = async (url, ...more) => {
+        const response = await original(url, ...more);
+        const isList = String(url).includes('api/v1/events');
+        if (isList) await new Promise((release) => held.push(release));
+        return response;
+    };
+})()";
+
+#[test]
+fn change_that_arrives_while_the_others_are_loaded_is_shown() {
+    let server = serve(db("east", "192.0.2.1"), &[]);
+    let mut chromium = Chromium::start(WIDE);
+    chromium.run_before(NOTE_STREAM);
+    chromium.run_before(HOLD_CHANGES);
+    chromium.go(&url(&server, "#/changes"));
+    chromium.wait_for("held.length > 0 && document.body.dataset.link === 'live'");
+    server.rewrite(
+        &objects()
+            .with(db("east", "192.0.2.1"))
+            .with(db("west", "192.0.2.2"))
+            .list(),
+    );
+    chromium
+        .wait_for("streamed.some(({type, data}) => type === 'change' && data.includes('west'))");
+    chromium.evaluate("held[0]()");
+    chromium.wait_for_text("#change-list", "Cluster west joined");
+    chromium.assert_no_complaint();
+}
+
 #[test]
 fn page_survives_a_restart_of_the_server() {
     let first = serve(db("east", "192.0.2.1"), &[]);
