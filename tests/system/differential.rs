@@ -1,6 +1,6 @@
 //! Compares the answers of two binaries: that of another revision, and that of the current source. Both watch one simulated
 //! API server, and both are asked the same questions after each change. A refactoring must not change an answer.
-//! `tests/system/differential/run` runs these tests. `tests/run` only runs those of the comparison itself.
+//! `tests/system/differential/run` runs these tests; `tests/run` does not.
 //!
 //! Index:
 //!
@@ -29,7 +29,7 @@ use std::env;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use comparison::{Outcome, Program, REFERENCE, run_world};
+use comparison::{Outcome, Program, run_world};
 use support::commands::binary;
 
 /// Time after which a difference counts. Settings of a Service that is gone stay for ten seconds, and both servers count
@@ -49,7 +49,7 @@ fn answers_equal_those_of_another_revision() {
     };
     let seed = number("GLOBAL_DNS_TEST_SEED", 0);
     let worlds = number("GLOBAL_DNS_TEST_WORLDS", 24);
-    let reference = Program::new(REFERENCE, PathBuf::from(reference));
+    let reference = Program::new("reference", PathBuf::from(reference));
     let current = Program::new("current", binary());
     let (began, mut total) = (Instant::now(), Outcome::default());
     for seed in seed..seed + worlds {

@@ -40,8 +40,6 @@ const RESEND: Duration = Duration::from_secs(1);
 const NXDOMAIN: u8 = 3;
 /// Number of differences in an error.
 const SHOWN: usize = 4;
-/// The name of the binary of another revision.
-pub const REFERENCE: &str = "reference";
 
 /// A binary with flags of its own.
 pub struct Program {
@@ -94,12 +92,8 @@ impl Program {
 
     /// Starts the server.
     fn start(&self, setting: &Setting, kubeconfig: &Path) -> Server {
-        let mut flags: Vec<&str> = setting.all_flags();
+        let mut flags: Vec<&str> = setting.flags_for(&self.help);
         flags.extend(self.flag);
-        flags.extend(match self.name {
-            REFERENCE => setting.of_reference,
-            _ => setting.of_current,
-        });
         let server = Server::of_program(&self.path, kubeconfig, &flags);
         server.wait_until_ready();
         server
@@ -189,7 +183,7 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     result
         .map(|()| pair.outcome)
         .map_err(|error: anyhow::Error| {
-            let flags = setting.all_flags();
+            let flags = setting.flags_for(&other.help);
             let mut text = format!("world {seed} with {flags:?}, step {step}, after these events:");
             for event in history.iter().rev().take(3).rev() {
                 let _ = write!(text, "\n  {event:?}");

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 /// Flags of both servers in a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    pub flags: &'static [&'static str],
-    /// Flags of the current source alone.
-    pub of_current: &'static [&'static str],
-    /// Flags of the reference alone. It has no orders that begin with `auto:`, but a flag that says which ones move by
-    /// themselves.
-    pub of_reference: &'static [&'static str],
+    /// Flags of both.
+    flags: &'static [&'static str],
+    /// Flags of a server that has orders which begin with `auto:`.
+    with_auto: &'static [&'static str],
+    /// The same of an earlier server: `--failover-mode` says which orders move by themselves.
+    with_mode: &'static [&'static str],
     /// Whether an answer depends on earlier answers: orders. Then each event is compared before the next one, because a
     /// server may apply several events at once.
     pub has_memory: bool,
@@ -48,8 +48,8 @@ const SETTINGS: &[Setting] = &[
     plain(&["--namespace=prod", "--namespace=shop", "--namespace=marker"]),
     plain(&["--cluster-alias=east=east-1", "--gateway-down=include"]),
     Setting {
-        of_current: &["--failover=prod/db=auto:east:*"],
-        of_reference: &["--failover=prod/db=east:*", "--failover-mode=prod/db=auto"],
+        with_auto: &["--failover=prod/db=auto:east:*"],
+        with_mode: &["--failover=prod/db=east:*", "--failover-mode=prod/db=auto"],
         ..plain(&[])
     },
     plain(&[
@@ -62,8 +62,8 @@ const SETTINGS: &[Setting] = &[
 const fn plain(flags: &'static [&'static str]) -> Setting {
     Setting {
         flags,
-        of_current: &[],
-        of_reference: &["--failover-mode=hold"],
+        with_auto: &[],
+        with_mode: &["--failover-mode=hold"],
         has_memory: false,
     }
 }
@@ -93,9 +93,13 @@ pub fn seeds_of_the_defaults() -> impl Iterator<Item = u64> {
 // === impl Setting ===
 
 impl Setting {
-    /// Returns the flags of a server.
-    pub fn all_flags(&self) -> Vec<&'static str> {
-        COMMON.iter().chain(self.flags).copied().collect()
+    /// Returns the flags of a server, by the text of its `--help`.
+    pub fn flags_for(&self, help: &str) -> Vec<&'static str> {
+        let own = match help.contains("--failover-mode") {
+            true => self.with_mode,
+            false => self.with_auto,
+        };
+        [COMMON, self.flags, own].concat()
     }
 
     /// Returns the flags that a server lacks, by the text of its `--help`.
