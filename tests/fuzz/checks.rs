@@ -41,6 +41,8 @@ pub mod objects;
 pub mod orders;
 #[path = "checks/raw.rs"]
 pub mod raw;
+#[path = "checks/steps.rs"]
+mod steps;
 #[path = "checks/tables.rs"]
 pub mod tables;
 #[path = "checks/unions.rs"]

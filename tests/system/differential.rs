@@ -18,7 +18,6 @@ mod world;
 
 // The generators of the fuzz targets.
 #[path = "../fuzz/checks/choices.rs"]
-#[allow(dead_code, reason = "the fuzz targets use all of it")]
 mod choices;
 #[path = "../fuzz/checks/kinds.rs"]
 mod kinds;

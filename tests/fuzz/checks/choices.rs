@@ -1,8 +1,10 @@
 //! Converts octets to a sequence of choices. The generated inputs are structured, and a changed octet changes one part.
+//! The generators of objects, which the comparison of two revisions also uses, need no more. Those of steps and texts also use
+//! `steps.rs`.
 
 /// A source of choices. When no octets are left, every choice is the first option.
 pub struct Choices<'c> {
-    octets: &'c [u8],
+    pub(super) octets: &'c [u8],
 }
 
 // === impl Choices ===
@@ -12,32 +14,12 @@ impl<'c> Choices<'c> {
         Self { octets }
     }
 
-    pub fn is_exhausted(&self) -> bool {
-        self.octets.is_empty()
-    }
-
     pub fn octet(&mut self) -> u8 {
-        self.take(1).first().copied().unwrap_or(0)
-    }
-
-    pub fn number(&mut self) -> u16 {
-        u16::from_be_bytes([self.octet(), self.octet()])
-    }
-
-    /// Takes up to `count` octets.
-    pub fn take(&mut self, count: usize) -> &'c [u8] {
-        let (taken, rest) = self.octets.split_at(count.min(self.octets.len()));
-        self.octets = rest;
-        taken
+        self.octets.split_off_first().copied().unwrap_or(0)
     }
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[usize::from(self.octet()) % from.len()]
-    }
-
-    /// Returns a number below `count`.
-    pub fn below(&mut self, count: usize) -> usize {
-        usize::from(self.octet()) % count
     }
 
     /// Returns `true` for one of `one_in` values.
