@@ -39,7 +39,7 @@ use serde::Deserialize;
 use body::json;
 use document::{Documents, Form};
 pub use facts::CurrentFacts;
-pub use host::{ApiHost, ApiHosts, InvalidHost};
+pub use host::{ApiHost, ApiHosts};
 use limits::Limits;
 pub use liveness::Liveness;
 pub use metrics::Metrics;

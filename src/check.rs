@@ -30,7 +30,7 @@ mod root;
 mod versions;
 
 pub use facts::{Facts, ServerProblem};
-pub use finding::{Category, Check, CheckRow, Diagnosis, Fact, Finding, Health, NotChecked};
+pub use finding::{Check, Diagnosis, Fact, Finding, NotChecked};
 
 /// Checks the facts.
 pub fn check(facts: &Facts) -> Diagnosis {

@@ -14,5 +14,5 @@ mod subject;
 mod wide;
 
 pub use context::{Context, Observer, PlainService};
-pub use explanation::{AnswerReport, AnsweringName, Explanation, explain, service_of};
+pub use explanation::{Explanation, service_of};
 pub use subject::Subject;

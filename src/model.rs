@@ -32,7 +32,7 @@ pub mod watch;
 
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
-pub use failover_order::{FailoverOrder, InvalidSetting};
+pub use failover_order::FailoverOrder;
 pub use few::Few;
 pub use interned::{Text, intern};
 pub use item::{
@@ -46,7 +46,7 @@ pub use line::{Line, is_deceptive, list_some};
 pub use object::Object;
 pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};
-pub use problem::{Family, Level, Problem, ProblemKind, ROWS};
+pub use problem::{Family, Level, Problem, ProblemKind};
 pub use settings::{GatewayDown, Settings};
 pub use similar::{most_similar, typing_errors};
 pub use slice::{ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints};

@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use clusters::ClusterReport;
 pub use document::{KnownItems, RecordReport, SchemaVersion};
-pub use endpoint::{EndpointReport, EndpointState, NameReply, PortReport, is_last_resort};
-pub use failover::{FailoverReport, StepReport};
+pub use endpoint::{EndpointReport, EndpointState, NameReply, is_last_resort};
+pub use failover::FailoverReport;
 pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
 use crate::model::{Problem, ProblemKind};
@@ -36,7 +36,7 @@ use style::visible_width;
 pub use select::{EndpointSelection, Selection};
 pub use stream::write_report;
 pub use style::{Colors, Shade, Style, TextForm, map_between_colors, text};
-pub use summary::{Cell, CellState, ServiceRow, StepNumber, Summary, SummaryHead, write_summary};
+pub use summary::{Cell, CellState, ServiceRow, Summary, write_summary};
 
 /// The report on the whole table. The types of its lists differ while it is streamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use answerer::Answerers;
-pub use bind::{Addresses, BindError, DnsListener};
+pub use bind::{Addresses, DnsListener};
 pub use connections::ConnectionLimits;
 pub use encrypted::{Certificate, Encrypted};
 pub use http::{Lifetime, LocalAddress};

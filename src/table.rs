@@ -127,7 +127,7 @@ pub use alias::{AliasSource, Aliases, InvalidAlias};
 pub use build::{Built, build};
 pub use content::Table;
 pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
-pub use history::{BeforeHistory, HistoryLimits, HistorySize, Moment, Spell, Timeline};
+pub use history::{BeforeHistory, HistoryLimits, Moment, Spell};
 pub use impact::Impact;
 pub use included::Included;
 pub use kind::{ServiceKind, list_clusters};
@@ -139,7 +139,7 @@ pub use published::Published;
 pub use rules::{ChildZone, Grammar, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
 pub use services::Services;
-pub use short_name::{NoOwner, ShortName};
+pub use short_name::NoOwner;
 pub use store::Store;
 pub use timers::Timers;
 

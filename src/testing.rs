@@ -1,9 +1,13 @@
 //! Rules, stores and tables for unit tests, and single objects of the builders in `tests/support`.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 
-use crate::model::{Kind, KubeObject, Object, ObjectKey, ServiceKey, Timestamp, Watch, parse};
+use crate::model::{
+    Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, Timestamp, Watch, parse,
+};
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
@@ -123,6 +127,24 @@ pub(crate) fn store(objects: &[Value]) -> Store {
         store.apply(watch, key, object);
     }
     store
+}
+
+impl Store {
+    /// Returns all services that have an object.
+    pub(crate) fn services(&self) -> ServiceKeys {
+        let objects = Watch::ALL.map(|watch| self.objects(watch).values());
+        let services = objects.into_iter().flatten().filter_map(Object::service);
+        services.cloned().collect()
+    }
+}
+
+impl Table {
+    /// Returns every conflict, in no particular order.
+    pub(crate) fn conflicts(&self) -> impl Iterator<Item = Problem> {
+        self.problems()
+            .map(Cow::into_owned)
+            .filter(Problem::is_conflict)
+    }
 }
 
 /// Returns the kind of an object.

@@ -15,11 +15,11 @@ pub mod respond;
 pub mod write;
 
 pub use access::{Access, Network};
-pub use query::{Edns, Query, Reject, parse};
+pub use query::{Query, Reject, parse};
 pub use rcode::Rcode;
 pub use records::{Sections, records};
-pub use respond::{Body, PADDING_BLOCK, QueryContext, Reply, ResponseSettings, Transport, respond};
-pub use write::{Written, whole_answer, write};
+pub use respond::{Body, QueryContext, Reply, ResponseSettings, Transport, respond};
+pub use write::{whole_answer, write};
 
 #[cfg(test)]
 mod tests;

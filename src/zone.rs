@@ -69,11 +69,11 @@ pub use answer::{Answer, AnswerResult, Row, RowData, answer};
 pub use name::Name;
 pub use order::AnswerOrder;
 pub use read::{read, yields};
-pub use reading::{MissingReason, Reading, Scope, Targets, View};
+pub use reading::{MissingReason, Reading, Scope, View};
 pub use record_name::RecordName;
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
-pub use zone_name::{InvalidZone, ZoneName};
+pub use zone_name::ZoneName;
 pub use zones::{Zone, Zones};
 
 #[cfg(test)]

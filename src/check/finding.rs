@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
-use strum::{IntoStaticStr, VariantArray};
+use strum::IntoStaticStr;
 
 use crate::model::{Line, ProblemKind};
 
@@ -53,8 +53,9 @@ pub enum Category {
     Fleet,
 }
 
-/// The checks. `check/README.md` has a section for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr, VariantArray)]
+/// The checks, in the order of the report. `check/README.md` has a section for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
+#[cfg_attr(test, derive(strum::VariantArray))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Check {
@@ -137,62 +138,11 @@ pub enum Check {
 /// What is known about a check.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckRow {
-    /// The check.
-    pub check: Check,
     /// Its group.
     pub category: Category,
     /// The heading of its section in `check/README.md`.
     pub heading: &'static str,
 }
-
-/// The checks, in the order of the report.
-#[rustfmt::skip]
-pub(super) static CHECKS: [CheckRow; 37] = {
-    use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
-    use Check as C;
-    const fn row(check: Check, category: Category, heading: &'static str) -> CheckRow {
-        CheckRow { check, category, heading }
-    }
-    [
-        row(C::ApiServer, ApiServer, "API server"),
-        row(C::Permissions, ApiServer, "Permissions"),
-        row(C::MorePermissions, ApiServer, "More permissions than needed"),
-        row(C::Mirrors, Mirrors, "Mirrors"),
-        row(C::HeadlessMirroring, Mirrors, "Headless mirroring"),
-        row(C::OrphanedMirrors, Mirrors, "Orphaned mirrors"),
-        row(C::MirrorControllers, Mirrors, "Mirror controllers"),
-        row(C::LinkStatus, Mirrors, "Link status"),
-        row(C::Namespaces, Mirrors, "Missing namespaces"),
-        row(C::EndpointMirrors, Mirrors, "Missing endpoint mirrors"),
-        row(C::DeadPorts, Mirrors, "Dead ports"),
-        row(C::ClobberedMirrors, Mirrors, "Overwritten headless mirrors"),
-        row(C::MirrorLabels, Mirrors, "Mirror labels"),
-        row(C::LongNames, Mirrors, "Long names"),
-        row(C::OpaquePorts, Mirrors, "Opaque ports"),
-        row(C::EndpointSlices, Mirrors, "EndpointSlices of mirrors"),
-        row(C::Gateways, Mirrors, "Gateways"),
-        row(C::GatewayCache, Mirrors, "Gateway address cache"),
-        row(C::ShortNames, Names, "Short names"),
-        row(C::Conflicts, Names, "Other conflicts"),
-        row(C::SkippedObjects, Names, "Skipped objects"),
-        row(C::AnswerSizes, Names, "Answer sizes"),
-        row(C::FailoverOrders, Names, "Failover orders"),
-        row(C::ExpectedClusters, Names, "Expected clusters"),
-        row(C::Server, Dns, "Server"),
-        row(C::Forwarding, Dns, "Forwarding"),
-        row(C::DirectAnswer, Dns, "Answer of the server"),
-        row(C::ClusterAnswer, Dns, "Answer of the cluster DNS"),
-        row(C::Resolver, Dns, "Resolver"),
-        row(C::Connections, Dns, "Connections"),
-        row(C::Versions, Versions, "Versions"),
-        row(C::FleetClusters, Fleet, "Fleet clusters"),
-        row(C::FleetServers, Fleet, "Fleet servers"),
-        row(C::FleetNames, Fleet, "Fleet cluster names"),
-        row(C::FleetLinks, Fleet, "Fleet links"),
-        row(C::FleetServices, Fleet, "Fleet hosts of services"),
-        row(C::FleetSettings, Fleet, "Fleet settings of services"),
-    ]
-};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,9 +173,49 @@ impl Check {
         self.into()
     }
 
-    /// Returns the row of the check.
-    pub fn row(self) -> &'static CheckRow {
-        &CHECKS[self as usize]
+    /// Returns what is known about the check.
+    pub fn row(self) -> CheckRow {
+        use Category::{ApiServer, Dns, Fleet, Mirrors, Names, Versions};
+        let (category, heading) = match self {
+            Self::ApiServer => (ApiServer, "API server"),
+            Self::Permissions => (ApiServer, "Permissions"),
+            Self::MorePermissions => (ApiServer, "More permissions than needed"),
+            Self::Mirrors => (Mirrors, "Mirrors"),
+            Self::HeadlessMirroring => (Mirrors, "Headless mirroring"),
+            Self::OrphanedMirrors => (Mirrors, "Orphaned mirrors"),
+            Self::MirrorControllers => (Mirrors, "Mirror controllers"),
+            Self::LinkStatus => (Mirrors, "Link status"),
+            Self::Namespaces => (Mirrors, "Missing namespaces"),
+            Self::EndpointMirrors => (Mirrors, "Missing endpoint mirrors"),
+            Self::DeadPorts => (Mirrors, "Dead ports"),
+            Self::ClobberedMirrors => (Mirrors, "Overwritten headless mirrors"),
+            Self::MirrorLabels => (Mirrors, "Mirror labels"),
+            Self::LongNames => (Mirrors, "Long names"),
+            Self::OpaquePorts => (Mirrors, "Opaque ports"),
+            Self::EndpointSlices => (Mirrors, "EndpointSlices of mirrors"),
+            Self::Gateways => (Mirrors, "Gateways"),
+            Self::GatewayCache => (Mirrors, "Gateway address cache"),
+            Self::ShortNames => (Names, "Short names"),
+            Self::Conflicts => (Names, "Other conflicts"),
+            Self::SkippedObjects => (Names, "Skipped objects"),
+            Self::AnswerSizes => (Names, "Answer sizes"),
+            Self::FailoverOrders => (Names, "Failover orders"),
+            Self::ExpectedClusters => (Names, "Expected clusters"),
+            Self::Server => (Dns, "Server"),
+            Self::Forwarding => (Dns, "Forwarding"),
+            Self::DirectAnswer => (Dns, "Answer of the server"),
+            Self::ClusterAnswer => (Dns, "Answer of the cluster DNS"),
+            Self::Resolver => (Dns, "Resolver"),
+            Self::Connections => (Dns, "Connections"),
+            Self::Versions => (Versions, "Versions"),
+            Self::FleetClusters => (Fleet, "Fleet clusters"),
+            Self::FleetServers => (Fleet, "Fleet servers"),
+            Self::FleetNames => (Fleet, "Fleet cluster names"),
+            Self::FleetLinks => (Fleet, "Fleet links"),
+            Self::FleetServices => (Fleet, "Fleet hosts of services"),
+            Self::FleetSettings => (Fleet, "Fleet settings of services"),
+        };
+        CheckRow { category, heading }
     }
 
     pub(super) fn green(self, sentence: impl Into<Line>) -> Finding {

@@ -17,7 +17,7 @@ mod settings;
 
 pub use document::{ReplicaStatus, ServerTable};
 pub use member::{Member, MemberFacts, ReplicaFacts};
-pub use report::{ClusterRow, Fleet};
+pub use report::Fleet;
 
 use super::finding::Diagnosis;
 use super::gateway;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use strum::VariantArray as _;
 
 use super::dns::ReplySummary;
 use super::end_to_end::{ConnectionAttempt, EndToEnd, ResolverReply};
-use super::finding::CHECKS;
+use super::finding::Health;
 use super::objects::{CheckedObjects, Gateway, Gateways, Link, parse_all, parse_links};
 use super::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use super::question::{Question, QuestionOrigin, Target};
@@ -1110,7 +1111,7 @@ fn progress_names_the_red_checks_and_the_time_that_is_left() {
 fn schema_has_all_checks() {
     let schema: Value = serde_json::from_str(include_str!("../report/schema/check.json")).unwrap();
     let listed = &schema["$defs"]["finding"]["properties"]["check"]["enum"];
-    let names = CHECKS.iter().map(|row| row.check.name());
+    let names = Check::VARIANTS.iter().map(|check| check.name());
     assert_eq!(*listed, json!(names.collect::<Vec<_>>()));
 }
 
@@ -1153,19 +1154,17 @@ fn finding_of_a_problem_names_its_section_of_the_manual() {
 fn every_check_has_a_section_in_the_readme() {
     let readme = include_str!("README.md");
     let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
-    let expected = CHECKS.map(|row| row.heading);
-    assert_eq!(headings.collect::<Vec<_>>(), expected);
-    for (index, row) in CHECKS.iter().enumerate() {
-        assert_eq!(row.check as usize, index);
-    }
+    let expected = Check::VARIANTS.iter().map(|check| check.row().heading);
+    assert_eq!(headings.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
 
 #[test]
 fn names_and_anchors_are_unique_and_lowercase() {
     let is_anchor = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-    let names = BTreeSet::from(CHECKS.map(|row| row.check.name()));
-    let anchors = BTreeSet::from(CHECKS.map(|row| row.check.anchor()));
-    assert_eq!((names.len(), anchors.len()), (CHECKS.len(), CHECKS.len()));
+    let all = Check::VARIANTS;
+    let names: BTreeSet<&str> = all.iter().map(|check| check.name()).collect();
+    let anchors: BTreeSet<String> = all.iter().map(|check| check.anchor()).collect();
+    assert_eq!((names.len(), anchors.len()), (all.len(), all.len()));
     assert!(names.iter().all(|name| is_anchor(name)), "{names:?}");
     assert!(
         anchors.iter().all(|anchor| is_anchor(anchor)),

@@ -56,11 +56,6 @@ macro_rules! label {
             fn checked(text: &str, make: fn(&str) -> Text) -> Result<Self, InvalidLabel> {
                 if is_label(text) { Ok(Self(make(text))) } else { Err(InvalidLabel { value: text.into() }) }
             }
-
-            /// Returns the label as a shared text.
-            pub fn text(&self) -> &Text {
-                &self.0
-            }
         }
 
         impl Ord for $name {
@@ -127,7 +122,19 @@ label! {
     PortName
 }
 
+impl Namespace {
+    /// Returns the label as a shared text.
+    pub fn text(&self) -> &Text {
+        &self.0
+    }
+}
+
 impl ServiceName {
+    /// Returns the label as a shared text.
+    pub fn text(&self) -> &Text {
+        &self.0
+    }
+
     /// Returns the namespace with the same name.
     pub fn as_namespace(&self) -> Namespace {
         Namespace(self.0.clone())
@@ -135,6 +142,11 @@ impl ServiceName {
 }
 
 impl Hostname {
+    /// Returns the label as a shared text.
+    pub fn text(&self) -> &Text {
+        &self.0
+    }
+
     /// Makes the name of an endpoint without a hostname: its address with dashes, as in CoreDNS (`10-1-2-3`).
     ///
     /// If an IPv6 address leads to a dash at either end, a `0` is added there.

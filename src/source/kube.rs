@@ -30,7 +30,7 @@ use tracing::{Instrument, info_span, warn};
 
 pub use connect_error::ConnectError;
 pub use credentials::Credentials;
-pub use replica::{Replica, ReplicaError, ReplicaStream, StreamError};
+pub use replica::{Replica, ReplicaError};
 pub use timing::WatchTiming;
 
 use credentials::kubeconfig_error;

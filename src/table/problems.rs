@@ -39,13 +39,6 @@ impl Table {
         of_names.chain(of_links).chain(of_services)
     }
 
-    /// Returns the stored problems: all skipped objects and conflicts, and ignored annotations.
-    fn stored_problems(&self) -> impl Iterator<Item = &Problem> {
-        let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
-        let of_services = self.services().flat_map(|service| &service.problems);
-        self.name_problems().chain(skipped).chain(of_services)
-    }
-
     /// Returns the problems of the links of a service's clusters.
     pub fn link_problems(&self, service: &Service) -> impl Iterator<Item = Problem> {
         let concerns = |problem: &Problem| {
@@ -57,13 +50,10 @@ impl Table {
 
     /// Returns the problems of every object that is not used, in no particular order.
     pub fn skipped(&self) -> impl Iterator<Item = &Problem> {
-        self.stored_problems().filter(|problem| problem.is_skip())
-    }
-
-    /// Returns every conflict, in no particular order.
-    pub fn conflicts(&self) -> impl Iterator<Item = &Problem> {
-        self.stored_problems()
-            .filter(|problem| problem.is_conflict())
+        let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
+        let of_services = self.services().flat_map(|service| &service.problems);
+        let stored = self.name_problems().chain(skipped).chain(of_services);
+        stored.filter(|problem| problem.is_skip())
     }
 
     /// Returns the problems of names. Each concerns several services.

@@ -159,15 +159,6 @@ impl Store {
 // === impl Store: queries of a build ===
 
 impl Store {
-    /// Returns all services that have an object.
-    pub fn services(&self) -> ServiceKeys {
-        let services = self
-            .watched
-            .iter()
-            .flat_map(|watched| watched.services.keys());
-        services.cloned().collect()
-    }
-
     /// Returns the time of creation of a Service of this cluster that is neither headless nor exported and has no settings.
     pub fn plain_service(&self, service: &ObjectKey) -> Option<Option<NonZeroU32>> {
         match self.objects(Watch::Services).get(service)? {

@@ -245,12 +245,12 @@ fn list_replaces_only_objects_of_its_watch_and_namespace() {
         names(store.reset(watch, Some("shop"), store::Objects::new())),
         ["shop/db"]
     );
-    assert_eq!(names(store.services()), ["prod/db"]);
+    assert_eq!(store, crate::testing::store(&all[..1]));
     assert_eq!(
         names(store.reset(watch, None, store::Objects::new())),
         ["prod/db"]
     );
-    assert_eq!(names(store.services()), [""; 0]);
+    assert_eq!(store, Store::default());
 }
 
 #[test]
@@ -422,10 +422,11 @@ fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
 
 #[test]
 fn objects_of_different_namespaces_are_distinct() {
-    let mut store = store(&[mirror("prod", "db", "east"), mirror("shop", "db", "east")]);
-    let dirty = store.delete(Watch::Services, ObjectKey::new("prod", "db-east"));
+    let [prod, shop] = ["prod", "shop"].map(|namespace| mirror(namespace, "db", "east"));
+    let mut both = store(&[prod, shop.clone()]);
+    let dirty = both.delete(Watch::Services, ObjectKey::new("prod", "db-east"));
     assert_eq!(dirty, [key_of("prod", "db")].into());
-    assert_eq!(store.services(), [key_of("shop", "db")].into());
+    assert_eq!(both, store(&[shop]));
 }
 
 #[test]

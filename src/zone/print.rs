@@ -163,15 +163,8 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 
 // === Names ===
 
-/// Returns the names that own records of services, sorted.
-pub fn owner_names(zone: &Zone, table: &Table) -> BTreeSet<String> {
-    let names = |service| names_of_service(zone, table, service);
-    let services = table.all();
-    services.iter().flat_map(names).collect()
-}
-
 /// Returns the names of a service that own records, sorted. Some may belong to another service.
-fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
+pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let [name, namespace] = service.key.labels();
     match zone.grammar {

@@ -1,7 +1,7 @@
 //! Replies of name servers, and the findings about them.
 
 use super::*;
-use crate::check::Health;
+use crate::check::finding::Health;
 use crate::check::question::QuestionOrigin;
 use crate::zone::RecordType;
 

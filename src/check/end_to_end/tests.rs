@@ -1,6 +1,7 @@
 use super::*;
+use crate::check::check as check_all;
+use crate::check::finding::Health;
 use crate::check::tests::way;
-use crate::check::{Health, check as check_all};
 
 fn code(rcode: Rcode) -> QueryResult {
     Ok(ReplySummary {

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::check::Health;
+use crate::check::finding::Health;
 use crate::check::tests::{facts, findings, green, red, yellow};
 use crate::table::{Rules, Table};
 use crate::testing::{

@@ -27,7 +27,7 @@ pub struct Fleet {
 /// A cluster of a fleet. Contexts and servers may have any names.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ClusterRow {
+struct ClusterRow {
     /// The context, or the name that a flag gives it.
     context: Line,
     /// The name of the cluster. `None`: it cannot be read, or another context is the same cluster.

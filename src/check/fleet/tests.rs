@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::check::NotChecked;
+use crate::check::finding::Health;
 use crate::check::objects::Gateway;
-use crate::check::{Health, NotChecked};
 use crate::model::ProblemKind;
 
 /// Returns a service with a host in each of these clusters.

@@ -120,7 +120,7 @@ pub trait ReplicaStream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ReplicaStream for T {}
 
 /// Resolves to the reason for the end of a stream, if the node sends one.
-pub type StreamError = BoxFuture<'static, Option<String>>;
+type StreamError = BoxFuture<'static, Option<String>>;
 
 // === impl Cluster ===
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::table::{NameFailure, Published, Rules};
 use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::respond::{ExtendedError, QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, parse, records};
-use crate::zone::print::owner_names;
+use crate::zone::print::names_of_service;
 use crate::zone::{AnswerOrder, Zone, Zones, answer, read};
 
 /// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
@@ -215,7 +216,9 @@ const TYPES: [u16; 8] = [1, 28, 33, 16, 6, 2, 255, 65];
 fn every_name_and_type_is_encoded_as_its_records() {
     let (now, settings) = (published(&[0, 1, 3, 9, 60]), settings(AnswerOrder::Rotate));
     let zone = settings.zones.iter().next().unwrap();
-    let mut names = owner_names(zone, now.table.as_ref().unwrap());
+    let table = now.table.as_ref().unwrap();
+    let names = |service| names_of_service(zone, table, service);
+    let mut names: BTreeSet<String> = table.services().flat_map(names).collect();
     let others = [
         "global.",
         "ns.dns.global.",
@@ -406,7 +409,7 @@ fn rrset_of_the_additional_section_is_complete_or_absent() {
         ..settings(AnswerOrder::Rotate)
     };
     for (name, rtype, most) in [("_sql._tcp.db.prod.global", 33, 36), ("global", 2, 40)] {
-        let mut counts = std::collections::BTreeSet::new();
+        let mut counts = BTreeSet::new();
         for payload in 512..=1600 {
             let packet = query(name, rtype, Some(payload));
             // `reply` checks that the last RRset is complete.
@@ -563,7 +566,7 @@ fn every_order_contains_all_records() {
     };
     let (first, whole) = sorted(AnswerOrder::Rotate, 0);
     for order in [AnswerOrder::Rotate, AnswerOrder::LocalFirst] {
-        let mut orders = std::collections::BTreeSet::new();
+        let mut orders = BTreeSet::new();
         for turn in 0..300 {
             let (order, set) = sorted(order, turn);
             assert_eq!(set, whole);

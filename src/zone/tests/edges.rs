@@ -239,7 +239,7 @@ fn srv_targets_are_short_unless_a_canonical_name_hides_one() {
         let Reading::View(_, view) = read(&zones, &table, &Name::from_text(name).unwrap()) else {
             panic!("{name}")
         };
-        matches!(view.targets, Targets::SameFamily(_))
+        matches!(view.targets, reading::Targets::SameFamily(_))
     };
     assert!(are_short("shop", "web", "db.global"));
     assert!(are_short("db", "web", "db.global"));

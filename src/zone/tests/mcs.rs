@@ -1,5 +1,6 @@
 //! Names of zones with the grammar `mcs` (rule K9).
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use serde_json::Value;
@@ -7,7 +8,7 @@ use serde_json::Value;
 use super::*;
 use crate::table::Rules;
 use crate::testing::{backends, exported, federated, local, service_mirror};
-use crate::zone::print::owner_names;
+use crate::zone::print::names_of_service;
 
 fn rules_with_mcs() -> Rules {
     Rules {
@@ -130,7 +131,9 @@ fn names_of_the_api_are_listed() {
     objects[1]["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
     let table = table_by(&rules_with_mcs(), &objects);
     let zones = zones(&["set=mcs"]);
-    let names = owner_names(zones.iter().next().unwrap(), &table);
+    let zone = zones.iter().next().unwrap();
+    let names = |service| names_of_service(zone, &table, service);
+    let names: BTreeSet<String> = table.services().flat_map(names).collect();
     let expected = [
         "_http._tcp.web.prod.svc.set.",
         "_sql._tcp.db.prod.svc.set.",

@@ -236,7 +236,7 @@ impl Server {
     fn explains(&self, name: &str) -> bool {
         let name = name.strip_suffix(".global").unwrap();
         let is_below = |owner: &str| name == owner || name.ends_with(&format!(".{owner}"));
-        let concerns = |conflict: &Problem| {
+        let concerns = |conflict: Problem| {
             let kind = conflict.kind.name();
             ["short-name", "shadowed"].contains(&kind) && is_below(&conflict.subject())
         };

@@ -28,7 +28,7 @@ use global_dns::table::publish::{Current, Reader};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Built, HistoryLimits, Publisher, Table, Timers, build};
 use global_dns::wire::Transport;
-use global_dns::zone::{Name, print};
+use global_dns::zone::Name;
 use serde_json::{Value, json};
 use support::reply::{Reply, rtype};
 use support::rounds::rounds;
@@ -40,6 +40,7 @@ use crate::fuzz::checks::cluster::{Cluster, Coverage};
 use crate::fuzz::checks::kinds::{self, SERVICES};
 use crate::fuzz::checks::messages::SETTINGS;
 use crate::fuzz::checks::orders::Flags;
+use crate::fuzz::checks::tables::services_of;
 use crate::fuzz::generated;
 
 /// Number of worlds.
@@ -269,7 +270,14 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
         links.update(&store, LinkList::Listed { requested }, rules, now);
     }
     (timers.now, timers.links) = (cluster.timers.now, links);
-    build(&Table::default(), &store, &store.services(), rules, &timers).table
+    build(
+        &Table::default(),
+        &store,
+        &services_of(&store),
+        rules,
+        &timers,
+    )
+    .table
 }
 
 // === impl Server ===
@@ -475,7 +483,7 @@ impl Server {
 /// Returns the names of services that own records and fit into a query.
 fn owner_names(table: &Table) -> Vec<String> {
     let zones = SETTINGS.zones.iter();
-    let names = zones.flat_map(|zone| print::owner_names(zone, table));
+    let names = zones.flat_map(|zone| answers::names_in(zone, table));
     names
         .filter(|name| Name::from_text(name).is_some())
         .collect()

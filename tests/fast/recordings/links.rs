@@ -8,6 +8,7 @@ use global_dns::table::links::{LeasePoll, LinkList};
 use global_dns::table::{Store, Table, Timers, build};
 use support::recordings::{self, Action};
 
+use crate::fuzz::checks::tables::services_of;
 use crate::recordings::replay::{self, Event, hub_rules, zones};
 
 /// Interval of the polls, in milliseconds.
@@ -75,7 +76,7 @@ impl LinkReplay {
         let links = &mut self.timers.links;
         let before = links.states().clone();
         links.update(&self.store, LinkList::Listed { requested }, &rules, now);
-        let services = self.store.services();
+        let services = services_of(&self.store);
         let built = build(&self.table, &self.store, &services, &rules, &self.timers);
         self.timers.apply(built.timers);
         self.table = built.table;

@@ -13,6 +13,8 @@ use global_dns::zone::{
 use serde_json::Value;
 use support::recordings::{self, Action};
 
+use crate::fuzz::checks::tables::services_of;
+
 /// A watch event.
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -249,7 +251,7 @@ impl Replay {
 
     /// Builds the whole table from the store.
     pub fn full_build(&self) -> Table {
-        let mut services = self.store.services();
+        let mut services = services_of(&self.store);
         // Services that are gone are reported for a while (rule L5).
         let now = self.reader.load();
         let table = now.table.as_ref().unwrap();

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use global_dns::explain::{Context, Observer, explain};
+use global_dns::explain::explanation::explain;
+use global_dns::explain::{Context, Observer};
 use global_dns::model::GatewayDown;
 use global_dns::model::ProblemKind;
 use global_dns::report::{Report, Style};
 use global_dns::table::{Endpoint, Grammar, Published, Service, Table};
 use global_dns::wire::Transport;
-use global_dns::zone::{Name, print};
+use global_dns::zone::{Name, Zone, print};
 use support::query::query;
 
 use super::cluster::Coverage;
 use super::decoders::{self, Decoded};
 use super::messages::{self, SETTINGS};
+use super::tables::conflicts;
 
 /// The context of explanations.
 const SERVER: Context<'_> = Context {
@@ -72,12 +74,20 @@ pub fn check(table: &Table, coverage: &mut Coverage) {
     }
 }
 
+/// Returns the names of services in a zone, sorted.
+pub fn names_in(zone: &Zone, table: &Table) -> BTreeSet<String> {
+    let services = table.services();
+    services
+        .flat_map(|service| print::names_of_service(zone, table, service))
+        .collect()
+}
+
 /// Returns the names of services that fit into a query. `_P._R.` may make a name too long.
 fn owner_names(table: &Table) -> Vec<String> {
     let named = |grammar: Grammar| {
         let mut zones = SETTINGS.zones.iter();
         let zone = zones.find(|zone| zone.grammar == grammar).unwrap();
-        print::owner_names(zone, table).into_iter().take(NAMES)
+        names_in(zone, table).into_iter().take(NAMES)
     };
     let global = named(Grammar::Global);
     let all = global.chain(named(Grammar::Mcs));
@@ -91,7 +101,7 @@ fn check_name(now: &Published, name: &str, coverage: &mut Coverage) -> Vec<Strin
     let mut owns = false;
     let table = now.table.as_ref().unwrap();
     let is_canonical = is_canonical(table, name);
-    let has_shadows = table.conflicts().any(|c| c.kind == ProblemKind::Shadowed);
+    let has_shadows = conflicts(table).any(|c| c.kind == ProblemKind::Shadowed);
     for rtype in [A, AAAA, SRV] {
         let [udp, tcp] =
             [Transport::Udp, Transport::Tcp].map(|over| decoded_reply(now, name, rtype, over));

@@ -269,7 +269,7 @@ impl Cluster {
     /// Builds a complete table from another store, with the timers of this cluster. A service whose last object is gone may
     /// have settings for some seconds.
     pub fn build_of(&self, store: &Store, is_included: impl Fn(&ObjectKey) -> bool) -> Table {
-        let mut services = store.services();
+        let mut services = tables::services_of(store);
         let last = self.table.services().map(|service| service.key.clone());
         services.extend(last.filter(|key| is_included(&ObjectKey::of_service(key))));
         let (empty, rules) = (Table::default(), &self.rules);
@@ -280,7 +280,14 @@ impl Cluster {
     pub fn restarted(&self) -> Table {
         let timers = timers_at(self.timers.now);
         let (empty, store) = (Table::default(), &self.store);
-        build(&empty, store, &store.services(), &self.rules, &timers).table
+        build(
+            &empty,
+            store,
+            &tables::services_of(store),
+            &self.rules,
+            &timers,
+        )
+        .table
     }
 
     /// Returns the table after a pause without events, with each build at the end of a delay, and the time of it.

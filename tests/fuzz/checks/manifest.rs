@@ -9,6 +9,7 @@ use global_dns::table::{Store, Table, Timers, build};
 use super::choices::Choices;
 use super::memory::holds_at_most;
 use super::messages::rules;
+use super::tables::services_of;
 
 /// The result of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,7 +72,7 @@ fn build_table(lists: Lists) -> Outcome {
     let table = build(
         &Table::default(),
         &store,
-        &store.services(),
+        &services_of(&store),
         &rules(),
         &timers,
     )

@@ -17,6 +17,7 @@ use global_dns::zone::{AnswerOrder, Zone, Zones};
 use super::choices::Choices;
 use super::decoders::{self, Decoded};
 use super::memory::allocates_at_most;
+use super::tables::services_of;
 
 /// Settings with a zone of each grammar.
 pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
@@ -51,7 +52,7 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
     let built = build(
         &Table::default(),
         &store,
-        &store.services(),
+        &services_of(&store),
         &rules,
         &Timers::default(),
     );

@@ -27,6 +27,7 @@ use super::cluster::{Cluster, Coverage, parse_watched};
 use super::kinds::{self, NAMESPACES, SERVICES};
 use super::messages::SETTINGS;
 use super::orders::{Expected, Flags, Memory, Returned, expected};
+use super::tables::conflicts;
 use super::unions::Scene;
 use super::{raw, tables};
 
@@ -480,7 +481,7 @@ fn has_service(table: &Table, name: &str) -> bool {
 /// Asserts that foreign namespaces change no answer at a pinned name, except for a conflict that is reported.
 fn check_pinned_name(table: &Table, alone: &Table, service: &str) {
     let suffix = format!(".{service}");
-    let is_shadowed = table.conflicts().any(|conflict| {
+    let is_shadowed = conflicts(table).any(|conflict| {
         conflict.kind == ProblemKind::Shadowed && conflict.subject().ends_with(&suffix)
     });
     let own = format!("{service}.global.");
