@@ -8,6 +8,7 @@ use super::*;
 use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, Problem, ProblemKind, Watch};
 use crate::table::store::Objects;
 use crate::table::{Endpoint, EndpointLiveness, LocalMembers, NoOwner, ShortNames};
+use crate::testing::support::rounds::rounds;
 use crate::testing::{
     backends, endpoint, exported, federated, flat_mirror, gateway, listing, local, mirror, parsed,
     rules, service_mirror, store, table, table_by,
@@ -713,7 +714,8 @@ fn change_of_one_endpoint_keeps_the_others() {
         let ip = format!("10.{}.{}.{last}", number / 250, number % 250);
         endpoint("prod", "db", "east", &format!("db-{number}"), &[&ip])
     };
-    objects.extend((0..5_000).map(|number| host(number, 1)));
+    let count = usize::from(rounds(5_000));
+    objects.extend((0..count).map(|number| host(number, 1)));
     let mut store = store(&objects);
     let before = build(
         &Table::default(),
@@ -736,7 +738,7 @@ fn change_of_one_endpoint_keeps_the_others() {
             .collect()
     };
     let (before, after) = (ips(&before), ips(&after.table));
-    assert_eq!((before.len(), after.len()), (5_000, 5_000));
+    assert_eq!((before.len(), after.len()), (count, count));
     let removed: Vec<&IpAddr> = before.difference(&after).collect();
     assert_eq!(removed, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
 }
@@ -748,7 +750,8 @@ fn unchanged_services_are_shared_with_the_previous_table() {
         let host = endpoint("prod", &name, "east", &format!("h-{number}"), &[ip]);
         [mirror("prod", &name, "east"), host]
     };
-    let objects: Vec<Value> = (0..2_000)
+    let count = usize::from(rounds(2_000));
+    let objects: Vec<Value> = (0..count)
         .flat_map(|number| service(number, "10.96.0.1"))
         .collect();
     let mut store = store(&objects);
@@ -760,7 +763,7 @@ fn unchanged_services_are_shared_with_the_previous_table() {
         &Timers::default(),
     )
     .table;
-    assert_eq!(before.services().count(), 2_000);
+    assert_eq!(before.services().count(), count);
     let (key, object) = parsed(Watch::Services, &service(17, "10.96.0.2")[1]);
     let dirty = store.apply(Watch::Services, key, object);
     assert_eq!(dirty.len(), 1);
@@ -769,7 +772,7 @@ fn unchanged_services_are_shared_with_the_previous_table() {
         let now = after.service("prod", service.key.service.as_str()).unwrap();
         std::ptr::eq(*service, now)
     });
-    assert_eq!(others.count(), 1_999);
+    assert_eq!(others.count(), count - 1);
     assert_eq!(
         after.short_service("db-17").unwrap().endpoints[0].addresses[0].ip,
         IpAddr::from([10, 96, 0, 2])

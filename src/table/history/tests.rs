@@ -409,7 +409,8 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
         let address = format!("no-address-{address}");
         endpoint("prod", "db", "east", &format!("db-{number}"), &[&address])
     };
-    let many = || (0..1000).flat_map(|number| service("prod", &name(number), 10));
+    let thousand = usize::from(rounds(1000));
+    let many = || (0..thousand).flat_map(|number| service("prod", &name(number), 10));
     let spread = || {
         let of_namespace = |number| {
             let namespace = &name(number);
@@ -418,7 +419,7 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
                 host(namespace, "db", 0, number),
             ]
         };
-        (0..1000).flat_map(of_namespace)
+        (0..thousand).flat_map(of_namespace)
     };
     let list = |service: &str, host: &str| {
         let mirror = format!("{service}-east");
@@ -429,9 +430,9 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
             let service = &name(number);
             [mirror("prod", service, "east"), list(service, "shared")]
         };
-        (0..1000).flat_map(of_service)
+        (0..thousand).flat_map(of_service)
     };
-    let skipped = || (0..5_000).map(|number| unusable(number, 1));
+    let skipped = || (0..5 * thousand).map(|number| unusable(number, 1));
     // The name of each shape, its objects, the number of tables, and the change that makes each of them.
     type Shape<'a> = (
         &'a str,
@@ -441,28 +442,28 @@ fn estimate_is_the_memory_that_earlier_tables_keep() {
     );
     let shapes: [Shape<'_>; 7] = [
         (
-            "1,000 services of 10 endpoints in one namespace",
+            "many services of 10 endpoints in one namespace",
             &|| many().collect(),
             300,
-            &|step| host("prod", &name(step % 1000), 3, 100_000 + step),
+            &|step| host("prod", &name(step % thousand), 3, 100_000 + step),
         ),
         (
-            "one service of 2,000 endpoints",
-            &|| service("prod", "db", 2000),
+            "one service of many endpoints",
+            &|| service("prod", "db", 2 * thousand),
             60,
-            &|step| host("prod", "db", step % 2000, 100_000 + step),
+            &|step| host("prod", "db", step % (2 * thousand), 100_000 + step),
         ),
-        ("1,000 namespaces", &|| spread().collect(), 300, &|step| {
-            host(&name(step % 1000), "db", 0, 100_000 + step)
+        ("many namespaces", &|| spread().collect(), 300, &|step| {
+            host(&name(step % thousand), "db", 0, 100_000 + step)
         }),
         (
-            "1,000 services that list the same host, and leave it",
+            "many services that list the same host, and leave it",
             &|| sharing().collect(),
             300,
-            &|step| list(&name(step % 1000), &format!("own-{step}")),
+            &|step| list(&name(step % thousand), &format!("own-{step}")),
         ),
         (
-            "5,000 skipped objects",
+            "many skipped objects",
             &|| skipped().collect(),
             300,
             &|step| unusable(step, 2 + step),

@@ -3,6 +3,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::testing::support::query::{Edns, Parts};
+use crate::testing::support::rounds::has_all_rounds;
 use hickory_proto::op::{Message as HickoryMessage, OpCode, ResponseCode};
 use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::{BinEncodable as _, BinEncoder};
@@ -232,23 +233,26 @@ fn every_name_and_type_is_encoded_as_its_records() {
     ];
     names.extend(others.map(str::to_owned));
     assert!(names.len() > 400);
+    let ways = [
+        (None, Transport::Udp),
+        (Some(512), Transport::Udp),
+        (Some(1232), Transport::Udp),
+        (Some(4096), Transport::Udp),
+        (Some(0), Transport::Tcp),
+        (None, Transport::Tcp),
+    ];
     for (turn, name) in names.iter().enumerate() {
-        for rtype in TYPES {
-            for (payload, transport) in [
-                (None, Transport::Udp),
-                (Some(512), Transport::Udp),
-                (Some(1232), Transport::Udp),
-                (Some(4096), Transport::Udp),
-                (Some(0), Transport::Tcp),
-                (None, Transport::Tcp),
-            ] {
-                reply(
-                    &settings,
-                    &now,
-                    &query(name, rtype, payload),
-                    transport,
-                    turn as u32,
-                );
+        for (index, rtype) in TYPES.into_iter().enumerate() {
+            // Without all rounds, each name and type is asked for in one of the ways.
+            let one = (turn + index) % ways.len();
+            let selected = if has_all_rounds() {
+                &ways[..]
+            } else {
+                &ways[one..=one]
+            };
+            for (payload, transport) in selected {
+                let packet = query(name, rtype, *payload);
+                reply(&settings, &now, &packet, *transport, turn as u32);
             }
         }
     }

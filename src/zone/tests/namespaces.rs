@@ -4,6 +4,7 @@
 mod forgeries;
 
 use crate::table::Timers;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::testing::support::query::Parts;
@@ -75,16 +76,36 @@ fn names_below(base: &str) -> Vec<String> {
     scopes.iter().flat_map(named).collect()
 }
 
-fn canonical_names() -> Vec<String> {
-    let base = |service: &&str| names_below(&format!("{service}.{VICTIM}"));
-    SERVICES.iter().flat_map(base).collect()
+/// Names, and the questions for each of them and each type. They are the same in all cases.
+struct Questions {
+    names: Vec<String>,
+    packets: Vec<Vec<u8>>,
 }
 
-fn short_names() -> Vec<String> {
-    SERVICES
-        .iter()
-        .flat_map(|service| names_below(service))
-        .collect()
+static CANONICAL: LazyLock<Questions> = LazyLock::new(|| {
+    let base = |service: &&str| names_below(&format!("{service}.{VICTIM}"));
+    Questions::of(SERVICES.iter().flat_map(base).collect())
+});
+
+static SHORT: LazyLock<Questions> = LazyLock::new(|| {
+    let names = SERVICES.iter().flat_map(|service| names_below(service));
+    Questions::of(names.collect())
+});
+
+impl Questions {
+    fn of(names: Vec<String>) -> Self {
+        let of_name = |name: &String| [1, 28, 33].map(|rtype| Parts::new(name, rtype).packet(7).0);
+        let packets = names.iter().flat_map(of_name).collect();
+        Self { names, packets }
+    }
+
+    /// Returns the names whose replies differ.
+    fn differences(&self, one: &[Vec<u8>], other: &[Vec<u8>]) -> Vec<&str> {
+        assert_eq!((one.len(), other.len()), [self.packets.len(); 2].into());
+        let pairs = one.chunks(3).zip(other.chunks(3)).zip(&self.names);
+        let differing = pairs.filter(|((one, other), _)| one != other);
+        differing.map(|(_, name)| name.as_str()).collect()
+    }
 }
 
 /// A server without sockets, which takes objects and returns replies.
@@ -168,39 +189,28 @@ impl Server {
         }
     }
 
-    /// Returns the complete replies to questions for each name and type, in wire format.
-    fn replies(&self, names: &[String]) -> Vec<Vec<u8>> {
+    /// Returns the complete replies to questions, in wire format.
+    fn replies(&self, questions: &Questions) -> Vec<Vec<u8>> {
         let now = published(self.table.clone());
-        let questions = names
-            .iter()
-            .flat_map(|name| [1, 28, 33].map(|rtype| Parts::new(name, rtype).packet(7).0));
-        let reply = |packet: Vec<u8>| {
-            let query = read_query(&packet);
+        let mut out = vec![0; 4096];
+        let mut reply = |packet: &Vec<u8>| {
+            let query = read_query(packet);
             let context = QueryContext {
                 transport: Transport::Tcp,
                 is_allowed: true,
                 turn: 0,
             };
             let reply = respond(&self.settings, &now, &query, &context).unwrap();
-            let mut out = vec![0; 4096];
-            let written = write(&reply, &query, &packet, &mut out);
-            out.truncate(written.length);
-            out
+            let written = write(&reply, &query, packet, &mut out);
+            assert!(!written.is_truncated);
+            out[..written.length].to_vec()
         };
-        questions.map(reply).collect()
-    }
-
-    /// Returns the names for which another server has different replies.
-    fn differences<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
-        let (one, other) = (self.replies(names), other.replies(names));
-        let pairs = one.chunks(3).zip(other.chunks(3)).zip(names);
-        let differing = pairs.filter(|((one, other), _)| one != other);
-        differing.map(|(_, name)| name.as_str()).collect()
+        questions.packets.iter().map(&mut reply).collect()
     }
 
     /// Returns the existing names for which another server has different records. Additional records are ignored, and
     /// SRV targets may be canonical or short. Names that do not exist here may exist there.
-    fn other_records<'n>(&self, other: &Self, names: &'n [String]) -> Vec<&'n str> {
+    fn other_records<'n>(&self, other: &Self, names: &[&'n str]) -> Vec<&'n str> {
         let types = [RecordType::A, RecordType::AAAA, RecordType::SRV];
         let ask = |server: &Self, name: &str| {
             types.map(|rtype| {
@@ -212,7 +222,7 @@ impl Server {
             let here = ask(self, name);
             here != ask(other, name) && !here[0].starts_with("NXDOMAIN")
         });
-        differing.map(String::as_str).collect()
+        differing.copied().collect()
     }
 
     /// Returns whether a name has no records.
@@ -257,12 +267,28 @@ fn select_and_parse(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
     Some((watch, read.key()?, parsed))
 }
 
-/// Asserts that the services of the victim and the replies for their names are unchanged.
-fn assert_untouched(before: &Server, after: &Server) -> Result<(), TestCaseError> {
-    prop_assert_eq!(before.services(), after.services());
-    let names = canonical_names();
-    prop_assert_eq!(before.differences(after, &names), Vec::<&str>::new());
-    Ok(())
+/// The services of the victim, and the replies for their canonical names.
+struct Untouched {
+    services: Vec<Option<Service>>,
+    replies: Vec<Vec<u8>>,
+}
+
+impl Untouched {
+    fn of(server: &Server) -> Self {
+        Self {
+            services: server.services(),
+            replies: server.replies(&CANONICAL),
+        }
+    }
+
+    /// Asserts that another server has the same services and replies.
+    fn assert_equals(&self, server: &Server) -> Result<(), TestCaseError> {
+        prop_assert_eq!(&self.services, &server.services());
+        let replies = server.replies(&CANONICAL);
+        let differing = CANONICAL.differences(&self.replies, &replies);
+        prop_assert_eq!(differing, Vec::<&str>::new());
+        Ok(())
+    }
 }
 
 /// Limits the number of cases to a hundred. The environment may set fewer.
@@ -289,10 +315,12 @@ proptest! {
         for forgery in &forgeries {
             after.apply(forgery);
         }
-        assert_untouched(&before, &after)?;
+        let untouched = Untouched::of(&before);
+        untouched.assert_equals(&after)?;
         // A short name may lose its owner, which is reported, but it never gets another owner. A flag protects it.
-        let names = short_names();
-        for name in before.other_records(&after, &names) {
+        let (short_before, short) = (before.replies(&SHORT), after.replies(&SHORT));
+        let changed = SHORT.differences(&short_before, &short);
+        for name in before.other_records(&after, &changed) {
             prop_assert!(after.explains(name), "{} changed without a reported conflict", name);
             if name.split('.').count() == 2 {
                 prop_assert!(after.has_no_records(name), "{} changed its owner", name);
@@ -302,15 +330,17 @@ proptest! {
         // A restart lists all objects at once, in any order, and changes nothing.
         for objects in [[victim(), forgeries.clone()].concat(), [forgeries.clone(), victim()].concat()] {
             let restarted = Server::of(rules.clone(), &objects);
-            assert_untouched(&before, &restarted)?;
-            prop_assert_eq!(after.differences(&restarted, &names), Vec::<&str>::new());
+            untouched.assert_equals(&restarted)?;
+            let differing = SHORT.differences(&short, &restarted.replies(&SHORT));
+            prop_assert_eq!(differing, Vec::<&str>::new());
         }
         // Deleted objects have no effect.
         for forgery in &forgeries {
             after.delete(forgery);
         }
-        assert_untouched(&before, &after)?;
-        prop_assert_eq!(before.differences(&after, &names), Vec::<&str>::new());
+        untouched.assert_equals(&after)?;
+        let differing = SHORT.differences(&short_before, &after.replies(&SHORT));
+        prop_assert_eq!(differing, Vec::<&str>::new());
     }
 }
 
@@ -326,10 +356,10 @@ fn moved(mut object: Value, namespace: &str) -> Value {
 
 #[test]
 fn no_parsed_field_affects_another_namespace() {
-    let before = Server::of(rules(), &victim());
+    let before = Untouched::of(&Server::of(rules(), &victim()));
     for (field, objects) in forgeries() {
         let after = Server::of(rules(), &[victim(), objects.clone()].concat());
-        if let Err(error) = assert_untouched(&before, &after) {
+        if let Err(error) = before.assert_equals(&after) {
             panic!("{field}: {error}");
         }
         // The same objects in the victim's namespace have an effect, so the assertion above can fail.
@@ -339,7 +369,7 @@ fn no_parsed_field_affects_another_namespace() {
             .collect();
         let own = Server::of(rules(), &[victim(), own].concat());
         assert!(
-            assert_untouched(&before, &own).is_err(),
+            before.assert_equals(&own).is_err(),
             "{field} has no effect in its own namespace"
         );
     }
@@ -356,7 +386,7 @@ fn namesake(cluster: &str, host: &str) -> Vec<Value> {
 
 #[test]
 fn short_name_never_replaces_an_equal_canonical_name() {
-    let before = Server::of(rules(), &victim());
+    let before = Untouched::of(&Server::of(rules(), &victim()));
     for (service, host) in [
         ("db", "north"),
         ("db", "east"),
@@ -365,7 +395,7 @@ fn short_name_never_replaces_an_equal_canonical_name() {
         ("solo", "hub"),
     ] {
         let after = Server::of(rules(), &[victim(), namesake(service, host)].concat());
-        if let Err(error) = assert_untouched(&before, &after) {
+        if let Err(error) = before.assert_equals(&after) {
             panic!("{service}, {host}: {error}");
         }
         let name = format!("{service}.{VICTIM}.global");
@@ -379,7 +409,7 @@ fn short_name_never_replaces_an_equal_canonical_name() {
 #[test]
 fn srv_targets_never_have_addresses_of_another_service() {
     let server = Server::of(rules(), &[victim(), namesake("db", "east")].concat());
-    let additional = |name: &str| server.replies(&[name.to_owned()])[2][11];
+    let additional = |name: &str| server.replies(&Questions::of(vec![name.to_owned()]))[2][11];
     assert_eq!(additional("_sql._tcp.prod.global"), 1);
     assert_eq!(additional("_sql._tcp.prod.evil.global"), 1);
     assert_eq!(additional("_sql._tcp.db.prod.global"), 4);

@@ -312,13 +312,17 @@ impl World {
                 unlinked: &BTreeSet::new(),
             };
             memory.note(&scene, now);
+            let present = expected(&scene, *flags, memory, now);
+            // `east.db` is the short name of a cluster, too.
+            if !present.is_known && (namespace, service) == ("db", "east") {
+                continue;
+            }
+            let forgotten = Memory::default();
+            let fresh = expected(&scene, *flags, &forgotten, now);
+            let end = expected(&scene, *flags, &forgotten, later.0);
+            check_service(&cluster.table, &scene, &present);
             let own = format!("{service}.{namespace}");
             for name in [format!("{own}.global."), format!("{own}.svc.set.")] {
-                let present = expected(&scene, *flags, memory, now);
-                // `east.db` is the short name of a cluster, too.
-                if !present.is_known && (namespace, service) == ("db", "east") {
-                    continue;
-                }
                 let answer = returned(&cluster.table, &name);
                 let place = || format!("{name} at {now}: {present:#?}\n{}", describe(&scene));
                 assert!(
@@ -327,14 +331,10 @@ impl World {
                     place()
                 );
                 note(seen, &present, &answer);
-                let forgotten = Memory::default();
-                let fresh = expected(&scene, *flags, &forgotten, now);
                 let answer = returned(&restarted, &name);
                 assert_eq!(answer, fresh.settled(), "after a restart: {}", place());
-                let end = expected(&scene, *flags, &forgotten, later.0);
                 let answer = returned(&settled, &name);
                 assert_eq!(answer, end.settled(), "after the delays: {}", place());
-                check_service(&cluster.table, &scene, &present);
             }
         }
     }

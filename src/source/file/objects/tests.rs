@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::support::rounds::rounds;
 use crate::testing::{endpoint, mirror};
 
 fn parsed(text: &str) -> Result<Lists, String> {
@@ -115,7 +116,8 @@ fn nested_brackets_do_not_overflow_the_stack() {
 #[test]
 fn text_may_have_many_documents() {
     let mut text = String::new();
-    for number in 0..20_000 {
+    // More than the 1,024 that the parser accepts by default.
+    for number in 0..rounds(20_000) {
         text += &format!("kind: Service\nmetadata: {{name: s{number}}}\n---\n");
     }
     assert!(parsed(&text).is_ok());

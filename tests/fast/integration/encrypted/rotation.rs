@@ -10,13 +10,14 @@ use support::certificates::{Authority, Identity};
 use support::encrypted::{QUIC, files};
 use support::query::query;
 use support::quic::Quic;
+use support::rounds::rounds;
 use support::server::{Server, WaitUntil};
 use support::tls::{Client, Offer, ask};
 use support::wait::wait_for;
 
 use super::small;
 
-const ROTATIONS: usize = 20;
+const ROTATIONS: u16 = 20;
 /// Pause between two queries of a client. Several clients must not overload the server.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -59,6 +60,7 @@ impl Received {
 
 #[test]
 fn no_query_fails_during_certificate_changes() {
+    let rotations = usize::from(rounds(ROTATIONS));
     let authority = Authority::new("authority");
     let first = authority.issue_server();
     let folder = tempfile::tempdir().unwrap();
@@ -112,7 +114,7 @@ fn no_query_fails_during_certificate_changes() {
             let is_over = seen.is_over.load(Relaxed);
             (is_over || seen.has_received(&first)).then_some(())
         });
-        for _ in 0..ROTATIONS {
+        for _ in 0..rotations {
             let next = authority.issue_server();
             // The two files are written one after the other. In between, they do not match.
             next.write(server.folder());
@@ -126,11 +128,11 @@ fn no_query_fails_during_certificate_changes() {
     let certificates = seen.certificates.lock().unwrap().len();
     assert_eq!(
         certificates,
-        ROTATIONS + 1,
+        rotations + 1,
         "clients received each certificate"
     );
     let answers = seen.answers.load(Relaxed);
-    assert!(answers > 4 * ROTATIONS, "{answers} answers");
+    assert!(answers > 4 * rotations, "{answers} answers");
     assert_eq!(server.ended_connections("handshake"), 0.0);
 }
 
