@@ -1,11 +1,11 @@
 //! Wiring of the commands: it opens sources, binds listeners, starts tasks and shuts down.
 
 mod api;
+mod command_log;
 mod demo;
 mod diagnose;
 mod events;
 mod first_table;
-mod flags;
 mod fleet;
 mod identity;
 mod inspect;
@@ -63,11 +63,6 @@ async fn run_command(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Fleet(args) => fleet::compare_fleet(*args).await,
         Command::Completions(args) => {
             print(&args.script())?;
-            Ok(ExitCode::SUCCESS)
-        }
-        // `cli::read` has printed all other help.
-        Command::Help(args) => {
-            print(&args.flags())?;
             Ok(ExitCode::SUCCESS)
         }
     }

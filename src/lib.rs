@@ -18,7 +18,8 @@
 //! | module | contents |
 //! |---|---|
 //! | [`app`] | wiring: opens sources, binds listeners, starts and stops tasks |
-//! | [`cli`] | flags and subcommands |
+//! | [`cli`] | flags and subcommands; they override settings |
+//! | [`settings`] | everything that `serve` can be told: one file, its checks, its schema |
 //! | [`admin`] | `/livez /readyz`, metrics, `/api/v1/…`, the status page |
 //! | [`server`] | listeners for UDP and TCP and, if enabled, TLS and QUIC; limits and counters |
 //! | [`source`] | sources of objects: the API server or YAML files; the update loop |
@@ -68,7 +69,7 @@
 //!
 //! **An annotation of a failover order**
 //!
-//! The same way, with `model/local.rs` as reader. `model/settings.rs` reads the annotations, `model/failover_order.rs` the
+//! The same way, with `model/local.rs` as reader. `model/service_settings.rs` reads the annotations, `model/failover_order.rs` the
 //! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both; `model/similar.rs` finds the nearest name. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
 //! moment at which a delay ends; `source.rs` sleeps until then.
 //!
@@ -104,6 +105,7 @@ pub mod log;
 pub mod model;
 pub mod report;
 pub mod server;
+pub mod settings;
 pub mod source;
 pub mod table;
 pub mod wire;
@@ -116,6 +118,7 @@ mod failures;
 mod heartbeat;
 mod histogram;
 mod random;
+mod setting_text;
 
 #[cfg(test)]
 pub mod testing;

@@ -10,11 +10,14 @@ use std::panic;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 use tracing::error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-pub use filter::{InvalidLogFilter, LogFilter};
+pub use filter::LogFilter;
 pub use queue::LogGuard;
 
 use queue::LogQueue;
@@ -22,9 +25,24 @@ use queue::LogQueue;
 use crate::clock::unix_seconds;
 
 /// The format of log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Deserialize,
+    Serialize,
+    JsonSchema,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum LogFormat {
     /// Text for people.
+    #[default]
     Text,
     /// One JSON object for each line.
     Json,

@@ -24,7 +24,7 @@ mod object_name;
 pub mod parse;
 mod ports;
 pub mod problem;
-mod settings;
+mod service_settings;
 mod similar;
 mod slice;
 mod timestamp;
@@ -38,7 +38,7 @@ pub use interned::{Text, intern};
 pub use item::{
     Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
 };
-pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey};
+pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey, ServicePath};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;
@@ -47,7 +47,7 @@ pub use object::Object;
 pub use object_name::ObjectName;
 pub use ports::{Port, Ports, Protocol};
 pub use problem::{Family, Level, Problem, ProblemKind};
-pub use settings::{GatewayDown, Settings};
+pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};
 pub use similar::{most_similar, typing_errors};
 pub use slice::{ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use timestamp::Timestamp;

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 pub use answerer::Answerers;
-pub use bind::{Addresses, DnsListener};
+pub use bind::{DnsListener, bind_dns, bind_tcp};
 pub use connections::ConnectionLimits;
 pub use encrypted::{Certificate, Encrypted};
 pub use http::{Lifetime, LocalAddress};

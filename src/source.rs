@@ -247,7 +247,7 @@ impl UpdateLoop<'_> {
         }
     }
 
-    /// Determines the states of links. If no Link has named a cluster for `--unlinked-after`, requests a list to confirm it.
+    /// Determines the states of links. If no Link has named a cluster for `links.unlinkedAfter`, requests a list to confirm it.
     fn update_links(&mut self) {
         // Without all Services, the clusters of mirrors are not known.
         if !self.unlisted.is_empty() {

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 
 use crate::model::{
-    Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, Timestamp, Watch, parse,
+    Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp, Watch,
+    parse,
 };
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
@@ -247,7 +248,6 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
     let zone = |name: &&str| Zone {
         name: name.trim_end_matches("=mcs").parse().unwrap(),
         ttl: 5,
-        negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
         grammar: match *name {
             name if name.ends_with("=mcs") => Grammar::Mcs,
@@ -260,4 +260,12 @@ pub(crate) fn zones(names: &[&str]) -> Zones {
 /// Returns mirrored services with one endpoint each.
 pub(crate) fn mirrors(count: usize) -> Vec<Value> {
     (1..=count).flat_map(numbered_mirror).collect()
+}
+
+/// Returns the settings of a service with an order.
+pub(crate) fn ordered(order: &str) -> ServiceSettings {
+    ServiceSettings {
+        failover: Some(Some(order.parse().unwrap())),
+        ..ServiceSettings::default()
+    }
 }

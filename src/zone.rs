@@ -38,8 +38,8 @@
 //!   (`tests/support/names.txt`, `src/zone/tests.rs`).
 //! - A canonical name with records hides a short name, and the conflict is reported (`src/zone/tests.rs`). An empty
 //!   non-terminal, such as `N.Z`, hides no short name (`src/zone/tests/edges.rs`).
-//! - A short name belongs to one namespace: that of `--short-name`, and to none if that namespace lacks the service;
-//!   without `--short-name`, to that of `--default-namespace`, if it has the service; otherwise to the only namespace that
+//! - A short name belongs to one namespace: that of `shortNames.pinned`, and to none if that namespace lacks the service;
+//!   without `shortNames.pinned`, to that of `shortNames.defaultNamespace`, if it has the service; otherwise to the only namespace that
 //!   has a headless service of that name. If several have one, the short name is NXDOMAIN (`src/table/build/tests.rs`,
 //!   `src/zone/tests/kinds.rs`). Earlier states do not matter, so replicas give the same answers (`src/table/tests.rs`).
 //! - The names of the zone itself have no ports: `_P._R.` before `ns.dns.Z` and `dns-version.Z` does not exist

@@ -59,7 +59,7 @@ fn refuse(hosts: &ApiHosts, request: &Request) -> Option<Response> {
     }
     if let Some(origin) = foreign_origin(hosts, request) {
         let sentence = format!(
-            "Origin '{origin}' is not allowed: only pages of this server may read it; --api-host adds hosts\n"
+            "Origin '{origin}' is not allowed: only pages of this server may read it; listen.apiHosts adds hosts\n"
         );
         return Some((StatusCode::FORBIDDEN, sentence).into_response());
     }
@@ -119,7 +119,7 @@ impl IntoResponse for HostRefusal {
             // The host was parsed, so that it has no characters with a meaning to a browser.
             Self::Misdirected(host) => {
                 let sentence = format!(
-                    "Host '{host}' is not a name of this server; to allow it, start the server with --api-host {host}\n"
+                    "Host '{host}' is not a name of this server; to allow it, add it to listen.apiHosts\n"
                 );
                 (StatusCode::MISDIRECTED_REQUEST, sentence).into_response()
             }

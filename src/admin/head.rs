@@ -28,7 +28,7 @@ pub(super) struct Head {
     cluster: String,
     /// The name of the host: in a cluster, that of the pod.
     replica: String,
-    /// The zones, with final dots, in the order of the flags.
+    /// The zones, with final dots, in the order of the settings.
     zones: Vec<String>,
     /// What follows the namespace in the names of services, one for each zone of `--zone`, in their order.
     name_suffixes: Vec<String>,

@@ -13,6 +13,7 @@ use axum::http::header::HOST;
 use axum::http::{self, Version};
 
 use crate::server::LocalAddress;
+use crate::setting_text::setting_text;
 
 /// The host of a URL: an address, or a name in lower case without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum ApiHost {
     Name(String),
 }
 
-/// `--api-host`: allowed hosts, in addition to loopback and the server's own address. Clones share it.
+/// `listen.apiHosts`: allowed hosts, in addition to loopback and the server's own address. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ApiHosts(Arc<[ApiHost]>);
 
@@ -72,7 +73,7 @@ impl ApiHosts {
         }
     }
 
-    /// Returns whether a host is loopback, the local address of the connection, or one of `--api-host`.
+    /// Returns whether a host is loopback, the local address of the connection, or one of `listen.apiHosts`.
     pub(super) fn is_allowed(&self, host: &ApiHost, local: Option<&LocalAddress>) -> bool {
         let is_own = match host {
             ApiHost::Address(ip) => {
@@ -142,6 +143,8 @@ impl fmt::Display for ApiHost {
         }
     }
 }
+
+setting_text!(ApiHost: r"^[A-Za-z0-9._:-]+$");
 
 #[cfg(test)]
 mod tests {

@@ -202,7 +202,7 @@ impl Metrics {
         let history = self.reader.history_size();
         let help = "Earlier tables of the history";
         page.gauge("history_tables", help, history.tables as f64)?;
-        let help = "Estimated memory of earlier tables, in bytes; at most --history-memory";
+        let help = "Estimated memory of earlier tables, in bytes";
         page.gauge("history_memory_bytes", help, history.memory as f64)?;
         self.encode_source(page)?;
         self.encode_updates(page)?;

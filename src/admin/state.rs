@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::liveness::Liveness;
@@ -20,7 +21,7 @@ use crate::zone::Zones;
 /// What a server is called, and where it answers.
 #[derive(Debug)]
 pub struct Identity {
-    /// `--cluster-name`.
+    /// The name of this cluster.
     pub cluster: ClusterName,
     /// The name of the host: in a cluster, that of the pod.
     pub replica: String,
@@ -40,7 +41,9 @@ pub struct AdminState {
     pub zones: Arc<Zones>,
     /// What this server is called, and where it answers.
     pub identity: Arc<Identity>,
-    /// The namespaces of `--namespace`; empty: all.
+    /// The settings, as a document.
+    pub settings: Arc<Value>,
+    /// The watched namespaces; empty: all.
     pub namespaces: Arc<[Namespace]>,
     /// The state of the feeds.
     pub feeds: Feeds,

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderMap, IF_NONE_MATCH};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::body::json;
 use super::document::{Documents, Form};
@@ -30,6 +31,8 @@ pub(super) async fn status(
         time: String,
         /// The time at which its history begins.
         history_start: String,
+        /// Its settings, as `serve --print-settings` prints them. No secret is among them.
+        settings: Arc<Value>,
     }
     let latest = state.feeds.events().latest();
     let head = Head::new(&state, &state.reader.load(), latest);
@@ -39,6 +42,7 @@ pub(super) async fn status(
         head,
         time,
         history_start,
+        settings: state.settings.clone(),
     };
     json(&headers, &status)
 }

@@ -37,6 +37,7 @@ pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
             replica: "global-dns-7c9f".to_owned(),
             servers: vec!["192.0.2.53:53".parse().unwrap()],
         }),
+        settings: Arc::default(),
         namespaces: Arc::new([]),
         feeds: feeds.clone(),
         metrics: Metrics {

@@ -15,7 +15,8 @@ use tracing::warn;
 
 use super::output::print;
 use super::serve::{Started, serve};
-use crate::cli::{DemoArgs, ServeArgs, parse_zone};
+use crate::cli::DemoArgs;
+use crate::settings::{Period, ZoneSetting};
 
 /// The queries that `demo` suggests, each group with a heading.
 const QUESTIONS: [(&str, &[&str]); 5] = [
@@ -50,10 +51,10 @@ const QUESTIONS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// `--zone` of the demo, unless the environment has another value.
-const ZONES: &str = "global,clusterset.local=mcs";
+/// The second zone of the demo, unless its settings have other zones.
+const MCS_ZONE: &str = "clusterset.local=mcs";
 
-/// `--failback-delay` of a live demo. The default is longer than a scene.
+/// `failover.back` of a live demo. The default is longer than a scene.
 const LIVE_FAILBACK_DELAY: Duration = Duration::from_secs(2);
 
 /// Runs `serve --file` with a copy of the built-in sample. The user may edit the copy, or `--live` does.
@@ -69,18 +70,19 @@ pub(super) async fn demo(args: DemoArgs) -> anyhow::Result<ExitCode> {
         File::create_new(&sample).and_then(|mut file| file.write_all(live::SAMPLE.as_bytes()));
     file.with_context(|| format!("cannot write the sample to {}", sample.display()))?;
     let live = args.live;
-    let mut serve_args = ServeArgs::from(args);
+    let mut serve_args = args.to_serve();
     serve_args.source.file = vec![sample.clone()];
-    serve_args.model.cluster_name = "hub"
+    let settings = &mut serve_args.settings.loaded;
+    settings.cluster_name = "hub"
         .parse()
         .context("the sample has an invalid cluster name")?;
-    if serve_args.model.zone.is_empty() {
-        let zones: Result<_, _> = ZONES.split(',').map(parse_zone).collect();
-        serve_args.model.zone = zones.map_err(anyhow::Error::msg)?;
+    if settings.zones == [ZoneSetting::default()] {
+        let mcs = MCS_ZONE.parse().map_err(anyhow::Error::msg)?;
+        settings.zones.push(mcs);
     }
-    serve_args.grace = Duration::ZERO; // nobody depends on a demo
+    settings.grace = Period(Duration::ZERO); // nobody depends on a demo
     if live.is_some() {
-        serve_args.delays.failback_delay = LIVE_FAILBACK_DELAY;
+        settings.failover.back = Period(LIVE_FAILBACK_DELAY);
     }
     // The folder is removed at the end.
     serve(serve_args, |started| {

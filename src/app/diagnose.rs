@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 
 use super::api::Api;
-use super::flags::{log_to_stderr, zones};
+use super::command_log::log_to_stderr;
 use super::output::{print, render};
 use crate::check::{Diagnosis, Fact, Facts, NotChecked, ServerProblem, check as run_checks};
 use crate::cli::CheckArgs;
@@ -50,28 +50,29 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
         api: running,
         resolver,
         source,
-        model,
+        settings,
         log: _,    // is set up once
         wait: _,   // repeats this function
         output: _, // formats its result
         color: _,
     } = args;
+    let settings = &settings.loaded;
     let SourceFacts {
         api,
         table,
         mut objects,
         namespaces,
     } = if source.file.is_empty() {
-        query_api_server(source, model).await
+        query_api_server(source, settings).await
     } else {
-        read_files(source, model).await?
+        read_files(source, settings).await?
     };
     if let Ok(links) = &mut objects.links {
-        retain_watched(links, source);
+        retain_watched(links, settings);
     }
     let server = *server;
     let resolver = name_servers::resolver(*resolver);
-    let zones = zones(model, &[]);
+    let zones = settings.zones(&[]);
     let request = end_to_end::Request {
         server,
         resolver: &resolver,
@@ -82,12 +83,12 @@ async fn diagnose(args: &CheckArgs) -> anyhow::Result<Diagnosis> {
     };
     let (server_problems, dns, end_to_end) = tokio::join!(
         problems_of(running.as_ref()),
-        query_name_servers(server, &resolver, model, table.as_ref().ok()),
+        query_name_servers(server, &resolver, settings, table.as_ref().ok()),
         request.query(),
     );
     Ok(run_checks(&Facts {
         api,
-        rules: model.rules(),
+        rules: settings.rules(),
         table,
         zones,
         objects,

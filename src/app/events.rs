@@ -15,7 +15,7 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use tokio_util::io::StreamReader;
 
 use super::api::{Api, with_query};
-use super::flags::log_to_stderr;
+use super::command_log::log_to_stderr;
 use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, note};
 use super::output::{json, print};
 use super::screen::{harmless_but_colors, write};

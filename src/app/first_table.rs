@@ -6,7 +6,8 @@ use anyhow::anyhow;
 use tokio::task::JoinSet;
 
 use super::source::SelectedSource;
-use crate::cli::{ModelArgs, SourceArgs};
+use crate::cli::SourceArgs;
+use crate::settings::Settings;
 use crate::source::{Feeds, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::table::publish::Reader;
@@ -37,19 +38,19 @@ pub(super) struct FirstTable {
 /// Runs a source until its first complete table.
 pub(super) async fn first_table(
     args: &SourceArgs,
-    model: &ModelArgs,
+    settings: &Settings,
 ) -> anyhow::Result<FirstTable> {
-    let feeds = Feeds::new(&args.namespace).with_links(model.links.namespaces());
+    let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
     let publisher = Publisher::default();
     let reader = publisher.reader();
     let source = SelectedSource::open(args, ONE_SHOT_TIMING, kube::KubeAccess::Auto).await?;
     let mut tasks = JoinSet::new();
-    let settings = UpdateSettings {
-        rules: model.rules(),
+    let update_settings = UpdateSettings {
+        rules: settings.rules(),
         is_following: false,
     };
     let origin = TableSource::of(&source);
-    source.spawn(&mut tasks, &feeds, publisher, settings)?;
+    source.spawn(&mut tasks, &feeds, publisher, update_settings)?;
     let deadline = Instant::now() + FIRST_TABLE_TIMEOUT;
     // The table is visible before the lines of the log about it are written.
     while !feeds.has_published() {

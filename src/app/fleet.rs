@@ -16,9 +16,9 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::api::Api;
+use super::command_log::log_to_stderr;
 use super::diagnose::api_server::read_gateways;
 use super::first_table::{ONE_SHOT_TIMING, first_table};
-use super::flags::{log_to_stderr, zones};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{CLEAR_LINE, harmless};
 use crate::VERSION;
@@ -284,9 +284,9 @@ async fn member(api: &mut Api, replicas: Vec<ReplicaFacts>, index: usize) -> Fac
 /// Reads the objects of files, as a server with default settings.
 async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
     let read = async {
-        let model = FleetArgs::model_of(name)?;
-        let table = first_table(&args.files_of(name), &model).await?;
-        let (zones, now) = (zones(&model, &[]), table.reader.load());
+        let settings = FleetArgs::settings_of(name);
+        let table = first_table(&args.files_of(name), &settings).await?;
+        let (zones, now) = (settings.zones(&[]), table.reader.load());
         let report = Report::new(&zones, &now);
         let status = ReplicaStatus {
             schema_version: SchemaVersion,

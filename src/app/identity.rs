@@ -5,17 +5,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::system::uname;
 
 use crate::admin::Identity;
-use crate::cli::ServeArgs;
 use crate::server::NS_PORT;
+use crate::settings::Settings;
 
 /// Returns what the server is called, and the addresses at which clients reach it: those of `ns.dns.Z`, or those of its DNS
 /// port.
 pub(super) fn identity(
-    args: &ServeArgs,
+    settings: &Settings,
+    ns_addresses: &[IpAddr],
     bound: &[SocketAddr],
     own_addresses: &[IpAddr],
 ) -> Identity {
-    let given = args.ns_address.iter();
+    let given = ns_addresses.iter();
     let mut servers: Vec<SocketAddr> = given.map(|ip| SocketAddr::new(*ip, NS_PORT)).collect();
     if servers.is_empty() {
         servers.extend(
@@ -25,10 +26,15 @@ pub(super) fn identity(
         );
     }
     Identity {
-        cluster: args.model.cluster_name.clone(),
-        replica: uname().nodename().to_string_lossy().into_owned(),
+        cluster: settings.cluster_name.clone(),
+        replica: host_name(),
         servers,
     }
+}
+
+/// Returns the name of this host: in a cluster, that of the pod.
+pub(super) fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
 }
 
 /// Returns an address with which clients reach a listener: for a wildcard, that of this pod, or else loopback.

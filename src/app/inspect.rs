@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::api::{Api, with_query};
+use super::command_log::log_to_stderr;
 use super::first_table::{FirstTable, ONE_SHOT_TIMING};
-use super::flags::{log_to_stderr, zones};
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless};
@@ -242,7 +242,7 @@ async fn read_explanation(
     table: &FirstTable,
     question: &str,
 ) -> anyhow::Result<Explanation> {
-    let zones = zones(&view.model, &[]);
+    let zones = view.settings.loaded.zones(&[]);
     let now = Arc::clone(&table.reader.load());
     let subject = Subject::parse(&zones, now.table.as_ref(), question)
         .with_context(|| format!("'{question}' is not a domain name"))?;

@@ -18,7 +18,6 @@ use tokio::time::{sleep, timeout};
 
 use super::api::{Api, with_query};
 use super::first_table::{FirstTable, ONE_SHOT_TIMING, first_table};
-use super::flags::zones;
 use super::screen::harmless;
 use super::variables::local_api;
 use crate::admin::choose_zone;
@@ -145,7 +144,7 @@ impl Origin {
                     error: ReplicaError::NoApiServer { .. },
                     tried,
                 }) => {
-                    let table = first_table(&view.source, &view.model)
+                    let table = first_table(&view.source, &view.settings.loaded)
                         .await
                         .map_err(|error| match tried {
                             Some(tried) => anyhow!("{error:#}; {tried}"),
@@ -163,7 +162,7 @@ impl Origin {
                 }
             }
         }
-        let table = first_table(&view.source, &view.model).await?;
+        let table = first_table(&view.source, &view.settings.loaded).await?;
         Ok(Self::Objects(table, reason))
     }
 
@@ -208,7 +207,9 @@ impl Origin {
         match self {
             Self::Server(server) => server.api.read(&with_query(path, [at_parameter(at)])).await,
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
-            Self::Objects(table, _) => Ok(read(&zones(&view.model, &[]), &table.reader.load())),
+            Self::Objects(table, _) => {
+                Ok(read(&view.settings.loaded.zones(&[]), &table.reader.load()))
+            }
         }
     }
 
@@ -220,7 +221,7 @@ impl Origin {
     ) -> anyhow::Result<String> {
         match self {
             Self::Server(server) => {
-                let zone = match view.model.zone.as_slice() {
+                let zone = match view.settings.zone.as_slice() {
                     [zone] => Some(zone.name.to_string()),
                     _ => None,
                 };
@@ -230,7 +231,7 @@ impl Origin {
             }
             Self::Objects(..) if at.is_some() => bail!(NO_HISTORY),
             Self::Objects(table, _) => {
-                let zones = zones(&view.model, &[]);
+                let zones = view.settings.loaded.zones(&[]);
                 let zone = choose_zone(&zones, None).map_err(|problem| anyhow!(problem))?;
                 Ok(zone_file(&zones, zone, &table.reader.load()))
             }

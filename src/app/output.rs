@@ -21,7 +21,7 @@ pub(super) fn render(
     let form = match output {
         Output::Json => return json(document),
         Output::Wide => TextForm::Wide,
-        Output::Text | Output::Zone | Output::Markdown => TextForm::Narrow,
+        Output::Text | Output::Zone => TextForm::Narrow,
     };
     let width = terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| columns.into());
     let style = Style {

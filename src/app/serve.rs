@@ -18,15 +18,15 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::flags::{level, zones};
-use super::identity::identity;
+use super::identity::{host_name, identity};
+use super::output::print;
 use super::source::SelectedSource;
 use super::thread::{Priority, Thread};
-use super::variables::{NODE_IPS, POD_IPS, log_unknown};
+use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unknown};
 use crate::admin::{
     AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
 };
-use crate::cli::{ListenArgs, ServeArgs};
+use crate::cli::ServeArgs;
 use crate::clock::unix_milliseconds;
 use crate::failures::Failures;
 use crate::heartbeat::{self, Heartbeat};
@@ -35,8 +35,9 @@ use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
-    descriptors, ns_addresses,
+    bind_dns, bind_tcp, descriptors, ns_addresses,
 };
+use crate::settings::Settings;
 use crate::source::{Events, Feeds, UpdateSettings, kube};
 use crate::table::Publisher;
 use crate::wire::ResponseSettings;
@@ -47,21 +48,26 @@ pub(super) async fn serve(
     args: ServeArgs,
     ready: impl FnOnce(&Started),
 ) -> anyhow::Result<ExitCode> {
+    let settings = &args.settings.loaded;
+    if args.print_settings {
+        print(&settings.to_yaml()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // Dropped at the end, which writes the queued log lines.
-    let log = start_queued_logging(&level(&args.log, "info")?, args.log.log_format);
+    let log = start_queued_logging(&settings.log.level, settings.log.format);
     let log = log.context("cannot start the log thread")?;
     log_unknown();
     let mut signals = Signals::new()?;
     let mut resources = Resources::open(&args).await?;
-    let bound = BoundListeners::bind(&args.listeners, resources.encrypted.take())?;
+    let bound = BoundListeners::bind(settings, resources.encrypted.take())?;
     let (dns, api) = (bound.addresses(), bound.api_addresses());
-    let server = Server::start(&args, resources, bound, log.lost())?;
+    let server = Server::start(settings, resources, bound, log.lost())?;
     ready(&Started {
         dns,
         api,
         events: server.events.clone(),
     });
-    server.run(&mut signals, args.grace).await
+    server.run(&mut signals, settings.grace.0).await
 }
 
 /// A server that has started.
@@ -76,41 +82,38 @@ pub(super) struct Started {
 
 // === Resources ===
 
-/// The external resources that the flags name. They are opened before anything is bound, so that an error is early.
+/// The external resources that the settings name. They are opened before anything is bound, so that an error is early.
 struct Resources {
     source: SelectedSource,
     update_settings: UpdateSettings,
     encrypted: Option<Encrypted>,
     /// The addresses of this pod and of its node.
     own_addresses: Vec<IpAddr>,
+    /// The addresses of the name server of the zones, if they are known: of the settings, or of the Service.
+    ns_addresses: Vec<IpAddr>,
 }
 
 impl Resources {
     async fn open(args: &ServeArgs) -> anyhow::Result<Self> {
+        let settings = &args.settings.loaded;
+        let own_addresses = [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat();
+        let ns_addresses = match settings.answers.ns_addresses.as_slice() {
+            [] => addresses_from(SERVICE_IPS)?,
+            given => given.to_vec(),
+        };
         let timing = kube::WatchTiming::SERVE;
         let source = SelectedSource::open(&args.source, timing, kube::KubeAccess::Pod).await?;
-        let encrypted = args.encrypted.clone().options();
         Ok(Self {
             update_settings: UpdateSettings {
-                rules: args.delays.apply(args.model.rules()),
+                rules: settings.rules(),
                 is_following: true,
             },
             source,
-            encrypted: encrypted.map(Encrypted::open).transpose()?,
-            own_addresses: [addresses_from(POD_IPS)?, addresses_from(NODE_IPS)?].concat(),
+            encrypted: settings.encrypted().map(Encrypted::open).transpose()?,
+            own_addresses,
+            ns_addresses,
         })
     }
-}
-
-/// Reads addresses, separated by commas, from an environment variable. Returns none if it is not set.
-fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
-    let text = std::env::var(variable).unwrap_or_default();
-    let texts = text.split(',').filter(|text| !text.is_empty());
-    let address = |text: &str| match text.parse() {
-        Ok(ip) => Ok(ip),
-        Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
-    };
-    texts.map(address).collect()
 }
 
 // === Listeners ===
@@ -124,12 +127,12 @@ struct BoundListeners {
 }
 
 impl BoundListeners {
-    fn bind(listeners: &ListenArgs, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
+    fn bind(settings: &Settings, encrypted: Option<Encrypted>) -> anyhow::Result<Self> {
         Ok(Self {
             encrypted: encrypted.map(Encrypted::bind).transpose()?,
-            dns: listeners.dns().bind_dns()?,
-            admin: listeners.admin().bind_tcp("admin")?,
-            api: listeners.api().bind_tcp("api")?,
+            dns: bind_dns(&settings.dns_addresses())?,
+            admin: bind_tcp(&settings.admin_addresses(), "admin")?,
+            api: bind_tcp(&settings.listen.api, "api")?,
         })
     }
 
@@ -144,12 +147,9 @@ impl BoundListeners {
         addresses.filter_map(Result::ok).collect()
     }
 
-    /// Returns the limits of connections: those of the flags, or less if the system grants fewer file descriptors.
-    fn limits(&self, args: &ServeArgs, udp_workers: usize) -> anyhow::Result<ConnectionLimits> {
-        let wanted = ConnectionLimits {
-            total: args.tcp_connections as usize,
-            per_address: args.tcp_connections_per_address as usize,
-        };
+    /// Returns the limits of connections: those of the settings, or less if the system grants fewer file descriptors.
+    fn limits(&self, settings: &Settings, udp_workers: usize) -> anyhow::Result<ConnectionLimits> {
+        let wanted = settings.connection_limits();
         // The limits apply to TCP and, separately, to each encrypted transport.
         let encrypted = self.encrypted.as_ref();
         let per_connection = 1 + encrypted.map_or(0, Encrypted::descriptors_per_connection);
@@ -171,17 +171,19 @@ struct Server {
 
 impl Server {
     fn start(
-        args: &ServeArgs,
+        settings: &Settings,
         resources: Resources,
         mut bound: BoundListeners,
         lost_log_lines: Failures,
     ) -> anyhow::Result<Self> {
-        let zones = zones(
-            &args.model,
-            &ns_addresses(&args.ns_address, &bound.addresses()),
-        );
-        let feeds = Feeds::new(&args.source.namespace).with_links(args.model.links.namespaces());
-        let publisher = Publisher::new(Timestamp(unix_milliseconds()), args.history.limits());
+        let Resources {
+            own_addresses,
+            ns_addresses: given,
+            ..
+        } = &resources;
+        let zones = settings.zones(&ns_addresses(given, &bound.addresses()));
+        let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
+        let publisher = Publisher::new(Timestamp(unix_milliseconds()), settings.history_limits());
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
@@ -194,21 +196,22 @@ impl Server {
             refused: refused.clone(),
             facts: CurrentFacts::default(),
         };
-        let identity = identity(args, &bound.addresses(), &resources.own_addresses);
+        let identity = identity(settings, given, &bound.addresses(), own_addresses);
         let draining = Arc::<AtomicBool>::default();
-        let settings = settings(args, zones.clone(), &resources.own_addresses);
-        let answerers = Answerers::new(settings, refused, reader.clone(), counters);
+        let response_settings = response_settings(settings, zones.clone(), own_addresses);
+        let answerers = Answerers::new(response_settings, refused, reader.clone(), counters);
         let mut tasks = JoinSet::new();
         resources
             .source
             .spawn(&mut tasks, &feeds, publisher, resources.update_settings)?;
-        let mut listeners = listen(args, &mut bound, &answerers, &mut tasks)?;
+        let mut listeners = listen(settings, &mut bound, &answerers, &mut tasks)?;
         let api_thread = Thread::new("api")?;
         let state = AdminState {
             reader,
             zones: Arc::new(zones),
             identity: Arc::new(identity),
-            namespaces: args.source.namespace.clone().into(),
+            settings: Arc::new(serde_json::to_value(settings)?),
+            namespaces: settings.namespaces.clone().into(),
             feeds: feeds.clone(),
             metrics,
             draining: draining.clone(),
@@ -222,7 +225,7 @@ impl Server {
         probes.run(Priority::Normal, &mut tasks, || async {
             tokio::join!(follow, join_all(serve));
         })?;
-        let routes = api_routes(state, ApiHosts::new(args.listeners.api_host.clone()));
+        let routes = api_routes(state, ApiHosts::new(settings.listen.api_hosts.clone()));
         let serve = serve_http(&listeners, bound.api, &routes, &api_thread)?;
         // Without a listener, this thread still renders the metrics.
         api_thread.run(Priority::Low, &mut tasks, || async {
@@ -265,26 +268,37 @@ impl Server {
     }
 }
 
-fn settings(args: &ServeArgs, zones: Zones, own_addresses: &[IpAddr]) -> ResponseSettings {
+fn response_settings(
+    settings: &Settings,
+    zones: Zones,
+    own_addresses: &[IpAddr],
+) -> ResponseSettings {
+    let answers = &settings.answers;
     ResponseSettings {
         zones,
-        access: args.access.access(own_addresses),
-        order: args.order,
-        udp_max: args.udp_max,
-        server_id: args.server_id.clone(),
+        access: settings.access(own_addresses),
+        order: answers.order,
+        udp_max: answers.udp_max,
+        server_id: match answers.server_id.as_str() {
+            "" => host_name(),
+            given => given.to_owned(),
+        },
         tcp_idle: TCP_IDLE,
     }
 }
 
 /// Starts the DNS listeners.
 fn listen(
-    args: &ServeArgs,
+    settings: &Settings,
     bound: &mut BoundListeners,
     answerers: &Answerers,
     tasks: &mut JoinSet<()>,
 ) -> anyhow::Result<DnsServer> {
-    let workers = args.udp_workers.map_or_else(cpus, usize::from);
-    let limits = bound.limits(args, workers)?;
+    let workers = match settings.limits.udp_workers {
+        0 => cpus(),
+        given => usize::from(given),
+    };
+    let limits = bound.limits(settings, workers)?;
     let mut listeners = DnsServer::start(take(&mut bound.dns), answerers, workers, limits)
         .context("cannot start the threads of the UDP workers")?;
     if let Some(encrypted) = bound.encrypted.take() {
@@ -361,7 +375,6 @@ mod tests {
 
     use super::*;
     use crate::admin::tests::{wait_until_alive, wait_until_stuck};
-    use crate::server::Addresses;
     use crate::server::tests::answerers;
 
     /// Checks that every loop of a server is watched, and that each but the update loop, which is not started here, gives
@@ -369,7 +382,7 @@ mod tests {
     #[tokio::test]
     async fn livez_watches_every_loop_of_the_server() {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
+        let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
         let limits = ConnectionLimits {
             total: 100,

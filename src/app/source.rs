@@ -23,7 +23,7 @@ impl SelectedSource {
         let SourceArgs {
             file,
             kubeconfig,
-            namespace: _,
+            namespace: _, // the settings have it
         } = args;
         if !file.is_empty() {
             return Ok(Self::Files(file::Files::open(

@@ -3,9 +3,11 @@
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use anyhow::bail;
 use tracing::warn;
 
 use crate::cli::unknown_variables;
+use crate::settings;
 
 /// The variable with the pod's addresses. The chart sets it from `status.podIPs`.
 pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
@@ -13,10 +15,28 @@ pub(super) const POD_IPS: &str = "GLOBAL_DNS_POD_IPS";
 /// of Kubernetes that may lack the former.
 pub(super) const NODE_IPS: &str = "GLOBAL_DNS_NODE_IPS";
 
+/// The variable with the addresses of the Service. The chart sets it from the variable of Kubernetes for the Service.
+pub(super) const SERVICE_IPS: &str = "GLOBAL_DNS_SERVICE_IPS";
+
+/// The variables without a flag.
+const KNOWN: [&str; 4] = [POD_IPS, NODE_IPS, SERVICE_IPS, settings::VARIABLE];
+
+/// Reads addresses, separated by commas, from an environment variable. Returns none if it is not set.
+pub(super) fn addresses_from(variable: &str) -> anyhow::Result<Vec<IpAddr>> {
+    let text = std::env::var(variable).unwrap_or_default();
+    let texts = text.split(',').filter(|text| !text.is_empty());
+    let address = |text: &str| match text.parse() {
+        Ok(ip) => Ok(ip),
+        Err(_) => bail!("environment variable {variable}: '{text}' is not an IP address"),
+    };
+    texts.map(address).collect()
+}
+
 /// Returns the address of the API of a server on this host: that of `GLOBAL_DNS_API_LISTEN`, where `demo` and `serve` listen,
 /// too, or the default. Other addresses than those of the loopback interface may be of another host.
 pub(super) fn local_api() -> SocketAddr {
-    const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9154);
+    const DEFAULT: SocketAddr =
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), settings::API_PORT);
     let variable = std::env::var("GLOBAL_DNS_API_LISTEN").unwrap_or_default();
     let given = variable.split(',').find_map(|one| one.parse().ok());
     given
@@ -26,7 +46,7 @@ pub(super) fn local_api() -> SocketAddr {
 
 /// Logs each unknown variable, for a server.
 pub(super) fn log_unknown() {
-    for unknown in unknown_variables(&[POD_IPS, NODE_IPS]) {
+    for unknown in unknown_variables(&KNOWN) {
         warn!(
             variable = unknown.name,
             nearest = unknown.nearest,
@@ -37,7 +57,7 @@ pub(super) fn log_unknown() {
 
 /// Prints each unknown variable to standard error, for a command whose log has only errors by default.
 pub(super) fn print_unknown() {
-    for unknown in unknown_variables(&[POD_IPS, NODE_IPS]) {
+    for unknown in unknown_variables(&KNOWN) {
         let nearest = unknown
             .nearest
             .iter()

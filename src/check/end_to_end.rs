@@ -97,9 +97,9 @@ fn direct_answer(way: &EndToEnd) -> Finding {
             ),
             Rcode::REFUSED => (
                 format!(
-                    "answers REFUSED for {question}: the name is in none of its zones, or --allow excludes this machine"
+                    "answers REFUSED for {question}: the name is in none of its zones, or limits.allow excludes this machine"
                 ),
-                "use a name of a zone of --zone, and compare --allow of serve with the address of this machine",
+                "use a name of a zone of --zone, and compare limits.allow of serve with the address of this machine",
             ),
             other => (
                 format!("answers {} for {question}", rcode_name(other)),

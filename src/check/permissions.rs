@@ -161,7 +161,7 @@ fn check_all_needed(reviews: &[Review]) -> Vec<Finding> {
         Check::Permissions.yellow(
             missing,
             "bind the role of the chart for Links: list and watch on links and list on leases, in each namespace of \
-             --links-namespace; or set --links=off",
+             links.namespaces; or set links.enabled: false",
         )
     }));
     findings

@@ -414,7 +414,7 @@ fn mirrors_without_a_link_are_yellow() {
 #[test]
 fn without_any_link_the_state_is_unknown() {
     let facts = facts_with_links(rules(), &healthy(), &[]);
-    let sentence = "State of links is unknown: the namespaces of --links-namespace have neither a Link nor a Lease of a \
+    let sentence = "State of links is unknown: the namespaces of links.namespaces have neither a Link nor a Lease of a \
                     mirror controller";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(sentence));
 }
@@ -866,7 +866,7 @@ fn ambiguous_short_name_is_red_unless_it_is_pinned() {
     objects.push(mirror("shop", "db", "east"));
     objects.push(endpoint("shop", "db", "east", "shop-db-0", &["10.96.1.9"]));
     let found = findings(&facts(&objects), Check::ShortNames);
-    let sentence = "Short name is ambiguous: db: exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN";
+    let sentence = "Short name is ambiguous: db: exists in namespaces prod, shop; no setting assigns it, so it is NXDOMAIN";
     assert_eq!(found, red(sentence));
     let mut pinned = rules();
     let pin = ("db".parse().unwrap(), "shop".parse().unwrap());

@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::{Arg, Args};
 
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
-use super::model::ModelArgs;
-use super::values::{Output, outputs, parse_duration, parse_name, parse_name_server};
+use super::settings::SettingsArgs;
+use super::values::{Output, outputs, parse_name, parse_name_server};
 use super::view::brief;
+use crate::settings::parse_duration;
 use crate::zone::Name;
 
 /// Flags of `check`.
@@ -28,7 +29,7 @@ pub struct CheckArgs {
     #[arg(long, requires = "dns")]
     pub connect: bool,
 
-    /// Address of --api-listen of a running server, for example http://127.0.0.1:9154, for conflicts that only a running server detects
+    /// API of a running server, for example http://127.0.0.1:9154, for conflicts that only a running server detects
     #[arg(long, value_name = "URL")]
     pub api: Option<http::Uri>,
 
@@ -40,7 +41,7 @@ pub struct CheckArgs {
     pub source: SourceArgs,
 
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub settings: SettingsArgs,
 
     #[command(flatten)]
     pub log: LogArgs,

@@ -7,7 +7,6 @@ use clap_complete::Shell;
 use super::check::CheckArgs;
 use super::fleet::FleetArgs;
 use super::serve::{DemoArgs, ServeArgs};
-use super::values::{Output, outputs};
 use super::view::{EventsArgs, ExplainArgs, TableArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -18,7 +17,7 @@ const STYLES: Styles = Styles::styled()
 
 /// DNS server: one name for a service in several linked clusters
 #[derive(Debug, Parser)]
-#[command(name = "global-dns", version, styles = STYLES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "global-dns", version, styles = STYLES, max_term_width = 100)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
@@ -44,8 +43,6 @@ pub enum Command {
     Fleet(Box<FleetArgs>),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
-    /// Print this help, the help of a command, or a table of all flags of serve
-    Help(HelpArgs),
 }
 
 /// Flags of `completions`.
@@ -53,15 +50,4 @@ pub enum Command {
 pub struct CompletionsArgs {
     /// Shell that runs the script
     pub shell: Shell,
-}
-
-/// Flags of `help`.
-#[derive(Debug, Args)]
-pub struct HelpArgs {
-    /// Command to describe, or flags: all flags of serve [default: the program itself]
-    pub topic: Option<String>,
-
-    /// Format of the list of flags
-    #[arg(short, long, value_name = "FORM", default_value = "text", value_parser = outputs(&[Output::Text, Output::Markdown]))]
-    pub output: Output,
 }

@@ -117,7 +117,7 @@ pub(super) fn name_variables(
     error
 }
 
-/// Returns the variable that sets a flag of the command, such as `--ttl <SECONDS>`, unless the command line has the flag.
+/// Returns the variable that sets a flag of the command, such as `ttl <SECONDS>`, unless the command line has the flag.
 fn variable_of(flag: &str, arguments: &[String], is_set: impl Fn(&str) -> bool) -> Option<String> {
     let cli = program::command();
     let mut words = arguments.iter();
@@ -208,12 +208,15 @@ mod tests {
                 .map(|&argument| argument.to_owned())
                 .collect();
             let error = program::command().try_get_matches_from(&all).unwrap_err();
-            name_variables(error, &all, |name| name == "GLOBAL_DNS_TTL").to_string()
+            name_variables(error, &all, |name| name == "GLOBAL_DNS_ZONE").to_string()
         };
-        let given = message(&["--ttl", "x"]);
-        assert!(given.contains("'x' for '--ttl <SECONDS>'"), "{given}");
-        let other = message(&["--ttl-max=x"]);
-        assert!(other.contains("'x' for '--ttl-max <SECONDS>'"), "{other}");
+        let given = message(&["--zone", "a..b"]);
+        assert!(
+            given.contains("'a..b' for '--zone <ZONE[=mcs]>'"),
+            "{given}"
+        );
+        let other = message(&["--cluster-name=X"]);
+        assert!(other.contains("'X' for '--cluster-name <NAME>'"), "{other}");
         // Two commands have a flag of this name, with different variables.
         for (command, variable) in [
             ("fleet", "GLOBAL_DNS_FLEET_SERVER"),

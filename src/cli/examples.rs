@@ -8,21 +8,28 @@ pub(super) fn of(command: &str, program: &str) -> String {
 
 fn text_of(command: &str) -> &'static str {
     match command {
-        "serve" => "\
+        "serve" => {
+            "\
 Examples:
   # In a pod, or with a kubeconfig
   global-dns serve --cluster-name hub
   # Serve the objects of a file on other ports
   global-dns serve --file objects.yaml --listen :1053 --admin-listen localhost:0
-",
-        "demo" => "\
+  # Print all settings, as a file to edit
+  global-dns serve --print-settings
+"
+        }
+        "demo" => {
+            "\
 Examples:
   # Serve the sample; it prints the queries to try
   global-dns demo
   # Change the sample every 5 seconds, to watch the page
   global-dns demo --live=5s
-",
-        "explain" => "\
+"
+        }
+        "explain" => {
+            "\
 Examples:
   # The answer for db.prod.global, and why
   global-dns explain db.prod
@@ -35,12 +42,13 @@ Examples:
   # What objects of a file would answer
   global-dns explain db.prod --file objects.yaml
 
-With --file or --direct, the flags of serve for names and members apply too, such as --zone and --cluster-name. A \
-server knows its own. List them: global-dns help flags
+With --file or --direct, the settings of --config apply. A server knows its own.
 
 Exit codes: 0 the name exists; 1 failure; 2 wrong usage; 3 the name does not exist
-",
-        "table" => "\
+"
+        }
+        "table" => {
+            "\
 Examples:
   # All services, endpoints and problems
   global-dns table
@@ -53,12 +61,13 @@ Examples:
   # The objects of the cluster, without a server
   global-dns table --direct --cluster-name hub
 
-With --file or --direct, the flags of serve for names and members apply too, such as --zone and --cluster-name. A \
-server knows its own. List them: global-dns help flags
+With --file or --direct, the settings of --config apply. A server knows its own.
 
 Exit codes: 0 success; 1 failure; 2 wrong usage; 3 no service has such a name, namespace or cluster
-",
-        "events" => "\
+"
+        }
+        "events" => {
+            "\
 Examples:
   # The last changes of all answers
   global-dns events
@@ -68,8 +77,10 @@ Examples:
   global-dns events -o json
 
 Exit codes: 0 success; 1 failure; 2 wrong usage
-",
-        "check" => "\
+"
+        }
+        "check" => {
+            "\
 Examples:
   # Check the cluster of the current context
   global-dns check
@@ -78,12 +89,13 @@ Examples:
   # Wait in a pipeline until nothing fails
   global-dns check --wait 2m
 
-The flags of serve for names and members apply too, such as --zone and --cluster-name; give those of the server. List \
-them: global-dns help flags
+Give the settings of the server with --config.
 
 Exit codes: 0 no check failed; 1 a check failed, or the objects cannot be read; 2 wrong usage
-",
-        "fleet" => "\
+"
+        }
+        "fleet" => {
+            "\
 Examples:
   # Compare three clusters of the kubeconfig
   global-dns fleet --contexts hub,east,west
@@ -93,20 +105,17 @@ Examples:
   global-dns fleet --file hub=hub.yaml --file east=east.yaml
 
 Exit codes: 0 nothing differs; 1 something differs, or a cluster cannot be read; 2 wrong usage
-",
-        "completions" => "\
+"
+        }
+        "completions" => {
+            "\
 Examples:
   # Complete commands and flags in bash
   global-dns completions bash
-",
-        "help" => "\
-Examples:
-  # The help of a command
-  global-dns help explain
-  # All flags of serve, with their variables
-  global-dns help flags
-",
-        _ => "\
+"
+        }
+        _ => {
+            "\
 Examples:
   # Try it without a cluster, then ask it in another terminal
   global-dns demo
@@ -116,6 +125,7 @@ Examples:
   global-dns table --summary
   # Find mistakes of an installation
   global-dns check
-",
+"
+        }
     }
 }

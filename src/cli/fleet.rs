@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, FromArgMatches as _};
+use clap::Args;
 use http::Uri;
 
 use super::groups::{ColorArgs, LogArgs, SourceArgs};
-use super::model::ModelArgs;
-use super::values::{Output, outputs, parse, parse_duration, parse_server};
-use super::variables::with_variable;
+use super::values::{Output, outputs, parse, parse_server};
 use super::view::brief;
 use crate::model::{ClusterName, Namespace};
+use crate::settings::{Settings, parse_duration};
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
@@ -22,11 +21,11 @@ pub struct FleetArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub contexts: Vec<String>,
 
-    /// A cluster by the API of its server, its --api-listen: a URL or HOST:PORT (repeatable)
+    /// A cluster by the API of its server: a URL or HOST:PORT (repeatable)
     #[arg(long = "server", value_name = "NAME=URL", value_delimiter = ',', value_parser = parse_named_server)]
     pub fleet_server: Vec<(String, Uri)>,
 
-    /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its --cluster-name (repeatable, also for one cluster)
+    /// A cluster by a YAML or JSON file with its objects, for a server with default settings; NAME is its clusterName (repeatable, also for one cluster)
     #[arg(short = 'f', long = "file", value_name = "NAME=FILE", value_delimiter = ',', value_parser = parse_named_file)]
     pub fleet_file: Vec<(ClusterName, PathBuf)>,
 
@@ -91,18 +90,11 @@ impl FleetArgs {
     }
 
     /// Returns the default settings of a server of a cluster.
-    ///
-    /// # Errors
-    ///
-    /// If an environment variable of a flag is invalid.
-    pub fn model_of(name: &ClusterName) -> Result<ModelArgs, clap::Error> {
-        let command = clap::Command::new("").no_binary_name(true);
-        let command = ModelArgs::augment_args(command).mut_args(with_variable);
-        let matches = command.try_get_matches_from(std::iter::empty::<String>())?;
-        Ok(ModelArgs {
+    pub fn settings_of(name: &ClusterName) -> Settings {
+        Settings {
             cluster_name: name.clone(),
-            ..ModelArgs::from_arg_matches(&matches)?
-        })
+            ..Settings::default()
+        }
     }
 }
 

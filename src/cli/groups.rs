@@ -4,12 +4,14 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, ColorChoice};
+use strum::VariantArray as _;
 
-use crate::admin::ApiHost;
+use super::values::one_of;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::Namespace;
 use crate::report::Colors;
-use crate::server::{Addresses, ListenAddress};
+use crate::server::ListenAddress;
+use crate::settings::LogSettings;
 use crate::source::kube::KubeAccess;
 
 /// The cluster to connect to, by a kubeconfig.
@@ -42,39 +44,20 @@ pub struct SourceArgs {
 }
 
 /// The listeners.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Listeners")]
 pub struct ListenArgs {
-    /// DNS addresses. Empty: all addresses of both families, at port 5353.
-    #[arg(
-        help = "DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: 0.0.0.0:5353 and [::]:5353]",
-        long,
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    /// DNS address for UDP and TCP: IP:PORT, :PORT for all addresses, or localhost:PORT (repeatable) [default: :5353]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub listen: Vec<ListenAddress>,
 
-    /// Addresses of `/livez`, `/readyz` and `/metrics`. Empty: all addresses of both families, at port 9153.
-    #[arg(
-        help = "HTTP address of /livez, /readyz and /metrics (repeatable) [default: 0.0.0.0:9153 and [::]:9153]",
-        long,
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    /// HTTP address of /livez, /readyz and /metrics (repeatable) [default: :9153]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<ListenAddress>,
 
-    /// HTTP address of /api/v1, which shows all namespaces (repeatable)
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        value_delimiter = ',',
-        default_value = "127.0.0.1:9154"
-    )]
+    /// HTTP address of /api/v1, which shows all namespaces (repeatable) [default: 127.0.0.1:9154]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub api_listen: Vec<ListenAddress>,
-
-    /// Additional name or address that API requests may have as Host or Origin, for example that of an Ingress; localhost, loopback addresses and the address that received the request are always allowed (repeatable)
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
-    pub api_host: Vec<ApiHost>,
 }
 
 /// The colors of the output.
@@ -86,16 +69,16 @@ pub struct ColorArgs {
 }
 
 /// The log.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// Minimum level of log messages: error, warn, info, debug, trace, or a filter such as info,global_dns::source=debug [default: info; error for explain, table, events and check]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<LogFilter>,
 
-    /// Format of log lines
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    pub log_format: LogFormat,
+    /// Format of log lines: text or json [default: text]
+    #[arg(long, value_name = "FORM", hide_possible_values = true, value_parser = one_of(LogFormat::VARIANTS, LogFormat::into))]
+    pub log_format: Option<LogFormat>,
 }
 
 impl KubeconfigArgs {
@@ -139,26 +122,12 @@ impl ColorArgs {
     }
 }
 
-impl ListenArgs {
-    /// Returns the addresses of DNS.
-    pub fn dns(&self) -> Addresses {
-        addresses_or_default(&self.listen, 5353)
-    }
-
-    /// Returns the addresses of `/livez`, `/readyz` and `/metrics`.
-    pub fn admin(&self) -> Addresses {
-        addresses_or_default(&self.admin_listen, 9153)
-    }
-
-    /// Returns the addresses of `/api/v1`.
-    pub fn api(&self) -> Addresses {
-        Addresses::Given(self.api_listen.clone())
-    }
-}
-
-fn addresses_or_default(addresses: &[ListenAddress], port: u16) -> Addresses {
-    match addresses {
-        [] => Addresses::EveryAt(port),
-        given => Addresses::Given(given.to_vec()),
+impl LogArgs {
+    /// Replaces the settings that a flag has.
+    pub(super) fn apply(&self, settings: &mut LogSettings) {
+        if let Some(level) = &self.log_level {
+            settings.level = level.clone();
+        }
+        settings.format = self.log_format.unwrap_or(settings.format);
     }
 }

@@ -1,20 +1,17 @@
-//! Parses the arguments, and checks the values that must fit together.
+//! Parses the arguments, reads the settings, and checks the values that must fit together.
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{Error, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches as _};
 
 use super::command::{Cli, Command};
-use super::encrypted::EncryptedArgs;
 use super::environment::name_variables;
-use super::groups::ListenArgs;
 use super::program;
-use super::serve::{DemoArgs, ServeArgs};
 use super::values::Output;
 use super::variables::variable_of_flag;
-use super::view::{TableArgs, ViewArgs, model_flags};
+use super::view::{TableArgs, ViewArgs, setting_flags};
 
 /// Parses arguments, and the environment variables of their command. Ends the process with exit code 2 if they are
 /// invalid.
@@ -29,13 +26,10 @@ pub(super) fn parse(arguments: Vec<OsString>) -> Cli {
         name_variables(error, &texts.collect::<Vec<_>>(), is_set).exit()
     });
     cli.command.select_all_namespaces();
-    let (name, flags) = matches.subcommand().expect("clap requires a subcommand");
-    if let Err(problem) = cli.command.check(flags) {
-        let mut program = program::command();
-        program.build();
-        let command = program.find_subcommand_mut(name);
-        let command = command.expect("clap has found this subcommand");
-        command.error(ErrorKind::ValueValidation, problem).exit();
+    let (_, flags) = matches.subcommand().expect("clap requires a subcommand");
+    if let Err(problem) = cli.command.load(flags) {
+        let error: Error = Error::raw(ErrorKind::ValueValidation, problem + "\n");
+        error.exit();
     }
     cli
 }
@@ -55,23 +49,24 @@ impl Command {
         }
     }
 
-    /// Returns an error if values of flags contradict each other, or have no effect.
-    fn check(&self, flags: &ArgMatches) -> Result<(), String> {
+    /// Reads the settings. Returns an error if they are invalid, or if flags contradict each other or have no effect.
+    fn load(&mut self, flags: &ArgMatches) -> Result<(), String> {
         match self {
-            Self::Serve(args) => args.model.check(),
+            Self::Serve(args) => args.load(),
+            Self::Demo(args) => args.load(),
             Self::Explain(args) => {
-                args.view.model.check()?;
-                args.view.check_source(flags, None)
+                args.view.check_source(flags, None)?;
+                args.view.load()
             }
             Self::Table(args) => {
-                args.view.model.check()?;
                 args.check_zone_file(flags)?;
                 let allowed = (args.output == Output::Zone).then_some("zone");
-                args.view.check_source(flags, allowed)
+                args.view.check_source(flags, allowed)?;
+                args.view.load()
             }
-            Self::Check(args) => args.model.check(),
+            Self::Check(args) => args.settings.load(&args.source.namespace, |_| {}),
             Self::Fleet(args) => args.check(),
-            Self::Demo(_) | Self::Events(_) | Self::Completions(_) | Self::Help(_) => Ok(()),
+            Self::Events(_) | Self::Completions(_) => Ok(()),
         }
     }
 }
@@ -79,13 +74,13 @@ impl Command {
 // === impl ViewArgs ===
 
 impl ViewArgs {
-    /// Returns an error if flags of [`ModelArgs`](super::model::ModelArgs), except one that is allowed, have no effect, because
+    /// Returns an error if flags of [`SettingsArgs`](super::settings::SettingsArgs), except one that is allowed, have no effect, because
     /// the queried server decides.
     fn check_source(&self, flags: &ArgMatches, allowed: Option<&str>) -> Result<(), String> {
         if self.reads_objects() {
             return Ok(());
         }
-        let refused = model_flags().filter(|flag| Some(flag.as_str()) != allowed);
+        let refused = setting_flags().filter(|flag| Some(flag.as_str()) != allowed);
         let given = refused.filter_map(|flag| match flags.value_source(&flag)? {
             ValueSource::EnvVariable => Some(variable_of_flag(&flag)),
             ValueSource::CommandLine => Some(format!("--{}", flag.replace('_', "-"))),
@@ -127,33 +122,5 @@ impl TableArgs {
             )),
             None => Ok(()),
         }
-    }
-}
-
-impl From<DemoArgs> for ServeArgs {
-    /// Converts the flags of `demo` to those of `serve`. The caller adds the file.
-    fn from(demo: DemoArgs) -> Self {
-        let DemoArgs {
-            listen,
-            admin_listen,
-            api_listen,
-            live: _, // the caller plays the scenes
-            log,
-        } = demo;
-        // The defaults of `serve`, and the values of its environment variables.
-        let Command::Serve(mut serve) =
-            parse(["global-dns", "serve"].map(OsString::from).into()).command
-        else {
-            unreachable!("the subcommand is named on the line above")
-        };
-        serve.listeners = ListenArgs {
-            listen: vec![listen],
-            admin_listen: vec![admin_listen],
-            api_listen: vec![api_listen],
-            api_host: Vec::new(),
-        };
-        serve.encrypted = EncryptedArgs::default();
-        serve.log = log;
-        *serve
     }
 }

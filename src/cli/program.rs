@@ -4,7 +4,6 @@ use std::env::args_os;
 use std::path::Path;
 
 use clap::CommandFactory as _;
-use clap::builder::PossibleValuesParser;
 
 use super::command::Cli;
 use super::examples;
@@ -13,20 +12,12 @@ use super::variables::with_variable;
 /// The name without a link.
 const NAME: &str = "global-dns";
 
-/// The topic of `help` that is not a command: all flags of `serve`.
-pub(super) const FLAGS: &str = "flags";
-
 /// Returns the definition of the command line, with the variables of its flags. Usage and help show the name that the user
 /// typed.
 pub(super) fn command() -> clap::Command {
     let name = typed_name(&file_name());
     let cli = Cli::command();
-    let commands = cli.get_subcommands().map(|one| one.get_name().to_owned());
-    let topics = PossibleValuesParser::new(commands.chain([FLAGS.to_owned()]));
-    cli.mut_subcommand("help", |help| {
-        help.mut_arg("topic", |topic| topic.value_parser(topics))
-    })
-    .mut_subcommands(|command| {
+    cli.mut_subcommands(|command| {
         let examples = examples::of(command.get_name(), &name);
         command.mut_args(with_variable).after_help(examples)
     })

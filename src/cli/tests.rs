@@ -1,47 +1,5 @@
 use super::*;
-use crate::table::Grammar;
-use clap::{FromArgMatches as _, Parser as _};
-
-/// The flags of names and members alone.
-#[derive(clap::Parser)]
-struct Model {
-    #[command(flatten)]
-    args: ModelArgs,
-}
-
-fn model(flags: &[&str]) -> ModelArgs {
-    Model::parse_from([&["x"], flags].concat()).args
-}
-
-#[test]
-fn zone_below_another_one_is_a_child_of_the_nearest() {
-    let flags = [
-        "--zone=global,prod.global,set=mcs,xglobal,svc.set=mcs",
-        "--zone=a.b.prod.global",
-    ];
-    let rules = model(&flags).rules();
-    let children: Vec<_> = rules
-        .child_zones
-        .iter()
-        .map(|child| {
-            (
-                child.name.as_str(),
-                child.parent.as_str(),
-                child.parent_grammar,
-                child.labels.join(" "),
-            )
-        })
-        .collect();
-    let global = Grammar::Global;
-    assert_eq!(
-        children,
-        [
-            ("prod.global.", "global.", global, "prod".to_owned()),
-            ("svc.set.", "set.", Grammar::Mcs, "svc".to_owned()),
-            ("a.b.prod.global.", "prod.global.", global, "a b".to_owned()),
-        ]
-    );
-}
+use clap::FromArgMatches as _;
 
 #[test]
 fn every_flag_has_help() {
@@ -113,51 +71,12 @@ fn every_command_has_examples_that_are_parsed() {
     }
 }
 
-/// A screen has 50 lines, and one is 100 columns wide.
+/// A screen has 60 lines, and one is 100 columns wide.
 #[test]
-fn help_of_commands_fits_into_a_screen_and_a_half_without_the_flags_of_serve() {
+fn help_of_serve_fits_a_screen_and_that_of_commands_a_screen_and_a_third() {
     for (name, help) in helps() {
-        if name == "serve" {
-            continue;
-        }
         let lines = help.lines().count();
-        assert!(lines <= 75, "{name}: {lines} lines: {help}");
-        for flag in ["--ttl", "--failover", "--gateway-down", "--links"] {
-            assert!(!help.contains(flag), "{name} has {flag}: {help}");
-        }
+        let limit = if name == "serve" { 60 } else { 80 };
+        assert!(lines <= limit, "{name}: {lines} lines: {help}");
     }
-}
-
-#[test]
-fn manual_has_the_flags_of_serve() {
-    let generated = HelpArgs {
-        topic: Some(program::FLAGS.to_owned()),
-        output: Output::Markdown,
-    }
-    .flags();
-    assert!(
-        include_str!("../../charts/global-dns/docs/src/flags.md") == generated,
-        "flags.md is outdated; regenerate it: cargo run -- help flags --output markdown > charts/global-dns/docs/src/flags.md"
-    );
-}
-
-#[test]
-fn default_without_a_value_is_in_the_column_of_defaults() {
-    let markdown = HelpArgs {
-        topic: Some(program::FLAGS.to_owned()),
-        output: Output::Markdown,
-    }
-    .flags();
-    for (flag, default) in [
-        ("--zone <ZONE[=mcs]>", "global"),
-        ("--ttl <SECONDS>", "5"),
-        ("--listen <ADDRESS>", "0.0.0.0:5353 and [::]:5353"),
-    ] {
-        let name = flag.trim_start_matches("--").split(' ').next().unwrap();
-        let variable = name.to_uppercase().replace('-', "_");
-        let start = format!("| `{flag}` | `GLOBAL_DNS_{variable}` | {default} | ");
-        let has_row = markdown.lines().any(|line| line.starts_with(&start));
-        assert!(has_row, "no row '{start}' in {markdown}");
-    }
-    assert!(!markdown.contains("[default"), "{markdown}");
 }

@@ -6,12 +6,13 @@ use clap::Arg;
 pub(super) const PREFIX: &str = "GLOBAL_DNS_";
 
 /// The flags without a variable: each is about one run of a command.
-const WITHOUT_VARIABLE: [&str; 9] = [
+const WITHOUT_VARIABLE: [&str; 10] = [
     "all_namespaces",
     "at",
     "cluster",
     "kind",
     "output",
+    "print_settings",
     "since",
     "state",
     "summary",

@@ -5,11 +5,12 @@ use clap::{Arg, Args};
 use strum::VariantArray as _;
 
 use super::groups::{ColorArgs, KubeconfigArgs, LogArgs, SourceArgs};
-use super::history::parse_time;
-use super::model::ModelArgs;
-use super::values::{Output, one_of, outputs, parse_duration, parse_server, parse_subject};
+use super::settings::SettingsArgs;
+use super::time::parse_time;
+use super::values::{Output, one_of, outputs, parse_server, parse_subject};
 use crate::model::{ClusterName, Namespace, Timestamp};
 use crate::report::EndpointState;
+use crate::settings::parse_duration;
 use crate::table::change::ChangeKind;
 
 /// The section of the flags that name the server.
@@ -32,7 +33,7 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub color: ColorArgs,
 
-    /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (--history of serve)
+    /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (history in its settings)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct"])]
     pub at: Option<Timestamp>,
 
@@ -70,7 +71,7 @@ pub struct TableArgs {
     #[arg(short, long)]
     pub watch: bool,
 
-    /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (--history of serve)
+    /// Show what was answered at this time: 03:12 (the last such local time), -90m, or RFC 3339; only a running server knows it (history in its settings)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = parse_time, conflicts_with_all = ["file", "direct", "watch"])]
     pub at: Option<Timestamp>,
 
@@ -131,7 +132,7 @@ fn parse_since(text: &str) -> Result<Timestamp, String> {
 #[derive(Debug, Args)]
 #[command(next_help_heading = SERVER)]
 pub struct ServerArgs {
-    /// API of the server to query, its --api-listen: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
+    /// API of the server to query: a URL or HOST:PORT [default: a ready replica, through the port-forward of the API server; without one, the server or demo of this host at port 9154]
     #[arg(long, value_name = "URL", value_parser = parse_server)]
     pub server: Option<http::Uri>,
 
@@ -164,7 +165,7 @@ pub struct ViewArgs {
     pub source: SourceArgs,
 
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub settings: SettingsArgs,
 
     #[command(flatten)]
     pub log: LogArgs,
@@ -201,31 +202,28 @@ fn of_server(arg: Arg) -> Arg {
     }
 }
 
-/// Keeps the help short: hides the flags of `serve` for names and members, and the help of single values.
+/// Keeps the help of the flags that commands share with `serve` short.
 pub(super) fn brief(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
-        "log_format" => arg
-            .hide_possible_values(true)
-            .help("Format of log lines: text or json"),
-        id if is_model(id) => {
-            let takes_value = arg.get_action().takes_values();
-            arg.hide(true).hide_possible_values(takes_value)
-        }
+        "cluster_name" => arg.help("Name of this cluster [default: local]"),
+        "zone" => arg.help("Zone to answer for (repeatable) [default: global]"),
         _ => arg,
     }
 }
 
-/// Returns whether a flag is one of [`ModelArgs`].
-fn is_model(id: &str) -> bool {
-    model_flags().any(|flag| flag == id)
-}
-
-/// Returns the names of the flags of [`ModelArgs`].
-pub(super) fn model_flags() -> impl Iterator<Item = String> {
-    let command = ModelArgs::augment_args(clap::Command::new(""));
+/// Returns the names of the flags of [`SettingsArgs`].
+pub(super) fn setting_flags() -> impl Iterator<Item = String> {
+    let command = SettingsArgs::augment_args(clap::Command::new(""));
     let flags: Vec<_> = command
         .get_arguments()
         .map(|flag| flag.get_id().to_string())
         .collect();
     flags.into_iter()
+}
+
+impl ViewArgs {
+    /// Reads the settings and applies the flags.
+    pub(super) fn load(&mut self) -> Result<(), String> {
+        self.settings.load(&self.source.namespace, |_| {})
+    }
 }

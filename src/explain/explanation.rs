@@ -167,7 +167,7 @@ fn reading_notes(name: &ReadName<'_>, context: &Context<'_>, is_explained: bool)
             vec![format!("zones served here: {}", served.join(" "))]
         }
         Reading::NsHost(zone) if zone.ns_addresses.is_empty() => {
-            vec!["no address with port 53 is known; set --ns-address of serve".to_owned()]
+            vec!["no address with port 53 is known; set answers.nsAddresses of serve".to_owned()]
         }
         Reading::Apex(..) | Reading::NsHost(_) | Reading::Version(_) | Reading::Empty(_) => {
             Vec::new()

@@ -9,7 +9,7 @@ pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<St
     let failover = service.failover.as_ref();
     let order = failover.map(|failover| order_note(failover, context));
     let unused = service.unused_order.as_deref().and_then(|(order, origin)| {
-        let is_of_all = *origin == OrderOrigin::DefaultFlag;
+        let is_of_all = *origin == OrderOrigin::DefaultSetting;
         is_of_all.then(|| {
             format!(
                 "the failover order {order} ({}) does not apply: the service has one address for all its clusters",
@@ -40,7 +40,7 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
             StepHealth::Empty if since.is_empty() => format!("; {name} has no endpoint"),
             StepHealth::Empty => format!("; {name} has had no endpoint{since}"),
             StepHealth::Alive if index < failover.answering => {
-                format!("; {name} has been alive{since}, and answers again after --failback-delay")
+                format!("; {name} has been alive{since}, and answers again after failover.back")
             }
             StepHealth::Alive => continue,
         };
@@ -55,8 +55,8 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
 fn describe_origin(origin: OrderOrigin) -> &'static str {
     match origin {
         OrderOrigin::Annotation => "annotation global-dns/failover of the Service of this cluster",
-        OrderOrigin::ServiceFlag => "--failover for this service",
-        OrderOrigin::DefaultFlag => "--failover for all services without pods",
+        OrderOrigin::ServiceSetting => "services in the settings",
+        OrderOrigin::DefaultSetting => "failover.default in the settings",
     }
 }
 

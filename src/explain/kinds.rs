@@ -31,13 +31,10 @@ pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec
 
 /// Returns the services whose members an alias has.
 fn alias_note(service: &Service) -> Option<String> {
-    let sources = service.alias_of.iter().map(|source| {
-        let [name, namespace] = source.key.labels();
-        format!("{name}.{namespace}")
-    });
+    let sources = service.alias_of.iter().map(|source| &source.key);
     let sources = list_some(sources, MAX_SOURCES);
     (!sources.is_empty()).then(|| {
-        format!("an alias (--alias) with the members of {sources}, which keep their own names as SRV targets")
+        format!("an alias (aliases) with the members of {sources}, which keep their own names as SRV targets")
     })
 }
 

@@ -112,11 +112,11 @@ fn short_name_note(name: &str, table: &Table) -> Option<String> {
              {having}"
         ),
         NoOwner::Unpinned if headless.is_empty() => format!(
-            "only a headless service has a short name without a flag: query the name with its namespace, or pin it with \
-             --short-name {name}=NAMESPACE; namespaces that have it: {having}"
+            "only a headless service has a short name without a setting: query the name with its namespace, or pin it with \
+             shortNames.pinned: {{{name}: NAMESPACE}}; namespaces that have it: {having}"
         ),
         NoOwner::Unpinned => format!(
-            "--short-names is pinned, and no flag assigns the short name '{name}' to a namespace with such a service; \
+            "shortNames.which is pinned, and no setting assigns the short name '{name}' to a namespace with such a service; \
              namespaces that have it: {having}"
         ),
         NoOwner::Off => format!("short names are off; namespaces that have '{name}': {having}"),

@@ -3,9 +3,12 @@
 //! `tracing` takes every other word for the name of a module. With `warning` or `a b`, it would log messages of modules of
 //! that name only, so there would be no log at all.
 
+use std::fmt;
 use std::str::FromStr;
 
 use tracing_subscriber::EnvFilter;
+
+use crate::setting_text::setting_text;
 use tracing_subscriber::filter::{Directive, LevelFilter};
 
 /// The crates whose messages are limited, whatever the level is. The client of kube logs every failed attempt of every
@@ -54,6 +57,12 @@ impl FromStr for LogFilter {
     }
 }
 
+impl fmt::Display for LogFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Returns whether a text is a level, or a directive: the name of a module, a span in brackets or both, `=`, and a level.
 fn is_directive(text: &str) -> bool {
     let (selector, level) = match text.rsplit_once('=') {
@@ -71,6 +80,8 @@ fn is_selector(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_:-".contains(c);
     !text.is_empty() && module.chars().all(is_part) && (span.is_empty() || span.ends_with(']'))
 }
+
+setting_text!(LogFilter: r"^\S+$");
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! The order in which clusters answer for a service (rule K5), as an annotation or a flag sets it.
+//! The order in which clusters answer for a service (rule K5), as an annotation or the settings have it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ enum OrderStep {
     Others,
 }
 
-/// The reason for which a value of a flag is not accepted.
+/// The reason for which an order in the settings is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSetting(pub Line);
@@ -136,7 +136,7 @@ fn read_steps(text: &str, reader: &mut TermReader) -> Vec<OrderStep> {
     steps.map(step).collect()
 }
 
-/// Reads an order from a flag, which has no part that cannot be read.
+/// Reads an order from the settings, which has no part that cannot be read.
 impl FromStr for FailoverOrder {
     type Err = InvalidSetting;
 

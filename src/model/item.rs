@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use super::{ClusterName, Few, Hostname, Ports, ServiceKey, Settings, Text};
+use super::{ClusterName, Few, Hostname, Ports, ServiceKey, ServiceSettings, Text};
 
 /// A Service, reduced to the fields that this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Item {
     /// `spec.ports`, which clients in other clusters use. Empty if the mirror is headless.
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
-    pub settings: Option<Box<Settings>>,
+    pub settings: Option<Box<ServiceSettings>>,
     /// `metadata.creationTimestamp`, in Unix seconds.
     pub created: Option<NonZeroU32>,
 }

@@ -1,13 +1,15 @@
 //! The keys of Kubernetes objects and of services.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use super::interned::{Text, intern};
-use super::label::{Namespace, ServiceName};
+use super::label::{InvalidLabel, Namespace, ServiceName};
 use super::line;
 use super::object_name::ObjectName;
+use crate::setting_text::setting_text;
 
 /// The kinds of Kubernetes objects that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,6 +130,42 @@ impl ServiceKey {
         [self.service.as_str(), self.namespace.as_str()]
     }
 }
+
+/// Parses `NAMESPACE/SERVICE`.
+impl FromStr for ServiceKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (namespace, service) = text
+            .split_once('/')
+            .ok_or_else(|| format!("'{text}' has no '/'; write NAMESPACE/SERVICE"))?;
+        let label = |error: InvalidLabel| error.to_string();
+        Ok(Self {
+            namespace: namespace.parse().map_err(label)?,
+            service: service.parse().map_err(label)?,
+        })
+    }
+}
+
+/// A service in the settings: `NAMESPACE/SERVICE`. In documents, a [`ServiceKey`] has two fields.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServicePath(pub ServiceKey);
+
+impl FromStr for ServicePath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for ServicePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+setting_text!(ServicePath: r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?/[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
 
 impl fmt::Display for ServiceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

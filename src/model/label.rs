@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interned::{Text, compare, intern};
@@ -34,9 +35,12 @@ fn is_label(text: &str) -> bool {
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String")]
-        pub struct $name(Text);
+        #[schemars(!try_from)]
+        pub struct $name(
+            #[schemars(with = "String", regex(pattern = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"))] Text,
+        );
 
         impl $name {
             /// Returns the label as text.

@@ -12,7 +12,7 @@ use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
     ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
     ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
-    Settings, Slice, SliceContent, intern, key,
+    ServiceSettings, Slice, SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -117,7 +117,7 @@ fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
         host: None,
         addresses: Few::default(),
         ports: Ports::interned([]),
-        settings: Settings::of_mirror(service).if_any(),
+        settings: ServiceSettings::of_mirror(service).if_any(),
         created: service.created(),
     })
 }
@@ -178,7 +178,7 @@ fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<It
         host: None,
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),
-        settings: Settings::of_mirror(service).if_any(),
+        settings: ServiceSettings::of_mirror(service).if_any(),
         created: service.created(),
     })
 }
@@ -224,7 +224,7 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
             format!("a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'");
         return Err(Problem::new(ProblemKind::BadName, detail));
     };
-    let mut settings = Settings::of_mirror(service);
+    let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
     let own = service.annotation(key::LOCAL_DISCOVERY);
     let clusters = FederatedClusters {
@@ -248,7 +248,7 @@ const MAX_CLUSTERS: usize = 256;
 
 /// Reads the clusters of a list such as `web@east,web@north`. Its order is arbitrary. Notes the first item that is
 /// invalid, and the first cluster that occurs twice.
-fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
+fn member_clusters(list: &str, settings: &mut ServiceSettings) -> Box<[ClusterName]> {
     let mut clusters = Vec::new();
     let mut invalid = None;
     let items = list.split(',').map(str::trim);
@@ -277,7 +277,7 @@ fn member_clusters(list: &str, settings: &mut Settings) -> Box<[ClusterName]> {
 }
 
 /// Returns whether the name of a member in this cluster is valid, and notes an invalid one.
-fn is_own_member(name: &str, settings: &mut Settings) -> bool {
+fn is_own_member(name: &str, settings: &mut ServiceSettings) -> bool {
     let is_valid = name.parse::<ServiceName>().is_ok();
     if !is_valid {
         let annotation = format!("{}={}", key::LOCAL_DISCOVERY, shorten(name));

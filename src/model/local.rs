@@ -4,7 +4,7 @@ use super::fields::{cluster_addresses, ports, service_key, undecodable};
 use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
     Clusters, Export, Few, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
-    Settings, Slice, SliceContent, key,
+    ServiceSettings, Slice, SliceContent, key,
 };
 
 /// Returns whether a Service belongs to this cluster. An implementation of the Multi-Cluster Services API may make a Service
@@ -57,7 +57,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
         host: None,
         addresses,
         ports,
-        settings: Settings::of_own(service).if_any(),
+        settings: ServiceSettings::of_own(service).if_any(),
         created: service.created(),
     }))
 }

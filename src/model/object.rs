@@ -18,7 +18,7 @@ pub enum Object {
     Item(Box<Item>),
     /// An EndpointSlice.
     Slice(Slice),
-    /// A Service of this cluster that only a flag could make matter (rules K6, K8): the time of its creation, in Unix seconds.
+    /// A Service of this cluster that only a setting could make matter (rules K6, K8): the time of its creation, in Unix seconds.
     Plain(Option<NonZeroU32>),
     /// A Link: the cluster that it names.
     Link(ClusterName),

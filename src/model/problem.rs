@@ -87,12 +87,12 @@ pub enum ProblemKind {
     BadName,
     /// Clients cannot use the address, or there is none.
     BadAddress,
-    /// `--exclude-cluster` names the cluster of the object.
+    /// `excludeClusters` names the cluster of the object.
     ExcludedCluster,
     /// An implementation of the Multi-Cluster Services API made the object, for its own use or as a part of a service of
     /// that API.
     Internal,
-    /// Several namespaces have a service of the same name, and no flag assigns the short name. It is ambiguous.
+    /// Several namespaces have a service of the same name, and no setting assigns the short name. It is ambiguous.
     ShortName,
     /// A canonical name hides a short one.
     Shadowed,
@@ -164,7 +164,7 @@ pub enum ProblemKind {
     SourcePanicked,
     /// Log lines were lost.
     LogLinesLost,
-    /// A client that `--allow` excludes sent queries.
+    /// A client that `limits.allow` excludes sent queries.
     RefusedClient,
     /// The certificate of the encrypted listeners is not valid yet.
     CertificateNotYetValid,
@@ -226,23 +226,23 @@ pub static ROWS: [ProblemRow; 47] = {
         row(K::BadAddress, "bad-address", Skipped, Warning, "Address cannot be used",
             "correct the address, or delete the object"),
         row(K::ExcludedCluster, "excluded-cluster", Skipped, Note, "Cluster is excluded",
-            "nothing, or remove the cluster from --exclude-cluster"),
+            "nothing, or remove the cluster from excludeClusters"),
         row(K::Internal, "internal", Skipped, Note, "Object is internal to the Multi-Cluster Services API",
             "nothing: the implementation of that API keeps the object for its own use"),
         row(K::ShortName, "short-name", Conflict, Error, "Short name is ambiguous",
-            "assign it with the same flags in every cluster: --short-name SERVICE=NAMESPACE, --default-namespace, or \
-            --short-names pinned"),
+            "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
+            shortNames.which: pinned"),
         row(K::Shadowed, "shadowed", Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace, or rename one of the two"),
         row(K::ClusterName, "cluster-name", Conflict, Warning, "Cluster name has several sources",
-            "give each cluster a name of its own with --cluster-name and --cluster-alias"),
+            "give each cluster a name of its own with clusterName and clusterAliases"),
         row(K::Endpoint, "endpoint", Conflict, Warning, "Endpoint has several sources",
             "delete the object that does not belong to the endpoint, or rename one of the two pods"),
         row(K::Kind, "kind", Conflict, Note, "Name has endpoints of several kinds",
             "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
             enableHeadlessServices for the link (it is off by default) and give the pods hostnames"),
         row(K::NotExported, "not-exported", Conflict, Warning, "Member is not exported",
-            "export the Service with label mirror.linkerd.io/exported=true, or set --local-members=exported"),
+            "export the Service with label mirror.linkerd.io/exported=true, or set localMembers: exported"),
         row(K::Annotation, "annotation", Conflict, Warning, "Annotation is not valid",
             "correct the annotation; Linkerd copies that of an exported Service to its mirrors"),
         row(K::UnreadableSetting, "unreadable-setting", State, Error, "Setting of a service cannot be read",
@@ -257,11 +257,11 @@ pub static ROWS: [ProblemRow; 47] = {
             "global-dns explain NAME shows the state of each step; repair the earlier steps"),
         row(K::StepWithoutEndpoint, "step-without-endpoint", State, Error, "Failover step has no endpoint",
             "export the service in a cluster of this step; if its cluster is lost, let another step answer: change annotation \
-            global-dns/failover of the Service of this cluster, or --failover"),
+            global-dns/failover of the Service of this cluster, or in the settings"),
         row(K::UnknownAlias, "unknown-alias", State, Warning, "Alias names an unknown service",
-            "export the service in a cluster that is linked, or correct --alias"),
+            "export the service in a cluster that is linked, or correct aliases"),
         row(K::UnknownCluster, "unknown-cluster", State, Error, "Failover order names an unknown cluster",
-            "correct the name in annotation global-dns/failover of the Service of this cluster, or in --failover; or link the \
+            "correct the name in annotation global-dns/failover of the Service of this cluster, or in the settings; or link the \
             cluster"),
         row(K::AutoWithPods, "auto-with-pods", State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
@@ -274,10 +274,10 @@ pub static ROWS: [ProblemRow; 47] = {
         row(K::MemberByMirror, "member-by-mirror", State, Note, "Pods of this cluster leave with the last mirror",
             "export the Service: kubectl label service NAME mirror.linkerd.io/exported=true"),
         row(K::GatewayDown, "gateway-down", State, Warning, "Gateway is down",
-            "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); --gateway-down \
+            "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); gatewayDown \
             decides the answers meanwhile"),
         row(K::ServiceNotReady, "service-not-ready", State, Warning, "Service has no ready endpoint",
-            "check the pods of the exported Service in its cluster: it may be scaled to zero; --gateway-down decides the \
+            "check the pods of the exported Service in its cluster: it may be scaled to zero; gatewayDown decides the \
             answers meanwhile"),
         row(K::PodNotReady, "pod-not-ready", State, Note, "Pods are not ready",
             "kubectl describe pod shows the readiness probe that fails"),
@@ -299,14 +299,14 @@ pub static ROWS: [ProblemRow; 47] = {
             "check the Deployment of the mirror controller of the Link in its namespace; until it works again, mirrors and their \
             liveness stay as they were"),
         row(K::LinksUnknown, "links-unknown", Server, Warning, "State of links is unknown",
-            "set --links-namespace to the namespace of the Links, and permit list and watch on links and list on leases there; \
-            or set --links=off"),
+            "set links.namespaces to the namespace of the Links, and permit list and watch on links and list on leases there; \
+            or set links.enabled: false"),
         row(K::NoTable, "no-table", Server, Error, "No complete table yet",
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, "shutting-down", Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
         row(K::DefaultClusterName, "default-cluster-name", Server, Warning, "Endpoints have the default cluster name",
-            "set --cluster-name, and a different one in each cluster: databases store the names of their peers"),
+            "set clusterName, and a different one in each cluster: databases store the names of their peers"),
         row(K::NotListed, "not-listed", Server, Warning, "Watch is not listed yet",
             "wait; if it stays, the detail names the reason"),
         row(K::SourceFailed, "source-failed", Server, Warning, "Source of objects fails",
@@ -316,7 +316,7 @@ pub static ROWS: [ProblemRow; 47] = {
         row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",
             "check what reads standard error: it was blocked or failed"),
         row(K::RefusedClient, "refused-client", Server, Error, "Client is refused",
-            "add its prefix to --allow if it is a resolver of this cluster; otherwise close its way to the server"),
+            "add its prefix to limits.allow if it is a resolver of this cluster; otherwise close its way to the server"),
         row(K::CertificateNotYetValid, "certificate-not-yet-valid", Server, Error, "Certificate is not valid yet",
             "correct the clock, or use a certificate that is valid: clients refuse it until then"),
         row(K::CertificateExpires, "certificate-expires", Server, Warning, "Certificate expires soon",

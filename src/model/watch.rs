@@ -43,7 +43,7 @@ pub enum Watch {
     /// Slices of exported Services with a cluster IP and a selector. Kubernetes copies the labels of a Service to its
     /// slices.
     ExportedSlices,
-    /// Links, in the namespaces of `--links-namespace` (rule L1). A table does not need them.
+    /// Links, in the namespaces of `links.namespaces` (rule L1). A table does not need them.
     Links,
 }
 

@@ -9,7 +9,7 @@ use crate::table::failover::{Failover, Step};
 pub struct FailoverReport {
     /// The order, such as `east:west` or, if it moves by itself, `auto:local:east+west:*`.
     pub order: String,
-    /// The setting that it comes from: `annotation`, `service-flag` or `default-flag`.
+    /// The setting that it comes from: `annotation`, `services` or `default`.
     pub origin: String,
     /// The step that answers, counted from one.
     pub step: usize,

@@ -1,4 +1,4 @@
-//! Binds the listeners. Addresses from flags must work. A default address is skipped if the host does not support its
+//! Binds the listeners. Given addresses must work. A default address is skipped if the host does not support its
 //! family.
 
 use std::io;
@@ -24,15 +24,6 @@ const UDP_BUFFER: usize = 4 << 20;
 const TCP_SEND_BUFFER: usize = 32 << 10;
 const TCP_RECEIVE_BUFFER: usize = 16 << 10;
 
-/// The addresses of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Addresses {
-    /// Addresses from a flag. All of them must work.
-    Given(Vec<ListenAddress>),
-    /// Default: the wildcard addresses of both families, at this port. One family may be missing.
-    EveryAt(u16),
-}
-
 /// The error of a failed bind.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot bind the {listener} listener to {address} ({}): {source}{}", self.flag(), self.way_out())]
@@ -57,91 +48,92 @@ pub struct DnsListener {
 
 // === Binding ===
 
-impl Addresses {
-    /// Binds each address with `bind`. If an entry stands for both families, an address of an unsupported family is
-    /// skipped and logged.
-    fn bind<T>(
-        &self,
-        listener: &'static str,
-        bind: impl Fn(SocketAddr) -> io::Result<T>,
-    ) -> Result<Vec<T>, BindError> {
-        let failed = |address, source| BindError {
-            listener,
-            address,
-            source,
-        };
-        let addresses = match self {
-            Self::Given(addresses) => addresses.clone(),
-            Self::EveryAt(port) => vec![ListenAddress::EveryAt(*port)],
-        };
-        let mut bound = Vec::new();
-        for given in addresses {
-            let mut missing = None;
-            let before = bound.len();
-            for address in given.addresses() {
-                match bind(address) {
-                    Ok(listener) => bound.push(listener),
-                    Err(error) if given.has_both_families() && is_missing_family(&error) => {
-                        warn!(listener, %address, %error, "Skipped an address of an unsupported family");
-                        missing = Some(failed(address, error));
-                    }
-                    Err(error) => return Err(failed(address, error)),
+/// Binds TCP listeners.
+///
+/// # Errors
+///
+/// If an address cannot be bound.
+pub fn bind_tcp(
+    addresses: &[ListenAddress],
+    listener: &'static str,
+) -> Result<Vec<TcpListener>, BindError> {
+    let bound = bind(addresses, listener, tcp)?;
+    for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
+        info!(listener, %address, "Listening");
+    }
+    Ok(bound)
+}
+
+/// Binds UDP sockets.
+///
+/// # Errors
+///
+/// If an address cannot be bound.
+pub(super) fn bind_udp(
+    addresses: &[ListenAddress],
+    listener: &'static str,
+) -> Result<Vec<UdpSocket>, BindError> {
+    let bound = bind(addresses, listener, plain_udp)?;
+    for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
+        info!(listener, %address, "Listening");
+    }
+    Ok(bound)
+}
+
+/// Binds UDP and TCP on each address.
+///
+/// # Errors
+///
+/// If an address cannot be bound.
+pub fn bind_dns(addresses: &[ListenAddress]) -> Result<Vec<DnsListener>, BindError> {
+    let bound = bind(addresses, "dns", dns)?;
+    for address in bound.iter().map(|bound| bound.address) {
+        info!(listener = "dns", %address, "Listening");
+    }
+    Ok(bound)
+}
+
+/// Binds each address with `bind`. If an entry stands for both families, an address of an unsupported family is skipped and
+/// logged.
+fn bind<T>(
+    addresses: &[ListenAddress],
+    listener: &'static str,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<Vec<T>, BindError> {
+    let failed = |address, source| BindError {
+        listener,
+        address,
+        source,
+    };
+    let mut bound = Vec::new();
+    for given in addresses {
+        let mut missing = None;
+        let before = bound.len();
+        for address in given.addresses() {
+            match bind(address) {
+                Ok(listener) => bound.push(listener),
+                Err(error) if given.has_both_families() && is_missing_family(&error) => {
+                    warn!(listener, %address, %error, "Skipped an address of an unsupported family");
+                    missing = Some(failed(address, error));
                 }
-            }
-            if let Some(missing) = missing.filter(|_| bound.len() == before) {
-                return Err(missing);
+                Err(error) => return Err(failed(address, error)),
             }
         }
-        Ok(bound)
-    }
-
-    /// Binds TCP listeners.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be bound.
-    pub fn bind_tcp(&self, listener: &'static str) -> Result<Vec<TcpListener>, BindError> {
-        let bound = self.bind(listener, tcp)?;
-        for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
-            info!(listener, %address, "Listening");
+        if let Some(missing) = missing.filter(|_| bound.len() == before) {
+            return Err(missing);
         }
-        Ok(bound)
     }
-
-    /// Binds UDP sockets.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be bound.
-    pub fn bind_udp(&self, listener: &'static str) -> Result<Vec<UdpSocket>, BindError> {
-        let bound = self.bind(listener, plain_udp)?;
-        for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
-            info!(listener, %address, "Listening");
-        }
-        Ok(bound)
-    }
-
-    /// Binds UDP and TCP on each address.
-    ///
-    /// # Errors
-    ///
-    /// If an address cannot be bound.
-    pub fn bind_dns(&self) -> Result<Vec<DnsListener>, BindError> {
-        let bound = self.bind("dns", dns)?;
-        for address in bound.iter().map(|bound| bound.address) {
-            info!(listener = "dns", %address, "Listening");
-        }
-        Ok(bound)
-    }
+    Ok(bound)
 }
 
 // === impl BindError ===
 
 impl BindError {
-    /// Returns the flag of the listener.
+    /// Returns the flag or the setting of the listener.
     fn flag(&self) -> String {
         match self.listener {
             "dns" => "--listen".to_owned(),
+            "tls" | "quic" => format!("the setting listen.{}", self.listener),
             other => format!("--{other}-listen"),
         }
     }
@@ -268,9 +260,8 @@ mod tests {
     #[tokio::test]
     async fn udp_sockets_ignore_the_path_mtu() {
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let loopback = Addresses::Given(vec![loopback.into()]);
-        for addresses in [loopback, Addresses::EveryAt(0)] {
-            for listener in addresses.bind_dns().unwrap() {
+        for given in [loopback.into(), ListenAddress::EveryAt(0)] {
+            for listener in bind_dns(&[given]).unwrap() {
                 let (udp, address) = (&listener.udp, listener.address);
                 match address {
                     SocketAddr::V4(_) => {

@@ -25,9 +25,9 @@ use crate::server::counters::Counters;
 /// Maximum numbers of open TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// `--tcp-connections`: for all clients.
+    /// `limits.connections`: for all clients.
     pub total: usize,
-    /// `--tcp-connections-per-address`: for the client addresses of one prefix.
+    /// `limits.connections`: for the client addresses of one prefix.
     pub per_address: usize,
 }
 

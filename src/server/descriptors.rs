@@ -43,7 +43,7 @@ pub fn fit_to_open_files(
             open_files = granted,
             needed,
             connections = fitting.total,
-            "The limit of open files is too low for --tcp-connections: serving fewer connections"
+            "The limit of open files is too low for limits.connections: serving fewer connections"
         );
     }
     Ok(fitting)

@@ -23,7 +23,7 @@ pub use certificate::{Certificate, CertificateError};
 
 use super::accept::accept;
 use super::answerer::Answerer;
-use super::bind::{Addresses, BindError};
+use super::bind::{BindError, bind_tcp, bind_udp};
 use super::connections::{Connections, Slot};
 use super::counters::EndReason;
 use super::listen_address::ListenAddress;
@@ -105,8 +105,8 @@ impl Encrypted {
     ///
     /// If an address cannot be bound.
     pub fn bind(mut self) -> Result<Self, BindError> {
-        self.listeners = Addresses::Given(self.options.tls.clone()).bind_tcp("tls")?;
-        self.quic = Addresses::Given(self.options.quic.clone()).bind_udp("quic")?;
+        self.listeners = bind_tcp(&self.options.tls, "tls")?;
+        self.quic = bind_udp(&self.options.quic, "quic")?;
         Ok(self)
     }
 

@@ -1,8 +1,10 @@
-//! The value of a listener's flag.
+//! The address of a listener, in the settings or a flag.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+
+use crate::setting_text::setting_text;
 
 /// An address to listen on. The last two forms stand for one address of each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,8 @@ impl fmt::Display for ListenAddress {
         }
     }
 }
+
+setting_text!(ListenAddress: r"^(.*):[0-9]+$");
 
 #[cfg(test)]
 mod tests {

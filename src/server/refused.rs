@@ -1,4 +1,4 @@
-//! The last client that `--allow` excludes, for the problem that names it.
+//! The last client that `limits.allow` excludes, for the problem that names it.
 
 use std::net::IpAddr;
 use std::sync::Arc;

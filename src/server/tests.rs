@@ -103,7 +103,7 @@ impl Running {
     fn start_with(address: Ipv4Addr, udp_workers: usize, budget: Budget) -> Self {
         let answerers = answerers();
         let address = SocketAddr::from((address, 0));
-        let listeners = Addresses::Given(vec![address.into()]).bind_dns().unwrap();
+        let listeners = bind_dns(&[address.into()]).unwrap();
         let dns = listeners[0].address;
         let limits = ConnectionLimits {
             total: 100,
@@ -145,7 +145,7 @@ pub(crate) fn answerers() -> Answerers {
         access: Access::around(&[]),
         order: AnswerOrder::Rotate,
         udp_max: 1232,
-        server_id: None,
+        server_id: "server".to_owned(),
         tcp_idle: TCP_IDLE,
     };
     let reader = Publisher::default().reader();

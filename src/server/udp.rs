@@ -41,7 +41,7 @@ use crate::wire::Transport;
 pub(super) const BATCH: usize = 32;
 /// Maximum number of octets that are read of a datagram. A query takes at most a few hundred.
 const MAX_QUERY: usize = 4096;
-/// Maximum length of a reply: that of `--udp-max`.
+/// Maximum length of a reply: that of `answers.udpMax`.
 const MAX_REPLY: usize = 4096;
 /// Timeout of a receive call, and so the longest time until a worker notices the stop signal.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);

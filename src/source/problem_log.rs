@@ -9,7 +9,7 @@ use crate::model::{Level, Problem, ProblemKind, Timestamp};
 /// The target of the lines, for filters.
 const TARGET: &str = "global_dns::problem";
 
-/// Logs a line with the level of a row. A flag that excludes a cluster skips all its objects, so these
+/// Logs a line with the level of a row. A setting that excludes a cluster skips all its objects, so these
 /// lines have the level debug.
 macro_rules! log_row {
     ($row:expr, $($fields:tt)+) => {

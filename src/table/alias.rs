@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::ServiceKey;
 
-/// The aliases of `--alias S.N=S1.N1+S2.N2`. Only a flag sets them: a tenant must not name a service like another one.
+/// The aliases. Only the settings have them: a tenant must not name a service like another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aliases {
     sources: BTreeMap<ServiceKey, Box<[ServiceKey]>>,
@@ -24,31 +24,22 @@ pub struct AliasSource {
 /// Why aliases are not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAlias {
-    /// Its name occurs twice.
-    #[error("it has the alias {} twice: give it once, with all services", name(.0))]
-    Twice(ServiceKey),
     /// A service occurs twice in it.
-    #[error("the alias {} has the service {} twice", name(.0), name(.1))]
+    #[error("the alias {0} has the service {1} twice")]
     SourceTwice(ServiceKey, ServiceKey),
     /// It names itself.
-    #[error("{} is an alias of itself; its own members always belong to it", name(.0))]
+    #[error("{0} is an alias of itself; its own members always belong to it")]
     Itself(ServiceKey),
     /// It names another alias.
-    #[error("{} is an alias of {}, which is an alias, too: name the services of that one", name(.0), name(.1))]
+    #[error("{0} is an alias of {1}, which is an alias, too: name the services of that one")]
     OfAlias(ServiceKey, ServiceKey),
     /// It has too many services.
-    #[error("the alias {alias} has {count} services; at most {MAX_SOURCES} are allowed", alias = name(.0), count = .1)]
+    #[error("the alias {0} has {1} services; at most {MAX_SOURCES} are allowed")]
     TooMany(ServiceKey, usize),
 }
 
 /// The maximum number of services of one alias. An endpoint has the number of its service in an octet.
 const MAX_SOURCES: usize = 255;
-
-/// Returns a service as in its DNS name, and as in the flag.
-fn name(key: &ServiceKey) -> String {
-    let [service, namespace] = key.labels();
-    format!("{service}.{namespace}")
-}
 
 // === impl Aliases ===
 
@@ -57,10 +48,8 @@ impl Aliases {
     ///
     /// # Errors
     ///
-    /// If an alias occurs twice, names itself or another alias, or has a service twice or too many services.
-    pub fn new(
-        aliases: impl IntoIterator<Item = (ServiceKey, Vec<ServiceKey>)>,
-    ) -> Result<Self, InvalidAlias> {
+    /// If an alias names itself or another alias, or has a service twice or too many services.
+    pub fn new(aliases: BTreeMap<ServiceKey, Vec<ServiceKey>>) -> Result<Self, InvalidAlias> {
         let mut all = Self::default();
         for (alias, sources) in aliases {
             if sources.len() > MAX_SOURCES {
@@ -72,16 +61,10 @@ impl Aliases {
                 }
                 let aliases = all.by_source.entry(source.clone()).or_default();
                 if !aliases.insert(alias.clone()) {
-                    return Err(if all.sources.contains_key(&alias) {
-                        InvalidAlias::Twice(alias)
-                    } else {
-                        InvalidAlias::SourceTwice(alias, source.clone())
-                    });
+                    return Err(InvalidAlias::SourceTwice(alias, source.clone()));
                 }
             }
-            if all.sources.insert(alias.clone(), sources.into()).is_some() {
-                return Err(InvalidAlias::Twice(alias));
-            }
+            all.sources.insert(alias, sources.into());
         }
         for (source, aliases) in &all.by_source {
             if all.sources.contains_key(source)
@@ -119,11 +102,7 @@ mod tests {
     use super::*;
 
     fn key(text: &str) -> ServiceKey {
-        let (service, namespace) = text.split_once('.').unwrap();
-        ServiceKey {
-            namespace: namespace.parse().unwrap(),
-            service: service.parse().unwrap(),
-        }
+        text.parse().unwrap()
     }
 
     fn aliases(texts: &[(&str, &[&str])]) -> Result<Aliases, String> {
@@ -131,52 +110,44 @@ mod tests {
             let sources = sources.iter().map(|source| key(source)).collect();
             (key(alias), sources)
         });
-        Aliases::new(aliases).map_err(|error| error.to_string())
+        Aliases::new(aliases.collect()).map_err(|error| error.to_string())
     }
 
     #[test]
     fn alias_has_its_services_and_a_service_its_aliases() {
         let all = aliases(&[
-            ("db.prod", &["db.east", "db.west"]),
-            ("data.prod", &["db.east"]),
+            ("prod/db", &["east/db", "west/db"]),
+            ("prod/data", &["east/db"]),
         ])
         .unwrap();
         assert_eq!(
-            all.sources_of(&key("db.prod")),
-            [key("db.east"), key("db.west")]
+            all.sources_of(&key("prod/db")),
+            [key("east/db"), key("west/db")]
         );
-        assert_eq!(all.sources_of(&key("db.east")), []);
-        let of: Vec<_> = all.of_source(&key("db.east")).cloned().collect();
-        assert_eq!(of, [key("data.prod"), key("db.prod")]);
-        assert!(all.is_source(&key("db.west")) && !all.is_source(&key("db.prod")));
+        assert_eq!(all.sources_of(&key("east/db")), []);
+        let of: Vec<_> = all.of_source(&key("east/db")).cloned().collect();
+        assert_eq!(of, [key("prod/data"), key("prod/db")]);
+        assert!(all.is_source(&key("west/db")) && !all.is_source(&key("prod/db")));
     }
 
     #[test]
     fn contradictions_are_errors() {
         for (texts, error) in [
             (
-                &[("db.prod", &["db.prod"][..])][..],
-                "db.prod is an alias of itself; its own members always belong to it",
+                &[("prod/db", &["prod/db"][..])][..],
+                "prod/db is an alias of itself; its own members always belong to it",
             ),
             (
-                &[("a.n", &["b.n"]), ("b.n", &["c.n"])],
-                "a.n is an alias of b.n, which is an alias, too: name the services of that one",
+                &[("n/a", &["n/b"]), ("n/b", &["n/c"])],
+                "n/a is an alias of n/b, which is an alias, too: name the services of that one",
             ),
             (
-                &[("b.n", &["c.n"]), ("a.n", &["b.n"])],
-                "a.n is an alias of b.n, which is an alias, too: name the services of that one",
+                &[("n/b", &["n/c"]), ("n/a", &["n/b"])],
+                "n/a is an alias of n/b, which is an alias, too: name the services of that one",
             ),
             (
-                &[("a.n", &["b.n"]), ("a.n", &["c.n"])],
-                "it has the alias a.n twice: give it once, with all services",
-            ),
-            (
-                &[("a.n", &["b.n"]), ("a.n", &["b.n"])],
-                "it has the alias a.n twice: give it once, with all services",
-            ),
-            (
-                &[("a.n", &["b.n", "b.n"])],
-                "the alias a.n has the service b.n twice",
+                &[("n/a", &["n/b", "n/b"])],
+                "the alias n/a has the service n/b twice",
             ),
         ] {
             assert_eq!(aliases(texts).unwrap_err(), error);
@@ -186,14 +157,14 @@ mod tests {
     #[test]
     fn alias_has_at_most_255_services() {
         let with = |count: usize| {
-            let names: Vec<String> = (0..count).map(|number| format!("db.n{number}")).collect();
+            let names: Vec<String> = (0..count).map(|number| format!("n/db{number}")).collect();
             let sources: Vec<&str> = names.iter().map(String::as_str).collect();
-            aliases(&[("db.prod", &sources)])
+            aliases(&[("prod/db", &sources)])
         };
         assert!(with(255).is_ok());
         assert_eq!(
             with(256).unwrap_err(),
-            "the alias db.prod has 256 services; at most 255 are allowed"
+            "the alias prod/db has 256 services; at most 255 are allowed"
         );
     }
 }

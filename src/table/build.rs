@@ -38,7 +38,7 @@ pub fn build(
     timers: &Timers,
 ) -> Built {
     let listing = with_listing_services(last, dirty);
-    let mut services = with_services_of_flags(last, with_aliases(listing, rules), rules);
+    let mut services = with_services_of_settings(last, with_aliases(listing, rules), rules);
     let mut table = last.clone();
     let known = known_clusters(store, rules);
     if *table.known_clusters.0 != known {
@@ -160,15 +160,15 @@ fn services_that_name(clusters: &BTreeSet<ClusterName>, last: &Table) -> Vec<Ser
     services.map(|service| service.key.clone()).collect()
 }
 
-/// Adds the services that exist without an object, because a flag has an order or an alias for them (rule K5).
-fn with_services_of_flags(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
+/// Adds the services that exist without an object, because the settings have an order or an alias for them (rule K5).
+fn with_services_of_settings(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
     let is_new = |key: &&ServiceKey| {
         last.service(key.namespace.as_str(), key.service.as_str())
             .is_none()
     };
-    let ordered = rules.service_failover.keys();
-    let of_flags = ordered.chain(rules.aliases.names());
-    dirty.extend(of_flags.filter(is_new).cloned());
+    let ordered = rules.ordered_services();
+    let of_settings = ordered.chain(rules.aliases.names());
+    dirty.extend(of_settings.filter(is_new).cloned());
     dirty
 }
 

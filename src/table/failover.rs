@@ -28,7 +28,7 @@ pub enum StepHealth {
     Empty,
 }
 
-/// `--failover-delay` and `--failback-delay`.
+/// `failover.delay` and `failover.back`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// How long a step must be without an endpoint that is alive until it stops counting as alive.
@@ -69,10 +69,10 @@ pub struct Step {
 pub enum OrderOrigin {
     /// Annotation `global-dns/failover` on the Service of this cluster.
     Annotation,
-    /// `--failover NAMESPACE/SERVICE=ORDER`.
-    ServiceFlag,
-    /// `--failover ORDER`.
-    DefaultFlag,
+    /// `failover.default NAMESPACE/SERVICE=ORDER`.
+    ServiceSetting,
+    /// `failover.default ORDER`.
+    DefaultSetting,
 }
 
 /// An order with the setting that it comes from.
@@ -166,16 +166,16 @@ impl OrderOrigin {
     pub fn name(self) -> &'static str {
         match self {
             Self::Annotation => "annotation",
-            Self::ServiceFlag => "service-flag",
-            Self::DefaultFlag => "default-flag",
+            Self::ServiceSetting => "services",
+            Self::DefaultSetting => "default",
         }
     }
 }
 
 // === Settings ===
 
-/// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation. `applies_by_default` says whether `--failover
-/// ORDER` is for the service: it is known and has no pods.
+/// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation. `applies_by_default` says whether the default
+/// order is for the service: it is known and has no pods.
 pub(super) fn order_of(
     key: &ServiceKey,
     own: Option<&OwnSettings>,
@@ -186,15 +186,15 @@ pub(super) fn order_of(
     if let Some(kept) = kept {
         return Some((kept.order.clone(), OrderOrigin::Annotation));
     }
-    // An empty annotation is no order, whatever the flags say.
+    // An empty annotation is no order, whatever the settings say.
     if own.is_some_and(|own| own.settings.failover.is_some()) {
         return None;
     }
-    if let Some(order) = rules.service_failover.get(key) {
-        return Some((order.clone(), OrderOrigin::ServiceFlag));
+    if let Some(order) = rules.order_of(key) {
+        return Some((order?.clone(), OrderOrigin::ServiceSetting));
     }
     let order = rules.failover.clone().filter(|_| applies_by_default)?;
-    Some((order, OrderOrigin::DefaultFlag))
+    Some((order, OrderOrigin::DefaultSetting))
 }
 
 /// Reports clusters of an order that nothing here knows, and this cluster if it occurs twice (rules K5, K5a).
@@ -314,7 +314,7 @@ fn selected_cluster(draft: &Draft) -> Option<&ClusterName> {
 
 impl FailoverMemory {
     /// Returns the next memory of an order. An order that is held has none. What is known of a service without objects is
-    /// dropped after `--failback-delay`.
+    /// dropped after `failover.back`.
     fn next(
         order: &FailoverOrder,
         health: &[StepHealth],

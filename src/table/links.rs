@@ -76,10 +76,10 @@ pub enum LinkState {
     Missing {
         /// When this process first saw that.
         since: Timestamp,
-        /// The end of `--unlinked-after`. After it, a new list of Links must confirm the state.
+        /// The end of `links.unlinkedAfter`. After it, a new list of Links must confirm the state.
         end: Timestamp,
     },
-    /// No Link has named the cluster for `--unlinked-after`, and a new list has confirmed it.
+    /// No Link has named the cluster for `links.unlinkedAfter`, and a new list has confirmed it.
     Unlinked {
         /// When this process first saw that no Link names it.
         since: Timestamp,
@@ -93,7 +93,7 @@ pub enum UnknownReason {
     Undefined,
     /// The files of `--file` have no Links.
     NotGiven,
-    /// The namespaces of `--links-namespace` have neither a Link nor a Lease of a mirror controller.
+    /// The namespaces of `links.namespaces` have neither a Link nor a Lease of a mirror controller.
     Nothing,
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Membership {
 pub(super) enum NonMember {
     /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
     NotExported(Export),
-    /// `--local-members=off`.
+    /// `localMembers=off`.
     Off,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn headless_own(
     };
     let not_exported = Err(NonMember::NotExported(own.export));
     let membership = match rules.local_members {
-        LocalMembers::Off => Err(NonMember::Off),
+        LocalMembers::None => Err(NonMember::Off),
         _ if own.export.is_through_gateway() => Ok(Membership::Own),
         LocalMembers::Exported => not_exported,
         LocalMembers::Matching if own.has_settings || rules.aliases.is_source(&item.service) => {
@@ -75,7 +75,7 @@ pub(super) fn cluster_ip_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<
     let (item, own) = items.own()?;
     let is_member = own.form == OwnForm::ClusterIp
         && own.export.is_any()
-        && rules.local_members != LocalMembers::Off;
+        && rules.local_members != LocalMembers::None;
     is_member.then_some(item)
 }
 

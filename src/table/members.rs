@@ -28,7 +28,7 @@ use super::{
 };
 use crate::model::{
     ClusterName, FailoverOrder, Namespace, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
-    Settings,
+    ServiceSettings,
 };
 
 /// What a build needs besides the key of the service.
@@ -112,9 +112,9 @@ pub(super) fn build_service(
     let is_known = offer.is_known || aliased.iter().any(|one| one.offer.is_known);
     let alias_of = aliased.iter().map(Aliased::source).collect();
     let has_member = member.is_some() || aliased.iter().any(|one| one.offer.member.is_some());
-    let is_set = own.is_some_and(|own| own.settings != Settings::default())
+    let is_set = own.is_some_and(|own| own.settings != ServiceSettings::default())
         || next.order.is_some()
-        || rules.service_failover.contains_key(key)
+        || rules.order_of(key).flatten().is_some()
         || !aliased.is_empty();
     for one in &mut aliased {
         drafts.append(&mut one.offer.drafts);
@@ -135,8 +135,8 @@ pub(super) fn build_service(
     let items_of_aliased = aliased.iter().map(|one| &one.items);
     let copied = std::iter::once(items).chain(items_of_aliased);
     let copied = copied.flat_map(|items| copied_settings(items, rules));
-    let copied: Vec<&Settings> = copied.collect();
-    let (ttl, gateway_down) = resolve(own, &copied, rules, &mut problems);
+    let copied: Vec<&ServiceSettings> = copied.collect();
+    let (ttl, gateway_down) = resolve(key, own, &copied, rules, &mut problems);
     let mirrors_of_aliased = aliased.iter().map(|one| &*one.offer.mirrors);
     let mut all_mirrors = std::iter::once(&*mirrors).chain(mirrors_of_aliased);
     let has_mirrors = all_mirrors.any(|mirrors| !mirrors.is_empty());
@@ -340,7 +340,10 @@ fn headless_mirrors(
 // === Annotations ===
 
 /// Returns the annotations of mirrors, without those of excluded clusters.
-fn copied_settings<'i>(items: &Items<'i>, rules: &Rules) -> impl Iterator<Item = &'i Settings> {
+fn copied_settings<'i>(
+    items: &Items<'i>,
+    rules: &Rules,
+) -> impl Iterator<Item = &'i ServiceSettings> {
     let is_excluded = |link| rules.excluded_clusters.contains(&rules.name_of(link));
     items.copies().filter_map(move |(_, item)| {
         let settings = item.settings.as_deref()?;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::items::Items;
 use super::store::Store;
 use crate::model::{
-    FailoverOrder, ObjectKey, OwnForm, ServiceKey, Settings, SliceContent, Timestamp,
+    FailoverOrder, ObjectKey, OwnForm, ServiceKey, ServiceSettings, SliceContent, Timestamp,
 };
 
 /// What the Service of this cluster decides for a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnSettings {
     /// Its annotations.
-    pub(super) settings: Settings,
+    pub(super) settings: ServiceSettings,
     /// Whether it is headless, with a selector or with an endpoint.
     pub(super) has_pods: bool,
     /// `metadata.creationTimestamp`.
@@ -37,7 +37,7 @@ const KEPT: Duration = Duration::from_secs(10);
 impl OwnSettings {
     /// Returns the settings of a Service without pods.
     #[cfg(test)]
-    pub(super) fn new(settings: Settings, created: Option<Timestamp>) -> Self {
+    pub(super) fn new(settings: ServiceSettings, created: Option<Timestamp>) -> Self {
         Self {
             settings,
             has_pods: false,
@@ -55,7 +55,7 @@ impl OwnSettings {
         let Some((item, own)) = items.own() else {
             let created = store.plain_service(&object)?;
             return Some(Self {
-                settings: Settings::default(),
+                settings: ServiceSettings::default(),
                 has_pods: false,
                 created: time(created),
             });

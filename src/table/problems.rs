@@ -83,7 +83,7 @@ impl Table {
             )
         };
         let detail = match self.non_members.get(key)? {
-            NonMember::Off => "--local-members is off".to_owned(),
+            NonMember::Off => "localMembers is none".to_owned(),
             NonMember::NotExported(Export::No | Export::Gateway) => {
                 export("it is headless, but not exported", "")
             }
@@ -127,7 +127,7 @@ impl LinkStates {
                 Some("the API server does not define Links".to_owned())
             }
             LinkState::Unknown(UnknownReason::Nothing) => Some(
-                "the namespaces of --links-namespace have neither a Link nor a Lease of a mirror controller"
+                "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller"
                     .to_owned(),
             ),
             _ => None,
@@ -188,7 +188,7 @@ impl Service {
     }
 
     /// Returns the problem that its endpoints of this cluster have the default cluster name. It is a problem of the server,
-    /// which has it once. Commands may lack the flag of the server.
+    /// which has it once. Commands may lack the settings of the server.
     pub fn default_cluster_name(&self) -> Option<Problem> {
         let is_default = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Local;
         let mut own = self.in_cluster(DEFAULT_CLUSTER_NAME).iter();
@@ -315,11 +315,7 @@ impl Service {
     /// Adds the services that an alias names in vain.
     fn add_alias(&self, problems: &mut Vec<Problem>) {
         let unknown = self.alias_of.iter().filter(|source| !source.is_known);
-        let names = unknown.map(|source| {
-            let [service, namespace] = source.key.labels();
-            format!("{service}.{namespace}")
-        });
-        let names = list_some(names, MAX_LISTED);
+        let names = list_some(unknown.map(|source| &source.key), MAX_LISTED);
         if !names.is_empty() {
             problems.push(self.problem(ProblemKind::UnknownAlias, names));
         }
@@ -328,7 +324,7 @@ impl Service {
     /// Adds what is wrong with the failover order.
     fn add_order(&self, problems: &mut Vec<Problem>) {
         // An order for all services is not meant for this one.
-        if let Some((order, OrderOrigin::Annotation | OrderOrigin::ServiceFlag)) =
+        if let Some((order, OrderOrigin::Annotation | OrderOrigin::ServiceSetting)) =
             self.unused_order.as_deref()
         {
             let detail = format!("{order}: the service has one address for all its clusters");

@@ -1,50 +1,51 @@
-//! The flags that determine the members and names of a table.
+//! The settings that determine the members and names of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::alias::Aliases;
 use crate::model::{
     ClusterName, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
-    ServiceName,
+    ServiceName, ServiceSettings,
 };
 
-/// The flags that determine the members of services and the names that exist.
+/// The settings that determine the members of services and the names that exist.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// `--cluster-name`: the name of this cluster, which all clusters use.
+    /// The name of this cluster, which all clusters use.
     pub cluster_name: ClusterName,
-    /// `--cluster-alias LINK=NAME`: the name of the cluster for each link.
+    /// The name of the cluster for each link.
     pub cluster_aliases: BTreeMap<ClusterName, ClusterName>,
-    /// `--exclude-cluster`, as names after aliases.
+    /// Names after aliases.
     pub excluded_clusters: BTreeSet<ClusterName>,
-    /// `--ttl`, seconds.
+    /// Seconds.
     pub ttl: u32,
-    /// `--ttl-max`, seconds: the maximum TTL in an annotation.
-    pub ttl_max: u32,
-    /// `--gateway-down`.
+    /// The rule for services without their own.
     pub gateway_down: GatewayDown,
-    /// `--local-members`.
+    /// Which headless Services of this cluster are members.
     pub local_members: LocalMembers,
-    /// `--short-names`.
+    /// Which services have a short name.
     pub short_names: ShortNames,
-    /// `--short-name S=N`.
+    /// Namespaces of single short names.
     pub pinned_names: BTreeMap<ServiceName, Namespace>,
-    /// `--default-namespace`.
+    /// The namespace whose services have the short names.
     pub default_namespace: Option<Namespace>,
     /// Number of octets of the longest zone name in wire format. It limits the names below it (RFC 1035 section 2.3.4).
     pub longest_zone: usize,
-    /// `--alias`: services that have the members of others, too.
+    /// Services that have the members of others, too.
     pub aliases: Aliases,
-    /// `--failover ORDER`: the order of services without pods.
+    /// The order of services without pods.
     pub failover: Option<FailoverOrder>,
-    /// `--failover NAMESPACE/SERVICE=ORDER`.
-    pub service_failover: BTreeMap<ServiceKey, FailoverOrder>,
-    /// `--failover-delay`: how long a step must be down until it stops counting as alive (rule K7).
+    /// Settings of single services.
+    pub services: BTreeMap<ServiceKey, ServiceSettings>,
+    /// How long a step must be down until it stops counting as alive (rule K7).
     pub failover_delay: Duration,
-    /// `--failback-delay`: how long it must be alive until it counts as alive again (rule K7).
+    /// How long it must be alive until it counts as alive again (rule K7).
     pub failback_delay: Duration,
-    /// `--unlinked-after`: how long no Link must name a cluster until it counts as unlinked (rule L2).
+    /// How long no Link must name a cluster until it counts as unlinked (rule L2).
     pub unlinked_after: Duration,
     /// Whether a zone has the grammar `mcs`, which needs the common ports of services (rule K9).
     pub has_mcs_zones: bool,
@@ -66,7 +67,8 @@ pub struct ChildZone {
 }
 
 /// The grammar of the names of services in a zone (rule K9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Grammar {
     /// The names of this server, such as `S.N.Z`.
     Global,
@@ -75,47 +77,50 @@ pub enum Grammar {
 }
 
 /// The headless Services of this cluster that are members (rule M5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum LocalMembers {
     /// Those that are exported, have an annotation of this server, or have a mirror of the same name.
+    #[default]
     Matching,
     /// Those that are exported.
     Exported,
-    /// None.
-    Off,
+    /// No Service.
+    None,
 }
 
-/// The names without a namespace that exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The services that have a short name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ShortNames {
-    /// The names of all services, unless several namespaces have a service of that name.
-    On,
-    /// Only the names that a flag assigns to a namespace.
+    /// All headless services, unless several namespaces have a service of that name; others as with `pinned`.
+    #[default]
+    All,
+    /// Only those that `pinned` and `defaultNamespace` name.
     Pinned,
-    /// None.
-    Off,
+    /// No service.
+    None,
 }
 
 // === impl Rules ===
 
 impl Rules {
-    /// Returns the rules of the default flags, for zones of up to eight octets, such as `global.`.
+    /// Returns the rules of the default settings, for zones of up to eight octets, such as `global.`.
     pub fn new(cluster_name: ClusterName) -> Self {
         Self {
             cluster_name,
             cluster_aliases: BTreeMap::new(),
             excluded_clusters: BTreeSet::new(),
             ttl: 5,
-            ttl_max: 30,
             gateway_down: GatewayDown::LastResort,
             local_members: LocalMembers::Matching,
-            short_names: ShortNames::On,
+            short_names: ShortNames::All,
             pinned_names: BTreeMap::new(),
             default_namespace: None,
             longest_zone: b"\x06global\x00".len(),
             aliases: Aliases::default(),
             failover: None,
-            service_failover: BTreeMap::new(),
+            services: BTreeMap::new(),
             failover_delay: Duration::from_secs(2),
             failback_delay: Duration::from_secs(30),
             unlinked_after: Duration::from_secs(300),
@@ -129,9 +134,22 @@ impl Rules {
         self.cluster_aliases.get(link).unwrap_or(link).clone()
     }
 
+    /// Returns the order that the settings have for one service. `Some(None)`: it has none, whatever the default is.
+    pub(super) fn order_of(&self, service: &ServiceKey) -> Option<Option<&FailoverOrder>> {
+        let order = self.services.get(service)?.failover.as_ref()?;
+        Some(order.as_ref())
+    }
+
+    /// Returns the services that have an order in the settings.
+    pub(super) fn ordered_services(&self) -> impl Iterator<Item = &ServiceKey> {
+        let has_order = |settings: &ServiceSettings| matches!(settings.failover, Some(Some(_)));
+        let services = self.services.iter();
+        services.filter_map(move |(key, settings)| has_order(settings).then_some(key))
+    }
+
     /// Returns the problem of an object of a cluster, if the cluster is excluded.
     pub(super) fn exclusion(&self, cluster: &ClusterName) -> Option<Problem> {
-        let detail = || format!("cluster '{cluster}' is excluded by --exclude-cluster");
+        let detail = || format!("cluster '{cluster}' is excluded by the setting excludeClusters");
         let is_excluded = self.excluded_clusters.contains(cluster);
         is_excluded
             .then(|| Problem::new(ProblemKind::ExcludedCluster, detail()).of_cluster(cluster))

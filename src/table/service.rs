@@ -17,7 +17,7 @@ use crate::model::{
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
-    /// The services whose members it has, too: `--alias`.
+    /// The services whose members it has, too: `aliases`.
     pub alias_of: Box<[AliasSource]>,
     /// The kind of the endpoints of its own name. If they are of several kinds, the first of these (rule K1).
     pub kind: ServiceKind,

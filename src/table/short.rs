@@ -2,8 +2,8 @@
 //!
 //! | flag | owner |
 //! |---|---|
-//! | `--short-name S=N` | `N`, if it has the service; otherwise none |
-//! | `--default-namespace N` | `N`, if it has the service |
+//! | `shortNames.pinned S=N` | `N`, if it has the service; otherwise none |
+//! | `shortNames.defaultNamespace N` | `N`, if it has the service |
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
 //!
 //! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
@@ -114,14 +114,14 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
     let default = rules.default_namespace.as_ref().filter(has);
     let failing_default = rules.default_namespace.as_ref().filter(fails);
     let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
-        (ShortNames::Off, _, _) => Err(NoOwner::Off),
+        (ShortNames::None, _, _) => Err(NoOwner::Off),
         // A pinned name has no fallback.
         (_, Some(pin), _) if has(&pin) || fails(&pin) => Ok(pin.clone()),
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
         (ShortNames::Pinned, None, None) => failing_default.cloned().ok_or(NoOwner::Unpinned),
-        (ShortNames::On, None, None) if headless.len() > 1 => Err(NoOwner::Ambiguous),
-        (ShortNames::On, None, None) => {
+        (ShortNames::All, None, None) if headless.len() > 1 => Err(NoOwner::Ambiguous),
+        (ShortNames::All, None, None) => {
             let only = headless.first().or(failing_default);
             only.cloned().ok_or(NoOwner::Unpinned)
         }
@@ -187,7 +187,7 @@ fn replace_problems(
     }
 }
 
-/// Returns the problem of a short name that several namespaces have and no flag assigns.
+/// Returns the problem of a short name that several namespaces have and no setting assigns.
 fn ambiguous_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
     let short = table.short_name(name.as_str());
     let short = short.filter(|short| short.owner == Err(NoOwner::Ambiguous));
@@ -195,7 +195,7 @@ fn ambiguous_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
         let namespaces: Vec<&str> = short.headless.iter().map(Namespace::as_str).collect();
         let namespaces = namespaces.join(", ");
         let detail =
-            format!("exists in namespaces {namespaces}; no flag assigns it, so it is NXDOMAIN");
+            format!("exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN");
         Problem::new(ProblemKind::ShortName, detail).of_name(name.as_str())
     };
     short.map(problem).into_iter().collect()

@@ -19,13 +19,13 @@ pub struct ShortName {
 /// The reason for which a short name has no owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoOwner {
-    /// `--short-names off`.
+    /// `shortNames.which off`.
     Off,
-    /// `--short-name` assigns it to a namespace that does not have the service.
+    /// `shortNames.pinned` assigns it to a namespace that does not have the service.
     Pinned(Namespace),
-    /// No flag assigns it to a namespace that has the service, and it needs a flag: with `--short-names pinned`, or because
+    /// No flag assigns it to a namespace that has the service, and it needs a flag: with `shortNames.which pinned`, or because
     /// the service is not headless.
     Unpinned,
-    /// Several namespaces have the service, and no flag assigns the name.
+    /// Several namespaces have the service, and no setting assigns the name.
     Ambiguous,
 }

@@ -198,10 +198,10 @@ fn answers(table: &Table) -> Vec<String> {
 
 fn any_rules() -> impl Strategy<Value = Rules> {
     let short_names = prop::sample::select(vec![
-        ShortNames::On,
-        ShortNames::On,
+        ShortNames::All,
+        ShortNames::All,
         ShortNames::Pinned,
-        ShortNames::Off,
+        ShortNames::None,
     ]);
     let namespace = || prop::sample::select(vec!["prod", "shop", "none"]);
     let default_namespace = prop::option::weighted(0.3, namespace());

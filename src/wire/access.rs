@@ -1,9 +1,12 @@
 //! Access by client address: which networks are allowed. The only user of `ipnet`.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use ipnet::IpNet;
+
+use crate::setting_text::setting_text;
 
 /// Addresses with a common prefix, such as `192.0.2.0/24`. Bits after the prefix are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,12 @@ impl FromStr for Network {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 // === impl Access ===
 
 impl Access {
@@ -82,6 +91,8 @@ impl From<Vec<Network>> for Access {
         Self(allowed)
     }
 }
+
+setting_text!(Network: r"^[0-9a-fA-F.:]+(/[0-9]+)?$");
 
 #[cfg(test)]
 mod tests {

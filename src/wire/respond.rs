@@ -16,14 +16,14 @@ use crate::zone::{Answer, AnswerContext, AnswerOrder, Data, Name, Record, Record
 pub struct ResponseSettings {
     /// The served zones.
     pub zones: Zones,
-    /// `--allow`.
+    /// `limits.allow`.
     pub access: Access,
-    /// `--order`.
+    /// `answers.order`.
     pub order: AnswerOrder,
-    /// `--udp-max`: maximum length of a reply over UDP, even if the client announces more (RFC 9715 section 3.1).
+    /// `answers.udpMax`: maximum length of a reply over UDP, even if the client announces more (RFC 9715 section 3.1).
     pub udp_max: u16,
-    /// `--server-id`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
-    pub server_id: Option<String>,
+    /// `answers.serverId`: the answer to NSID (RFC 5001) and to `id.server` (RFC 4892).
+    pub server_id: String,
     /// Idle timeout of a TCP connection, for clients that request it (RFC 7828).
     pub tcp_idle: Duration,
 }
@@ -46,7 +46,7 @@ pub enum Transport {
 pub struct QueryContext {
     /// The transport.
     pub transport: Transport,
-    /// Whether `--allow` includes the client.
+    /// Whether `limits.allow` includes the client.
     pub is_allowed: bool,
     /// Number of the query. It determines the order of rows.
     pub turn: u32,
@@ -108,7 +108,7 @@ pub enum ExtendedError {
     NotReady,
     /// 14, with the reason: the name of a service fails.
     Failed(NameFailure),
-    /// 18: `--allow` excludes the client.
+    /// 18: `limits.allow` excludes the client.
     Prohibited,
     /// 20: the name is outside the served zones.
     NotAuthoritative,
@@ -218,10 +218,10 @@ fn select_answer<'t>(
     Ok((rcode, Body::Answer(answer)))
 }
 
-/// Returns a text about this server, if the operator has configured one (RFC 4892).
+/// Returns a text about this server, its identity (RFC 4892).
 fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> {
     let text = match query.name.wire() {
-        b"\x02id\x06server\x00" => settings.server_id.as_ref(),
+        b"\x02id\x06server\x00" => Some(&settings.server_id),
         _ => None,
     };
     let is_text_query = matches!(query.rtype, RecordType::TXT | RecordType::ANY);
@@ -282,11 +282,7 @@ fn reply_edns<'t>(
     ReplyEdns {
         payload: settings.udp_max,
         dnssec_ok: edns.dnssec_ok,
-        nsid: settings
-            .server_id
-            .as_ref()
-            .filter(|_| edns.wants_nsid)
-            .map(String::as_bytes),
+        nsid: edns.wants_nsid.then_some(settings.server_id.as_bytes()),
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
         is_padded: edns.wants_padding && can_pad,
         error: None,

@@ -2,12 +2,17 @@
 
 use std::ops::{ControlFlow, Range};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{RecordType, Row, View};
 
 /// The order of rows in an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum AnswerOrder {
     /// Each answer starts at a random row. The others follow in the order of the table.
+    #[default]
     Rotate,
     /// Rows of this cluster come first. Both parts are rotated.
     LocalFirst,

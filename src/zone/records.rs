@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use super::answer::addresses_of;
 use super::order::{AnswerOrder, visit_rows};
 use super::record_name::RecordName;
+use super::zones::NEGATIVE_TTL;
 use super::{Answer, Name, RecordType, RowData, View, Zone};
 use crate::table::Grammar;
 
@@ -246,7 +247,7 @@ impl<'a> Record<'a> {
         Self {
             section,
             owner: RecordName::from_wire(zone.name.wire()),
-            ttl: zone.negative_ttl,
+            ttl: NEGATIVE_TTL,
             data: Data::Soa(Soa { zone, serial }),
         }
     }
@@ -293,6 +294,6 @@ impl<'a> Soa<'a> {
     /// Returns SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM.
     pub fn numbers(&self) -> [u32; 5] {
         let [refresh, retry, expire] = SOA_TIMERS;
-        [self.serial, refresh, retry, expire, self.zone.negative_ttl]
+        [self.serial, refresh, retry, expire, NEGATIVE_TTL]
     }
 }

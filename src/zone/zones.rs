@@ -7,6 +7,9 @@ use super::name::Name;
 use super::zone_name::ZoneName;
 use crate::table::Grammar;
 
+/// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
+pub(super) const NEGATIVE_TTL: u32 = 5;
+
 /// A zone that is served authoritatively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
@@ -14,8 +17,6 @@ pub struct Zone {
     pub name: ZoneName,
     /// TTL of NS, `ns.dns` and `dns-version` records, seconds.
     pub ttl: u32,
-    /// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
-    pub negative_ttl: u32,
     /// Addresses of `ns.dns.Z`. They serve this zone at port 53. If there is none, `ns.dns.Z` owns no address record.
     pub ns_addresses: Vec<IpAddr>,
     /// The grammar of the names in the zone.

@@ -63,12 +63,12 @@ pub(crate) fn measure(effort: Effort, report: &mut Report) -> Result<()> {
     let zone = folder.join("global.zone");
     fs::write(&zone, zone_of(&effort.binaries[0], &objects)?)?;
     issue_valid().write(folder);
-    let [certificate, key] = Identity::flags(folder);
+    let [certificate, key] = Identity::settings(folder);
     let source = ["--file", objects.to_str().context("a path")?];
     let (mut servers, mut encrypted) = (Vec::new(), Vec::new());
     for binary in effort.binaries {
         let tls = free_address();
-        let listen = format!("--tls-listen={tls}");
+        let listen = format!("listen.tls=['{tls}']");
         servers.push(Server::start(
             binary,
             source,

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use support::commands::{self, tool};
 use support::http::get;
+use support::old_flags::arguments_for;
 use support::ports::free_port;
-use support::process::Process;
+use support::process::{Process, run};
 use support::query::query;
+use support::settings::add_arguments;
 use support::wait::TIMEOUT;
 use support::wire::{Transport, try_ask};
 
@@ -49,15 +51,10 @@ impl Server {
     pub(crate) fn start(binary: &Binary, source: [&str; 2], flags: &[&str]) -> Result<Self> {
         let (address, admin) = (free_address(), free_address());
         let mut serve = command(&binary.path, SERVER)?;
-        serve.args([
-            "serve",
-            "--cluster-name=hub",
-            "--grace=0s",
-            "--log-level=warn",
-        ]);
-        serve
-            .args(["--udp-max=4096", "--udp-workers=1"])
-            .args(flags);
+        serve.args(["serve", "--cluster-name=hub", "--log-level=warn"]);
+        let own = ["grace=0s", "answers.udpMax=4096", "limits.udpWorkers=1"];
+        let help = run(Command::new(&binary.path).args(["serve", "--help"])).stdout;
+        add_arguments(&mut serve, &arguments_for(&help, &[&own, flags].concat()));
         serve.arg(format!("--listen={address}"));
         serve.arg(format!("--admin-listen={admin}"));
         serve.arg(format!("--api-listen={}", free_address()));

@@ -44,7 +44,7 @@ pub(crate) fn measure(effort: Effort, minutes: u32, report: &mut Report) -> Resu
         api_server.kubeconfig.to_str().context("a path")?,
     ];
     // The history is full after a few minutes.
-    let server = Server::start(&effort.binaries[0], source, &["--history-memory=8Mi"])?;
+    let server = Server::start(&effort.binaries[0], source, &[])?;
     let is_over = AtomicBool::new(false);
     let (mut sizes, mut lost) = (Vec::new(), 0.0);
     thread::scope(|scope| {

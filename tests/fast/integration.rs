@@ -8,7 +8,7 @@
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
 //! - `architecture`: dependencies between modules, and the length of the two ways, read from the source text
 //! - `answers`: order of answers, addresses of the name server, counters
-//! - `access`: `--allow`
+//! - `access`: `limits.allow`
 //! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
 //! - `encrypted`: DNS over TLS and QUIC: equal answers over all transports, server and client certificates, connections, limits
@@ -19,6 +19,7 @@
 //! - `log`: independence from the log output; annotations in the log and in the output of commands
 //! - `members`: settings of members and short names, TTLs, failover orders, expected clusters, Links, texts of tenants
 //! - `metrics`: the list of metrics in the manual
+//! - `settings`: the settings, from a file or a variable
 //! - `picture`: the picture of the README, compared with the output of the demo
 
 mod access;
@@ -39,3 +40,4 @@ mod log;
 mod members;
 mod metrics;
 mod picture;
+mod settings;

@@ -160,10 +160,10 @@ impl Identity {
         std::fs::write(folder.join(format!("{name}.key")), &self.key).unwrap();
     }
 
-    /// Returns the flags of the server for the files of [`Self::write`].
-    pub fn flags(folder: &Path) -> [String; 2] {
-        let flag = |flag: &str, file: &str| format!("--{flag}={}", folder.join(file).display());
-        [flag("tls-cert", "tls.crt"), flag("tls-key", "tls.key")]
+    /// Returns the settings of the server for the files of [`Self::write`].
+    pub fn settings(folder: &Path) -> [String; 2] {
+        let of = |name: &str, file: &str| format!("tls.{name}={}", folder.join(file).display());
+        [of("certificate", "tls.crt"), of("key", "tls.key")]
     }
 
     /// Returns the root store of a peer that trusts this certificate.

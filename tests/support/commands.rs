@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::output::suite_name;
+use crate::settings::add_arguments;
 
 /// Returns the path of the binary under test. Cargo builds it and sets the variable for integration tests and
 /// benchmarks.
@@ -17,11 +18,12 @@ pub fn binary() -> PathBuf {
     PathBuf::from(path.expect("cargo sets CARGO_BIN_EXE_global-dns-under-test"))
 }
 
-/// Returns a command that runs the binary under test.
+/// Returns a command that runs the binary under test. Arguments like `ttl=7` are settings.
 pub fn global_dns(arguments: &[&str]) -> Command {
     let mut command = command(binary());
     // Help and errors name the program as it was called.
-    command.arg0("global-dns").args(arguments);
+    command.arg0("global-dns");
+    add_arguments(&mut command, arguments);
     command
 }
 

@@ -15,10 +15,10 @@ use crate::reply::Reply;
 use crate::server::{Server, WaitUntil};
 use crate::tls::{Client, Offer, Stream};
 
-/// Flag of the listener for DNS over TLS.
-const TLS: &str = "--tls-listen=127.0.0.1:0";
-/// Flag of the listener for DNS over QUIC, which only some tests need.
-pub const QUIC: &str = "--quic-listen=127.0.0.1:0";
+/// Setting of the listener for DNS over TLS.
+const TLS: &str = "listen.tls=['127.0.0.1:0']";
+/// Setting of the listener for DNS over QUIC, which only some tests need.
+pub const QUIC: &str = "listen.quic=['127.0.0.1:0']";
 
 /// A server with listeners for DNS over TLS and QUIC.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub fn files(folder: &Path, manifest: impl Into<Manifest>, issued: &Identity) ->
     let objects = folder.join("objects.yaml");
     std::fs::write(&objects, manifest.into().text()).unwrap();
     issued.write(folder);
-    let [certificate, key] = Identity::flags(folder);
+    let [certificate, key] = Identity::settings(folder);
     [format!("--file={}", objects.display()), certificate, key]
 }
 
@@ -87,7 +87,7 @@ impl EncryptedServer {
     pub fn start(start: impl FnOnce(&[&str]) -> Server) -> Self {
         let (issued, folder) = (issue_valid(), TempDir::new().unwrap());
         issued.write(folder.path());
-        let [certificate, key] = Identity::flags(folder.path());
+        let [certificate, key] = Identity::settings(folder.path());
         Self {
             server: start(&[TLS, QUIC, &certificate, &key]),
             issued,

@@ -149,9 +149,9 @@ pub fn faults() -> Vec<Fault> {
         ),
         fault(
             "a cluster is excluded in one place",
-            |fleet| fleet.0[HUB].flags.push("--exclude-cluster=west"),
+            |fleet| fleet.0[HUB].flags.push("excludeClusters=[west]"),
             &["hub excludes west", "2 services (prod/db, prod/web)"],
-            "--exclude-cluster",
+            "excludeClusters",
         ),
         fault(
             "a link has another name for a cluster",
@@ -160,13 +160,13 @@ pub fn faults() -> Vec<Fault> {
                 *mirrors = Mirrors::of("eest", WEST * 10 + EAST);
             },
             &["west calls east 'eest', and it calls itself 'east'"],
-            "--cluster-alias=eest=east in west",
+            "clusterAliases: {eest: east} in west",
         ),
         fault(
             "a server has another name for its own cluster",
             |fleet| fleet.0[EAST].own_name = "local",
             &["east calls itself 'local', and hub and west call it 'east'"],
-            "set --cluster-name=east in east",
+            "set clusterName: east in east",
         ),
         fault(
             "a pod has another host name in one cluster",
@@ -226,7 +226,7 @@ pub fn faults() -> Vec<Fault> {
             "a service is mirrored that its cluster does not have as a member",
             |fleet| fleet.0[EAST].others.clear(),
             &["prod/web: hub and west have the cluster IP of east, where the service is no member"],
-            "--local-members",
+            "localMembers",
         ),
         fault(
             "a gateway is down for one cluster",
@@ -310,9 +310,9 @@ pub fn faults() -> Vec<Fault> {
         ),
         fault(
             "a short name has another owner",
-            |fleet| fleet.0[WEST].flags.push("--short-names=off"),
+            |fleet| fleet.0[WEST].flags.push("shortNames.which=none"),
             &["short name 'db' belongs to nobody in west; prod in hub and east"],
-            "--short-name",
+            "shortNames",
         ),
         fault(
             "a server has other zones",

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use crate::commands::{guarded, tool};
 use crate::process::{ProcessOutput, run};
 use crate::repository::repository;
+use crate::settings::VARIABLE;
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -146,39 +147,66 @@ impl Rendered {
         made.chain(self.all("Pod").cloned()).collect()
     }
 
-    /// Returns the arguments of the server.
-    pub fn arguments(&self) -> Result<Vec<String>> {
-        arguments(&self.workload()?["spec"]["template"])
+    /// Returns the container of the server.
+    pub fn container(&self) -> Result<&Value> {
+        container(&self.workload()?["spec"]["template"])
     }
 
-    /// Returns the arguments as a kubelet passes them: it replaces `$(NAME)` by the value of the variable, if there is
-    /// one. `address` is the cluster IP of the Service.
-    pub fn passed_arguments(&self, address: &str) -> Result<Vec<String>> {
-        let template = &self.workload()?["spec"]["template"];
-        let mut variables = vec![("POD_NAME".to_owned(), "global-dns-0".to_owned())];
-        if template["spec"]["enableServiceLinks"] == true {
+    /// Returns the variables of the server, as a kubelet sets them. `address` is the cluster IP of the Service. Variables with
+    /// a field of the pod are left out.
+    pub fn variables(&self, address: &str) -> Result<Vec<(String, String)>> {
+        let pod = &self.workload()?["spec"]["template"]["spec"];
+        let mut variables = Vec::new();
+        if pod["enableServiceLinks"] == true {
             let service = name(self.service()?).to_uppercase().replace('-', "_");
             variables.push((format!("{service}_SERVICE_HOST"), address.to_owned()));
         }
-        let expanded = |argument: String| {
-            variables.iter().fold(argument, |argument, (name, value)| {
-                argument.replace(&format!("$({name})"), value)
-            })
-        };
-        Ok(arguments(template)?.into_iter().map(expanded).collect())
+        let given = self.container()?["env"].as_array();
+        for variable in given.context("a container without variables")? {
+            if let (Some(name), Some(value)) =
+                (variable["name"].as_str(), variable["value"].as_str())
+            {
+                variables.push((name.to_owned(), expanded(value, &variables)));
+            }
+        }
+        Ok(variables)
+    }
+
+    /// Returns the settings of the server.
+    pub fn settings(&self) -> Result<Value> {
+        let variables = self.variables("")?;
+        let mut settings = variables.iter().filter(|(name, _)| name == VARIABLE);
+        let (_, text) = settings.next().context("no settings")?;
+        Ok(serde_json::from_str(text)?)
     }
 }
 
-/// Returns the arguments of a pod's only container.
-pub fn arguments(pod: &Value) -> Result<Vec<String>> {
-    let containers = pod["spec"]["containers"].as_array();
-    let [container] = containers.context("a pod without containers")?.as_slice() else {
-        return Err(anyhow!("a pod with several containers"));
+/// Returns the value of a variable as a kubelet sets it: `$$` is `$`, and `$(NAME)` is the value of an earlier variable, if
+/// there is one.
+pub fn expanded(value: &str, variables: &[(String, String)]) -> String {
+    let Some((text, rest)) = value.split_once('$') else {
+        return value.to_owned();
     };
-    let arguments = container["args"]
-        .as_array()
-        .context("a container without arguments")?;
-    let text = |argument: &Value| argument.as_str().map(str::to_owned);
-    let texts: Option<Vec<String>> = arguments.iter().map(text).collect();
+    let reference = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    let earlier = reference.and_then(|(name, _)| variables.iter().find(|(own, _)| own == name));
+    let (replaced, rest) = match (earlier, reference) {
+        (Some((_, value)), Some((_, rest))) => (value.as_str(), rest),
+        _ => ("$", rest.strip_prefix('$').unwrap_or(rest)),
+    };
+    format!("{text}{replaced}{}", expanded(rest, variables))
+}
+
+/// Returns the only container of a pod or of a template of pods.
+pub fn container(pod: &Value) -> Result<&Value> {
+    match pod["spec"]["containers"].as_array().map(Vec::as_slice) {
+        Some([container]) => Ok(container),
+        _ => Err(anyhow!("a pod without a container, or with several")),
+    }
+}
+
+/// Returns the arguments of a container.
+pub fn arguments(container: &Value) -> Result<Vec<&str>> {
+    let arguments = container["args"].as_array().context("no arguments")?;
+    let texts: Option<Vec<&str>> = arguments.iter().map(Value::as_str).collect();
     texts.context("an argument that is not a string")
 }

@@ -28,6 +28,7 @@ use crate::objects::{namespace, node};
 use crate::output::suite_name;
 use crate::process::Process;
 use crate::repository::repository;
+use crate::settings::add_arguments;
 use crate::wait::eventually;
 use mirrors::{Expected, View};
 use plan::{ALL, CLUSTER_DNS, CLUSTERS, EAST, Member, NAMESPACE, NORTH, Service, WEST, rules};
@@ -276,15 +277,16 @@ impl Clusters {
     fn start_dns(&mut self, cluster: usize) -> Result<()> {
         let (site, network) = (&CLUSTERS[cluster], &self.networks[cluster]);
         let mut serve = network.command(&binary(), &Files::default())?;
-        serve.args([
+        let arguments = [
             "serve",
             "--listen",
             GLOBAL_DNS_POD,
             "--cluster-name",
             site.name,
             // CoreDNS sends from the address of the gateway, which is one for documentation.
-            "--allow=0.0.0.0/0",
-        ]);
+            "limits.allow=[0.0.0.0/0]",
+        ];
+        add_arguments(&mut serve, &arguments);
         if cluster == EAST {
             serve.arg("--kubeconfig").arg(&self.api.kubeconfig);
         } else {

@@ -14,7 +14,10 @@ use super::reply::{Reply, sorted_texts};
 use super::wire::{Transport, ask, resolve};
 
 /// Flags of a server that serves the sample and answers as in the table.
-pub const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ns-address=192.0.2.53,2001:db8::53"];
+pub const FLAGS: [&str; 2] = [
+    "--cluster-name=hub",
+    "answers.nsAddresses=[192.0.2.53, '2001:db8::53']",
+];
 
 /// A question and its expected answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use crate::objects::Manifest;
 use crate::process::{Log, Process};
 use crate::query::Packet;
 use crate::reply::Reply;
+use crate::settings::add_arguments;
 use crate::wait::{TIMEOUT, eventually, wait_for, wait_for_ok};
 use crate::wire::{Transport, ask, exchange, is_end, resolve};
 
@@ -110,13 +111,14 @@ impl Server {
             ("--zone", "global"),
             ("--cluster-name", "hub"),
             ("--log-format", "json"),
-            ("--grace", "1s"),
         ] {
             if !further.contains(&flag) {
                 command.args([flag, value]);
             }
         }
-        command.args(further).stdout(Stdio::null());
+        add_arguments(&mut command, &["grace=1s"]);
+        add_arguments(&mut command, further);
+        command.stdout(Stdio::null());
         Self::start_command(tempfile::tempdir().unwrap(), command, WaitUntil::Listening)
     }
 

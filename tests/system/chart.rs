@@ -4,24 +4,26 @@
 //!
 //! - `values`: combinations of values
 //! - `lint`: `helm lint`, and invalid values that Helm refuses by name
-//! - `flags`: every flag of `serve` has a value; defaults are those of `serve`
+//! - `settings`: the pods get the value `config`, and `serve` accepts it
 //! - `objects`: checks that no API server does: the mesh, security, selectors, permissions
 //! - `listeners`: ports of the Service, the pod and the NetworkPolicy; Secrets of the encrypted listeners
 //! - `monitoring`: rules and dashboard use only metrics that the server exports
 //! - `alerts`: every alert with written series in `promtool`
 //! - `admission`: each object and each template's pod in a real API server; invalid copies
 //! - `installation`: `helm install`, and upgrades that change listeners
+//! - `rollout`: pods keep the settings of their revision
 //! - `permissions`: the server with the token of its service account
 
 mod admission;
 mod alerts;
-mod flags;
 mod installation;
 mod lint;
 mod listeners;
 mod monitoring;
 mod objects;
 mod permissions;
+mod rollout;
+mod settings;
 mod values;
 
 use anyhow::Result;

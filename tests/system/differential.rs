@@ -4,7 +4,7 @@
 //!
 //! Index:
 //!
-//! - `settings`: the flags of both servers
+//! - `settings`: the settings of both servers
 //! - `world`: generated objects and their changes
 //! - `markers`: objects that show how far a server has read its watches
 //! - `questions`: the names of a world and similar names that do not exist, with each type
@@ -76,18 +76,18 @@ fn answers_equal_those_of_another_revision() {
 fn other_settings_of_one_side_are_differences() {
     let one = Program::new("one", binary());
     // Each changes a part of the answers: a TTL, the members, the choice of endpoints, a name.
-    for flag in [
-        "--ttl=6",
-        "--local-members=off",
-        "--gateway-down=include",
-        "--exclude-cluster=east",
-        "--short-names=off",
+    for setting in [
+        "ttl=6",
+        "localMembers=none",
+        "gatewayDown=include",
+        "excludeClusters=[east]",
+        "shortNames.which=none",
     ] {
-        let other = Program::new("other", binary()).with_flag(flag);
+        let other = Program::new("other", binary()).with_setting(setting);
         let differs = |seed: &u64| run_world(&one, &other, *seed, Duration::from_secs(1)).is_err();
-        // Only these settings have no such flag themselves.
+        // Only worlds with the defaults have no such setting themselves.
         let seeds = settings::seeds_of_the_defaults().take(4);
-        assert!(seeds.into_iter().any(|seed| differs(&seed)), "{flag}");
+        assert!(seeds.into_iter().any(|seed| differs(&seed)), "{setting}");
     }
 }
 

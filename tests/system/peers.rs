@@ -18,7 +18,7 @@ use support::server::Server;
 
 /// Serves objects as the cluster `hub`.
 fn serve(objects: impl Into<Manifest>, flags: &[&str]) -> Server {
-    let own = ["--cluster-name=hub", "--grace=0s"];
+    let own = ["--cluster-name=hub", "grace=0s"];
     Server::with_text(&objects.into().list(), &[&own, flags].concat())
 }
 

@@ -16,6 +16,7 @@ use support::commands::global_dns;
 use support::networks::{Network, in_new_network};
 use support::objects::{mirror, objects};
 use support::server::{Server, WaitUntil};
+use support::settings::add_arguments;
 use support::wait::{TIMEOUT, wait_for};
 
 /// Number of addresses of `db.prod.global`. Their 1,400 octets of records fit into an Ethernet frame.
@@ -74,8 +75,9 @@ fn serve(flags: &[&str]) -> Server {
     let mut command = global_dns(&["serve", "--cluster-name=hub", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:0", "--api-listen=127.0.0.1:0"]);
     // The clients have addresses for documentation.
-    command.args(["--allow=0.0.0.0/0", "--allow=::/0"]);
-    command.arg("--file").arg(&file).args(flags);
+    add_arguments(&mut command, &["limits.allow=[0.0.0.0/0, '::/0']"]);
+    command.arg("--file").arg(&file);
+    add_arguments(&mut command, flags);
     Server::start_command(folder, command, WaitUntil::Ready)
 }
 

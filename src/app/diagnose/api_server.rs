@@ -13,16 +13,17 @@ use crate::check::objects::{
 };
 use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
-use crate::cli::{ModelArgs, SourceArgs};
+use crate::cli::SourceArgs;
 use crate::log::error_chain;
 use crate::model::{Kind, Namespace};
+use crate::settings::Settings;
 use crate::source::kube;
 use crate::table::Table;
 
 /// Gathers the facts from the API server.
-pub(super) async fn query_api_server(source: &SourceArgs, model: &ModelArgs) -> SourceFacts {
+pub(super) async fn query_api_server(source: &SourceArgs, settings: &Settings) -> SourceFacts {
     match connect(source).await {
-        Ok((cluster, version)) => gather(&cluster, version, source, model).await,
+        Ok((cluster, version)) => gather(&cluster, version, source, settings).await,
         Err(why) => unreachable(why),
     }
 }
@@ -44,19 +45,19 @@ async fn gather(
     cluster: &kube::Cluster,
     version: String,
     source: &SourceArgs,
-    model: &ModelArgs,
+    settings: &Settings,
 ) -> SourceFacts {
-    let namespaces = &source.namespace;
+    let namespaces = &settings.namespaces;
     let services = [MIRRORS, UNWATCHED_OBJECTS, PROBE_SERVICES];
     let (needed, not_needed, table, services, (endpoints, slices), links, gateways, namespaces) = tokio::join!(
-        review(cluster, needed(namespaces, model.links.namespaces())),
+        review(cluster, needed(namespaces, settings.links_namespaces())),
         review(cluster, not_needed(namespaces)),
-        read_table(source, model),
+        read_table(source, settings),
         select(cluster, Kind::Service, &services, namespaces),
         endpoints_and_slices(cluster, namespaces),
         read_links(cluster),
-        read_gateways(cluster, namespaces, model.links.namespaces()),
-        find_namespaces(cluster, named_namespaces(source, model)),
+        read_gateways(cluster, namespaces, settings.links_namespaces()),
+        find_namespaces(cluster, named_namespaces(settings)),
     );
     SourceFacts {
         api: Ok(ApiServerStatus::Reached {
@@ -77,8 +78,8 @@ async fn gather(
 }
 
 /// Returns the first table, or the reason why there is none.
-async fn read_table(source: &SourceArgs, model: &ModelArgs) -> Fact<Table> {
-    match first_table(source, model).await {
+async fn read_table(source: &SourceArgs, settings: &Settings) -> Fact<Table> {
+    match first_table(source, settings).await {
         Ok(table) => table_of(&table.reader),
         Err(error) => Err(NotChecked::new(
             error_chain(error.as_ref()),

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::check::objects::{CheckedObjects, Link};
 use crate::check::permissions::ApiServerStatus;
 use crate::check::{Fact, NotChecked};
-use crate::cli::{ModelArgs, SourceArgs};
 use crate::model::Namespace;
+use crate::settings::Settings;
 use crate::table::Table;
 use crate::table::publish::Reader;
 
@@ -18,17 +18,18 @@ pub(super) struct SourceFacts {
     pub(super) namespaces: Fact<Vec<(Namespace, bool)>>,
 }
 
-/// Returns the namespaces that flags name.
-pub(super) fn named_namespaces(source: &SourceArgs, model: &ModelArgs) -> BTreeSet<Namespace> {
-    let pinned = model.short_name.iter().map(|(_, namespace)| namespace);
-    let named = source.namespace.iter().chain(&model.default_namespace);
+/// Returns the namespaces that the settings name.
+pub(super) fn named_namespaces(settings: &Settings) -> BTreeSet<Namespace> {
+    let short = &settings.short_names;
+    let pinned = short.pinned.values();
+    let named = settings.namespaces.iter().chain(&short.default_namespace);
     named.chain(pinned).cloned().collect()
 }
 
 /// Removes the services of Links in namespaces that are not watched.
-pub(super) fn retain_watched(links: &mut [Link], source: &SourceArgs) {
-    let is_watched = |name: &str| source.namespace.iter().any(|one| one.as_str() == name);
-    for link in links.iter_mut().filter(|_| !source.namespace.is_empty()) {
+pub(super) fn retain_watched(links: &mut [Link], settings: &Settings) {
+    let is_watched = |name: &str| settings.namespaces.iter().any(|one| one.as_str() == name);
+    for link in links.iter_mut().filter(|_| !settings.namespaces.is_empty()) {
         let services = &mut link.status.mirror_services;
         services.retain(|one| is_watched(&one.remote_ref.namespace));
     }

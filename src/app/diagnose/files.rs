@@ -6,8 +6,9 @@ use super::facts::{SourceFacts, named_namespaces, table_of};
 use crate::app::first_table::first_table;
 use crate::check::objects::{CheckedObjects, parse_all, parse_links};
 use crate::check::{Fact, NotChecked};
-use crate::cli::{ModelArgs, SourceArgs};
+use crate::cli::SourceArgs;
 use crate::model::{KubeObject, Namespace};
+use crate::settings::Settings;
 use crate::source::file;
 
 /// The objects of the files: the kind and the JSON of each.
@@ -16,9 +17,9 @@ struct FileObjects(Vec<(String, String)>);
 /// Gathers the facts from the files of `--file`.
 pub(super) async fn read_files(
     source: &SourceArgs,
-    model: &ModelArgs,
+    settings: &Settings,
 ) -> anyhow::Result<SourceFacts> {
-    let table = first_table(source, model).await?;
+    let table = first_table(source, settings).await?;
     let objects = FileObjects(file::read_objects(&source.file)?);
     let no_api = || {
         let reason = "the API server is not used with --file";
@@ -41,7 +42,7 @@ pub(super) async fn read_files(
                 .map(parse_links),
             gateways: Err(no_api()),
         },
-        namespaces: Ok(objects.find_namespaces(named_namespaces(source, model))),
+        namespaces: Ok(objects.find_namespaces(named_namespaces(settings))),
     })
 }
 

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 
-use crate::app::flags::zones;
 use crate::check::dns::{ResolverReplies, Sample, ServerReplies, ZoneFacts, no_server};
 use crate::check::dns_client::{QueryMode, query};
 use crate::check::question::{Question, samples};
 use crate::check::resolv_conf::ResolvConf;
 use crate::check::{Fact, NotChecked};
-use crate::cli::ModelArgs;
+use crate::settings::Settings;
 use crate::table::Table;
 use crate::zone::{RecordType, Zone};
 
@@ -24,7 +23,7 @@ const CACHED: Duration = Duration::from_secs(6);
 pub(super) async fn query_name_servers(
     server: Option<SocketAddr>,
     resolver: &Fact<ResolvConf>,
-    model: &ModelArgs,
+    settings: &Settings,
     table: Option<&Table>,
 ) -> Vec<ZoneFacts> {
     let server = server.ok_or_else(no_server);
@@ -42,7 +41,7 @@ pub(super) async fn query_name_servers(
             resolver,
         }
     };
-    join_all(zones(model, &[]).iter().map(query)).await
+    join_all(settings.zones(&[]).iter().map(query)).await
 }
 
 /// Returns the settings of the resolver: `--resolver` alone, or `/etc/resolv.conf`. There is at least one name server.

@@ -87,7 +87,7 @@ fn wrong_answer_of_the_server_is_red_and_the_other_steps_are_its_consequences() 
         ),
         (
             code(Rcode::REFUSED),
-            "answers REFUSED for db.prod.global. A: the name is in none of its zones, or --allow excludes this machine",
+            "answers REFUSED for db.prod.global. A: the name is in none of its zones, or limits.allow excludes this machine",
         ),
         (
             Err("no reply".to_owned()),

@@ -21,7 +21,7 @@ const LINK_COMMAND: &str = "linkerd multicluster link-gen (before 2.18: link)";
 pub(super) enum Direction {
     /// Neither a Link nor an endpoint.
     None,
-    /// No Link, and `--exclude-cluster` names the other one.
+    /// No Link, and `excludeClusters` names the other one.
     Excluded,
     /// A Link, and a mirror controller that works, as far as it is known.
     Linked,
@@ -171,7 +171,7 @@ impl<'m> Directions<'m> {
                 ),
                 Direction::Excluded => (
                     format!("{name} excludes {to}"),
-                    "remove it from --exclude-cluster, or set the flag in every cluster".to_owned(),
+                    "remove it from excludeClusters, or set the flag in every cluster".to_owned(),
                 ),
                 Direction::None if is_linked_back => (
                     format!(

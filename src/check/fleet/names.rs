@@ -48,12 +48,12 @@ pub(super) fn canonical<'m>(
             let (sentence, hint) = match only {
                 Some(_) => (
                     format!("{context} calls itself '{own}', and {contexts} {call} it '{name}'"),
-                    format!("set --cluster-name={name} in {context}"),
+                    format!("set clusterName: {name} in {context}"),
                 ),
                 None => (
                     format!("{contexts} {call} {context} '{name}', and it calls itself '{own}'"),
                     format!(
-                        "set --cluster-alias={name}={own} in {contexts}, or link {context} under the name {own}; the hosts of \
+                        "set clusterAliases: {{{name}: {own}}} in {contexts}, or link {context} under the name {own}; the hosts of \
                          both names are equal"
                     ),
                 ),

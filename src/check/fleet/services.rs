@@ -370,7 +370,7 @@ impl<'m> Comparison<'_, 'm> {
                     join(with),
                     join(without)
                 );
-                let hint = "compare --gateway-down, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why";
+                let hint = "compare gatewayDown, annotation global-dns/gateway-down and the kinds: global-dns explain NAME shows why";
                 self.causes.add(*key, DifferenceCause::new(predicate, hint));
                 differing.insert(*key);
             }
@@ -434,7 +434,7 @@ fn surplus_of(
     if is_no_member {
         let hint = format!(
             "if the Service exists in {cluster}, export it there: label mirror.linkerd.io/exported=true, and \
-             --local-members; otherwise, delete its mirrors"
+             localMembers; otherwise, delete its mirrors"
         );
         let text = format!("{hosts} of {cluster}, where the service is no member");
         return DifferenceCause::new(text, hint);

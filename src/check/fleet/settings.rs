@@ -39,7 +39,7 @@ pub(super) fn compare(
         let ttls = groups(&|service, _| service.ttl.to_string());
         if ttls.len() > 1 && have_endpoints {
             let hint =
-                "set annotation global-dns/ttl on the Service of every cluster, and the same --ttl";
+                "set annotation global-dns/ttl on the Service of every cluster, and the same ttl";
             add(format!("TTL {}", describe(&ttls)), hint);
         }
         let orders = groups(&|service, _| order_of(service.failover.as_ref(), None));
@@ -47,7 +47,7 @@ pub(super) fn compare(
             groups(&|service, cluster| order_of(service.failover.as_ref(), Some(&cluster.name)));
         let differs = orders.len() > 1 && resolved.len() > 1;
         if differs {
-            let hint = "set annotation global-dns/failover on the Service of every cluster, or the same --failover";
+            let hint = "set annotation global-dns/failover on the Service of every cluster, or the same failover.default";
             add(format!("failover order {}", describe(&orders)), hint);
         }
         let steps = groups(&|service, _| step_of(service));

@@ -275,7 +275,7 @@ fn name_server_without_an_address_has_a_note_about_the_flag() {
     let [note] = without.notes.as_slice() else {
         panic!("{:?}", without.notes)
     };
-    assert!(note.contains("--ns-address"), "{note}");
+    assert!(note.contains("answers.nsAddresses"), "{note}");
     let with = explained(&["192.0.2.53".parse().unwrap()]);
     let records = with.answers[0].records.iter();
     let data: Vec<&str> = records.map(|record| record.data.as_str()).collect();
@@ -476,8 +476,8 @@ fn flag_that_excludes_a_local_service_is_in_a_note() {
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", true)]));
     for (local_members, note) in [
         (
-            LocalMembers::Off,
-            "not-a-member Service/prod/db: --local-members is off",
+            LocalMembers::None,
+            "not-a-member Service/prod/db: localMembers is none",
         ),
         (
             LocalMembers::Exported,
@@ -639,11 +639,11 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
         ),
         (
             short_names(ShortNames::Pinned),
-            "--short-names is pinned, and no flag assigns the short name 'db' to a namespace with such a service; namespaces \
+            "shortNames.which is pinned, and no setting assigns the short name 'db' to a namespace with such a service; namespaces \
              that have it: prod, shop",
         ),
         (
-            short_names(ShortNames::Off),
+            short_names(ShortNames::None),
             "short names are off; namespaces that have 'db': prod, shop",
         ),
     ] {
@@ -667,8 +667,8 @@ fn short_name_of_a_service_that_is_not_headless_needs_a_flag() {
     assert_eq!(
         explained(&objects, "api.global").notes,
         [
-            "only a headless service has a short name without a flag: query the name with its namespace, or pin it with \
-          --short-name api=NAMESPACE; namespaces that have it: prod, shop"
+            "only a headless service has a short name without a setting: query the name with its namespace, or pin it with \
+          shortNames.pinned: {api: NAMESPACE}; namespaces that have it: prod, shop"
         ]
     );
 }

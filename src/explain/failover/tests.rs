@@ -82,7 +82,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         notes_of(&of_all),
         [
-            "the failover order auto:east:west (--failover for all services without pods) does not apply: the service has one \
+            "the failover order auto:east:west (failover.default in the settings) does not apply: the service has one \
           address for all its clusters"
         ]
     );

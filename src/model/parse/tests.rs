@@ -6,8 +6,8 @@ use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
     Clusters, Export, FederatedClusters, Few, GatewayDown, Hostname, Item, ItemKind, ListedHost,
-    ListedHosts, MirroredHost, Port, Ports, Protocol, ServiceKey, Settings, Slice, SliceContent,
-    SliceEndpoints, intern, key,
+    ListedHosts, MirroredHost, Port, Ports, Protocol, ServiceKey, ServiceSettings, Slice,
+    SliceContent, SliceEndpoints, intern, key,
 };
 use crate::testing;
 
@@ -509,12 +509,12 @@ fn invalid_annotation_of_this_server_is_reported() {
     let settings_of = |ttl: &str, gateway_down: &str| {
         let annotations = json!({key::TTL: ttl, key::GATEWAY_DOWN: gateway_down});
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
-        Settings::of_own(&KubeObject::read(&object))
+        ServiceSettings::of_own(&KubeObject::read(&object))
     };
-    let good = Settings {
+    let good = ServiceSettings {
         ttl: Some(10),
         gateway_down: Some(GatewayDown::Include),
-        ..Settings::default()
+        ..ServiceSettings::default()
     };
     assert_eq!(settings_of("10", "include"), good);
     let bad = settings_of("soon", &"x".repeat(200_000));
@@ -781,7 +781,7 @@ fn headless_service_may_have_a_selector() {
 fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
     let unreadable = |annotations: Value| {
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
-        Settings::of_own(&KubeObject::read(&object)).unreadable
+        ServiceSettings::of_own(&KubeObject::read(&object)).unreadable
     };
     let known = key::SETTINGS.join(", ");
     for (name, reason) in [
@@ -807,12 +807,15 @@ fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
 fn only_the_ttl_of_a_mirror_counts() {
     let annotations = json!({key::TTL: "2", key::FAILOVER: "east"});
     let object = json!({"metadata": {"annotations": annotations}}).to_string();
-    let expected = Settings {
+    let expected = ServiceSettings {
         ttl: Some(2),
         ignored: vec![format!("{}=east", key::FAILOVER).into()],
-        ..Settings::default()
+        ..ServiceSettings::default()
     };
-    assert_eq!(Settings::of_mirror(&KubeObject::read(&object)), expected);
+    assert_eq!(
+        ServiceSettings::of_mirror(&KubeObject::read(&object)),
+        expected
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The replicas of one release of the chart, reached through the port-forward of the API server.
 //!
-//! Commands use them, so that flags of `serve` need not be repeated. Everybody who may create a pod somewhere can give it
+//! Commands use them, so that the settings of `serve` need not be repeated. Everybody who may create a pod somewhere can give it
 //! the labels of the chart, and could answer in place of the server. So pods count in one namespace only: the one that the
 //! user names, or that of the only Deployment or DaemonSet of the chart. If there are several, the user decides.
 
@@ -30,10 +30,9 @@ use super::Cluster;
 use crate::log::error_chain;
 use crate::model::Namespace;
 
-/// The selector of the server's pods, and of their workload. The name is compared later, because `nameOverride` of the
-/// chart changes it.
+/// The selector of the server's pods, and of their workload. The name is compared later.
 const SELECTOR: &str = "app.kubernetes.io/component=server";
-/// The label with the name of the chart, unless `nameOverride` changes it.
+/// The label with the name of the chart.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// The label with the name and version of the chart.
 const CHART_LABEL: &str = "helm.sh/chart";

@@ -20,7 +20,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Longer than every test.
 const NEVER: Duration = Duration::from_secs(1000 * 24 * 60 * 60);
 const SERVICES: &str = "services ";
-/// The watches of a server without `--links`.
+/// The watches of a server without `links.enabled`.
 const WATCHES: usize = Watch::ALL.len() - 1;
 
 fn feed_of(watch: Watch) -> String {

@@ -103,7 +103,7 @@ fn short_name_of_two_namespaces_is_a_conflict() {
     let expected = conflict(
         "short-name",
         "db",
-        "exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+        "exists in namespaces prod, shop; no setting assigns it, so it is NXDOMAIN",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
     let pinned = [("db".parse().unwrap(), "shop".parse().unwrap())].into();
@@ -169,7 +169,7 @@ fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
         ),
         (
             "off",
-            only(ShortNames::Off, pinned("b", default("c"))),
+            only(ShortNames::None, pinned("b", default("c"))),
             Err(NoOwner::Off),
         ),
     ] {
@@ -273,8 +273,8 @@ fn exclusion_of_clusters_keeps_local_members() {
         (all, LocalMembers::Matching, true, &["hub"]),
         (all, LocalMembers::Exported, true, &["hub"]),
         (all, LocalMembers::Exported, false, &[]),
-        (all, LocalMembers::Off, true, &[]),
-        // `--exclude-cluster` with the name of this cluster excludes links of that name, not the local member.
+        (all, LocalMembers::None, true, &[]),
+        // `excludeClusters` with the name of this cluster excludes links of that name, not the local member.
         (
             &["hub"],
             LocalMembers::Matching,

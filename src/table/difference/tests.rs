@@ -737,7 +737,7 @@ fn change_or_problem_tells_the_state_of_a_link() {
     told_fields.extend(again.2);
     assert_eq!(told(Some(east), west), (problems, told_lines, told_fields));
     let unknown = || {
-        let problem = "State of links is unknown: the namespaces of --links-namespace have neither a Link nor a Lease of a \
+        let problem = "State of links is unknown: the namespaces of links.namespaces have neither a Link nor a Lease of a \
                        mirror controller";
         vec![problem.to_owned()]
     };

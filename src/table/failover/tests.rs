@@ -89,19 +89,19 @@ fn states_of_steps_and_origins_of_orders_have_their_public_names() {
     );
     let origins = [
         OrderOrigin::Annotation,
-        OrderOrigin::ServiceFlag,
-        OrderOrigin::DefaultFlag,
+        OrderOrigin::ServiceSetting,
+        OrderOrigin::DefaultSetting,
     ];
     assert_eq!(
         origins.map(OrderOrigin::name),
-        ["annotation", "service-flag", "default-flag"]
+        ["annotation", "services", "default"]
     );
 }
 
 /// Returns rules with an order for `prod/web`.
 fn ordered(order: &str) -> Rules {
     Rules {
-        service_failover: [(web(), order.parse().unwrap())].into(),
+        services: [(web(), crate::testing::ordered(order))].into(),
         ..rules()
     }
 }
@@ -193,14 +193,11 @@ fn first_table_of_a_process_leaves_a_step_that_is_down_at_once() {
 #[test]
 fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
     let mut rules = ordered("auto:east:west");
-    let order = std::mem::take(&mut rules.service_failover);
+    let services = std::mem::take(&mut rules.services);
     let mut server = Server::new(rules.clone());
     server.see(1, &gateways(false, true));
     server.timers.note_started();
-    let mut ordered = Server::new(Rules {
-        service_failover: order,
-        ..rules
-    });
+    let mut ordered = Server::new(Rules { services, ..rules });
     (ordered.table, ordered.timers) = (server.table, server.timers);
     ordered.see(2, &gateways(false, true));
     assert_eq!(failover_of(&ordered.table).answering, 1);

@@ -1,11 +1,11 @@
 use super::*;
-use crate::model::Settings;
+use crate::model::ServiceSettings;
 
 /// Returns until when the gate of a service closes, in seconds. `created` is the time of its Service.
 fn closes_until(expected: &str, created: Option<u64>, now: u64) -> Option<u32> {
-    let settings = Settings {
+    let settings = ServiceSettings {
         expected: Some(ExpectedClusters::read(expected)),
-        ..Settings::default()
+        ..ServiceSettings::default()
     };
     let own = OwnSettings::new(settings, created.map(Timestamp::from_seconds));
     let rules = Rules::new("hub".parse().unwrap());
@@ -39,7 +39,7 @@ fn gate_closes_until_the_time_of_the_annotation() {
 
 #[test]
 fn service_without_the_annotation_has_no_gate() {
-    let own = OwnSettings::new(Settings::default(), None);
+    let own = OwnSettings::new(ServiceSettings::default(), None);
     let rules = Rules::new("hub".parse().unwrap());
     for own in [Some(&own), None] {
         assert_eq!(

@@ -97,7 +97,7 @@ fn each_part_of_a_service_adds_its_size() {
         missing: Box::default(),
         closes_until: None,
     };
-    let order = || ("east:west".parse().unwrap(), OrderOrigin::DefaultFlag);
+    let order = || ("east:west".parse().unwrap(), OrderOrigin::DefaultSetting);
     let fact = size_of::<(u64, Timestamp)>();
     let setting = size_of::<Gate>() + 512;
     type Case<'c> = (&'c str, usize, &'c dyn Fn(&mut Service));

@@ -15,7 +15,6 @@ fn settings_of_the_sample() -> ResponseSettings {
         zones: Zones::new(vec![Zone {
             name: "global".parse().unwrap(),
             ttl: 5,
-            negative_ttl: 5,
             ns_addresses: addresses.to_vec(),
             grammar: Grammar::Global,
         }]),

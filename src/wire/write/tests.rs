@@ -50,7 +50,7 @@ fn settings(order: AnswerOrder) -> ResponseSettings {
         access: Access::around(&[]),
         order,
         udp_max: 1232,
-        server_id: Some("global-dns-0".to_owned()),
+        server_id: "global-dns-0".to_owned(),
         tcp_idle: Duration::from_secs(30),
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::ProblemKind;
 use crate::table::{Aliases, LocalMembers, Rules, ServiceKind};
-use crate::testing::{Server, backends, gateway, service_mirror};
+use crate::testing::{Server, backends, gateway, ordered, service_mirror};
 
 /// Returns rules with `db.prod` as alias of `db.db-east` and `db.db-west`.
 fn aliased() -> Rules {
@@ -13,7 +13,7 @@ fn aliased() -> Rules {
     };
     let sources = vec![key("db-east"), key("db-west")];
     Rules {
-        aliases: Aliases::new([(key("prod"), sources)]).unwrap(),
+        aliases: Aliases::new([(key("prod"), sources)].into()).unwrap(),
         ..rules()
     }
 }
@@ -236,9 +236,9 @@ fn services_with_pods_make_an_alias_with_pods() {
     check(&table, &[("db.prod.global", RecordType::A, all)]);
     let of_alias = (
         table.service("prod", "db").unwrap().key.clone(),
-        "west:east".parse().unwrap(),
+        ordered("west:east"),
     );
-    rules.service_failover = [of_alias].into();
+    rules.services = [of_alias].into();
     let mut objects = database();
     objects.push(gateway("db-west", "db-0-west", false));
     let table = table_by(&rules, &objects);
@@ -303,7 +303,7 @@ fn services_that_are_not_known_are_a_problem() {
         .collect();
     assert_eq!(
         problems,
-        ["Alias names an unknown service: prod/db: db.db-west"]
+        ["Alias names an unknown service: prod/db: db-west/db"]
     );
     // Nothing of it exists: the name is not hidden from others.
     check(

@@ -254,7 +254,7 @@ fn service_of_this_cluster_with_a_cluster_ip_joins_if_it_is_exported() {
         ["A 10.96.0.3", "A 10.96.0.3"]
     );
     let off = Rules {
-        local_members: LocalMembers::Off,
+        local_members: LocalMembers::None,
         ..rules()
     };
     assert_eq!(

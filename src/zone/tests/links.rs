@@ -92,7 +92,7 @@ fn link_that_returns_within_five_minutes_changes_nothing() {
     assert_eq!(restarted.a("db.prod"), "A 10.96.0.1");
 }
 
-/// A wrong `--links-namespace` must not take every cluster out of every name.
+/// A wrong `links.namespaces` must not take every cluster out of every name.
 #[test]
 fn without_any_link_and_lease_the_state_is_unknown() {
     let mirrors = [headless("east", "10.96.0.1"), headless("west", "10.96.0.2")].concat();

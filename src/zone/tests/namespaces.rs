@@ -123,7 +123,7 @@ impl Server {
             access: Access::around(&[]),
             order: AnswerOrder::Rotate,
             udp_max: 1232,
-            server_id: None,
+            server_id: "server".to_owned(),
             tcp_idle: Duration::from_secs(30),
         };
         let (store, table) = (Store::default(), Table::default());
@@ -466,12 +466,12 @@ fn settings_and_skipped_objects_hide_no_names() {
     assert_eq!(expected[0], "A 10.96.0.1");
     assert_eq!(expected[2], "SRV 0 10 26257 db-0.east.db.global.");
     let ordered = Rules {
-        service_failover: [(
+        services: [(
             crate::model::ServiceKey {
                 namespace: "db".parse().unwrap(),
                 service: "east".parse().unwrap(),
             },
-            "west".parse().unwrap(),
+            crate::testing::ordered("west"),
         )]
         .into(),
         ..rules()

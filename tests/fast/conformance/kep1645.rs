@@ -31,7 +31,7 @@ fn serve(objects: Manifest) -> Server {
     let flags = [
         "--zone=clusterset.local=mcs",
         "--cluster-name=hub",
-        "--ns-address=192.0.2.53,2001:db8::53",
+        "answers.nsAddresses=[192.0.2.53, '2001:db8::53']",
     ];
     Server::with_objects(objects, &flags)
 }

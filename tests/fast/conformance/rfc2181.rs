@@ -68,9 +68,9 @@ fn s5_2_all_records_of_an_rrset_have_the_same_ttl() {
 }
 
 #[test]
-fn s8_ttl_flags_set_the_default_and_the_maximum() {
+fn s8_ttl_is_that_of_the_settings_unless_a_service_has_one() {
     check(
-        &serve(&["--ttl", "7", "--ttl-max", "10"]),
+        &serve(&["ttl=7"]),
         &[
             case(
                 "the default",
@@ -78,9 +78,9 @@ fn s8_ttl_flags_set_the_default_and_the_maximum() {
                 answer("cache.prod.global. 7 IN A 10.96.40.1"),
             ),
             case(
-                "above the maximum",
+                "that of a service",
                 "slow-0.east.slow.prod.global. A",
-                answer("slow-0.east.slow.prod.global. 10 IN A 10.96.50.1"),
+                answer("slow-0.east.slow.prod.global. 20 IN A 10.96.50.1"),
             ),
         ],
     );
@@ -146,7 +146,10 @@ fn rrsets(records: &[Record]) -> BTreeMap<(&str, u16), usize> {
 fn s9_rrsets_of_the_additional_section_are_complete_or_absent() {
     let addresses = (1..=20).map(|n| format!("192.0.2.{n},2001:db8::{n}"));
     let addresses = addresses.collect::<Vec<_>>().join(",");
-    let server = serve_objects(hosts_with_many_addresses(), &["--ns-address", &addresses]);
+    let server = serve_objects(
+        hosts_with_many_addresses(),
+        &[&format!("answers.nsAddresses=[{addresses}]")],
+    );
     for (text, answers) in [("many.prod.global. SRV", 10), ("global. NS", 1)] {
         let reply = server.send(&query(text), Transport::Tcp).unwrap();
         let complete = decode(&reply);

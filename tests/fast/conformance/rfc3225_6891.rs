@@ -314,7 +314,7 @@ fn rfc6891_s6_2_udp_replies_fit_the_payload_size_of_the_client() {
 #[test]
 fn rfc6891_s6_2_4_payload_size_is_the_value_of_the_flag() {
     check(
-        &serve(&["--udp-max", "4096"]),
+        &serve(&["answers.udpMax=4096"]),
         &[
             case(
                 "with EDNS",
@@ -329,7 +329,7 @@ fn rfc6891_s6_2_4_payload_size_is_the_value_of_the_flag() {
 /// The query has every supported option.
 #[test]
 fn rfc6891_s7_a_truncated_reply_keeps_its_opt_record() {
-    let server = serve_objects(members(&[300]), &["--server-id", "conformance-0"]);
+    let server = serve_objects(members(&[300]), &["answers.serverId=conformance-0"]);
     const OPTIONS: &str = "+do +nsid +keepalive";
     for rtype in ["A", "SRV"] {
         for size in [512, 1232, 4096] {

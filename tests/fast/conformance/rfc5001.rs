@@ -1,7 +1,7 @@
-//! RFC 5001 (NSID) and RFC 4892 (`id.server`): identification of the server. Off by default.
+//! RFC 5001 (NSID) and RFC 4892 (`id.server`): identification of the server.
 
 use crate::conformance::cases::{answer, case, check, nxdomain, refused};
-use crate::conformance::servers::{serve, serve_sample};
+use crate::conformance::servers::serve;
 
 const WEST: &str = "west.db.prod.global. 5 IN A 10.96.20.1";
 /// `conformance-0`
@@ -10,7 +10,7 @@ const NSID: &str = "NSID 636f6e666f726d616e63652d30";
 #[test]
 fn s2_2_nsid_is_sent_if_requested() {
     check(
-        &serve(&["--server-id", "conformance-0"]),
+        &serve(&["answers.serverId=conformance-0"]),
         &[
             case(
                 "requested",
@@ -43,24 +43,9 @@ fn s2_2_nsid_is_sent_if_requested() {
 }
 
 #[test]
-fn s2_2_nsid_is_not_sent_without_a_server_id() {
+fn rfc4892_s3_1_only_the_chaos_name_of_the_server_is_answered() {
     check(
-        &serve_sample(),
-        &[
-            case("requested", "west.db.prod.global. A +nsid", answer(WEST)),
-            case(
-                "not requested",
-                "west.db.prod.global. A +edns",
-                answer(WEST),
-            ),
-        ],
-    );
-}
-
-#[test]
-fn rfc4892_s3_1_chaos_names_are_answered_only_if_enabled() {
-    check(
-        &serve(&["--server-id", "conformance-0"]),
+        &serve(&["answers.serverId=conformance-0"]),
         &[
             case(
                 "id.server",
@@ -76,17 +61,6 @@ fn rfc4892_s3_1_chaos_names_are_answered_only_if_enabled() {
             case("the version", "version.bind. CH TXT", refused()),
             case("another name", "authors.bind. CH TXT", refused()),
             case("class IN", "id.server. IN TXT", refused()),
-        ],
-    );
-    check(
-        &serve_sample(),
-        &[
-            case("id.server, disabled", "id.server. CH TXT", refused()),
-            case(
-                "disabled, with EDNS",
-                "id.server. CH TXT +edns",
-                refused().option("EDE 21"),
-            ),
         ],
     );
 }

@@ -73,7 +73,7 @@ fn r8467_s4_1_replies_are_padded_to_the_next_block() {
 /// RFC 7830 section 3: the padding octets are 0x00.
 #[test]
 fn r7830_s3_padding_is_zeros_and_changes_nothing_else() {
-    let server = serve_encrypted(&["--server-id=replica-1"]);
+    let server = serve_encrypted(&["answers.serverId=replica-1"]);
     for text in QUESTIONS {
         let plain = query(text);
         let padded = query(&format!("{text} {REQUEST}"));
@@ -114,7 +114,7 @@ fn r7830_s3_any_padding_in_the_query_requests_padding() {
 /// RFC 7830 section 4: a client that does not pad may not support padding.
 #[test]
 fn r7830_s4_reply_is_not_padded_if_the_query_is_not() {
-    let server = serve_encrypted(&["--server-id=replica-1"]);
+    let server = serve_encrypted(&["answers.serverId=replica-1"]);
     for text in QUESTIONS
         .into_iter()
         .chain(["db.prod.global. A", "nope.global. A"])
@@ -127,7 +127,7 @@ fn r7830_s4_reply_is_not_padded_if_the_query_is_not() {
 /// RFC 7830 section 6: padding is useless without encryption.
 #[test]
 fn r7830_s6_cleartext_replies_are_not_padded() {
-    let server = serve_encrypted(&["--server-id=replica-1"]);
+    let server = serve_encrypted(&["answers.serverId=replica-1"]);
     for text in QUESTIONS {
         let question = query(&format!("{text} {REQUEST}"));
         for over in [Transport::Udp, Transport::Tcp] {

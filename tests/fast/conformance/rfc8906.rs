@@ -97,17 +97,9 @@ fn s8_2_7_truncated_responses() {
 fn s8_2_10_several_known_options() {
     const ALL: &str = "global. SOA +nsid +cookie=2464c4abcf10c957 +ednsopt=9 +ednsopt=8:00010000";
     check(
-        &serve_sample(),
+        &serve(&["answers.serverId=x"]),
         &[case(
             "cookie, NSID, EXPIRE, client subnet",
-            ALL,
-            answer(SOA),
-        )],
-    );
-    check(
-        &serve(&["--server-id", "x"]),
-        &[case(
-            "the same, with NSID configured",
             ALL,
             answer(SOA).option("NSID 78"),
         )],

@@ -43,7 +43,7 @@ fn s4_15_server_without_a_table_sends_not_ready() {
 #[test]
 fn s4_19_prohibited_client_gets_prohibited() {
     check(
-        &serve(&["--allow", "192.0.2.0/24"]),
+        &serve(&["limits.allow=[192.0.2.0/24]"]),
         &[
             case(
                 "a name that exists",

@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::Duration;
 
-use global_dns::model::{Kind, KubeObject, ObjectKey, ServiceKey, Timestamp, Watch, parse};
+use global_dns::model::{
+    Kind, KubeObject, ObjectKey, ServiceKey, ServiceSettings, Timestamp, Watch, parse,
+};
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Rules, Store, Table, Timers, build};
@@ -132,10 +134,12 @@ fn configuration(parts: [usize; 5]) -> Configuration {
 
 fn rules(order: Option<&str>) -> Rules {
     let mut rules = Rules::new("hub".parse().unwrap());
-    rules.service_failover = order
-        .map(|order| (service(), order.parse().unwrap()))
-        .into_iter()
-        .collect();
+    let settings = |order: &str| ServiceSettings {
+        failover: Some(Some(order.parse().unwrap())),
+        ..ServiceSettings::default()
+    };
+    let order = order.map(|order| (service(), settings(order)));
+    rules.services = order.into_iter().collect();
     rules.failover_delay = Duration::from_millis(FAILOVER);
     rules.failback_delay = Duration::from_millis(FAILBACK);
     rules

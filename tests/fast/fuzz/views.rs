@@ -293,6 +293,7 @@ impl Server {
         let state = AdminState {
             reader: reader.clone(),
             zones: Arc::new(SETTINGS.zones.clone()),
+            settings: Arc::default(),
             identity: Arc::new(Identity {
                 cluster: "hub".parse().unwrap(),
                 replica: String::new(),

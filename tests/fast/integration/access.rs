@@ -1,4 +1,4 @@
-//! Access control: `--allow`.
+//! Access control: `limits.allow`.
 
 use std::net::{IpAddr, UdpSocket};
 
@@ -28,7 +28,11 @@ fn packet() -> Vec<u8> {
 #[test]
 fn disallowed_client_is_refused_on_every_transport() {
     let issued = issue_valid();
-    let server = serve(sample(), &issued, &["--allow=192.0.2.0/24,2001:db8::/32"]);
+    let server = serve(
+        sample(),
+        &issued,
+        &["limits.allow=[192.0.2.0/24, '2001:db8::/32']"],
+    );
     let packet = packet();
     let ask = |over| exchange(server.dns, &packet, over, TIMEOUT).unwrap();
     let tls = server.address("tls");
@@ -57,7 +61,11 @@ fn disallowed_client_is_refused_on_every_transport() {
 #[test]
 fn allowed_client_is_answered_on_every_transport() {
     let issued = issue_valid();
-    let flags = ["--allow=192.0.2.0/24", "--allow=127.0.0.5", QUIC];
+    let flags = [
+        "limits.allow=[192.0.2.0/24]",
+        "limits.allow=[127.0.0.5]",
+        QUIC,
+    ];
     let server = serve(sample(), &issued, &flags);
     let packet = packet();
     for (host, outcome) in [(5, "NOERROR"), (1, "REFUSED")] {

@@ -67,7 +67,7 @@ const LOCAL: &str = "Host: localhost";
 /// A page of another site may send requests with its origin to a port-forward.
 #[test]
 fn requests_of_other_sites_are_rejected() {
-    let server = Server::with_objects(sample(), &["--api-host=dns.example.com"]);
+    let server = Server::with_objects(sample(), &["listen.apiHosts=[dns.example.com]"]);
     let own = format!("Origin: http://{}", server.api);
     let cases: [(&[&str], u16); 14] = [
         (&[TABLE, LOCAL, &own], 200),
@@ -118,7 +118,8 @@ fn requests_of_other_sites_are_rejected() {
             403,
         ),
     ];
-    let sentence = "is not allowed: only pages of this server may read it; --api-host adds hosts";
+    let sentence =
+        "is not allowed: only pages of this server may read it; listen.apiHosts adds hosts";
     check(&server, &cases, 403, sentence);
 }
 
@@ -183,10 +184,7 @@ fn api_is_read_only() {
 
 #[test]
 fn requests_with_a_foreign_host_are_rejected() {
-    let flags = [
-        "--api-host=dns.example.com,2001:db8::1",
-        "--api-host=192.0.2.9",
-    ];
+    let flags = ["listen.apiHosts=[dns.example.com, '2001:db8::1', 192.0.2.9]"];
     let server = Server::with_objects(sample(), &flags);
     let own = server.api.to_string();
     for (host, status) in [
@@ -208,7 +206,7 @@ fn requests_with_a_foreign_host_are_rejected() {
     ] {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let sentence = format!(
-            "Host '{name}' is not a name of this server; to allow it, start the server with --api-host {name}\n"
+            "Host '{name}' is not a name of this server; to allow it, add it to listen.apiHosts\n"
         );
         for path in PATHS {
             let status = match (path, status) {

@@ -10,8 +10,8 @@ use support::differences::assert_none;
 use support::repository::{repository, tracked_files};
 
 /// The modules of `src`. Each module may use only modules that follow it.
-const MODULES: &str = "app cli admin server source check explain report wire zone table model log failures clock \
-                       heartbeat histogram random";
+const MODULES: &str = "app cli settings admin server source check explain report wire zone table model log failures clock \
+                       heartbeat histogram random setting_text";
 /// Pure modules. Their functions depend only on their arguments, without clocks, I/O, locks or logs.
 const PURE: &str = "check explain model report table wire zone";
 /// Exceptions: the queries of `global-dns check`, the pools of interned texts and ports, the swap of tables.

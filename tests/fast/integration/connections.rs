@@ -9,6 +9,7 @@ use support::encrypted::connect_from;
 use support::objects::{Manifest, mirror, objects};
 use support::query::query;
 use support::server::{Server, WaitUntil};
+use support::settings::add_arguments;
 use support::wait::TIMEOUT;
 use support::wire::{frame, read_framed};
 
@@ -40,7 +41,7 @@ pub fn wait_for_end(stream: &mut TcpStream) {
 
 #[test]
 fn connection_above_the_limit_replaces_the_longest_idle_one() {
-    let server = Server::with_objects(sample(), &["--tcp-connections=2"]);
+    let server = Server::with_objects(sample(), &["limits.connections=4"]);
     let (mut first, mut second) = (connect(&server), connect(&server));
     assert!(ask(&mut second).is_some());
     assert!(ask(&mut first).is_some(), "the most recently used one");
@@ -55,7 +56,7 @@ fn connection_above_the_limit_replaces_the_longest_idle_one() {
 /// A client can have every address of a prefix.
 #[test]
 fn addresses_of_one_prefix_have_a_common_limit() {
-    let limits = ["--tcp-connections=8", "--tcp-connections-per-address=4"];
+    let limits = ["limits.connections=8"];
     let server = Server::with_objects(sample(), &limits);
     let dns = server.address("dns");
     let from = |network: u8, host: u8| {
@@ -123,21 +124,23 @@ fn start_limited(limits: &str) -> Server {
     std::fs::write(&file, sample().text()).unwrap();
     let mut command = command(tool("prlimit").unwrap());
     command.args([&*format!("--nofile={limits}"), "--"]);
-    command.arg(global_dns(&[]).get_program()).args([
+    command.arg(global_dns(&[]).get_program());
+    let arguments = [
         "serve",
         "--listen=127.0.0.1:0",
         "--admin-listen=127.0.0.1:0",
         "--api-listen=127.0.0.1:0",
         "--log-format=json",
-        "--udp-workers=2",
+        "limits.udpWorkers=2",
         "--file",
-    ]);
+    ];
+    add_arguments(&mut command, &arguments);
     command.arg(file);
     Server::start_command(folder, command, WaitUntil::Ready)
 }
 
 const TOO_FEW: &str =
-    "The limit of open files is too low for --tcp-connections: serving fewer connections";
+    "The limit of open files is too low for limits.connections: serving fewer connections";
 
 #[test]
 fn soft_limit_of_open_files_is_raised() {
@@ -162,7 +165,7 @@ fn hard_limit_of_open_files_reduces_the_connection_limit() {
             &fields["needed"],
             &fields["connections"]
         ],
-        [500, 1410, 114]
+        [500, 642, 114]
     );
     let mut hoard: Vec<TcpStream> = (0..400).map(|_| connect(&server)).collect();
     // The remaining descriptors suffice for everything else.

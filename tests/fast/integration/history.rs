@@ -85,7 +85,7 @@ fn each_time_is_explained_with_the_answer_of_that_time() {
 
 #[test]
 fn times_without_a_table_are_errors() {
-    let server = Server::with_objects(numbered(1), &["--history-memory=0"]);
+    let server = Server::with_objects(numbered(1), &["history=0s"]);
     let refused = |at: &str| {
         let page = get(server.api, &format!("/api/v1/explain?name=db.prod&at={at}")).unwrap();
         (page.status, page.body)

@@ -51,7 +51,7 @@ impl Drop for StoppedThread {
 
 fn start() -> Server {
     let db = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
-    Server::with_objects(db, &["--udp-workers=1"])
+    Server::with_objects(db, &["limits.udpWorkers=1"])
 }
 
 fn wait_for_livez(server: &Server, expected: &str) {

@@ -141,7 +141,7 @@ fn log_lines_before_an_error_are_printed_before_it() {
 fn queries_and_client_addresses_are_not_logged_at_any_level() {
     const SECRET: &str = "must-not-be-logged";
     let issued = issue_valid();
-    let mut server = serve(sample(1), &issued, &["--log-level=trace", "--grace=100ms"]);
+    let mut server = serve(sample(1), &issued, &["--log-level=trace", "grace=100ms"]);
     let tls = server.address("tls");
     let packet = |name: &str, rtype: &str| query(&format!("{name} {rtype}")).0;
     let mut malformed = packet(&format!("{SECRET}.global"), "A");

@@ -237,7 +237,7 @@ fn r19_terminating_pod_is_first_not_ready_and_then_removed() {
     assert_eq!(states(&replay), [(first, EndpointState::Alive)]);
 
     let off = global_dns::table::Rules {
-        local_members: LocalMembers::Off,
+        local_members: LocalMembers::None,
         ..hub_rules()
     };
     let without = Replay::with_rules("19", off);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use global_dns::model::{Kind, ServiceKey, Timestamp};
+use global_dns::model::{Kind, ServiceKey, ServiceSettings, Timestamp};
 use global_dns::table::Rules;
 
 use crate::recordings::replay::{Event, Recording, Replay, hub_rules};
@@ -21,8 +21,12 @@ fn with_order_of_nginx(order: &str) -> Rules {
         namespace: "default".parse().unwrap(),
         service: "nginx".parse().unwrap(),
     };
+    let settings = ServiceSettings {
+        failover: Some(Some(order.parse().unwrap())),
+        ..ServiceSettings::default()
+    };
     Rules {
-        service_failover: [(nginx, order.parse().unwrap())].into(),
+        services: [(nginx, settings)].into(),
         ..hub_rules()
     }
 }

@@ -102,7 +102,6 @@ pub fn zones() -> Zones {
     Zones::new(vec![Zone {
         name: "global".parse().unwrap(),
         ttl: 5,
-        negative_ttl: 5,
         ns_addresses: vec!["192.0.2.53".parse().unwrap()],
         grammar: Grammar::Global,
     }])

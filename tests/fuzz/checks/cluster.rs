@@ -52,7 +52,7 @@ pub struct Coverage {
 const STEPS: usize = 40;
 /// Time between two builds.
 const PAUSE: Duration = Duration::from_millis(1500);
-/// `--failback-delay`.
+/// `failover.back`.
 const FAILBACK_DELAY: Duration = Duration::from_secs(4);
 /// Maximum number of tables to check, besides the last one.
 const TABLES: usize = 2;
@@ -113,13 +113,13 @@ impl Cluster {
                 LocalMembers::Matching,
                 LocalMembers::Matching,
                 LocalMembers::Exported,
-                LocalMembers::Off,
+                LocalMembers::None,
             ][usize::from(one / 4 % 4)],
             short_names: [
-                ShortNames::On,
-                ShortNames::On,
+                ShortNames::All,
+                ShortNames::All,
                 ShortNames::Pinned,
-                ShortNames::Off,
+                ShortNames::None,
             ][usize::from(one / 16 % 4)],
             // The longer zone name leaves no room for the longest names.
             has_mcs_zones: other / 32 % 2 == 1,

@@ -24,7 +24,6 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
     let zone = |name: &str, grammar| Zone {
         name: name.parse().unwrap(),
         ttl: 5,
-        negative_ttl: 5,
         ns_addresses: vec![Ipv4Addr::LOCALHOST.into()],
         grammar,
     };
@@ -36,7 +35,7 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
         ]),
         order: AnswerOrder::Rotate,
         udp_max: UDP_MAX,
-        server_id: Some("replica-1".to_owned()),
+        server_id: "replica-1".to_owned(),
         tcp_idle: Duration::from_secs(30),
     }
 });
@@ -85,7 +84,7 @@ fn manifests() -> String {
     text
 }
 
-/// The value of `--udp-max`.
+/// The value of `answers.udpMax`.
 const UDP_MAX: u16 = 1232;
 /// Maximum allocation for an answer in octets. Only the search for the services of an address allocates.
 const MAX_ALLOCATION: u64 = 512;

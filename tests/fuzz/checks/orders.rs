@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use global_dns::model::{GatewayDown, ServiceKey, key};
+use global_dns::model::{GatewayDown, ServiceKey, ServiceSettings, key};
 use global_dns::table::Rules;
 use serde_json::Value;
 
@@ -110,10 +110,12 @@ impl Flags {
             service: "db".parse().unwrap(),
         };
         rules.failover = self.order.map(|order| order.parse().unwrap());
-        let order = self
-            .service_order
-            .map(|order| (key(), order.parse().unwrap()));
-        rules.service_failover = order.into_iter().collect();
+        let settings = |order: &str| ServiceSettings {
+            failover: Some(Some(order.parse().unwrap())),
+            ..ServiceSettings::default()
+        };
+        let order = self.service_order.map(|order| (key(), settings(order)));
+        rules.services = order.into_iter().collect();
     }
 
     fn of_service(scene: &Scene<'_>, flag: Option<&'static str>) -> Option<&'static str> {
@@ -358,7 +360,7 @@ fn is_waiting(own: Option<&Value>, until: Option<u64>, now: u64) -> bool {
 fn ttl(scene: &Scene<'_>, own: Option<&Value>) -> u32 {
     let read = |object: &Value| {
         let ttl: Option<u32> = annotation(object, key::TTL)?.trim().parse().ok();
-        ttl.map(|ttl| ttl.clamp(1, scene.rules.ttl_max))
+        ttl.map(|ttl| ttl.clamp(1, 30))
     };
     let own = own.and_then(read).unwrap_or(scene.rules.ttl);
     let mirrors = scene.mirrors().into_iter().map(|(_, object, ..)| object);

@@ -250,7 +250,7 @@ impl<'w> Scene<'w> {
         let annotations = own["metadata"]["annotations"].as_object().into_iter();
         let mut annotations = annotations.flatten();
         match self.rules.local_members {
-            LocalMembers::Off => false,
+            LocalMembers::None => false,
             _ if is_exported => true,
             LocalMembers::Exported => false,
             LocalMembers::Matching => {
@@ -397,7 +397,7 @@ impl<'w> Scene<'w> {
         }
         let addresses = addresses(&own["spec"]["clusterIPs"]);
         let is_member = matches!(export, Some("true" | "remote-discovery"))
-            && self.rules.local_members != LocalMembers::Off
+            && self.rules.local_members != LocalMembers::None
             && !addresses.is_empty();
         let mut exported = self.slices(Watch::ExportedSlices, self.service).into_iter();
         let is_alive = exported.any(|slice| endpoints(slice).any(is_ready))

@@ -57,7 +57,7 @@ fn only_visible_rows_and_columns_are_in_the_document() {
     let services = (0..SERVICES).map(service);
     let objects: Manifest = services.chain((0..CLUSTERS).map(wide)).collect();
     let standin = StandIn::start(Behavior::Normal, &objects.0).unwrap();
-    let flags = ["--links=off", "--grace", "0s"];
+    let flags = ["links.enabled=false", "grace=0s"];
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let mut chromium = open(&server, "", WIDE);
     chromium.wait_for_text("#services-count", "10,001");

@@ -21,7 +21,7 @@ fn list(mirror: Mirror) -> String {
 }
 
 fn serve(manifest: impl Into<Manifest>, flags: &[&str]) -> Server {
-    let own = ["--cluster-name=hub", "--grace=0s"];
+    let own = ["--cluster-name=hub", "grace=0s"];
     Server::with_text(&manifest.into().list(), &[&own, flags].concat())
 }
 
@@ -166,7 +166,7 @@ fn page_survives_a_restart_of_the_server() {
 fn page_waits_for_the_first_table_and_a_dead_api_server_is_one_line() {
     let objects = db("east", "192.0.2.1").writes();
     let standin = StandIn::start(Behavior::InternalErrors, &objects).unwrap();
-    let server = Server::of_cluster(&standin.kubeconfig, &["--links=off"]);
+    let server = Server::of_cluster(&standin.kubeconfig, &["links.enabled=false"]);
     let mut chromium = Chromium::open(&url(&server, ""), WIDE);
     chromium.wait_for_text("#sentence", "No answers yet: SERVFAIL for every name");
     chromium.wait_for_text("#blank", "Waiting for the first complete table");

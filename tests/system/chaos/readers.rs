@@ -68,8 +68,8 @@ fn readers_delay_neither_probes_nor_answers() {
     let standin = StandIn::start(Behavior::Normal, &objects()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     issue_valid().write(folder.path());
-    let [certificate, key] = Identity::flags(folder.path());
-    let flags = ["--tls-listen=127.0.0.1:0", &certificate, &key];
+    let [certificate, key] = Identity::settings(folder.path());
+    let flags = ["listen.tls=['127.0.0.1:0']", &certificate, &key];
     let server = Server::ready_of_cluster(&standin.kubeconfig, &flags);
     let other = Server::with_objects(mirror("prod", "db", "east"), &[]);
     let servers = [&server, &other];

@@ -176,7 +176,7 @@ fn alerts_fire_after_their_delay_and_only_above_their_limit() -> Result<()> {
 fn groups() -> Result<Vec<Value>> {
     let rendered = template(&with(json!({
         "alerts": {"enabled": true, "runbookURL": "https://docs.example.com/dns/"},
-        "encrypted": {"secretName": "tls", "tlsListen": ["0.0.0.0:5853"]},
+        "tls": {"secretName": "tls"},
     })))?;
     let groups = rendered.only("PrometheusRule")?["spec"]["groups"].as_array();
     Ok(groups.context("the rule has no groups")?.clone())
@@ -202,7 +202,7 @@ fn delays(groups: &[Value]) -> Result<BTreeMap<String, u64>> {
     let rules = groups.iter().filter_map(|group| group["rules"].as_array());
     let delay = |rule: &Value| {
         let alert = rule["alert"].as_str().context("a rule without a name")?;
-        let text = rule["for"].as_str().context("an alert without delay")?;
+        let text = rule["for"].as_str().unwrap_or("0m");
         let minutes = match text.strip_suffix('h') {
             Some(hours) => hours.parse::<u64>()? * 60,
             None => text.trim_end_matches('m').parse()?,

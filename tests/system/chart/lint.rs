@@ -8,76 +8,55 @@ use serde_json::Value;
 use support::commands::command;
 use support::output::print_line;
 use support::process::run;
+use support::repository::repository;
 
-use crate::chart::values::{matrix, minimum, with};
+use crate::chart::values::{matrix, minimum, with, with_settings};
 use support::helm::{chart, helm, helm_without_values, try_template};
 
 /// Values as in a file of values, and a part of the error. Only the first lines do not have the minimum values.
 const INVALID: &str = r#"
-{image: {repository: localhost/global-dns}}        => clusterName is required
-{clusterName: hub}                                 => image.repository is required
+{image: {repository: localhost/global-dns}}      => at '/config': missing property 'clusterName'
+{config: {clusterName: hub}}                     => image.repository is required
 
-clusterName: Hub                                   => at '/clusterName': 'Hub'
-clusterName: 7                                     => at '/clusterName': got number, want string
-replica: 3                                         => additional properties 'replica' not allowed
-replicas: many                                     => at '/replicas': got string, want null or integer
-replicas: -1                                       => at '/replicas': minimum: got -1, want 0
-kind: StatefulSet                                  => at '/kind': value must be one of 'Deployment', 'DaemonSet'
-zones: []                                          => at '/zones': minItems
-zones: global                                      => at '/zones': got string, want array
-zones: [-x]                                        => at '/zones/0': '-x'
-namespaces: [Prod]                                 => at '/namespaces/0': 'Prod'
-clusterAliases: {west: West}                       => at '/clusterAliases/west': 'West'
-ttl: 0                                             => at '/ttl': minimum: got 0, want 1
-udpMax: 5000                                       => at '/udpMax': maximum: got 5,000, want 4,096
-udpWorkers: 0                                      => at '/udpWorkers': minimum
-shortNames: {which: some}                          => at '/shortNames/which': value must be one of
-gatewayDown: never                                 => at '/gatewayDown': value must be one of
-links: {enabled: "yes"}                            => at '/links/enabled': got string, want boolean
-links: {namespace: Linkerd}                        => at '/links/namespace': 'Linkerd'
-links: {namespace: []}                             => at '/links/namespace': minItems
-links: {namespace: null}                           => links.namespace is required with links.enabled
-links: {unlinkedAfter: "5"}                        => at '/links/unlinkedAfter': '5'
-order: random                                      => at '/order': value must be one of
-graceSeconds: 10s                                  => at '/graceSeconds': got string, want integer
-listen: ["5353"]                                   => at '/listen/0': '5353'
-log: {level: warning}                              => at '/log/level': 'warning'
-log: {level: a b}                                  => at '/log/level': 'a b'
-log: {format: xml}                                 => at '/log/format': value must be one of 'text', 'json'
-encrypted: {tlsListen: ["0.0.0.0:5853"]}           => encrypted.secretName is required
-encrypted: {quicListen: ["0.0.0.0:5853"]}          => encrypted.secretName is required
-encrypted: {secretName: t, clientCASecretName: ca} => encrypted.clientCASecretName needs a listener
-encrypted: {clientCASecretName: [ca]}              => at '/encrypted/clientCASecretName': got array, want string
-encrypted: {quicListen: ["853"]}                   => at '/encrypted/quicListen/0': '853'
-apiHosts: ["dns.example.com:9154"]                 => at '/apiHosts/0': 'dns.example.com:9154'
-image: {digest: latest}                            => at '/image/digest': 'latest'
-service: {clusterIP: None}                         => at '/service/clusterIP': 'None'
-service: {internalTrafficPolicy: local}            => at '/service/internalTrafficPolicy'
-service: {type: ExternalName}                      => at '/service/type': value must be one of
-service: {loadBalancerIP: dns.example.com}         => at '/service/loadBalancerIP': 'dns.example.com'
-service: {externalIPs: ["*"]}                      => at '/service/externalIPs/0': '*'
-service: {externalTrafficPolicy: local}            => at '/service/externalTrafficPolicy'
-service: {trafficDistribution: Near}               => at '/service/trafficDistribution'
-service: {loadBalancerSourceRanges: [everybody]}   => at '/service/loadBalancerSourceRanges/0': 'everybody'
-commonLabels: {team: 7}                            => at '/commonLabels/team': got number, want string
-updateStrategy: {maxSurge: 1}                      => at '/updateStrategy': additional properties 'maxSurge'
-podSecurityContext: {runAsRoot: true}              => at '/podSecurityContext': additional properties 'runAsRoot'
-securityContext: {readOnly: true}                  => at '/securityContext': additional properties 'readOnly'
-livenessProbe: {httpGet: {path: /}}                => at '/livenessProbe': additional properties 'httpGet'
-readinessProbe: {periodSeconds: 0}                 => at '/readinessProbe/periodSeconds': minimum: got 0, want 1
-extraEnv: [{value: without a name}]                => at '/extraEnv/0': missing property 'name'
-dnsPolicy: Cluster                                 => at '/dnsPolicy': value must be one of
-hostNetwork: "yes"                                 => at '/hostNetwork': got string, want boolean
-topologySpreadConstraints: [{topologyKey: rack}]   => at '/topologySpreadConstraints/0': missing properties 'maxSkew'
-revisionHistoryLimit: -1                           => at '/revisionHistoryLimit': minimum: got -1, want 0
-terminationGracePeriodSeconds: 19                  => with graceSeconds 10 it must be at least 20
-networkPolicy: {egress: true}                      => at '/networkPolicy/egress': got boolean
-podDisruptionBudget: {maxUnavailable: one}         => at '/podDisruptionBudget/maxUnavailable': 'one'
-alerts: {ignoredConflicts: [all]}                  => at '/alerts/ignoredConflicts/0'
-alerts: {runbookURL: docs/alerts}                  => at '/alerts/runbookURL': 'docs/alerts' does not match pattern
-prometheusRule: {enabled: true}                    => prometheusRule is now alerts: rename it in your values
-scrapeAnnotations: "yes"                           => at '/scrapeAnnotations': got string, want boolean
-serviceMonitor: {enabled: "yes"}                   => at '/serviceMonitor/enabled': got string, want boolean
+config: {clusterName: ""}                        => at '/config/clusterName': '' does not match
+config: {clusterName: Hub}                       => at '/config/clusterName': 'Hub' does not match
+config: {clusterName: 7}                         => at '/config/clusterName': got number
+config: {tll: 5}                                 => at '/config': additional properties 'tll' not allowed
+config: {ttl: 0}                                 => at '/config/ttl': minimum: got 0, want 1
+config: {ttl: 5s}                                => at '/config/ttl': got string
+config: {listen: {dns: [":53"]}}                 => at '/config': additional properties 'listen' not allowed
+config: {tls: {key: /key}}                       => at '/config': additional properties 'tls' not allowed
+config: {zones: global}                          => at '/config/zones': got string
+config: {zones: [{name: a.local, grammar: dns}]} => at '/config/zones/0'
+config: {namespaces: [Prod]}                     => at '/config/namespaces/0': 'Prod' does not match
+config: {clusterAliases: {west: West}}           => at '/config/clusterAliases/west': 'West' does not match
+config: {localMembers: off}                      => at '/config/localMembers'
+config: {gatewayDown: never}                     => at '/config/gatewayDown'
+config: {shortNames: {which: some}}              => at '/config/shortNames/which'
+config: {services: {prod/db: {ttl: 31}}}         => at '/config/services/prod~1db/ttl': maximum: got 31, want 30
+config: {services: {prod/db: {order: east}}}     => at '/config/services/prod~1db': additional properties 'order'
+config: {failover: {delay: 2}}                   => at '/config/failover/delay': got number
+config: {links: {enabled: "yes"}}                => at '/config/links/enabled': got string
+config: {links: {unlinkedAfter: "5"}}            => at '/config/links/unlinkedAfter': '5' does not match
+config: {answers: {udpMax: 5000}}                => at '/config/answers/udpMax': maximum: got 5,000, want 4,096
+config: {answers: {order: random}}               => at '/config/answers/order'
+config: {limits: {connections: 1}}               => at '/config/limits/connections': minimum: got 1, want 2
+config: {history: 1 day}                         => at '/config/history': '1 day' does not match
+config: {log: {format: xml}}                     => at '/config/log/format'
+clusterName: hub                                 => at '': additional properties 'clusterName' not allowed
+replicas: many                                   => at '/replicas': got string, want null or integer
+kind: StatefulSet                                => at '/kind': value must be one of 'Deployment', 'DaemonSet'
+quic: {enabled: true}                            => at '/tls/secretName': minLength: got 0, want 1
+tls: {clientCASecretName: clients}               => at '/tls/secretName': minLength: got 0, want 1
+image: {digest: latest}                          => at '/image/digest': 'latest'
+service: {clusterIP: None}                       => at '/service/clusterIP': 'None'
+service: {type: ExternalName}                    => at '/service/type': value must be one of
+service: {internalTrafficPolicy: local}          => at '/service/internalTrafficPolicy'
+commonLabels: {team: 7}                          => at '/commonLabels/team': got number, want string
+updateStrategy: {maxSurge: 1}                    => at '/updateStrategy': additional properties 'maxSurge'
+podDisruptionBudget: {maxUnavailable: one}       => at '/podDisruptionBudget/maxUnavailable': 'one'
+networkPolicy: {egress: true}                    => at '/networkPolicy/egress': got boolean
+alerts: {runbookURL: docs/alerts}                => at '/alerts/runbookURL': 'docs/alerts' does not match pattern
 "#;
 
 #[test]
@@ -97,9 +76,10 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
     for line in &lines {
         let (given, expected) = line.split_once(" => ").context("no error")?;
         let values: Value = serde_saphyr::from_str(given)?;
-        let values = match given.starts_with('{') {
-            true => values,
-            false => with(values),
+        let values = match values.get("config") {
+            _ if given.starts_with('{') => values,
+            Some(settings) => with_settings(settings),
+            None => with(values),
         };
         let ended = try_template(&values)?;
         ensure!(!ended.is_success(), "helm accepts {given}");
@@ -109,6 +89,30 @@ fn invalid_values_are_rejected_with_their_names() -> Result<()> {
     let accepted = try_template(&minimum())?;
     ensure!(accepted.is_success(), "{}", accepted.stderr);
     print_line(&format!("{} invalid values", lines.len()));
+    Ok(())
+}
+
+/// Helm reads `on`, `off`, `yes` and `no` as booleans, unless they are quoted.
+#[test]
+fn no_value_of_an_enum_is_a_boolean_of_yaml() -> Result<()> {
+    fn values(schema: &Value, found: &mut BTreeSet<String>) {
+        let several = schema["enum"].as_array().into_iter().flatten();
+        let all = several.chain([&schema["const"]]).filter_map(Value::as_str);
+        found.extend(all.map(str::to_lowercase));
+        let fields = schema
+            .as_object()
+            .into_iter()
+            .flat_map(|object| object.values());
+        let items = schema.as_array().into_iter().flatten();
+        fields.chain(items).for_each(|inner| values(inner, found));
+    }
+    let schema = fs::read_to_string(repository("charts/global-dns/values.schema.json"))?;
+    let mut found = BTreeSet::new();
+    values(&serde_json::from_str(&schema)?, &mut found);
+    ensure!(found.contains("last-resort"), "{found:?}");
+    for boolean in ["y", "n", "yes", "no", "on", "off", "true", "false"] {
+        ensure!(!found.contains(boolean), "{boolean}");
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Ports of the Service, the pod and the NetworkPolicy are exactly those of the enabled listeners. Files of the
+//! Ports of the Service, the pod and the NetworkPolicy are exactly those of the listeners in the settings. Files of the
 //! encrypted listeners come from the Secrets in the values.
 
 use std::collections::BTreeSet;
@@ -6,124 +6,89 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::chart::objects::has_port;
-use crate::chart::values::with;
-use support::helm::{Rendered, template};
+use support::helm::Rendered;
 
-/// A port by number and protocol.
-type Port = (u64, String);
-
-/// The path in a flag must be the mount path of its Secret. The Secret of a CA may hold its private key, with which the pod could
-/// issue client certificates.
-#[test]
-fn secrets_are_mounted_at_the_paths_of_the_flags_and_no_key_of_a_ca() {
-    for listener in ["tlsListen", "quicListen"] {
-        let encrypted = json!({"secretName": "certificate", "clientCASecretName": "clients", listener: ["0.0.0.0:5853"]});
-        let rendered = template(&with(json!({"encrypted": encrypted}))).unwrap();
-        for (flag, file) in [
-            ("--tls-cert=", "certificate/tls.crt"),
-            ("--tls-key=", "certificate/tls.key"),
-            ("--tls-client-ca=", "clients/ca.crt"),
-        ] {
-            assert_eq!(source_of(&rendered, flag), file);
-        }
-        let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
-        let mut volumes = pod["volumes"].as_array().unwrap().iter();
-        let volume = volumes.find(|volume| volume["secret"]["secretName"] == "clients");
-        let items = &volume.unwrap()["secret"]["items"];
-        assert_eq!(*items, json!([{"key": "ca.crt", "path": "ca.crt"}]));
-    }
-}
-
-/// Checks the ports of an installation with any values. Every port of a Service targets a port of the container, on
-/// which the server listens. The NetworkPolicy allows the ports of the listeners.
+/// Checks an installation with any values. Every port of a Service targets a port of the container, on which the server
+/// listens. The NetworkPolicy allows these ports.
 pub fn check(case: &str, rendered: &Rendered) {
-    let arguments = rendered.arguments().unwrap();
-    let listened = |flag: &str, default: Option<u64>| -> Vec<u64> {
-        let given = arguments
-            .iter()
-            .filter_map(|argument| argument.strip_prefix(flag));
-        let ports: Vec<u64> = given
-            .map(|a| a.rsplit(':').next().unwrap().parse().unwrap())
-            .collect();
-        if ports.is_empty() {
-            Vec::from_iter(default)
-        } else {
-            ports
-        }
+    let settings = rendered.settings().unwrap();
+    let listen = &settings["listen"];
+    assert_eq!(settings["tls"].is_null(), listen["tls"].is_null(), "{case}");
+    let exposed = json!([":9154"]);
+    let api = if listen["apiHosts"].is_null() {
+        &Value::Null
+    } else {
+        &exposed
     };
-    // Name, port of the Service, protocol, and ports in the pod.
-    let known = [
-        ("dns", 53, "UDP", listened("--listen=", Some(5353))),
-        ("dns-tcp", 53, "TCP", listened("--listen=", Some(5353))),
-        ("dns-tls", 853, "TCP", listened("--tls-listen=", None)),
-        ("dns-quic", 853, "UDP", listened("--quic-listen=", None)),
-        (
-            "metrics",
-            9153,
-            "TCP",
-            listened("--admin-listen=", Some(9153)),
-        ),
+    assert_eq!(listen["api"], *api, "{case}");
+    // Name, port of the Service, port of the pod, and protocol.
+    let mut expected = vec![
+        ("dns", 53, 5353, "UDP"),
+        ("dns-tcp", 53, 5353, "TCP"),
+        ("metrics", 9153, 9153, "TCP"),
     ];
-    let on = known.iter().filter(|(.., own)| !own.is_empty());
+    for (name, setting, protocol) in [("dns-tls", "tls", "TCP"), ("dns-quic", "quic", "UDP")] {
+        if !listen[setting].is_null() {
+            assert_eq!(listen[setting], json!([":5853"]), "{case}");
+            expected.push((name, 853, 5853, protocol));
+        }
+    }
+    let container = rendered.container().unwrap();
     let services = rendered.all("Service");
-    let found: Vec<Value> = services.flat_map(ports).collect();
-    assert_eq!(found.len(), on.clone().count(), "{case}: {found:?}");
-    let container = container(rendered);
-    let mut wanted = BTreeSet::new();
-    for (name, public, protocol, own) in on {
-        let mut of_name = found.iter().filter(|port| port["name"] == *name);
-        let port = of_name.next().unwrap();
-        assert_eq!(port["port"], *public, "{case}: {port}");
-        assert_eq!(port["protocol"], *protocol, "{case}: {port}");
-        let container_port = has_port(&container, "name", &port["targetPort"]);
-        assert_eq!(container_port["protocol"], *protocol, "{case}: {port}");
-        let number = container_port["containerPort"].as_u64().unwrap();
-        assert_eq!(own.first(), Some(&number), "{case}: {port}");
-        wanted.extend(own.iter().map(|number| (*number, (*protocol).to_owned())));
+    let ports = services.flat_map(|service| service["spec"]["ports"].as_array().unwrap());
+    let ports = ports.map(|port| {
+        let target = has_port(container, "name", &port["targetPort"]);
+        assert_eq!(target["protocol"], port["protocol"], "{case}: {port}");
+        let [number, target] = [&port["port"], &target["containerPort"]].map(Value::as_u64);
+        let [name, protocol] = ["name", "protocol"].map(|field| port[field].as_str().unwrap());
+        (name, number.unwrap(), target.unwrap(), protocol)
+    });
+    let ports: BTreeSet<(&str, u64, u64, &str)> = ports.collect();
+    assert_eq!(ports, expected.iter().copied().collect(), "{case}");
+    if let Some(policy) = rendered.all("NetworkPolicy").next() {
+        let rules = policy["spec"]["ingress"].as_array().unwrap().iter();
+        let allowed = rules.flat_map(|rule| rule["ports"].as_array().unwrap());
+        let allowed: BTreeSet<_> = allowed
+            .map(|port| {
+                (
+                    port["port"].as_u64().unwrap(),
+                    port["protocol"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        let wanted = expected
+            .iter()
+            .map(|&(_, _, target, protocol)| (target, protocol));
+        assert_eq!(allowed, wanted.collect(), "{case}");
     }
-    if let Some(allowed_ports) = allowed_ports(rendered) {
-        assert_eq!(allowed_ports, wanted, "{case}");
-    }
+    check_files(case, rendered, &settings["tls"]);
 }
 
-/// Returns the ports that the NetworkPolicy allows, if there is one.
-fn allowed_ports(rendered: &Rendered) -> Option<BTreeSet<Port>> {
-    let policy = rendered.all("NetworkPolicy").next()?;
-    let rules = policy["spec"]["ingress"].as_array().unwrap().iter();
-    let allowed_ports = rules.flat_map(|rule| rule["ports"].as_array().unwrap());
-    let port = |port: &Value| {
-        let number = port["port"].as_u64().unwrap();
-        (number, port["protocol"].as_str().unwrap().to_owned())
+/// Checks that each file in the settings is a key of a mounted Secret. That of a CA may also have its private key, with which the
+/// pod could issue client certificates, so the pod gets one key only.
+fn check_files(case: &str, rendered: &Rendered, files: &Value) {
+    let pod = &rendered.workload().unwrap()["spec"]["template"]["spec"];
+    let container = rendered.container().unwrap();
+    let by = |list: &'_ Value, field: &str, value: &str| {
+        let mut all = list.as_array().into_iter().flatten();
+        all.find(|one| one[field] == *value)
+            .unwrap_or(&Value::Null)
+            .clone()
     };
-    Some(allowed_ports.map(port).collect())
-}
-
-/// Returns the Secret and the key behind the file of a flag, as `secret/key`.
-fn source_of(rendered: &Rendered, flag: &str) -> String {
-    let workload = rendered.workload().unwrap();
-    let pod = &workload["spec"]["template"]["spec"];
-    let arguments = rendered.arguments().unwrap();
-    let mut paths = arguments.iter().filter_map(|a| a.strip_prefix(flag));
-    let (folder, file) = paths.next().unwrap().rsplit_once('/').unwrap();
-    let mut mounts = pod["containers"][0]["volumeMounts"]
-        .as_array()
-        .unwrap()
-        .iter();
-    let mount = mounts.find(|mount| mount["mountPath"] == folder && mount["readOnly"] == true);
-    let mount = &mount.unwrap()["name"];
-    let mut volumes = pod["volumes"].as_array().unwrap().iter();
-    let volume = volumes.find(|volume| volume["name"] == *mount).unwrap();
-    let secret = &volume["secret"]["secretName"];
-    format!("{}/{file}", secret.as_str().unwrap())
-}
-
-fn container(rendered: &Rendered) -> Value {
-    rendered.workload().unwrap()["spec"]["template"]["spec"]["containers"][0].clone()
-}
-
-/// Returns the ports of a Service or of a container.
-fn ports(object: &Value) -> Vec<Value> {
-    let of_spec = object["spec"]["ports"].as_array();
-    let ports = of_spec.or_else(|| object["ports"].as_array());
-    ports.unwrap().clone()
+    let key = |file: &str| json!([{"key": file, "path": file}]);
+    for (name, secret, file, items) in [
+        ("certificate", "global-dns-tls", "tls.crt", Value::Null),
+        ("key", "global-dns-tls", "tls.key", Value::Null),
+        ("clientCa", "global-dns-clients", "ca.crt", key("ca.crt")),
+    ] {
+        let Some(path) = files[name].as_str() else {
+            continue;
+        };
+        let (folder, last) = path.rsplit_once('/').unwrap();
+        let mount = by(&container["volumeMounts"], "mountPath", folder);
+        let volume = by(&pod["volumes"], "name", mount["name"].as_str().unwrap());
+        assert_eq!((last, &mount["readOnly"]), (file, &json!(true)), "{case}");
+        assert_eq!(volume["secret"]["secretName"], secret, "{case}");
+        assert_eq!(volume["secret"]["items"], items, "{case}");
+    }
 }

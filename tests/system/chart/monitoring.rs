@@ -119,11 +119,11 @@ impl Exported {
     fn read_from_server() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         issue_valid().write(folder.path());
-        let [certificate, key] = Identity::flags(folder.path());
+        let [certificate, key] = Identity::settings(folder.path());
         let file = format!("--file={}", repository("src/demo.yaml").display());
         let flags = [
             "--cluster-name=hub",
-            "--tls-listen=127.0.0.1:0",
+            "listen.tls=['127.0.0.1:0']",
             &file,
             &certificate,
             &key,

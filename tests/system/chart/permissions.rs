@@ -16,8 +16,8 @@ use support::wait::eventually;
 use tempfile::TempDir;
 
 use crate::chart::installation::{install, service_address};
-use crate::chart::values::with;
-use support::helm::{NAMESPACE, RELEASE, template};
+use crate::chart::values::{minimum, with_settings};
+use support::helm::{NAMESPACE, RELEASE, arguments, template};
 
 const ACCOUNT: &str = "system:serviceaccount:dns:global-dns";
 /// The namespace of Links.
@@ -32,12 +32,12 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, audit: &Audit) {
         eventually("the kind Link", || cluster.put(&link).map(drop))
     });
     steps.step("roles_have_exactly_the_needed_permissions", || {
-        let values = with(json!({}));
+        let values = minimum();
         install(cluster, &values)?;
         check_sufficient(cluster, audit, &values, &["10.96.0.70", "10.96.0.71"], "")
     });
     steps.step("role_in_each_namespace_is_sufficient", || {
-        let values = with(json!({"namespaces": ["prod"]}));
+        let values = with_settings(&json!({"namespaces": ["prod"]}));
         install(cluster, &values)?;
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": RELEASE}});
         ensure!(cluster.get(&role)?.is_none(), "the ClusterRole still exists");
@@ -129,37 +129,23 @@ fn check_sufficient(
     Ok(())
 }
 
-/// Starts the server with the flags of the pod, except for listeners and access to the API server.
+/// Starts the server with the flags and variables of the pod, except for listeners and access to the API server.
 pub fn serve(cluster: &Cluster, values: &Value) -> Result<Server> {
-    let mut values = values.clone();
-    // The chart needs ports of their own, the test free ones.
-    let listeners = [
-        ("listen", "127.0.0.1:60001"),
-        ("adminListen", "127.0.0.1:60002"),
-        ("apiListen", "127.0.0.1:60003"),
-    ];
-    for (listener, address) in listeners {
-        values[listener] = json!([address]);
-    }
-    values["log"] = json!({"format": "json"});
-    let arguments = template(&values)?.passed_arguments(&service_address(cluster)?)?;
-    let free = |argument: String| {
-        let is_own =
-            |(_, address): &(&str, &str)| argument.ends_with(&format!("-listen={address}"));
-        match listeners.iter().find(|listener| is_own(listener)) {
-            Some((_, address)) => argument.replace(address, "127.0.0.1:0"),
-            None => argument,
-        }
-    };
-    let arguments = arguments.into_iter().map(free);
+    let rendered = template(values)?;
     // The kubeconfig of the administrator with the token of the service account.
     let token = cluster.token(NAMESPACE, RELEASE)?;
     let kubeconfig = fs::read_to_string(&cluster.kubeconfig)?;
     ensure!(kubeconfig.contains("token-of-admin"), "{kubeconfig}");
     let path = cluster.directory().join("kubeconfig-of-the-account");
     fs::write(&path, kubeconfig.replace("token-of-admin", &token))?;
-    let mut command = global_dns(&[]);
-    command.args(arguments).arg("--kubeconfig").arg(path);
+    let mut command = global_dns(&arguments(rendered.container()?)?);
+    command.envs(rendered.variables(&service_address(cluster)?)?);
+    for listener in ["--listen", "--admin-listen", "--api-listen"] {
+        command.args([listener, "127.0.0.1:0"]);
+    }
+    command
+        .args(["--log-format", "json", "--kubeconfig"])
+        .arg(path);
     Ok(Server::start_command(
         tempfile::tempdir()?,
         command,

@@ -1,4 +1,4 @@
-//! Values of the chart: the minimum, every flag, and combinations.
+//! Values of the chart: the minimum, and combinations.
 
 use serde_json::{Map, Value, json};
 use support::repository::repository;
@@ -7,44 +7,36 @@ use support::repository::repository;
 const COMBINATIONS: &str = r#"
 minimum values: {}
 
-every flag that this cluster's watches permit, none with its default:
-  zones: [global.internal, svc.example.com, clusterset.local=mcs]
-  clusterAliases: {link-west: west}
-  excludeClusters: [old]
-  ttl: 7
-  ttlMax: 60
-  negativeTtl: 9
-  shortNames: {which: pinned, defaultNamespace: prod, pinned: {db: prod, cache: shop}}
-  gatewayDown: include
-  localMembers: exported
-  aliases: {crdb.prod: [crdb.crdb-east, crdb.crdb-west]}
-  failover:
-    default: "local:*"
-    services: {prod/db: "west:east", shop/pay: "auto:east+west:*"}
-    delay: 5s
-    failbackDelay: 1m
-  # Without Links, the other flags of Links are not passed.
-  links: {enabled: true, namespace: [multicluster, links], unlinkedAfter: 10m}
-  order: local-first
-  nsAddresses: [192.0.2.1, "2001:db8::1"]
-  udpMax: 4096
-  udpWorkers: 2
-  tcpConnections: 9
-  tcpConnectionsPerAddress: 3
-  allow: [10.0.0.0/8, "2001:db8::/32"]
-  serverId: $(POD_NAME)
-  listen: ["0.0.0.0:1053", "[::]:1053"]
-  adminListen: [":8080"]
-  apiListen: ["localhost:9154"]
-  apiHosts: [dns.example.com, "2001:db8::1"]
-  encrypted:
-    secretName: global-dns-tls
-    clientCASecretName: global-dns-clients
-    tlsListen: ["0.0.0.0:5853"]
-    quicListen: ["0.0.0.0:8853"]
-  namespaces: [prod, shop]
-  graceSeconds: 40
-  log: {level: "info,global_dns::source=debug", format: json}
+# The example of docs/src/install.md and of the design, without `listen` and `tls`, which are the chart's.
+all settings:
+  config:
+    clusterName: hub
+    zones: [global, {name: clusterset.local, grammar: mcs}]
+    namespaces: []
+    clusterAliases: {link-west: west}
+    excludeClusters: [old]
+    localMembers: matching
+    gatewayDown: last-resort
+    ttl: 5
+    shortNames: {which: all, defaultNamespace: "", pinned: {db: prod}}
+    aliases: {prod/crdb: [crdb-east/crdb, crdb-west/crdb]}
+    services: {prod/db: {failover: "east:west", gatewayDown: include, ttl: 10}, shop/pay: {failover: "auto:east+west:*"}}
+    failover: {default: "local:*", delay: 2s, back: 30s}
+    links: {enabled: true, namespaces: [linkerd-multicluster], unlinkedAfter: 5m}
+    answers: {order: rotate, udpMax: 1232, nsAddresses: [], serverId: ""}
+    limits: {allow: [10.0.0.0/8, "2001:db8::/32"], connections: 256, udpWorkers: 0}
+    history: 24h
+    grace: 15s
+    log: {level: info, format: text}
+
+text that Kubernetes would expand:
+  config: {clusterName: hub, answers: {serverId: "$(GLOBAL_DNS_SERVICE_HOST) costs $$1, <&> \"é\" 'x' {{ .Values }}"}}
+
+null stands for the default:
+  config: {clusterName: hub, zones: null, namespaces: null, links: {enabled: null, namespaces: null}, answers: null, ttl: null}
+
+addresses of the name server:
+  config: {clusterName: hub, answers: {nsAddresses: [192.0.2.1, "2001:db8::1"]}}
 
 a pinned address:
   service: {clusterIP: 10.96.0.53}
@@ -56,9 +48,8 @@ a DaemonSet:
   kind: DaemonSet
   tolerations: [{operator: Exists}]
   updateStrategy: {type: OnDelete}
-  revisionHistoryLimit: 0
   service: {internalTrafficPolicy: Local}
-  links: {enabled: false}
+  config: {clusterName: hub, links: {enabled: false}}
 
 a load balancer for every listener:
   service:
@@ -69,70 +60,40 @@ a load balancer for every listener:
     externalTrafficPolicy: Cluster
     annotations: {example.com/scheme: internal}
   serviceMonitor: {enabled: true}
-  encrypted: {secretName: global-dns-tls, tlsListen: ["0.0.0.0:5853"], quicListen: ["0.0.0.0:5853"]}
+  tls: {secretName: global-dns-tls, clientCASecretName: global-dns-clients}
+  quic: {enabled: true}
 
 node ports, DNS over TLS:
   service: {type: NodePort}
-  encrypted: {secretName: global-dns-tls, tlsListen: ["[::]:5853"]}
+  tls: {secretName: global-dns-tls}
   alerts: {enabled: true}
 
-external addresses, DNS over QUIC:
+an API behind an Ingress, external addresses:
   service: {externalIPs: [192.0.2.53]}
-  encrypted: {secretName: global-dns-tls, quicListen: ["0.0.0.0:5853"]}
-  alerts: {enabled: true}
-
-client certificates, several ports for each listener:
-  listen: ["0.0.0.0:1053", "[::]:1054"]
-  adminListen: ["0.0.0.0:8080", "[::]:8081"]
-  encrypted:
-    secretName: global-dns-tls
-    clientCASecretName: global-dns-clients
-    tlsListen: ["0.0.0.0:5853", "[::]:5854"]
-    quicListen: ["0.0.0.0:5853", "[::]:5855"]
+  api: {hosts: [dns.example.com, "2001:db8::1"]}
 
 common labels and annotations, monitoring:
   commonLabels: {example.com/team: dns, app.kubernetes.io/name: not-this, app.kubernetes.io/component: not-this}
   commonAnnotations: {example.com/owner: dns, linkerd.io/inject: enabled, helm.sh/hook: pre-install}
-  workloadAnnotations: {example.com/reload: "true"}
-  podLabels: {example.com/team: pods, app.kubernetes.io/name: not-this}
   podAnnotations: {example.com/note: hello, linkerd.io/inject: enabled}
   service: {annotations: {example.com/owner: network}}
-  namespaces: [prod]
+  config: {clusterName: hub, namespaces: [prod]}
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
-  alerts: {enabled: true, labels: {release: prometheus}, ignoredConflicts: [kind, not-exported]}
+  alerts: {enabled: true, labels: {release: prometheus}}
   dashboard: {enabled: true, annotations: {grafana_folder: DNS}}
 
 another user and another life cycle:
   podSecurityContext: {runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000}
   securityContext: {capabilities: {add: [NET_BIND_SERVICE]}}
-  livenessProbe: {initialDelaySeconds: 5, periodSeconds: 20, failureThreshold: 6}
-  readinessProbe: {timeoutSeconds: 1, successThreshold: 2}
   updateStrategy: {type: Recreate}
+  config: {clusterName: hub, grace: 50s}
   terminationGracePeriodSeconds: 60
-  graceSeconds: 50
-  revisionHistoryLimit: 3
 
 another environment:
   updateStrategy: {rollingUpdate: {maxSurge: 50%, maxUnavailable: 1}}
-  extraEnv:
-  - {name: GLOBAL_DNS_SERVER_ID, value: from the environment}
-  - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
-  dnsPolicy: None
-  dnsConfig: {nameservers: [192.0.2.54], searches: [example.com], options: [{name: ndots, value: "1"}]}
-
-the node's network:
-  hostNetwork: true
-  listen: ["0.0.0.0:1053"]
-  replicas: 3
-
-a DaemonSet on the node's network:
-  hostNetwork: true
-  kind: DaemonSet
-
-spread by rack:
-  topologySpreadConstraints:
-  - {maxSkew: 2, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, minDomains: 2}
-  - {maxSkew: 1, topologyKey: example.com/rack, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {team: dns}}}
+  extraEnv: [{name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]
+  resources: {limits: null, requests: {cpu: 1}}
+  nodeSelector: {kubernetes.io/arch: arm64}
 
 strict spreading:
   replicas: 3
@@ -149,12 +110,11 @@ a single replica:
   scrapeAnnotations: false
   topologySpread: {nodes: "", zones: ""}
 
-Links in a watched namespace:
-  namespaces: [prod, links]
-  links: {namespace: links}
+an autoscaler:
+  replicas: null
 
-Links in several namespaces:
-  links: {namespace: [multicluster, links], unlinkedAfter: 1h}
+Links in a watched namespace and in another one:
+  config: {clusterName: hub, namespaces: [prod, links], links: {namespaces: [multicluster, links]}}
 
 an existing service account:
   rbac: {create: false}
@@ -187,34 +147,35 @@ the longest name:
   fullnameOverride: a-name-of-63-octets-which-is-the-longest-one-that-is-possible-x
   dashboard: {enabled: true}
 
-other names, an image by its digest:
-  nameOverride: names
+an image by its digest:
   image:
     repository: registry.example.com/dns/global-dns
     digest: sha256:0000000000000000000000000000000000000000000000000000000000000000
     pullPolicy: Always
   imagePullSecrets: [{name: registry}]
-
-YAML booleans as values:
-  shortNames: {which: false}
-  localMembers: false
-  extraArgs: [--server-id=none]
-  nodeSelector: {}
-  resources: {}
 "#;
 
 /// Returns the minimum values of an installation.
 pub fn minimum() -> Value {
-    json!({"clusterName": "hub", "image": {"repository": "registry.example.com/dns/global-dns"}})
+    with(json!({}))
 }
 
-/// Returns the minimum values together with these.
+/// Returns these values, with those of the minimum that they lack.
 pub fn with(further: Value) -> Value {
-    let (Value::Object(mut values), Value::Object(further)) = (minimum(), further) else {
+    let minimum = json!({"config": {"clusterName": "hub"}, "image": {"repository": "registry.example.com/dns/global-dns"}});
+    let (Value::Object(mut values), Value::Object(further)) = (minimum, further) else {
         panic!("values are not an object")
     };
     values.extend(further);
     Value::Object(values)
+}
+
+/// Returns the minimum values with these settings.
+pub fn with_settings(settings: &Value) -> Value {
+    let mut values = minimum();
+    let own = values["config"].as_object_mut().unwrap();
+    own.extend(settings.as_object().unwrap().clone());
+    values
 }
 
 /// Returns combinations of values with their names, and the ready value files, which install without further values.

@@ -41,11 +41,11 @@ const NXDOMAIN: u8 = 3;
 /// Number of differences in an error.
 const SHOWN: usize = 4;
 
-/// A binary with flags of its own.
+/// A binary with a setting of its own.
 pub struct Program {
     name: &'static str,
     path: PathBuf,
-    flag: Option<&'static str>,
+    own: Option<&'static str>,
     help: String,
 }
 
@@ -53,7 +53,7 @@ pub struct Program {
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     seed: u64,
-    skipped: BTreeSet<&'static str>,
+    skipped: BTreeSet<String>,
     events: usize,
     markers: usize,
     questions: usize,
@@ -85,24 +85,25 @@ impl Program {
         Self {
             name,
             path,
-            flag: None,
+            own: None,
             help,
         }
     }
 
     /// Starts the server.
     fn start(&self, setting: &Setting, kubeconfig: &Path) -> Server {
-        let mut flags: Vec<&str> = setting.flags_for(&self.help);
-        flags.extend(self.flag);
-        let server = Server::of_program(&self.path, kubeconfig, &flags);
+        let mut arguments = setting.arguments_for(&self.help);
+        arguments.extend(self.own.map(str::to_owned));
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let server = Server::of_program(&self.path, kubeconfig, &arguments);
         server.wait_until_ready();
         server
     }
 
-    /// Adds a flag that the other side does not have.
-    pub fn with_flag(self, flag: &'static str) -> Self {
+    /// Adds a setting that the other side does not have.
+    pub fn with_setting(self, own: &'static str) -> Self {
         Self {
-            flag: Some(flag),
+            own: Some(own),
             ..self
         }
     }
@@ -183,8 +184,9 @@ pub fn run_world(one: &Program, other: &Program, seed: u64, patience: Duration) 
     result
         .map(|()| pair.outcome)
         .map_err(|error: anyhow::Error| {
-            let flags = setting.flags_for(&other.help);
-            let mut text = format!("world {seed} with {flags:?}, step {step}, after these events:");
+            let arguments = setting.arguments_for(&other.help);
+            let mut text =
+                format!("world {seed} with {arguments:?}, step {step}, after these events:");
             for event in history.iter().rev().take(3).rev() {
                 let _ = write!(text, "\n  {event:?}");
             }

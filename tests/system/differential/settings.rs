@@ -1,13 +1,15 @@
-//! The flags of both servers.
+//! The settings of both servers. A binary without a file of settings gets them as flags.
 
 use std::collections::BTreeSet;
 
-/// Flags of both servers in a world.
+use support::old_flags;
+
+/// Settings of both servers in a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Flags of both.
+    /// Those of both, and flags.
     flags: &'static [&'static str],
-    /// Flags of a server that has orders which begin with `auto:`.
+    /// Settings of a server that has orders which begin with `auto:`.
     with_auto: &'static [&'static str],
     /// The same of an earlier server: `--failover-mode` says which orders move by themselves.
     with_mode: &'static [&'static str],
@@ -16,47 +18,53 @@ pub struct Setting {
     pub has_memory: bool,
 }
 
-/// Flags of every setting.
+/// Those of every world.
 const COMMON: &[&str] = &[
-    "--ns-address=192.0.2.53,2001:db8::53",
-    "--failover-delay=0s",
-    "--failback-delay=0s",
+    "answers.nsAddresses=[192.0.2.53, '2001:db8::53']",
+    "failover.delay=0s",
+    "failover.back=0s",
     "--log-level=warn,global_dns::app=info,global_dns::server=info",
 ];
 
 const SETTINGS: &[Setting] = &[
     plain(&[]),
     plain(&[
-        "--gateway-down=include",
-        "--short-names=pinned",
-        "--short-name=db=prod",
-        "--short-name=web=shop",
+        "gatewayDown=include",
+        "shortNames.which=pinned",
+        "shortNames.pinned.db=prod",
+        "shortNames.pinned.web=shop",
     ]),
-    ordered(&["--failover=shop/web=*:hub", "--failover=prod/db=west:east"]),
+    ordered(&[
+        "services.shop/web.failover='*:hub'",
+        "services.prod/db.failover=west:east",
+    ]),
     plain(&[
-        "--gateway-down=include",
-        "--local-members=exported",
-        "--default-namespace=prod",
+        "gatewayDown=include",
+        "localMembers=exported",
+        "shortNames.defaultNamespace=prod",
     ]),
     plain(&[]),
-    ordered(&["--failover=prod/db=east+west"]),
+    ordered(&["services.prod/db.failover=east+west"]),
     plain(&[
-        "--local-members=off",
-        "--short-names=off",
-        "--exclude-cluster=west",
+        "localMembers=none",
+        "shortNames.which=none",
+        "excludeClusters=[west]",
     ]),
     plain(&["--namespace=prod", "--namespace=shop", "--namespace=marker"]),
-    plain(&["--cluster-alias=east=east-1", "--gateway-down=include"]),
+    plain(&["clusterAliases.east=east-1", "gatewayDown=include"]),
     Setting {
-        with_auto: &["--failover=prod/db=auto:east:*"],
-        with_mode: &["--failover=prod/db=east:*", "--failover-mode=prod/db=auto"],
+        with_auto: &["services.prod/db.failover=auto:east:*"],
+        with_mode: &[
+            "services.prod/db.failover=east:*",
+            "--failover-mode=prod/db=auto",
+        ],
         ..plain(&[])
     },
     plain(&[
-        "--alias=db.prod=web.shop+db-0.prod",
-        "--alias=all.prod=db.shop+db.db",
+        "aliases.prod/db=[shop/web, prod/db-0]",
+        "aliases.prod/all=[shop/db, db/db]",
     ]),
-    plain(&["--gateway-down=include", "--default-namespace=prod"]),
+    plain(&["gatewayDown=include", "shortNames.defaultNamespace=prod"]),
 ];
 
 const fn plain(flags: &'static [&'static str]) -> Setting {
@@ -85,7 +93,7 @@ pub fn of_seed(seed: u64) -> Setting {
     SETTINGS[(seed % SETTINGS.len() as u64) as usize]
 }
 
-/// Returns the seeds of worlds without flags of their own.
+/// Returns the seeds of worlds with the defaults.
 pub fn seeds_of_the_defaults() -> impl Iterator<Item = u64> {
     (0..).filter(|seed| of_seed(*seed).flags.is_empty())
 }
@@ -93,22 +101,24 @@ pub fn seeds_of_the_defaults() -> impl Iterator<Item = u64> {
 // === impl Setting ===
 
 impl Setting {
-    /// Returns the flags of a server, by the text of its `--help`.
-    pub fn flags_for(&self, help: &str) -> Vec<&'static str> {
+    /// Returns the arguments of a server, by the text of its `--help`.
+    pub fn arguments_for(&self, help: &str) -> Vec<String> {
         let own = match help.contains("--failover-mode") {
             true => self.with_mode,
             false => self.with_auto,
         };
-        [COMMON, self.flags, own].concat()
+        old_flags::arguments_for(help, &[COMMON, self.flags, own].concat())
     }
 
     /// Returns the flags that a server lacks, by the text of its `--help`.
-    pub fn unknown_to(&self, help: &str) -> BTreeSet<&'static str> {
+    pub fn unknown_to(&self, help: &str) -> BTreeSet<String> {
         let known: BTreeSet<&str> = help.split_whitespace().collect();
-        let names = self
-            .flags
-            .iter()
-            .map(|flag| flag.split('=').next().unwrap_or(flag));
-        names.filter(|name| !known.contains(name)).collect()
+        let arguments = old_flags::arguments_for(help, self.flags);
+        let names = arguments.iter().filter_map(|one| one.split('=').next());
+        let flags = names.filter(|name| name.starts_with("--"));
+        flags
+            .filter(|name| !known.contains(name))
+            .map(str::to_owned)
+            .collect()
     }
 }

@@ -20,6 +20,7 @@ use support::output::print_line;
 use support::ports::free_port;
 use support::process;
 use support::server::Server;
+use support::settings::add_arguments;
 use support::steps::Steps;
 use support::wait::eventually;
 use support::wire::Transport;
@@ -343,7 +344,7 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
     cluster.put(&endpoints)?;
     let run = CheckRun::run_until(
         cluster,
-        &["--default-namespace=nowhere".to_owned()],
+        &["shortNames.defaultNamespace=nowhere".to_owned()],
         |run| {
             let start = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
             run.check_line("yellow", "namespaces", start)?;
@@ -365,7 +366,11 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
                     Service/default/odd-east ('True')";
     run.check_line("yellow", "mirror-labels", sentence)?;
     // An administrator may list namespaces, so `check` reports the wrong one in a flag.
-    let flags = ["--default-namespace=nowere", "--short-name=nginx=default"].map(str::to_owned);
+    let flags = [
+        "shortNames.defaultNamespace=nowere",
+        "shortNames.pinned.nginx=default",
+    ]
+    .map(str::to_owned);
     let admin_run = CheckRun::run_as(cluster, "admin", &flags)?;
     let sentence = "namespaces that do not exist here: 'nowere', which a flag names, 'nowhere', of web in cluster 'west'";
     admin_run.check_line("yellow", "namespaces", sentence)?;
@@ -560,7 +565,7 @@ fn check_coredns_forwarding(cluster: &Cluster) -> Result<()> {
     ensure!(run.code == Some(1), "{run:#?}");
 
     // A global-dns server with other endpoints, as in another cluster.
-    let other = Server::ready_of_cluster(&cluster.kubeconfig, &["--exclude-cluster", "west"]);
+    let other = Server::ready_of_cluster(&cluster.kubeconfig, &["excludeClusters=[west]"]);
     let elsewhere = Forwarder::start(cluster, |address| stanza(&shipped()?, address, other.dns))?;
     let run = check(elsewhere.1)?;
     let sentence = format!(
@@ -580,7 +585,8 @@ impl CheckRun {
         let common_flags = ["--output=json", "--cluster-name=hub", "--context", user];
         let mut check = global_dns(&[&["check"], &common_flags[..]].concat());
         check.arg("--kubeconfig").arg(&cluster.kubeconfig);
-        let ended = process::run(check.args(flags));
+        add_arguments(&mut check, flags);
+        let ended = process::run(&mut check);
         let report = serde_json::from_str(&ended.stdout);
         Ok(Self {
             report: report.with_context(|| format!("check printed no JSON: {}", ended.output()))?,

@@ -218,7 +218,7 @@ fn check_no_conflict(pair: &Pair) -> Result<()> {
     Ok(())
 }
 
-/// CoreDNS sends up to the payload size of the query. global-dns sends 1232 octets at most (`--udp-max`).
+/// CoreDNS sends up to the payload size of the query. global-dns sends 1232 octets at most (`answers.udpMax`).
 fn check_truncation(pair: &Pair) -> Result<()> {
     let (small, larger, large) = (None, Some(1232), Some(4096));
     for (service, kind, edns, global_dns, coredns) in [

@@ -204,7 +204,7 @@ impl Replicas<'_> {
     /// Starts a pod, and waits until it is ready. The caller adds it to the Service.
     fn start(&mut self, pod: usize, kubeconfig: &[&str]) -> Result<()> {
         let listen = format!("{}:5353", PODS[pod]);
-        let flags = ["--listen", &listen, "--grace", "3s"];
+        let flags = ["--listen", &listen, "grace=3s"];
         let kubeconfig = kubeconfig.first().map(std::path::Path::new);
         let kubeconfig = kubeconfig.unwrap_or(&self.cluster.kubeconfig);
         self.pods[pod] = Some(Server::ready_of_cluster(kubeconfig, &flags));

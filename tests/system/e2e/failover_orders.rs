@@ -27,7 +27,7 @@ const WEST: &[&str] = &["10.96.62.1"];
 const MOVES: usize = 10;
 /// How long the settings of a Service that is gone apply (rule K6).
 const KEPT: Duration = Duration::from_secs(10);
-/// `--failover-delay` and `--failback-delay` of the server: longer than a reaction of the controllers, short for a test.
+/// `failover.delay` and `failover.back` of the server: longer than a reaction of the controllers, short for a test.
 const FAILOVER_DELAY: Duration = Duration::from_millis(1500);
 const FAILBACK_DELAY: Duration = Duration::from_millis(3000);
 
@@ -36,7 +36,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     let mut server = None;
     steps.prerequisite("name_without_an_order_has_all_clusters", || {
         write_objects(cluster)?;
-        let flags = ["--failover-delay", "1500ms", "--failback-delay", "3s"];
+        let flags = ["failover.delay=1500ms", "failover.back=3s"];
         let started = Server::ready_of_cluster(&cluster.kubeconfig, &flags);
         let all = Observation::addresses(&[EAST, WEST]);
         started.with_log(Observer::start(started.dns, NAME, PAUSE)?.wait_for(&all))?;

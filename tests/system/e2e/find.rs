@@ -25,7 +25,7 @@ const FLAGS: [&str; 3] = [
     "--zone",
     "g.test",
     // The table does not change when the Links are known.
-    "--links=off",
+    "links.enabled=false",
 ];
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {

@@ -334,8 +334,12 @@ impl Member {
         self.write(objects)?;
         let mut flags = vec!["--cluster-name".to_owned(), state.own_name.to_owned()];
         for flag in &state.flags {
-            let (name, value) = flag.split_once('=').context("a flag without a value")?;
-            flags.extend([name, value].map(str::to_owned));
+            match flag.split_once('=') {
+                Some((name, value)) if name.starts_with("--") => {
+                    flags.extend([name, value].map(str::to_owned));
+                }
+                _ => flags.push((*flag).to_owned()),
+            }
         }
         if self
             .server

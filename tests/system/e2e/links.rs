@@ -24,7 +24,7 @@ const EAST: &[&str] = &["10.96.71.1"];
 const WEST: &[&str] = &["10.96.72.1"];
 /// The namespace of the Links.
 const LINKS: &str = "linkerd-multicluster";
-/// `--unlinked-after` of the server.
+/// `links.unlinkedAfter` of the server.
 const UNLINKED_AFTER: Duration = Duration::from_secs(5);
 
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
@@ -64,7 +64,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 }
 
 fn start(cluster: &Cluster, links: &str) -> Server {
-    let flags = ["--unlinked-after=5s", "--links-namespace", links];
+    let flags = [
+        "links.unlinkedAfter=5s",
+        &format!("links.namespaces=[{links}]"),
+    ];
     Server::ready_of_cluster(&cluster.kubeconfig, &flags)
 }
 
@@ -101,7 +104,7 @@ fn check_deleted_link(controllers: &Controllers<'_>, server: &Server) -> Result<
     let waited = answered - deleted;
     print_line(&format!(
         "deleted Link: first view after {seen:.2?}, changed answer after {waited:.2?}, of which {UNLINKED_AFTER:.0?} are \
-         --unlinked-after"
+         links.unlinkedAfter"
     ));
     ensure!(waited >= UNLINKED_AFTER, "the cluster left too early");
     let created = cluster.put(&link("east"))?.sent;

@@ -183,7 +183,7 @@ fn check_few_requests() -> Result<()> {
 /// If all requests fail, the last table answers, and its age grows.
 fn check_last_table_answers(behavior: Behavior) -> Result<()> {
     let standin = StandIn::start(Behavior::Normal, &recorded_objects()?)?;
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &["--links", "off"]);
+    let server = Server::ready_of_cluster(&standin.kubeconfig, &["links.enabled=false"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let check = || {
         observer.wait_for(&Observation::addresses(&[&ALL]))?;

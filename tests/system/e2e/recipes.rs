@@ -111,7 +111,11 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     });
     steps.step("global_dns_is_ready_behind_its_cluster_ip", || {
         cluster.apply_state(&state_after_recordings()?)?;
-        server = Some(start(cluster, 0, &["--ns-address", GLOBAL_DNS]));
+        server = Some(start(
+            cluster,
+            0,
+            &[&format!("answers.nsAddresses=[{GLOBAL_DNS}]")],
+        ));
         node.set_endpoints(&[0])
     });
     for recipe in &RECIPES {

@@ -61,7 +61,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
         || {
             let root = root.as_ref().context("there is no root server")?;
             // No server listens on port 53 of the pod address.
-            let _server = start(cluster, 1, &["--ns-address", PODS[1]]);
+            let _server = start(cluster, 1, &[&format!("answers.nsAddresses=[{}]", PODS[1])]);
             node.set_endpoints(&[1])?;
             let check = || -> Result<()> {
                 let _unbound = start_unbound(node, root, &primed_recipe()?)?;

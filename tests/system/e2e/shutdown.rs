@@ -46,7 +46,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
 
 fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
     cluster.apply_state(&state_after_recordings()?)?;
-    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "1s"]);
+    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=1s"]);
     let observer = Observer::start(server.dns, NGINX, PAUSE)?;
     let signaled = Instant::now();
     server.signal("TERM");
@@ -90,7 +90,7 @@ fn sigterm_is_graceful(cluster: &Cluster) -> Result<()> {
 }
 
 fn second_sigterm_ends_at_once(cluster: &Cluster) -> Result<()> {
-    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "60s"]);
+    let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=60s"]);
     server.signal("TERM");
     eventually("readiness to end", || {
         let Page { status, body: text } = server.readyz()?;
@@ -116,7 +116,7 @@ fn no_query_is_lost(
 ) -> Result<()> {
     let (mut answered, mut losses) = (0, Vec::new());
     for (&clients, number) in shutdowns.iter().zip(1..) {
-        let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["--grace", "300ms"]);
+        let mut server = Server::ready_of_cluster(&cluster.kubeconfig, &["grace=300ms"]);
         let address = server.dns;
         let threads: Vec<_> = (0..clients)
             .map(|_| thread::spawn(move || client(address)))

@@ -67,7 +67,7 @@ fn python(modules: &str) -> PathBuf {
 #[test]
 fn every_srv_target_resolves_and_is_in_the_queried_domain() {
     let (manifest, _) = table::manifest();
-    let server = serve(manifest, &["--default-namespace=db"]);
+    let server = serve(manifest, &["shortNames.defaultNamespace=db"]);
     let zone = zone_of(&server, "");
     let table = server.api("/api/v1/table");
     // Services whose short names belong to other services. All their targets are canonical names.

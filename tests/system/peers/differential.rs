@@ -96,9 +96,9 @@ struct Zone {
 #[test]
 fn every_difference_to_knot_nsd_and_bind_is_explained() {
     let (manifest, size) = table::manifest();
-    let addresses = "--ns-address=192.0.2.53,2001:db8::53";
+    let addresses = "answers.nsAddresses=[192.0.2.53, '2001:db8::53']";
     // Namespace db has all services with ambiguous names, so that these services have short names.
-    let short_names = "--default-namespace=db";
+    let short_names = "shortNames.defaultNamespace=db";
     let server = serve(manifest, &[addresses, short_names]);
     let zone = Zone::read(&zone_of(&server, ""));
     for (owner, rtype, count) in &zone.left_out {

@@ -36,7 +36,7 @@ fn replies_have_the_queried_source_address() {
 #[test]
 fn replies_in_one_batch_have_the_queried_source_addresses() {
     in_networks(|networks| {
-        for workers in ["--udp-workers=1", "--udp-workers=2"] {
+        for workers in ["limits.udpWorkers=1", "limits.udpWorkers=2"] {
             let server = serve(&[workers]);
             ask_at_once(&server, &clients(networks), 6, || ());
         }
@@ -70,7 +70,7 @@ fn multicast_and_broadcast_queries_get_no_reply() {
 #[test]
 fn reply_from_a_removed_address_does_not_delay_other_replies() {
     in_networks(|networks| {
-        let server = serve(&["--udp-workers=1"]);
+        let server = serve(&["limits.udpWorkers=1"]);
         let gone = [(INTERFACE[1], 24), (INTERFACE[4], 64)];
         let is_gone = |asked: &SocketAddr| {
             let ip = asked.ip().to_canonical();

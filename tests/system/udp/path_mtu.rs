@@ -37,7 +37,7 @@ fn forged_icmp_messages_do_not_fragment_replies() {
         fragments: "Ip6FragCreates",
     };
     in_networks(|networks| {
-        let _server = serve(&["--udp-max=4096"]);
+        let _server = serve(&["answers.udpMax=4096"]);
         for family in [v4, v6] {
             let client = networks.client.enter(|| bound(family.client)).unwrap();
             let to = client.local_addr().unwrap();

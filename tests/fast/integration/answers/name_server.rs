@@ -1,4 +1,4 @@
-//! `--ns-address`: the addresses of the name server itself.
+//! `answers.nsAddresses`: the addresses of the name server itself.
 
 use support::commands::global_dns;
 use support::reply::sorted_texts;
@@ -9,10 +9,7 @@ use super::{FLAGS, sample};
 
 #[test]
 fn each_given_ns_address_is_answered_once() {
-    let given = [
-        "--ns-address=192.0.2.53",
-        "--ns-address=192.0.2.54,2001:db8::53,192.0.2.53",
-    ];
+    let given = ["answers.nsAddresses=[192.0.2.53, 192.0.2.54, '2001:db8::53', 192.0.2.53]"];
     let server = Server::with_objects(sample(), &given);
     assert_eq!(server.outcome("ns.dns.global. A"), "192.0.2.53 192.0.2.54");
     assert_eq!(server.outcome("ns.dns.global. AAAA"), "2001:db8::53");

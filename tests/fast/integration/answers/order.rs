@@ -1,4 +1,4 @@
-//! `--order`: the order of records. The set is always complete.
+//! `answers.order`: the order of records. The set is always complete.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,10 @@ fn rotate_starts_answers_with_every_record() {
 #[test]
 fn local_first_rotates_both_parts() {
     // `hub` sorts after `east`, so only the rule puts it first.
-    let server = Server::with_objects(sample(), &["--cluster-name=hub", "--order=local-first"]);
+    let server = Server::with_objects(
+        sample(),
+        &["--cluster-name=hub", "answers.order=local-first"],
+    );
     let local = BTreeSet::from(["192.0.2.1", "192.0.2.2"]);
     let replies = replies(&server, "db.prod.global. A", 4);
     let mut orders = BTreeSet::new();

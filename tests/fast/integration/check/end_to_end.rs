@@ -109,7 +109,7 @@ fn name_that_the_server_does_not_have_is_red() {
         ("prod.global", "answers prod.global. A without records"),
         (
             "www.example.org",
-            "answers REFUSED for www.example.org. A: the name is in none of its zones, or --allow excludes this machine",
+            "answers REFUSED for www.example.org. A: the name is in none of its zones, or limits.allow excludes this machine",
         ),
     ] {
         let (checkup, exit) = check_of(&server, resolver, &[&format!("--name={name}")]);

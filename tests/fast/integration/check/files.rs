@@ -210,7 +210,7 @@ fn each_problem_is_found_in_files() {
         (
             ambiguous.into(),
             "short-names",
-            "red: Short name is ambiguous: db: exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+            "red: Short name is ambiguous: db: exists in namespaces prod, shop; no setting assigns it, so it is NXDOMAIN",
             1,
         ),
         (
@@ -301,13 +301,13 @@ fn services_that_linkerd_cannot_mirror_are_found_in_files() {
         ),
         (
             Manifest::default(),
-            &["--namespace=prod,prdo", "--short-name=db=porod"],
+            &["--namespace=prod,prdo", "shortNames.pinned.db=porod"],
             "namespaces",
             "yellow: namespaces that do not exist here: 'porod', which a flag names, 'prdo', which a flag names",
         ),
         (
             json!({"kind": "Namespace", "metadata": {"name": "empty"}}).into(),
-            &["--default-namespace=empty"],
+            &["shortNames.defaultNamespace=empty"],
             "namespaces",
             "green: every namespace that Links and flags name exists",
         ),
@@ -360,9 +360,9 @@ fn model_flags_have_the_same_effect_as_for_the_server() {
     let ambiguous = mirror("shop", "db", "east").endpoint("db-0", &["10.96.1.9"]);
     let manifest = healthy().with(ambiguous);
     for flags in [
-        &["--short-name=db=prod"][..],
-        &["--default-namespace=shop"],
-        &["--short-names=off"],
+        &["shortNames.pinned.db=prod"][..],
+        &["shortNames.defaultNamespace=shop"],
+        &["shortNames.which=none"],
         &["--namespace=prod"],
     ] {
         let (checkup, code) = check_of(manifest.clone(), flags);

@@ -45,7 +45,7 @@ const LISTEN_FORMS: &str = "0.0.0.0:5353";
 const LEVELS: &str = "error, warn, info, debug, trace";
 
 /// Flags of `serve` with the sentences about their values.
-const VALUES: [(&[&str], &str); 39] = [
+const VALUES: [(&[&str], &str); 14] = [
     (&["--zone", "glo bal"], "letters, digits"),
     (&["--zone", "."], "root"),
     (
@@ -62,72 +62,13 @@ const VALUES: [(&[&str], &str); 39] = [
         &["--zone=global", "--zone=dns.global"],
         "zone dns.global. holds the name of the server of zone global.",
     ),
-    (&["--ttl", "0"], "between 1 and"),
-    (&["--ttl-max=-1"], "'-1'"),
-    (&["--cluster-alias", "x"], "'='"),
-    (&["--cluster-alias", "x=Y"], "'Y'"),
     (&["--cluster-name", "my_cluster"], "'my_cluster'"),
-    (&["--short-name", "db"], "'db'"),
     (&["--namespace", "Prod"], "'Prod'"),
-    (&["--grace", "5"], "unit"),
-    (&["--ns-address", "here"], "'here'"),
     (&["--listen", "5353"], LISTEN_FORMS),
     (&["--admin-listen", "127.0.0.1"], LISTEN_FORMS),
     (&["--api-listen", "*:1053"], LISTEN_FORMS),
-    (&["--tls-listen", "dns.example:853"], LISTEN_FORMS),
     (&["--log-level", "warning"], LEVELS),
     (&["--log-level=info,x=verbose"], "MODULE=LEVEL"),
-    (&["--alias=a.n=a.n"], "--alias: a.n is an alias of itself"),
-    (
-        &["--alias=a.n=b.n", "--alias=b.n=c.n"],
-        "a.n is an alias of b.n, which is an alias, too",
-    ),
-    (
-        &["--alias=a.n=b.n", "--alias=a.n=c.n"],
-        "it has the alias a.n twice",
-    ),
-    (&["--alias=a.n"], "it has no '='"),
-    (
-        &["--alias=a=b.n"],
-        "'a' has no '.'; write SERVICE.NAMESPACE",
-    ),
-    (&["--failover="], "step 1 is empty"),
-    (&["--failover=east::west"], "step 2 is empty"),
-    (
-        &["--failover=prod/db=ea_st"],
-        "'ea_st' is not the name of a cluster",
-    ),
-    (
-        &["--failover=prod/db=east:west:east"],
-        "'east' occurs twice",
-    ),
-    (&["--failover=east+*"], "'*' stands for all other clusters"),
-    (
-        &["--failover=db=east"],
-        "'db=east' is not the name of a cluster; a value for one service begins with NAMESPACE/SERVICE=",
-    ),
-    (
-        &["--failover=shop/pay=east=90+west=10"],
-        "'east=90' is not the name of a cluster",
-    ),
-    // A comma separates steps, so two services need a semicolon.
-    (
-        &["--failover=prod/db=east,shop/db=west"],
-        "'shop/db=west' is not the name of a cluster",
-    ),
-    (
-        &["--failover=local:*;east:*"],
-        "--failover has a value for all services twice",
-    ),
-    (
-        &["--failover=prod/db=east;prod/db=west"],
-        "--failover has a value for prod/db twice",
-    ),
-    (&["--failover-delay", "soon"], "soon"),
-    (
-        &["--api-host=dns.example.com:80"],
-        "a host must be a name or an IP address, without a port",
-    ),
 ];
 
 #[test]
@@ -169,24 +110,17 @@ fn with_variable(variable: &str, value: &str, flags: &[&str]) -> ProcessOutput {
 fn error_about_a_value_of_a_variable_names_the_variable() {
     for (variable, value, flags, expected) in [
         (
-            "GLOBAL_DNS_TTL",
-            "x",
-            &[][..],
-            "error: invalid value 'x' for 'GLOBAL_DNS_TTL (--ttl <SECONDS>)': a TTL is a number of seconds between 1 and \
-             86400",
-        ),
-        (
             "GLOBAL_DNS_ZONE",
             "a.test,glo bal",
-            &[],
+            &[][..],
             "error: invalid value 'glo bal' for 'GLOBAL_DNS_ZONE (--zone <ZONE[=mcs]>)': ",
         ),
         // The value is from the command line.
         (
-            "GLOBAL_DNS_TTL",
-            "7",
-            &["--ttl=x"],
-            "error: invalid value 'x' for '--ttl <SECONDS>': ",
+            "GLOBAL_DNS_ZONE",
+            "a.test",
+            &["--zone=a..b"],
+            "error: invalid value 'a..b' for '--zone <ZONE[=mcs]>': ",
         ),
     ] {
         let ended = with_variable(variable, value, flags);
@@ -194,7 +128,11 @@ fn error_about_a_value_of_a_variable_names_the_variable() {
         let error = error_of(&ended);
         assert!(error.starts_with(expected), "{error}");
     }
-    for variable in ["GLOBAL_DNS_POD_IPS", "GLOBAL_DNS_NODE_IPS"] {
+    for variable in [
+        "GLOBAL_DNS_POD_IPS",
+        "GLOBAL_DNS_NODE_IPS",
+        "GLOBAL_DNS_SERVICE_IPS",
+    ] {
         let (_folder, file) = sample_file();
         let mut command = global_dns(&["serve", &file, LISTEN, ADMIN, API]);
         let ended = run(command.env(variable, "192.0.2.1,here"));
@@ -206,9 +144,9 @@ fn error_about_a_value_of_a_variable_names_the_variable() {
 
 #[test]
 fn unknown_variable_causes_a_warning_with_the_nearest_name() {
-    let ended = with_variable("GLOBAL_DNS_TLL", "7", &[]);
-    let expected = "warning: ignored the unknown environment variable GLOBAL_DNS_TLL; the nearest known one is \
-                    GLOBAL_DNS_TTL\n";
+    let ended = with_variable("GLOBAL_DNS_ZOEN", "a.test", &[]);
+    let expected = "warning: ignored the unknown environment variable GLOBAL_DNS_ZOEN; the nearest known one is \
+                    GLOBAL_DNS_ZONE\n";
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), expected));
     let (_folder, file) = sample_file();
     let mut serve = global_dns(&["serve", &file, LISTEN, ADMIN, API, "--log-format=json"]);
@@ -230,22 +168,6 @@ fn flags_override_environment_variables() {
         let ended = with_variable("GLOBAL_DNS_ZONE", "a.test,b.example.test", &flags);
         let report: Value = serde_json::from_str(&ended.stdout).unwrap();
         assert_eq!(report["zones"], zones);
-    }
-}
-
-/// An order in a variable was cut at its comma.
-#[test]
-fn settings_of_several_services_are_separated_by_semicolons() {
-    let orders = "prod/db=auto:west,east;shop/db=east:west";
-    let flag = format!("--failover={orders}");
-    for ended in [
-        with_variable("GLOBAL_DNS_FAILOVER", orders, &["--output=json"]),
-        with_variable("GLOBAL_DNS_TTL", "5", &["--output=json", &flag]),
-    ] {
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
-        let order = &report["services"][0]["failover"]["order"];
-        assert_eq!(order, "auto:west:east");
     }
 }
 

@@ -12,7 +12,7 @@ use support::server::Server;
 use support::standin::{Behavior, StandIn};
 
 /// The zone and the TTL of the server, which are not the defaults.
-const FLAGS: [&str; 2] = ["--zone=g.test", "--ttl=7"];
+const FLAGS: [&str; 2] = ["--zone=g.test", "ttl=7"];
 
 fn of_server() -> Manifest {
     objects()
@@ -161,11 +161,11 @@ fn several_releases_are_an_error_that_names_them_and_the_flag() {
 
 #[test]
 fn replicas_that_answer_differently_are_named() {
-    let flags = ["--zone=g.test", "--ttl=7"];
+    let flags = ["--zone=g.test", "ttl=7"];
     let [first, same] = [(); 2].map(|()| Server::with_objects(of_server(), &flags));
     let other = Server::with_objects(
         of_server().with(mirror("prod", "new", "east").endpoint("new-0", &["10.96.1.9"])),
-        &["--zone=other.test", "--ttl=7"],
+        &["--zone=other.test", "ttl=7"],
     );
     let pods = [
         replica("dns", "dns-0", first.api.port()),
@@ -345,9 +345,9 @@ fn missing_permission_is_named_with_the_way_out() {
 fn flags_that_the_server_decides_are_refused() {
     for (flags, variable, sentence) in [
         (
-            &["--ttl=7"][..],
+            &["--config=settings.yaml"][..],
             None,
-            "error: --ttl is decided by the server; remove it, or read the objects with --file or --direct",
+            "error: --config is decided by the server; remove it, or read the objects with --file or --direct",
         ),
         (
             &[
@@ -356,12 +356,12 @@ fn flags_that_the_server_decides_are_refused() {
                 "--zone=g.test",
             ],
             None,
-            "error: --zone, --cluster-name are decided by the server; remove them, or read the objects with --file or --direct",
+            "error: --cluster-name, --zone are decided by the server; remove them, or read the objects with --file or --direct",
         ),
         (
             &[],
-            Some(("GLOBAL_DNS_TTL", "7")),
-            "error: GLOBAL_DNS_TTL is decided by the server; remove it, or read the objects with --file or --direct",
+            Some(("GLOBAL_DNS_CONFIG", "settings.yaml")),
+            "error: GLOBAL_DNS_CONFIG is decided by the server; remove it, or read the objects with --file or --direct",
         ),
     ] {
         for command in [&["table"][..], &["explain", "db.prod"]] {

@@ -26,12 +26,12 @@ fn linked_program_is_a_plug_in_and_shows_the_typed_name() {
             assert_eq!(ended.code, Some(0));
             assert!(ended.stdout.contains(&usage), "{}", ended.stdout);
         }
-        let ended = run_as(name, &["table", "--ttl=7"]);
+        let ended = run_as(name, &["table", "--no-such-flag"]);
         let usage = format!("Usage: {typed} table [OPTIONS] [FILTER]...");
         assert_eq!(ended.code, Some(2));
         assert!(ended.stderr.contains(&usage), "{}", ended.stderr);
         // The rest works as under its own name.
-        let ended = run_as(name, &["help", "flags"]);
+        let ended = run_as(name, &["help", "serve"]);
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     }
 }

@@ -58,7 +58,7 @@ fn remove_time(endpoint: &mut Value) {
     assert_ne!(time.is_some(), is_alive, "{endpoint}");
 }
 
-const FLAGS: [&str; 2] = ["--cluster-name=hub", "--ttl=7"];
+const FLAGS: [&str; 2] = ["--cluster-name=hub", "ttl=7"];
 
 fn json_of(ended: &ProcessOutput) -> Value {
     serde_json::from_str(&ended.stdout)
@@ -161,7 +161,7 @@ fn table_prints_services_skipped_objects_and_conflicts_as_text() {
         "no endpoints",
         "problems: 5",
         "warning bad-address Service/prod/db-0-north Address cannot be used: '0.0.0.0' is not the address of a host",
-        "error short-name db Short name is ambiguous: exists in namespaces prod, shop; no flag assigns it, so it is NXDOMAIN",
+        "error short-name db Short name is ambiguous: exists in namespaces prod, shop; no setting assigns it, so it is NXDOMAIN",
         "warning gateway-down prod/db Gateway is down: cluster 'east': db-1",
         "warning no-endpoint-mirror Service/prod/db-north Headless mirror without endpoint mirrors: no host of cluster 'north'",
         "warning no-endpoint-mirror Service/shop/idle-west Headless mirror without endpoint mirrors: no host of cluster 'west'",

@@ -24,7 +24,7 @@ fn wait_for_not_ready(server: &Server) -> Page {
 fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
     let grace = Duration::from_secs(15); // enough for the steps below on a busy machine
     let check = |signal: &str| {
-        let mut server = Server::with_objects(sample(), &["--grace=15s"]);
+        let mut server = Server::with_objects(sample(), &["grace=15s"]);
         let sent = Instant::now();
         server.signal(signal);
         let page = wait_for_not_ready(&server);
@@ -53,7 +53,7 @@ fn readiness_fails_at_once_and_queries_are_answered_during_the_grace_period() {
 #[test]
 fn second_signal_ends_the_server_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
-        let mut server = Server::with_objects(sample(), &["--grace=10m"]);
+        let mut server = Server::with_objects(sample(), &["grace=10m"]);
         server.signal(first);
         wait_for_not_ready(&server);
         assert!(!server.has_ended());
@@ -66,7 +66,7 @@ fn second_signal_ends_the_server_at_once() {
 
 #[test]
 fn signal_without_grace_period_ends_the_server_with_exit_code_0() {
-    let mut server = Server::with_objects(sample(), &["--grace=0s"]);
+    let mut server = Server::with_objects(sample(), &["grace=0s"]);
     server.signal("TERM");
     assert_eq!(server.exit_code(), Some(0));
 }

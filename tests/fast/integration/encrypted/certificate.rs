@@ -61,9 +61,9 @@ fn updated_kubernetes_secret_is_reloaded() {
     }
     let file = |name: &str| folder.path().join(name).display().to_string();
     let flags = [
-        format!("--tls-cert={}", file("tls.crt")),
-        format!("--tls-key={}", file("tls.key")),
-        "--tls-listen=127.0.0.1:0".to_owned(),
+        format!("tls.certificate={}", file("tls.crt")),
+        format!("tls.key={}", file("tls.key")),
+        "listen.tls=['127.0.0.1:0']".to_owned(),
     ];
     let server = Server::with_objects(small(), &flags.each_ref().map(String::as_str));
     old.tls(server.address("tls"));
@@ -140,12 +140,16 @@ fn invalid_certificate_at_start_is_an_error() {
     std::fs::write(&objects, small().text()).unwrap();
     let flags = [
         format!("--file={objects}"),
-        format!("--tls-cert={}", file("tls.crt")),
-        format!("--tls-key={}", file("tls.key")),
+        format!("tls.certificate={}", file("tls.crt")),
+        format!("tls.key={}", file("tls.key")),
     ];
     let start = || {
         let flags = flags.each_ref().map(String::as_str);
-        let listen = ["serve", "--tls-listen=127.0.0.1:0", "--listen=127.0.0.1:0"];
+        let listen = [
+            "serve",
+            "listen.tls=['127.0.0.1:0']",
+            "--listen=127.0.0.1:0",
+        ];
         let ended = run_global_dns(&[&listen[..], &flags].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         ended.stderr

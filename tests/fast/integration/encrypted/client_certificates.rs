@@ -1,4 +1,4 @@
-//! `--tls-client-ca`: only clients with a certificate of one of the authorities are answered.
+//! `tls.clientCa`: only clients with a certificate of one of the authorities are answered.
 
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
@@ -32,8 +32,8 @@ fn serve(authorities: &[&Authority]) -> GuardedServer {
     let folder = tempfile::tempdir().unwrap();
     let files = files(folder.path(), small(), &issued);
     std::fs::write(folder.path().join("ca.crt"), bundle(authorities)).unwrap();
-    let ca = format!("--tls-client-ca={}/ca.crt", folder.path().display());
-    let listen = ["--tls-listen=127.0.0.1:0", QUIC, &ca];
+    let ca = format!("tls.clientCa={}/ca.crt", folder.path().display());
+    let listen = ["listen.tls=['127.0.0.1:0']", QUIC, &ca];
     let files = files.each_ref().map(String::as_str);
     let server = Server::start(folder, &[&files[..], &listen].concat(), WaitUntil::Ready);
     GuardedServer { server, issued }
@@ -264,12 +264,12 @@ fn invalid_file_at_start_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let files = files(folder.path(), small(), &issued);
     let ca = folder.path().join("ca.crt");
-    let flag = format!("--tls-client-ca={}", ca.display());
+    let flag = format!("tls.clientCa={}", ca.display());
     let start = || {
         let files = files.each_ref().map(String::as_str);
         let listen = [
             "serve",
-            "--tls-listen=127.0.0.1:0",
+            "listen.tls=['127.0.0.1:0']",
             "--listen=127.0.0.1:0",
             &flag,
         ];

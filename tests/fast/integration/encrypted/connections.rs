@@ -19,7 +19,7 @@ fn is_answered(stream: &mut Stream) -> bool {
 #[test]
 fn connection_above_the_limit_replaces_the_longest_idle_one() {
     let issued = issue_valid();
-    let server = serve(small(), &issued, &["--tcp-connections=2"]);
+    let server = serve(small(), &issued, &["limits.connections=4"]);
     let tls = server.address("tls");
     let mut first = issued.tls(tls);
     let mut second = issued.tls(tls);
@@ -45,7 +45,7 @@ fn connection_above_the_limit_replaces_the_longest_idle_one() {
 #[test]
 fn connections_without_a_query_are_replaced_first() {
     let issued = issue_valid();
-    let server = serve(small(), &issued, &["--tcp-connections=4"]);
+    let server = serve(small(), &issued, &["limits.connections=8"]);
     let tls = server.address("tls");
     let (mut first, mut second) = (issued.tls(tls), issued.tls(tls));
     let mut silent: Vec<TcpStream> = Vec::new();

@@ -20,16 +20,16 @@ fn address_in_use_is_an_error_that_names_the_listener() {
         let address = address.as_ref().unwrap();
         let flags = [
             format!("--file={}", objects.display()),
-            format!("--tls-cert={}/tls.crt", folder.path().display()),
-            format!("--tls-key={}/tls.key", folder.path().display()),
-            format!("--{listener}-listen={address}"),
+            format!("tls.certificate={}/tls.crt", folder.path().display()),
+            format!("tls.key={}/tls.key", folder.path().display()),
+            format!("listen.{listener}=['{address}']"),
             "--listen=127.0.0.1:0".to_owned(),
         ];
         let ended =
             run_global_dns(&[&["serve"], &flags.each_ref().map(String::as_str)[..]].concat());
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         let expected = format!(
-            "error: cannot bind the {listener} listener to {address} (--{listener}-listen): "
+            "error: cannot bind the {listener} listener to {address} (the setting listen.{listener}): "
         );
         assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
     }

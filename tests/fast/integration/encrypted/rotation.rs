@@ -65,7 +65,7 @@ fn no_query_fails_during_certificate_changes() {
     let first = authority.issue_server();
     let folder = tempfile::tempdir().unwrap();
     let files = files(folder.path(), small(), &first);
-    let listen = ["--tls-listen=127.0.0.1:0", QUIC];
+    let listen = ["listen.tls=['127.0.0.1:0']", QUIC];
     let flags = files.each_ref().map(String::as_str);
     let server = Server::start(folder, &[&flags[..], &listen].concat(), WaitUntil::Ready);
     let tls = server.address("tls");

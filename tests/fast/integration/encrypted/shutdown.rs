@@ -27,7 +27,7 @@ fn terminate(server: &Server) {
 
 #[test]
 fn queries_are_answered_during_the_grace_period_and_connections_end_cleanly() {
-    let (issued, mut server) = start("--grace=15s");
+    let (issued, mut server) = start("grace=15s");
     let tls = server.address("tls");
     let mut of_quic = packet();
     of_quic[..2].fill(0);
@@ -54,7 +54,7 @@ fn queries_are_answered_during_the_grace_period_and_connections_end_cleanly() {
 #[test]
 fn queries_before_the_end_are_answered() {
     const QUERIES: usize = 50;
-    let (issued, mut server) = start("--grace=10ms");
+    let (issued, mut server) = start("grace=10ms");
     let tls = server.address("tls");
     let mut streams: Vec<Stream> = (0..8).map(|_| issued.tls(tls)).collect();
     for stream in &mut streams {
@@ -74,7 +74,7 @@ fn queries_before_the_end_are_answered() {
 /// Neither clients that send continuously nor clients that stall can delay the end.
 #[test]
 fn no_client_can_delay_the_end() {
-    let (issued, mut server) = start("--grace=10ms");
+    let (issued, mut server) = start("grace=10ms");
     let tls = server.address("tls");
     let mut half = issued.tls(tls);
     half.write_all(&frame(&packet())[..7]).unwrap();

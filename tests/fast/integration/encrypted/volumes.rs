@@ -34,8 +34,8 @@ fn hanging_volumes_stop_neither_queries_nor_probes() {
     let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, &authority.certificate).unwrap();
     let more = [
-        format!("--tls-client-ca={}", ca.display()),
-        "--tls-listen=127.0.0.1:0".to_owned(),
+        format!("tls.clientCa={}", ca.display()),
+        "listen.tls=['127.0.0.1:0']".to_owned(),
     ];
     let flags: Vec<&str> = of_server.iter().chain(&more).map(String::as_str).collect();
     let server = Server::start(folder, &flags, WaitUntil::Ready);

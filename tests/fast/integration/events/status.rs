@@ -50,6 +50,7 @@ fn status_of_a_healthy_server_has_every_field_and_no_problem() {
         "tables": 1,
         "lastEvent": status["lastEvent"],
         "historyStart": status["historyStart"],
+        "settings": status["settings"],
         "level": "fine",
         "attention": [],
         "moreAttention": 0,

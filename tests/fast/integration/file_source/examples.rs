@@ -149,7 +149,7 @@ fn table_of_the_examples_has_exactly_the_expected_endpoints() {
         "variant-scaled-to-zero/nginx: ",
     ];
     assert_eq!(seen, expected);
-    // Eleven namespaces have an `nginx`, and no flag assigns the short name.
+    // Eleven namespaces have an `nginx`, and no setting assigns the short name.
     let conflicts = report["conflicts"].as_array().unwrap().iter();
     let conflicts: Vec<(&Value, &Value)> = conflicts.map(|c| (&c["kind"], &c["name"])).collect();
     assert_eq!(conflicts, [(&json!("short-name"), &json!("nginx"))]);

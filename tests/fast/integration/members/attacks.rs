@@ -65,7 +65,11 @@ fn order_of_64_kib_is_refused_in_one_sentence() {
     std::fs::write(&file, objects().with(east).with(west).text()).unwrap();
     let file = format!("--file={}", file.display());
     // The flag of `serve` ends the start.
-    let refused = run_global_dns(&["serve", &file, &format!("--failover=shop/pay={long}")]);
+    let refused = run_global_dns(&[
+        "serve",
+        &file,
+        &format!("services.shop/pay.failover={long}"),
+    ]);
     assert!(
         !refused.is_success() && refused.stderr.contains(sentence),
         "{}",
@@ -141,7 +145,10 @@ fn annotation_of_an_exporter_moves_no_load() {
 
 // === Aliases ===
 
-const ALIAS: [&str; 2] = ["--cluster-name=hub", "--alias=db.prod=db.team-a+db.team-b"];
+const ALIAS: [&str; 2] = [
+    "--cluster-name=hub",
+    "aliases.prod/db=[team-a/db, team-b/db]",
+];
 const DB: &str = "db.prod.global. A";
 
 /// Returns `db` of team-a, in east with pods, and of team-b, in west behind a cluster IP.

@@ -41,7 +41,7 @@ fn conflicting() -> Manifest {
 }
 
 /// Two links with the same name, and `hub` as the name of the local cluster.
-const FLAGS: [&str; 2] = ["--cluster-name=hub", "--cluster-alias=west=east"];
+const FLAGS: [&str; 2] = ["--cluster-name=hub", "clusterAliases.west=east"];
 
 /// Returns how often each problem was logged, by kind and name, and with which level.
 fn logged_problems(server: &Server) -> BTreeMap<(String, String), (usize, Value)> {

@@ -26,14 +26,17 @@ fn failover(server: &Server) -> Value {
 }
 
 #[test]
-fn annotation_comes_before_the_flags() {
-    let flags = ["--failover=prod/db=auto:west:east", "--failover=local:*"];
+fn annotation_comes_before_the_settings() {
+    let flags = [
+        "services.prod/db.failover=auto:west:east",
+        "failover.default=local:*",
+    ];
     let server = Server::with_objects(mirrors_behind(Gateway::Up).with(own(&[("x", "y")])), &flags);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.2.1");
     let by_flag = failover(&server);
     assert_eq!(
         json!([by_flag["order"], by_flag["origin"]]),
-        json!(["auto:west:east", "service-flag"])
+        json!(["auto:west:east", "services"])
     );
 
     let annotations = [("failover", "east:west")];
@@ -49,7 +52,7 @@ fn annotation_comes_before_the_flags() {
     let table = server.api("/api/v1/table");
     assert_eq!(table["services"][0]["endpoints"][1]["state"], "standby");
 
-    // An empty annotation is no order, and the flags do not count.
+    // An empty annotation is no order, and the settings do not count.
     let annotations = [("failover", "")];
     let server = Server::with_objects(mirrors_behind(Gateway::Up).with(own(&annotations)), &flags);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
@@ -62,7 +65,7 @@ fn failover_is_one_log_line_with_service_steps_and_reason() {
         let order = [("failover", "auto:east:west")];
         mirrors_behind(east).with(own(&order)).text()
     };
-    let server = Server::with_text(&manifest(Gateway::Up), &["--failover-delay", "0s"]);
+    let server = Server::with_text(&manifest(Gateway::Up), &["failover.delay=0s"]);
     assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
     server.rewrite(&manifest(Gateway::Down));
     server.wait_for_outcome("db.prod.global. A", "10.96.2.1");

@@ -8,7 +8,7 @@ use super::problems_of_kind;
 
 const NAME: &str = "db.prod.global. A";
 const BOTH: &str = "10.96.1.1 10.96.2.1";
-const FLAG: &str = "--unlinked-after=1s";
+const FLAG: &str = "links.unlinkedAfter=1s";
 
 /// Returns `prod/db` in east and west.
 fn mirrors() -> Manifest {
@@ -31,7 +31,10 @@ fn cluster_without_a_link_leaves_the_name_and_returns_with_it() {
     let unconcerned = [
         ("no Link", Server::with_objects(mirrors(), &[FLAG])),
         ("of a tenant", Server::with_objects(of_a_tenant, &[FLAG])),
-        ("off", Server::with_objects(east(), &[FLAG, "--links=off"])),
+        (
+            "off",
+            Server::with_objects(east(), &[FLAG, "links.enabled=false"]),
+        ),
     ];
     assert_eq!(server.outcome(NAME), BOTH);
     assert_eq!(server.metric("global_dns_clusters{state=\"linked\"}"), 2.0);

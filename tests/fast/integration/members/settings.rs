@@ -39,61 +39,73 @@ const CASES: [Case; 17] = [
         &[(DB, OF_PROD), (SHORT, "NXDOMAIN"), (SOLO, "192.0.2.2")],
     ),
     (
-        &["--cluster-alias=west=us-1"],
+        &["clusterAliases.west=us-1"],
         &[
             ("us-1.db.prod.global. A", "10.96.2.1"),
             ("west.db.prod.global. A", "NXDOMAIN"),
         ],
     ),
     (
-        &["--exclude-cluster=east"],
+        &["excludeClusters=[east]"],
         &[(DB, "192.0.2.1"), ("east.db.prod.global. A", "NXDOMAIN")],
     ),
     // The flag takes the name after aliases.
     (
-        &["--cluster-alias=east=eu-1", "--exclude-cluster=eu-1"],
+        &["clusterAliases.east=eu-1", "excludeClusters=[eu-1]"],
         &[(DB, "192.0.2.1")],
     ),
     // It does not concern members of this cluster.
-    (&["--exclude-cluster=hub"], &[(DB, OF_PROD)]),
+    (&["excludeClusters=[hub]"], &[(DB, OF_PROD)]),
     (
-        &["--gateway-down=include"],
+        &["gatewayDown=include"],
         &[(DB, "10.96.1.1 10.96.2.1 192.0.2.1")],
     ),
-    (&["--local-members=matching"], &[(DB, OF_PROD)]),
+    (&["localMembers=matching"], &[(DB, OF_PROD)]),
     (
-        &["--local-members=exported"],
+        &["localMembers=exported"],
         &[(DB, "10.96.1.1"), (SOLO, "192.0.2.2")],
     ),
     (
-        &["--local-members=off"],
+        &["localMembers=none"],
         &[(DB, "10.96.1.1"), (SOLO, "NXDOMAIN")],
     ),
     (
-        &["--short-name=db=shop", "--default-namespace=prod"],
+        &[
+            "shortNames.pinned.db=shop",
+            "shortNames.defaultNamespace=prod",
+        ],
         &[(SHORT, OF_SHOP), ("west.db.global. A", OF_SHOP)],
     ),
-    (&["--default-namespace=prod"], &[(SHORT, OF_PROD)]),
+    (&["shortNames.defaultNamespace=prod"], &[(SHORT, OF_PROD)]),
     (
-        &["--short-names=pinned", "--default-namespace=shop"],
+        &[
+            "shortNames.which=pinned",
+            "shortNames.defaultNamespace=shop",
+        ],
         &[(SHORT, OF_SHOP)],
     ),
     (
-        &["--short-names=pinned"],
+        &["shortNames.which=pinned"],
         &[(SHORT, "NXDOMAIN"), ("solo.global. A", "NXDOMAIN")],
     ),
     // A pin without the service does not fall back.
     (
-        &["--short-name=db=test", "--default-namespace=prod"],
+        &[
+            "shortNames.pinned.db=test",
+            "shortNames.defaultNamespace=prod",
+        ],
         &[(SHORT, "NXDOMAIN")],
     ),
     (
-        &["--short-names=off", "--short-name=db=prod"],
+        &["shortNames.which=none", "shortNames.pinned.db=prod"],
         &[(SHORT, "NXDOMAIN"), (DB, OF_PROD)],
     ),
-    (&["--failover=prod/db=west:east"], &[(DB, "10.96.2.1")]),
     (
-        &["--alias=db.all=db.prod+db.shop"],
+        &["services.prod/db.failover=west:east"],
+        &[(DB, "10.96.2.1")],
+    ),
+    (
+        &["aliases.all/db=[prod/db, shop/db]"],
         &[("db.all.global. A", "10.96.1.1 10.96.3.1 192.0.2.1")],
     ),
 ];
@@ -116,7 +128,7 @@ fn explain_shows_why_a_short_name_has_no_owner() {
             assert_eq!(ended.code, Some(3), "{}", ended.stderr);
             for part in [
                 "ambiguous: 'db' exists in the namespaces prod, shop",
-                "--short-name SERVICE=NAMESPACE",
+                "shortNames.pinned",
                 "short-name  db  ",
                 "  Short name is ambiguous: exists in namespaces prod, shop",
             ] {
@@ -128,13 +140,13 @@ fn explain_shows_why_a_short_name_has_no_owner() {
 
 #[test]
 fn explain_names_the_services_of_an_alias() {
-    let alias = "--alias=db.all=db.prod+db.shop+db.north";
+    let alias = "aliases.all/db=[prod/db, shop/db, north/db]";
     let server = Server::with_objects(sample(), &[alias]);
     let unknown = problems_of_kind(&server, "unknown-alias");
-    assert_eq!(unknown[0]["detail"], "db.north");
+    assert_eq!(unknown[0]["detail"], "north/db");
     let explained = server.api("/api/v1/explain?name=db.all");
     let notes = explained["notes"].to_string();
-    let expected = "an alias (--alias) with the members of db.prod, db.shop";
+    let expected = "an alias (aliases) with the members of prod/db, shop/db";
     assert!(notes.contains(expected), "{notes}");
     // The objects are those of the services.
     assert_eq!(

@@ -14,11 +14,12 @@ use support::objects::{Gateway, Mirror, mirror, objects};
 use support::output::print_line;
 use support::query::query;
 use support::server::{Server, WaitUntil};
+use support::settings::add_arguments;
 
 use super::honest::{self, Tally, Way};
 
-/// Default of `--tcp-connections`. TLS connections have the same limit of their own.
-pub const CONNECTIONS: u64 = 1024;
+/// Default of `limits.connections`. TLS connections have the same limit of their own.
+pub const CONNECTIONS: u64 = 256;
 /// Descriptors other than connections: listeners, the clock, the log, the runtime, and 64 ended connections whose clients
 /// have not received the last reply.
 const OTHER_DESCRIPTORS: u64 = 64 + 64;
@@ -71,17 +72,18 @@ fn start(flood: &Flood<'_>) -> Server {
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
     // Attackers have addresses that are not allowed by default.
-    command.arg("--allow=0.0.0.0/0");
+    add_arguments(&mut command, &["limits.allow=[0.0.0.0/0]"]);
     command.args(["--cluster-name=hub", "--file"]).arg(file);
-    command.args(flood.flags);
+    add_arguments(&mut command, flood.flags);
     let listeners: &[&str] = match flood.listeners {
         Listeners::Plain => &[],
-        Listeners::Encrypted => &["--tls-listen=127.0.0.1:853"],
-        Listeners::Quic => &["--quic-listen=127.0.0.1:853"],
+        Listeners::Encrypted => &["listen.tls=['127.0.0.1:853']"],
+        Listeners::Quic => &["listen.quic=['127.0.0.1:853']"],
     };
     if !listeners.is_empty() {
         issue_valid().write(folder.path());
-        command.args(listeners).args(Identity::flags(folder.path()));
+        add_arguments(&mut command, listeners);
+        add_arguments(&mut command, &Identity::settings(folder.path()));
     }
     Server::start_command(folder, command, WaitUntil::Ready)
 }

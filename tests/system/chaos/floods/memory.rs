@@ -20,6 +20,7 @@ use support::networks::{Network, in_new_network};
 use support::objects::{mirror, objects};
 use support::output::print_line;
 use support::server::{Server, WaitUntil};
+use support::settings::add_arguments;
 use support::wait::wait_for;
 use support::wire::frame;
 
@@ -32,11 +33,11 @@ use super::{attacker, count_ended, in_threads, socket};
 const LIMIT: u64 = 256 << 20;
 /// Addresses of the largest answer of type A in a message.
 const ADDRESSES: u32 = 4093;
-/// Connections from each address: the default of `--tcp-connections-per-address`.
-const EACH: u32 = 256;
+/// Connections from each address: half of the default of `limits.connections`.
+const EACH: u32 = 128;
 /// Addresses of attackers, each with another prefix. Half of them attack TCP, and half TLS: together they may have
 /// all connections of both limits.
-const ATTACKERS: u32 = 8;
+const ATTACKERS: u32 = 4;
 const DURATION: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -105,10 +106,18 @@ fn start(group: &Group) -> Server {
     command.arg(group.folder.join("cgroup.procs")).arg(binary());
     command.args(["serve", "--listen=127.0.0.1:5353", "--log-format=json"]);
     command.args(["--admin-listen=127.0.0.1:9153", "--api-listen=127.0.0.1:0"]);
-    command.args(["--tls-listen=127.0.0.1:853", "--quic-listen=127.0.0.1:853"]);
+    let listeners = [
+        "listen.tls=['127.0.0.1:853']",
+        "listen.quic=['127.0.0.1:853']",
+    ];
+    add_arguments(&mut command, &listeners);
+    add_arguments(&mut command, &Identity::settings(folder.path()));
     // Attackers have addresses that are not allowed by default.
-    command.args(["--allow=0.0.0.0/0", "--cluster-name=hub", "--file"]);
-    command.arg(file).args(Identity::flags(folder.path()));
+    add_arguments(
+        &mut command,
+        &["limits.allow=[0.0.0.0/0]", "--cluster-name=hub", "--file"],
+    );
+    command.arg(file);
     Server::start_command(folder, command, WaitUntil::Ready)
 }
 

@@ -12,6 +12,7 @@ use support::commands::{binary, tool};
 use support::networks::{Files, Network};
 use support::objects::{Manifest, mirror};
 use support::process::Process;
+use support::settings::add_arguments;
 use support::wait::eventually;
 use tempfile::TempDir;
 
@@ -219,13 +220,14 @@ fn start_replica(network: &Network, folder: &TempDir, address: &str) -> Result<P
         .arg("serve")
         .arg("--file")
         .arg(folder.path().join("objects.yaml"));
-    serve.args([
-        &format!("--listen={address}:53"),
-        &format!("--tls-listen={address}:853"),
-        &format!("--admin-listen={address}:9153"),
+    let arguments = [
+        &*format!("--listen={address}:53"),
+        &*format!("listen.tls=['{address}:853']"),
+        &*format!("--admin-listen={address}:9153"),
         "--cluster-name=hub",
-    ]);
-    serve.args(Identity::flags(folder.path()));
+    ];
+    add_arguments(&mut serve, &arguments);
+    add_arguments(&mut serve, &Identity::settings(folder.path()));
     // The API is only needed by people.
     serve.arg(format!("--api-listen={address}:9154"));
     Process::start(format!("global-dns-{address}"), serve)

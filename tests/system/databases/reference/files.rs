@@ -100,7 +100,7 @@ fn files_agree_with_those_that_they_repeat() -> Result<()> {
     for cluster in clusters {
         let values: Value =
             serde_saphyr::from_str(&read(&format!("{FOLDER}/global-dns/{cluster}.yaml"))?)?;
-        ensure!(values["clusterName"] == cluster, "{values}");
+        ensure!(values["config"]["clusterName"] == cluster, "{values}");
         let values: Value =
             serde_saphyr::from_str(&read(&format!("{FOLDER}/linkerd/{cluster}.yaml"))?)?;
         let controllers = values["controllers"].as_array().into_iter().flatten();

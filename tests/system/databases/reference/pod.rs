@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use support::commands::{binary, tool};
+use support::helm::expanded;
 use support::http;
 use support::multicluster::plan::{CLUSTER_DNS, CLUSTERS};
 use support::networks::{Files, Network};
@@ -138,15 +139,10 @@ impl Pod {
 
     fn command(&self, container: &Value, site: &Site, network: &Network) -> Result<Command> {
         let variables = self.variables(container, site)?;
-        let expanded = |text: &Value| {
-            let text = text.as_str().unwrap_or_default().to_owned();
-            variables.iter().fold(text, |text, (name, value)| {
-                text.replace(&format!("$({name})"), value)
-            })
-        };
+        let text = |text: &Value| expanded(text.as_str().unwrap_or_default(), &variables);
         let list = |field: &str| -> Vec<String> {
             let list = container[field].as_array().into_iter().flatten();
-            list.map(expanded).collect()
+            list.map(text).collect()
         };
         let mut words = list("command");
         words.extend(list("args"));
@@ -200,7 +196,7 @@ impl Pod {
         }
         for variable in container["env"].as_array().into_iter().flatten() {
             let value = match &variable["valueFrom"]["fieldRef"]["fieldPath"] {
-                Value::Null => variable["value"].as_str().unwrap_or_default().to_owned(),
+                Value::Null => expanded(variable["value"].as_str().unwrap_or_default(), &variables),
                 path => match path.as_str().unwrap_or_default() {
                     "metadata.name" => self.name().to_owned(),
                     "status.podIPs" => self.address().to_owned(),

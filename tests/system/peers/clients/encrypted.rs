@@ -137,16 +137,16 @@ impl Encrypted {
     /// Starts a server that requires a client certificate.
     fn with_client_certificates() -> Self {
         let files = Certificates::issue();
-        let flag = format!("--tls-client-ca={}", files.path("clients-ca.crt"));
+        let flag = format!("tls.clientCa={}", files.path("clients-ca.crt"));
         Self::with(files, &[&flag])
     }
 
     fn with(files: Certificates, further: &[&str]) -> Self {
-        let certificate = format!("--tls-cert={}", files.path("server.crt"));
-        let key = format!("--tls-key={}", files.path("server.key"));
+        let certificate = format!("tls.certificate={}", files.path("server.crt"));
+        let key = format!("tls.key={}", files.path("server.key"));
         let flags = [
-            "--tls-listen=127.0.0.1:0",
-            "--quic-listen=127.0.0.1:0",
+            "listen.tls=['127.0.0.1:0']",
+            "listen.quic=['127.0.0.1:0']",
             &certificate,
             &key,
         ];

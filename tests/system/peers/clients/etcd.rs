@@ -10,6 +10,7 @@ use support::commands::{binary, tool};
 use support::networks::{Files, Network, in_new_network};
 use support::objects::{Manifest, mirror};
 use support::process::{Process, run};
+use support::settings::add_arguments;
 use support::wait::TIMEOUT;
 
 /// Address of the member. global-dns does not publish loopback addresses.
@@ -45,7 +46,7 @@ fn find_the_cluster() {
     let mut serve = command(&binary());
     serve.args(["serve", "--listen=127.0.0.1:53", "--log-format=json"]);
     serve.args(["--admin-listen=127.0.0.1:0", "--api-listen=127.0.0.1:0"]);
-    serve.args(["--cluster-name=hub", "--grace=0s", "--file"]);
+    add_arguments(&mut serve, &["--cluster-name=hub", "grace=0s", "--file"]);
     serve.arg(&file);
     let mut dns = Process::start("global-dns", serve).unwrap();
     let is_served = dns.wait_for("a table", |log| {

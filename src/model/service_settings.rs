@@ -1,40 +1,79 @@
-//! Annotations of a Service that set something for it.
+//! What is set for one service: by annotations of its Service, or by `services` in the settings.
 //!
 //! Linkerd copies the annotations of an exported Service to its mirrors in all clusters. This cluster alone decides what it
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
+use std::ops::RangeInclusive;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::EnumString;
+
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
 
-/// The annotations of this server on an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// `global-dns/ttl`: seconds.
+/// The TTL that can be set, in seconds.
+pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
+
+/// The settings of one service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceSettings {
+    /// TTL of its records in seconds. The annotation is `global-dns/ttl`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 30))]
     pub ttl: Option<u32>,
-    /// `global-dns/gateway-down`.
+    /// Rule for its endpoints behind a gateway that is down. The annotation is `global-dns/gateway-down`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway_down: Option<GatewayDown>,
-    /// `global-dns/failover`. `Some(None)`: it is empty, so that the service has no order, whatever the flags say.
+    /// Order of the clusters, such as `east:west`. Empty: no order, whatever `failover.default` says. The annotation is
+    /// `global-dns/failover`.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "order::serialize",
+        deserialize_with = "order::deserialize"
+    )]
+    #[schemars(with = "String")]
     pub failover: Option<Option<FailoverOrder>>,
-    /// `global-dns/expected-clusters`.
+    /// `global-dns/expected-clusters`, which only an annotation sets.
+    #[serde(skip)]
     pub expected: Option<ExpectedClusters>,
     /// A sentence without its subject for each annotation that cannot be read: `global-dns/ttl=x: it is not …`.
+    #[serde(skip)]
     pub unreadable: Vec<Line>,
     /// Annotations of a mirror that count on Services of this cluster only, as `name=value`.
+    #[serde(skip)]
     pub ignored: Vec<Line>,
 }
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Deserialize,
+    Serialize,
+    EnumString,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", ascii_case_insensitive)]
 pub enum GatewayDown {
-    /// They are omitted, unless the name would then have no endpoint.
+    /// They are left out, unless the name would then have no endpoint.
+    #[default]
     LastResort,
-    /// They are included.
+    /// They are returned like others.
     Include,
 }
 
-// === impl Settings ===
+// === impl ServiceSettings ===
 
-impl Settings {
+impl ServiceSettings {
     /// Reads the annotations of a Service of this cluster.
     pub(super) fn of_own(service: &KubeObject<'_>) -> Self {
         let mut settings = Self::default();
@@ -48,7 +87,8 @@ impl Settings {
         }
         settings.read_ttl(service);
         let rule = "it is not last-resort or include";
-        settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule, GatewayDown::parse);
+        settings.gateway_down =
+            settings.read(service, key::GATEWAY_DOWN, rule, |value| value.parse().ok());
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
             let defects = order.as_ref().map_or(&[][..], FailoverOrder::defects);
@@ -121,15 +161,23 @@ impl Settings {
     }
 }
 
-// === impl GatewayDown ===
+/// Reads and writes an order that is set. The empty text is no order.
+mod order {
+    use serde::{Deserializer, Serializer};
 
-impl GatewayDown {
-    /// Parses the value of `--gateway-down` or of annotation `global-dns/gateway-down`.
-    pub fn parse(value: &str) -> Option<Self> {
-        match value.to_ascii_lowercase().as_str() {
-            "last-resort" => Some(Self::LastResort),
-            "include" => Some(Self::Include),
-            _ => None,
-        }
+    use super::FailoverOrder;
+    use crate::setting_text::or_empty;
+
+    pub(super) fn serialize<S: Serializer>(
+        order: &Option<Option<FailoverOrder>>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        or_empty::serialize(order.as_ref().unwrap_or(&None), to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Option<FailoverOrder>>, D::Error> {
+        or_empty::deserialize(from).map(Some)
     }
 }

@@ -1,0 +1,225 @@
+//! The settings of the server: one text in YAML or JSON, with a default for everything.
+//!
+//! `--config` names a file with it, or the variable `GLOBAL_DNS_SETTINGS` contains it. The schema of the chart's value `config` and
+//! a page of the manual are generated from these types and their documentation.
+
+mod apply;
+mod check;
+mod period;
+mod read;
+mod zone;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
+
+pub use period::{Period, parse_duration};
+pub use read::VARIABLE;
+pub use zone::ZoneSetting;
+
+use crate::admin::ApiHost;
+use crate::log::{LogFilter, LogFormat};
+use crate::model::{ClusterName, FailoverOrder, GatewayDown, Namespace, ServicePath};
+use crate::model::{ServiceName, ServiceSettings};
+use crate::server::ListenAddress;
+use crate::setting_text::or_empty;
+use crate::table::{DEFAULT_CLUSTER_NAME, LocalMembers, ShortNames};
+use crate::wire::Network;
+use crate::zone::AnswerOrder;
+
+/// The port of the API.
+pub const API_PORT: u16 = 9154;
+/// The default address of the API.
+const API_ADDRESS: &str = "127.0.0.1:9154";
+
+/// The settings of `global-dns serve`.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Settings {
+    /// Name of this cluster. Use the name that the Links of the other clusters use for it: names, certificates and
+    /// replica sets contain it, so it must be the same everywhere.
+    #[default(constant(DEFAULT_CLUSTER_NAME))]
+    pub cluster_name: ClusterName,
+    /// Zones to answer for. If a name is in several, the longest one decides. Never make a zone a search domain.
+    #[default(vec![ZoneSetting::default()])]
+    pub zones: Vec<ZoneSetting>,
+    /// Namespaces to watch. The server then needs permissions only there. Empty: all namespaces.
+    pub namespaces: Vec<Namespace>,
+    /// Names of the clusters behind Links, if they differ from those in the Links: the name in the Link, and the name to use.
+    pub cluster_aliases: BTreeMap<ClusterName, ClusterName>,
+    /// Clusters to leave out: their mirrors are ignored. A member of this cluster stays.
+    pub exclude_clusters: Vec<ClusterName>,
+    /// Headless Services of this cluster that are members of names.
+    pub local_members: LocalMembers,
+    /// Rule for endpoints behind a gateway that is down.
+    pub gateway_down: GatewayDown,
+    /// TTL of records in seconds.
+    #[schemars(range(min = 1, max = 30))]
+    #[default(5)]
+    pub ttl: u32,
+    /// Short names, which have no namespace, such as `db.global`.
+    pub short_names: ShortNameSettings,
+    /// Names with the members of several services: `{prod/crdb: [crdb-east/crdb, crdb-west/crdb]}`.
+    pub aliases: BTreeMap<ServicePath, Vec<ServicePath>>,
+    /// Settings of single services: `{prod/db: {failover: east:west, ttl: 10, gatewayDown: include}}`. An annotation of the
+    /// Service in this cluster takes precedence.
+    pub services: BTreeMap<ServicePath, ServiceSettings>,
+    /// Failover between clusters.
+    pub failover: FailoverSettings,
+    /// Linkerd's Links and the Leases of its mirror controllers, which tell which clusters are linked.
+    pub links: LinkSettings,
+    /// Replies.
+    pub answers: AnswerSettings,
+    /// Addresses of the listeners: `IP:PORT`, `:PORT` for all addresses, or `localhost:PORT`.
+    pub listen: ListenSettings,
+    /// Files of the encrypted listeners, in PEM. They are read again when they change.
+    pub tls: TlsSettings,
+    /// Clients and limits.
+    pub limits: LimitSettings,
+    /// Time for which earlier tables are kept in memory, so that `explain` and `table` can show what was answered then. `0s`: not
+    /// at all.
+    #[default(Period(Duration::from_hours(24)))]
+    pub history: Period,
+    /// Time during which queries are still answered after SIGTERM or SIGINT.
+    #[default(Period(Duration::from_secs(15)))]
+    pub grace: Period,
+    /// Log messages, on standard error.
+    pub log: LogSettings,
+}
+
+/// Short names, which have no namespace.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct ShortNameSettings {
+    /// Services that have a short name.
+    pub which: ShortNames,
+    /// Namespace whose services have the short names, unless `pinned` says otherwise. Empty: none.
+    #[serde(with = "or_empty")]
+    #[schemars(with = "String")]
+    pub default_namespace: Option<Namespace>,
+    /// Namespaces of single short names: `{db: prod}`.
+    pub pinned: BTreeMap<ServiceName, Namespace>,
+}
+
+/// Failover between clusters.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct FailoverSettings {
+    /// Order of the clusters for all services without pods, such as `local:*`. Steps are separated by `:`, clusters of one step by
+    /// `+`. The first step answers until a person changes the order, unless it begins with `auto:`. Empty: no order.
+    #[serde(with = "or_empty")]
+    #[schemars(with = "String")]
+    pub default: Option<FailoverOrder>,
+    /// Time that a step of an order with `auto:` must be down before another one answers.
+    #[default(Period(Duration::from_secs(2)))]
+    pub delay: Period,
+    /// Time that an earlier step of such an order must be alive before it answers again.
+    #[default(Period(Duration::from_secs(30)))]
+    pub back: Period,
+}
+
+/// Links and Leases.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct LinkSettings {
+    /// Whether they are read. If not, no cluster is known to be unlinked.
+    #[default(true)]
+    pub enabled: bool,
+    /// Namespaces of the Links. Those in other namespaces are ignored, because tenants may create them.
+    #[default(vec![constant("linkerd-multicluster")])]
+    pub namespaces: Vec<Namespace>,
+    /// Time without a Link after which a cluster counts as unlinked.
+    #[default(Period(Duration::from_mins(5)))]
+    pub unlinked_after: Period,
+}
+
+/// Replies.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct AnswerSettings {
+    /// Order of the records in a reply. The set is always complete.
+    pub order: AnswerOrder,
+    /// Maximum size of a reply over UDP in octets.
+    #[schemars(range(min = 512, max = 4096))]
+    #[default(1232)]
+    pub udp_max: u16,
+    /// Addresses of `ns.dns.ZONE`, the name server of the zones. Resolvers that follow NS records query port 53 there. Empty: the
+    /// Service of the chart; without one, the addresses of the DNS listeners that are no wildcards.
+    pub ns_addresses: Vec<IpAddr>,
+    /// Answer to NSID and id.server queries, of at most 128 octets. Empty: the name of the host, which is that of the pod.
+    #[schemars(length(max = 128))]
+    pub server_id: String,
+}
+
+/// Addresses of the listeners.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct ListenSettings {
+    /// DNS over UDP and TCP. Empty: port 5353 of all addresses.
+    pub dns: Vec<ListenAddress>,
+    /// `/livez`, `/readyz` and `/metrics`, over HTTP. Empty: port 9153 of all addresses.
+    pub admin: Vec<ListenAddress>,
+    /// `/api/v1` and the status page, over HTTP, which show all namespaces. Empty: no listener.
+    #[default(vec![constant(API_ADDRESS)])]
+    pub api: Vec<ListenAddress>,
+    /// DNS over TLS. Empty: no listener.
+    pub tls: Vec<ListenAddress>,
+    /// DNS over QUIC. Empty: no listener. Experimental: one handshake at a time, and connections are not limited.
+    pub quic: Vec<ListenAddress>,
+    /// Names and addresses that requests of the API may have as Host or Origin, for example those of an Ingress. Localhost,
+    /// loopback addresses and the address that received the request are always allowed.
+    pub api_hosts: Vec<ApiHost>,
+}
+
+/// Files of the encrypted listeners.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct TlsSettings {
+    /// Certificate and its chain, as `tls.crt` of a Secret.
+    pub certificate: PathBuf,
+    /// Private key, as `tls.key` of a Secret.
+    pub key: PathBuf,
+    /// Certificate authorities, as `ca.crt` of a Secret: clients must present a certificate that one of them issued. Empty:
+    /// clients need no certificate.
+    pub client_ca: PathBuf,
+}
+
+/// Clients and limits.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct LimitSettings {
+    /// Networks of the clients that are answered, such as `10.0.0.0/8`. All others get REFUSED. Empty: private, loopback,
+    /// link-local, shared and 240.0.0.0/4 addresses, and the /16 (IPv6: /56) of the pod's and node's addresses.
+    pub allow: Vec<Network>,
+    /// Maximum number of open TCP connections, and separately of TLS connections. The clients of one /24 (IPv6: /56) have at most
+    /// half of them. A further connection replaces the one that has been idle longest.
+    #[schemars(range(min = 2, max = 100_000))]
+    #[default(256)]
+    pub connections: u32,
+    /// Number of threads that answer over UDP, for each address. 0: one for each CPU.
+    #[schemars(range(max = 256))]
+    pub udp_workers: u16,
+}
+
+/// Log messages.
+#[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct LogSettings {
+    /// Minimum level: `error`, `warn`, `info`, `debug` or `trace`; or a filter, such as `info,global_dns::source=debug`.
+    #[default(constant("info"))]
+    pub level: LogFilter,
+    /// Format of the lines.
+    pub format: LogFormat,
+}
+
+/// Returns a value of this file.
+fn constant<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().expect("the constants of this file are valid")
+}

@@ -1,0 +1,172 @@
+//! What the settings mean for the table, the zones and the server.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::{Settings, ZoneSetting};
+use crate::model::{Namespace, ServicePath};
+use crate::server::encrypted::Options;
+use crate::server::{ConnectionLimits, ListenAddress};
+use crate::table::{Aliases, ChildZone, Grammar, HistoryLimits, InvalidAlias, Rules};
+use crate::wire::Access;
+use crate::zone::{Zone, ZoneName, Zones};
+
+/// Memory for earlier tables in octets, estimated. The oldest go first.
+const HISTORY_MEMORY: usize = 32 << 20;
+
+impl Settings {
+    /// Returns the rules that the table is built by.
+    pub fn rules(&self) -> Rules {
+        let short = &self.short_names;
+        Rules {
+            cluster_aliases: self.cluster_aliases.clone(),
+            excluded_clusters: self.exclude_clusters.iter().cloned().collect(),
+            ttl: self.ttl,
+            gateway_down: self.gateway_down,
+            local_members: self.local_members,
+            short_names: short.which,
+            pinned_names: short.pinned.clone(),
+            default_namespace: short.default_namespace.clone(),
+            longest_zone: self
+                .zones
+                .iter()
+                .map(longest_base)
+                .max()
+                .unwrap_or_default(),
+            // The settings are checked when they are read.
+            aliases: self.aliases().unwrap_or_default(),
+            services: self
+                .services
+                .iter()
+                .map(|(of, own)| (of.0.clone(), own.clone()))
+                .collect(),
+            failover: self.failover.default.clone(),
+            failover_delay: self.failover.delay.0,
+            failback_delay: self.failover.back.0,
+            unlinked_after: self.links.unlinked_after.0,
+            has_mcs_zones: self.zones.iter().any(|zone| zone.grammar == Grammar::Mcs),
+            child_zones: self.child_zones(),
+            ..Rules::new(self.cluster_name.clone())
+        }
+    }
+
+    /// Returns the aliases, or why they contradict each other.
+    pub(super) fn aliases(&self) -> Result<Aliases, InvalidAlias> {
+        let aliases = self.aliases.clone().into_iter();
+        let keys = |services: Vec<ServicePath>| services.into_iter().map(|one| one.0).collect();
+        Aliases::new(
+            aliases
+                .map(|(alias, services)| (alias.0, keys(services)))
+                .collect(),
+        )
+    }
+
+    /// Returns the zones below another one, each with the nearest one.
+    fn child_zones(&self) -> Vec<ChildZone> {
+        let child = |child: &ZoneName| {
+            let parents = self.zones.iter().filter_map(|zone| {
+                let labels = child.as_str().strip_suffix(zone.name.as_str())?;
+                Some((zone, labels.strip_suffix('.')?))
+            });
+            let (parent, labels) = parents.min_by_key(|(_, labels)| labels.len())?;
+            Some(ChildZone {
+                name: child.to_string(),
+                parent: parent.name.to_string(),
+                parent_grammar: parent.grammar,
+                labels: labels.split('.').map(str::to_owned).collect(),
+            })
+        };
+        self.zones
+            .iter()
+            .filter_map(|zone| child(&zone.name))
+            .collect()
+    }
+
+    /// Returns the zones to answer for, with the addresses of their name server.
+    pub fn zones(&self, ns_addresses: &[IpAddr]) -> Zones {
+        let zone = |zone: &ZoneSetting| Zone {
+            name: zone.name.clone(),
+            ttl: self.ttl,
+            ns_addresses: ns_addresses.to_vec(),
+            grammar: zone.grammar,
+        };
+        Zones::new(self.zones.iter().map(zone).collect())
+    }
+
+    /// Returns the namespaces of Links. None if Links are not read.
+    pub fn links_namespaces(&self) -> &[Namespace] {
+        match self.links.enabled {
+            true => &self.links.namespaces,
+            false => &[],
+        }
+    }
+
+    /// Returns the clients that are answered; `own` are the addresses of this pod and its node.
+    pub fn access(&self, own: &[IpAddr]) -> Access {
+        match self.limits.allow.as_slice() {
+            [] => Access::around(own),
+            given => given.to_vec().into(),
+        }
+    }
+
+    /// Returns the addresses of DNS.
+    pub fn dns_addresses(&self) -> Vec<ListenAddress> {
+        or_port(&self.listen.dns, 5353)
+    }
+
+    /// Returns the addresses of `/livez`, `/readyz` and `/metrics`.
+    pub fn admin_addresses(&self) -> Vec<ListenAddress> {
+        or_port(&self.listen.admin, 9153)
+    }
+
+    /// Returns the options of the encrypted listeners, or `None` if there is none.
+    pub fn encrypted(&self) -> Option<Options> {
+        let is_set = |path: &&PathBuf| !path.as_os_str().is_empty();
+        let has_listener = !self.listen.tls.is_empty() || !self.listen.quic.is_empty();
+        has_listener.then(|| Options {
+            tls: self.listen.tls.clone(),
+            quic: self.listen.quic.clone(),
+            certificate: self.tls.certificate.clone(),
+            key: self.tls.key.clone(),
+            client_ca: Some(&self.tls.client_ca).filter(is_set).cloned(),
+        })
+    }
+
+    /// Returns the limits of connections: half of them for the clients of one network.
+    pub fn connection_limits(&self) -> ConnectionLimits {
+        let total = self.limits.connections as usize;
+        ConnectionLimits {
+            total,
+            per_address: total / 2,
+        }
+    }
+
+    /// Returns the limits of the history.
+    pub fn history_limits(&self) -> HistoryLimits {
+        HistoryLimits {
+            age: self.history.0,
+            memory: if self.history.0.is_zero() {
+                0
+            } else {
+                HISTORY_MEMORY
+            },
+        }
+    }
+}
+
+/// Returns the number of octets after the label of the namespace in the names of a zone.
+fn longest_base(zone: &ZoneSetting) -> usize {
+    let own = zone.name.wire().len();
+    match zone.grammar {
+        Grammar::Global => own,
+        Grammar::Mcs => own + b"\x03svc".len(),
+    }
+}
+
+/// Returns the addresses, or all addresses at a port if there is none.
+fn or_port(addresses: &[ListenAddress], port: u16) -> Vec<ListenAddress> {
+    match addresses {
+        [] => vec![ListenAddress::EveryAt(port)],
+        given => given.to_vec(),
+    }
+}

@@ -1,0 +1,139 @@
+//! Reads the settings, and says what is wrong with them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Settings;
+use crate::model::most_similar;
+
+/// The environment variable that contains the settings. The chart sets it.
+pub const VARIABLE: &str = "GLOBAL_DNS_SETTINGS";
+
+/// Why settings are not accepted: one sentence with the file or the variable, the line if it is known, the path of the setting,
+/// the value, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSettings(String);
+
+// === impl Settings ===
+
+impl Settings {
+    /// Reads the settings from a file or from the variable. Without both, they are the defaults.
+    ///
+    /// # Errors
+    ///
+    /// If both are given, if the file cannot be read, or if the text is invalid.
+    pub fn load(file: Option<&Path>) -> Result<Self, InvalidSettings> {
+        let variable = std::env::var(VARIABLE).ok();
+        let variable = variable.filter(|text| !text.trim().is_empty());
+        let Some(file) = file else {
+            return variable
+                .map_or_else(|| Ok(Self::default()), |text| Self::parse(VARIABLE, &text));
+        };
+        let place = file.display().to_string();
+        if variable.is_some() {
+            return Err(InvalidSettings(format!(
+                "the settings are given twice: by --config {place} and by {VARIABLE}; remove one of them"
+            )));
+        }
+        let unreadable =
+            |error| InvalidSettings(format!("cannot read the settings from {place}: {error}"));
+        Self::parse(&place, &fs::read_to_string(file).map_err(unreadable)?)
+    }
+
+    /// Reads settings from YAML or JSON. `place` is the file or the variable with the text, for errors.
+    ///
+    /// # Errors
+    ///
+    /// If the text is no YAML, or if a value is unknown, has another type or contradicts another one.
+    pub fn parse(place: &str, text: &str) -> Result<Self, InvalidSettings> {
+        let invalid = |line: Option<u64>, what: String| {
+            let line = line.map_or_else(String::new, |line| format!(", line {line}"));
+            InvalidSettings(format!("{place}{line}: {what}"))
+        };
+        let value: Value = serde_saphyr::from_str(text)
+            .map_err(|error| invalid(line_of(&error), reason(&error)))?;
+        // An empty text is `null`.
+        let value = without_nulls(value).unwrap_or_else(|| Value::Object(Map::new()));
+        let settings: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            let why = with_nearest(&error.inner().to_string());
+            invalid(line_of_path(text, &path), format!("{path}: {why}"))
+        })?;
+        settings.checked(place)
+    }
+
+    /// Returns the settings if the values are in their ranges, and fit together. `place` names what they are from.
+    ///
+    /// # Errors
+    ///
+    /// For the first value that is not accepted.
+    pub fn checked(self, place: &str) -> Result<Self, InvalidSettings> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err((path, why)) => Err(InvalidSettings(format!("{place}: {path}: {why}"))),
+        }
+    }
+
+    /// Returns the settings as YAML that `--config` takes.
+    ///
+    /// # Errors
+    ///
+    /// Never for settings that were read.
+    pub fn to_yaml(&self) -> Result<String, serde_saphyr::ser::Error> {
+        serde_saphyr::to_string(self)
+    }
+}
+
+/// Removes the values that are `null`, which stand for the default.
+fn without_nulls(value: Value) -> Option<Value> {
+    match value {
+        Value::Null => None,
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            let fields = fields.filter_map(|(name, value)| Some((name, without_nulls(value)?)));
+            Some(Value::Object(fields.collect()))
+        }
+        other => Some(other),
+    }
+}
+
+/// Returns the line of the value at a path, if the error of the YAML parser is about the same one. It also stops at the first `null`.
+fn line_of_path(text: &str, path: &str) -> Option<u64> {
+    let mut is_same = false;
+    let read = serde_saphyr::with_deserializer_from_str(text, |yaml| {
+        serde_path_to_error::deserialize::<_, Settings>(yaml).map_err(|error| {
+            is_same = error.path().to_string() == path;
+            error.into_inner()
+        })
+    });
+    read.err().as_ref().and_then(line_of).filter(|_| is_same)
+}
+
+fn line_of(error: &serde_saphyr::Error) -> Option<u64> {
+    error.location().map(|location| location.line())
+}
+
+/// Returns what the parser says, without the position.
+fn reason(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    let text = text.lines().next().unwrap_or_default();
+    text.split(" at line ")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Adds the nearest name to an error of serde about an unknown one: ``unknown field `tll`, expected one of `ttl`, …``.
+fn with_nearest(sentence: &str) -> String {
+    let mut quoted = sentence.split('`').skip(1).step_by(2);
+    let is_unknown = sentence.starts_with("unknown ");
+    let unknown = quoted.next().filter(|_| is_unknown);
+    let nearest = unknown.and_then(|given| most_similar(given, quoted.map(str::to_owned)));
+    match nearest {
+        Some(nearest) => format!("{sentence}; did you mean `{nearest}`?"),
+        None => sentence.to_owned(),
+    }
+}

@@ -1,0 +1,101 @@
+//! A zone, as the settings and a flag name it.
+
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::table::Grammar;
+use crate::zone::ZoneName;
+
+/// A zone to answer for: `global`, or `{name: clusterset.local, grammar: mcs}`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "ZoneForm", into = "ZoneForm")]
+#[schemars(with = "ZoneForm")]
+pub struct ZoneSetting {
+    /// Its apex.
+    pub name: ZoneName,
+    /// The grammar of the names in it.
+    pub grammar: Grammar,
+}
+
+/// The forms of a zone in the settings.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected the name of a zone, such as global, or {name: clusterset.local, grammar: mcs}"
+)]
+enum ZoneForm {
+    /// The name of a zone with the names of this server, such as `global`.
+    Name(String),
+    /// A zone with its grammar: `{name: clusterset.local, grammar: mcs}`.
+    Full(FullZone),
+}
+
+/// A zone with its grammar.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FullZone {
+    /// Name of the zone.
+    name: String,
+    /// Grammar of the names in it.
+    grammar: Grammar,
+}
+
+/// The value of the flag `--zone` for the names of the Multi-Cluster Services API.
+const MCS: &str = "mcs";
+
+// === impl ZoneSetting ===
+
+impl Default for ZoneSetting {
+    fn default() -> Self {
+        Self {
+            name: "global".parse().expect("it is the name of a zone"),
+            grammar: Grammar::Global,
+        }
+    }
+}
+
+/// Parses the value of the flag: `ZONE` or `ZONE=mcs`.
+impl FromStr for ZoneSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, grammar) = match text.split_once('=') {
+            None => (text, Grammar::Global),
+            Some((name, MCS)) => (name, Grammar::Mcs),
+            Some((_, other)) => {
+                return Err(format!("'{other}' is not a grammar; the only one is {MCS}"));
+            }
+        };
+        Self::of(name, grammar)
+    }
+}
+
+impl ZoneSetting {
+    fn of(name: &str, grammar: Grammar) -> Result<Self, String> {
+        let name = name.parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { name, grammar })
+    }
+}
+
+impl TryFrom<ZoneForm> for ZoneSetting {
+    type Error = String;
+
+    fn try_from(form: ZoneForm) -> Result<Self, String> {
+        match form {
+            ZoneForm::Name(name) => Self::of(&name, Grammar::Global),
+            ZoneForm::Full(zone) => Self::of(&zone.name, zone.grammar),
+        }
+    }
+}
+
+impl From<ZoneSetting> for ZoneForm {
+    fn from(ZoneSetting { name, grammar }: ZoneSetting) -> Self {
+        let name = name.as_str().trim_end_matches('.').to_owned();
+        match grammar {
+            Grammar::Global => Self::Name(name),
+            Grammar::Mcs => Self::Full(FullZone { name, grammar }),
+        }
+    }
+}

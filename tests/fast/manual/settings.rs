@@ -1,0 +1,233 @@
+//! The page of the manual with all settings, and the part of the chart's schema about them, are generated from the schema of
+//! `Settings`. With the variable `GLOBAL_DNS_WRITE_SETTINGS`, this test writes them.
+
+use std::env;
+use std::fmt::Write as _;
+use std::fs;
+
+use global_dns::settings::Settings;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+use support::manual::Section;
+use support::objects::{mirror, objects};
+use support::repository::repository;
+use support::server::Server;
+
+const PAGE: &str = "charts/global-dns/docs/src/settings.md";
+const CHART: &str = "charts/global-dns/values.schema.json";
+/// The sections that the chart sets itself.
+const OF_CHART: [&str; 2] = ["listen", "tls"];
+const HEAD: &str = "\
+# Settings
+
+A test of the program generates this page. `serve --print-settings` prints the settings that are in force. `null` is the
+default.
+
+| setting | values | default | description |
+|---|---|---|---|
+";
+
+/// Returns the schema of the settings.
+fn schema() -> Value {
+    let settings = SchemaSettings::draft07().with(|one| one.inline_subschemas = true);
+    let generator = settings.into_generator();
+    generator.into_root_schema_for::<Settings>().to_value()
+}
+
+/// Returns the setting with its settings, as rows of the table.
+fn rows(path: &str, schema: &Value, default: &Value, page: &mut String) {
+    let properties = schema["properties"].as_object();
+    // Values of a map have no default, and the description of the map says what they are.
+    if let Some(properties) = properties {
+        for (name, property) in properties {
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
+            rows(&path, property, &default[name], page);
+        }
+        return;
+    }
+    let description = schema["description"].as_str().unwrap_or_default();
+    let description = description.replace('\n', " ");
+    let choices = choices(schema);
+    let values = values(schema);
+    writeln!(
+        page,
+        "| `{path}` | {values} | `{default}` | {description}{choices} |"
+    )
+    .unwrap();
+}
+
+/// Returns what the value may be.
+fn values(schema: &Value) -> String {
+    let text = |name: &str| schema[name].as_str();
+    match text("type") {
+        Some("integer") => match (&schema["minimum"], &schema["maximum"]) {
+            (Value::Null, _) => "number".to_owned(),
+            (least, most) => format!("{least} to {most}"),
+        },
+        Some("boolean") => "`true`, `false`".to_owned(),
+        Some("array") => "list".to_owned(),
+        Some("object") => "map".to_owned(),
+        Some("string")
+            if text("pattern").is_some_and(|pattern| pattern.contains("(ms|s|m|h|d)")) =>
+        {
+            "duration, such as `1m30s`".to_owned()
+        }
+        _ if schema["oneOf"].is_array() => "one of".to_owned(),
+        _ => "text".to_owned(),
+    }
+}
+
+/// Returns the values of an enumeration with their descriptions.
+fn choices(schema: &Value) -> String {
+    let choices = schema["oneOf"].as_array().into_iter().flatten();
+    let choice = |one: &Value| {
+        let description = one["description"].as_str().unwrap_or_default();
+        format!(
+            " `{}`: {}",
+            one["const"].as_str().unwrap_or_default(),
+            description.replace('\n', " ")
+        )
+    };
+    choices.map(choice).collect()
+}
+
+/// Compares a file with its generated text, or writes it.
+fn check(path: &str, text: &str) {
+    let path = repository(path);
+    if env::var_os("GLOBAL_DNS_WRITE_SETTINGS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let current = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        current == text,
+        "{} is outdated; write it: GLOBAL_DNS_WRITE_SETTINGS=1 cargo test --test fast manual::settings",
+        path.display()
+    );
+}
+
+#[test]
+fn page_of_the_manual_is_generated() {
+    let mut page = HEAD.to_owned();
+    let default = serde_json::to_value(Settings::default()).unwrap();
+    rows("", &schema(), &default, &mut page);
+    check(PAGE, &page);
+}
+
+#[test]
+fn schema_of_the_chart_has_the_settings() {
+    let text = fs::read_to_string(repository(CHART)).unwrap();
+    let mut chart: Value = serde_json::from_str(&text).unwrap();
+    let mut settings = schema();
+    let fields = settings.as_object_mut().unwrap();
+    fields
+        .retain(|name, _| ["type", "properties", "additionalProperties"].contains(&name.as_str()));
+    fields.insert("required".to_owned(), Value::from(vec!["clusterName"]));
+    let properties = fields["properties"].as_object_mut().unwrap();
+    properties.retain(|name, _| !OF_CHART.contains(&name.as_str()));
+    chart["properties"]["config"] = without_documentation(settings);
+    check(CHART, &format!("{chart:#}\n"));
+}
+
+/// Removes what helm does not check, and admits `null`, which stands for the default.
+fn without_documentation(schema: Value) -> Value {
+    let Value::Object(fields) = schema else {
+        return schema;
+    };
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        let value = match (name.as_str(), value) {
+            ("description" | "default" | "format" | "title", Value::String(_)) | ("default", _) => {
+                continue;
+            }
+            ("properties", Value::Object(properties)) => properties
+                .into_iter()
+                .map(|(name, property)| {
+                    let property = without_documentation(property);
+                    let is_required = name == "clusterName";
+                    let property = if is_required {
+                        property
+                    } else {
+                        or_null(property)
+                    };
+                    (name, property)
+                })
+                .collect::<Map<_, _>>()
+                .into(),
+            (_, Value::Array(items)) => items.into_iter().map(without_documentation).collect(),
+            (_, value) => without_documentation(value),
+        };
+        kept.insert(name, value);
+    }
+    Value::Object(kept)
+}
+
+fn or_null(mut schema: Value) -> Value {
+    if let Some(choices) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
+        choices.push(json!({"type": "null"}));
+    }
+    if let Some(Value::String(only)) = schema.get("type").cloned() {
+        schema["type"] = Value::from(vec![only, "null".to_owned()]);
+    }
+    schema
+}
+
+/// Returns every value of an enumeration in a schema.
+fn constants(schema: &Value, all: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            all.extend(
+                fields
+                    .get("const")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
+            );
+            let named = fields
+                .get("enum")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            all.extend(named.filter_map(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|value| constants(value, all));
+        }
+        Value::Array(items) => items.iter().for_each(|value| constants(value, all)),
+        _ => {}
+    }
+}
+
+/// Helm reads YAML 1.1, in which these words are booleans.
+#[test]
+fn no_value_is_a_boolean_of_yaml() {
+    let mut all = Vec::new();
+    constants(&schema(), &mut all);
+    assert!(all.contains(&"last-resort".to_owned()), "{all:?}");
+    for word in ["y", "n", "yes", "no", "on", "off", "true", "false"] {
+        assert!(
+            !all.iter().any(|value| value.eq_ignore_ascii_case(word)),
+            "{word}"
+        );
+    }
+}
+
+/// The example is complete: it has every setting, with its default, but for the name of the cluster. A server with it answers.
+#[test]
+fn example_of_the_manual_has_the_defaults_and_answers() {
+    let section = Section::read("install.md", "Settings").unwrap();
+    let text = &section.texts("yaml").unwrap()[0];
+    let example = Settings::parse("install.md", text).unwrap();
+    let default = Settings {
+        cluster_name: example.cluster_name.clone(),
+        ..Settings::default()
+    };
+    assert_eq!(example.to_yaml().unwrap(), default.to_yaml().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("settings.yaml");
+    fs::write(&file, text).unwrap();
+    let db = mirror("prod", "db", "east").endpoint("db-0", &["10.96.1.1"]);
+    let config = format!("--config={}", file.display());
+    let server = Server::with_objects(objects().with(db), &[&config]);
+    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
+}
