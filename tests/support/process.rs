@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::commands::{command, global_dns, tool};
 pub use crate::log::Log;
-use crate::wait::TIMEOUT;
+use crate::wait::{TIMEOUT, pause};
 
 /// A process that is killed when dropped. Its output is kept. If the test fails, the last lines are printed.
 #[derive(Debug)]
@@ -111,6 +111,7 @@ fn wait_until(
     deadline: Instant,
     name: impl FnOnce() -> String,
 ) -> Result<ExitStatus> {
+    let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
@@ -120,7 +121,7 @@ fn wait_until(
             child.wait()?;
             bail!("{} did not end in time", name());
         }
-        thread::sleep(Duration::from_millis(2));
+        pause(started);
     }
 }
 
@@ -236,7 +237,7 @@ impl Process {
         what: &str,
         mut attempt: impl FnMut(&Log) -> Option<T>,
     ) -> Result<T> {
-        let deadline = Instant::now() + TIMEOUT;
+        let started = Instant::now();
         loop {
             if let Some(value) = attempt(&self.log) {
                 return Ok(value);
@@ -244,13 +245,12 @@ impl Process {
             self.check()
                 .with_context(|| format!("waiting for {what}"))?;
             ensure!(
-                Instant::now() < deadline,
+                started.elapsed() < TIMEOUT,
                 "{}: no {what} within {TIMEOUT:?}; {}",
                 self.name,
                 self.log_tail()
             );
-            // Short, because some callers measure the waiting time.
-            thread::sleep(Duration::from_millis(2));
+            pause(started);
         }
     }
 

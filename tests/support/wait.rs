@@ -39,12 +39,18 @@ fn attempt_within<T, E>(
     within: Duration,
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
-    let deadline = Instant::now() + within;
+    let started = Instant::now();
     loop {
         match attempt() {
-            // Short, because some tests measure the waiting time.
-            Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+            Err(_) if started.elapsed() < within => pause(started),
             done => return done,
         }
     }
+}
+
+/// Waits between two attempts: a thirtieth of the time since the first one, because some tests measure it, but at most 20 ms.
+/// With short pauses only, the attempts of waiting tests would take the time of the others.
+pub(crate) fn pause(started: Instant) {
+    let pause = started.elapsed() / 30;
+    thread::sleep(pause.clamp(Duration::from_millis(2), Duration::from_millis(20)));
 }
