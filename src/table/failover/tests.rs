@@ -2,6 +2,7 @@ use super::StepHealth::{Alive, Down, Empty};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::ServiceSettings;
 use crate::table::Table;
 use crate::testing::{
     Server, backends, flat_mirror, link, local, mirror, rules, service_mirror, table_by,
@@ -103,6 +104,28 @@ fn ordered(order: &str) -> Rules {
     Rules {
         services: [(web(), crate::testing::ordered(order))].into(),
         ..rules()
+    }
+}
+
+/// As an empty annotation does.
+#[test]
+fn empty_order_in_the_settings_of_a_service_overrides_the_default() {
+    let by_default = Rules {
+        failover: Some("east:west".parse().unwrap()),
+        ..rules()
+    };
+    let none = ServiceSettings {
+        failover: Some(None),
+        ..ServiceSettings::default()
+    };
+    let overridden = Rules {
+        services: [(web(), none)].into(),
+        ..by_default.clone()
+    };
+    for (rules, has_order) in [(by_default, true), (overridden, false)] {
+        let table = table_by(&rules, &gateways(true, true));
+        let service = table.service("prod", "web").unwrap();
+        assert_eq!(service.failover.is_some(), has_order);
     }
 }
 

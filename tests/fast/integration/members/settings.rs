@@ -33,7 +33,7 @@ type Case = (
     &'static [(&'static str, &'static str)],
 );
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     (
         &[],
         &[(DB, OF_PROD), (SHORT, "NXDOMAIN"), (SOLO, "192.0.2.2")],
@@ -58,6 +58,10 @@ const CASES: [Case; 17] = [
     (&["excludeClusters=[hub]"], &[(DB, OF_PROD)]),
     (
         &["gatewayDown=include"],
+        &[(DB, "10.96.1.1 10.96.2.1 192.0.2.1")],
+    ),
+    (
+        &["services.prod/db.gatewayDown=include"],
         &[(DB, "10.96.1.1 10.96.2.1 192.0.2.1")],
     ),
     (&["localMembers=matching"], &[(DB, OF_PROD)]),

@@ -94,3 +94,22 @@ fn own_service_sets_the_ttl_within_the_limits_and_mirrors_lower_it() {
         assert_eq!(own, Vec::from_iter(*reported), "{what}");
     }
 }
+
+/// The annotation takes precedence over the settings, and a mirror lowers theirs, too.
+#[test]
+fn settings_of_a_service_have_its_ttl_unless_it_has_an_annotation() {
+    let objects: Manifest = [
+        ("a", None, None),
+        ("b", Some("20"), None),
+        ("c", None, Some("4")),
+    ]
+    .iter()
+    .flat_map(|(service, own, mirror)| annotated(service, *own, &[*mirror]).0)
+    .collect();
+    let settings = ["a", "b", "c"].map(|service| format!("services.prod/{service}.ttl=9"));
+    let server = Server::with_objects(objects, &settings.each_ref().map(String::as_str));
+    for (service, ttl) in [("a", 9), ("b", 20), ("c", 4)] {
+        let reply = server.ask(&format!("{service}.prod.global. A"), Transport::Udp);
+        assert_eq!(reply.answers[0].ttl, ttl, "{service}");
+    }
+}
