@@ -1,8 +1,8 @@
 //! Values that are text in the settings and in their schema.
 
-/// Makes types text in documents: they are parsed by `FromStr`, printed by `Display`, and have a pattern in the schema.
+/// Makes a type text in documents: it is parsed by `FromStr`, printed by `Display`, and has a pattern in the schema.
 macro_rules! setting_text {
-    ($($type:ty: $pattern:literal)+) => {$(
+    ($type:ty: $pattern:literal) => {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let text = <String as serde::Deserialize>::deserialize(from)?;
@@ -25,7 +25,7 @@ macro_rules! setting_text {
                 schemars::json_schema!({"type": "string", "pattern": $pattern})
             }
         }
-    )+};
+    };
 }
 
 pub(crate) use setting_text;

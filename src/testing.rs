@@ -115,7 +115,7 @@ pub(crate) fn link(name: &str, cluster: &str) -> Value {
 
 /// Returns the default rules, for cluster `hub` and zone `global.`
 pub(crate) fn rules() -> Rules {
-    Rules::new("hub".parse().unwrap())
+    crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
 }
 
 /// Returns a store with these objects, each from the watch that selects it.

@@ -5,7 +5,7 @@ use crate::cli::LogArgs;
 use crate::log::start_logging;
 
 /// The default log of a command that ends: errors, without the problems that its output has.
-pub(super) const COMMAND_LOG: &str = "error,global_dns::problem=off";
+const COMMAND_LOG: &str = "error,global_dns::problem=off";
 
 /// Starts the log of a command that ends, and prints warnings about environment variables.
 pub(super) fn log_to_stderr(log: &LogArgs) -> anyhow::Result<()> {

@@ -29,6 +29,7 @@ use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
 use crate::model::{ClusterName, Namespace, Timestamp};
 use crate::report::{ClusterReport, KnownItems, Report, SchemaVersion};
+use crate::settings::Settings;
 use crate::source::kube::{Cluster, KubeAccess, Replica, ReplicaError};
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
@@ -284,7 +285,7 @@ async fn member(api: &mut Api, replicas: Vec<ReplicaFacts>, index: usize) -> Fac
 /// Reads the objects of files, as a server with default settings.
 async fn read_files(args: &FleetArgs, name: &ClusterName) -> Fact<MemberFacts> {
     let read = async {
-        let settings = FleetArgs::settings_of(name);
+        let settings = Settings::of_cluster(name.clone());
         let table = first_table(&args.files_of(name), &settings).await?;
         let (zones, now) = (settings.zones(&[]), table.reader.load());
         let report = Report::new(&zones, &now);

@@ -10,7 +10,7 @@ use super::groups::{ColorArgs, LogArgs, SourceArgs};
 use super::values::{Output, outputs, parse, parse_server};
 use super::view::brief;
 use crate::model::{ClusterName, Namespace};
-use crate::settings::{Settings, parse_duration};
+use crate::settings::parse_duration;
 
 /// Flags of `fleet`.
 #[derive(Debug, Args)]
@@ -86,14 +86,6 @@ impl FleetArgs {
         SourceArgs {
             file: files.map(|(_, file)| file.clone()).collect(),
             ..SourceArgs::default()
-        }
-    }
-
-    /// Returns the default settings of a server of a cluster.
-    pub fn settings_of(name: &ClusterName) -> Settings {
-        Settings {
-            cluster_name: name.clone(),
-            ..Settings::default()
         }
     }
 }

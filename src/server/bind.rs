@@ -57,11 +57,7 @@ pub fn bind_tcp(
     addresses: &[ListenAddress],
     listener: &'static str,
 ) -> Result<Vec<TcpListener>, BindError> {
-    let bound = bind(addresses, listener, tcp)?;
-    for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
-        info!(listener, %address, "Listening");
-    }
-    Ok(bound)
+    bind(addresses, listener, tcp, TcpListener::local_addr)
 }
 
 /// Binds UDP sockets.
@@ -73,11 +69,7 @@ pub(super) fn bind_udp(
     addresses: &[ListenAddress],
     listener: &'static str,
 ) -> Result<Vec<UdpSocket>, BindError> {
-    let bound = bind(addresses, listener, plain_udp)?;
-    for address in bound.iter().filter_map(|bound| bound.local_addr().ok()) {
-        info!(listener, %address, "Listening");
-    }
-    Ok(bound)
+    bind(addresses, listener, plain_udp, UdpSocket::local_addr)
 }
 
 /// Binds UDP and TCP on each address.
@@ -86,19 +78,16 @@ pub(super) fn bind_udp(
 ///
 /// If an address cannot be bound.
 pub fn bind_dns(addresses: &[ListenAddress]) -> Result<Vec<DnsListener>, BindError> {
-    let bound = bind(addresses, "dns", dns)?;
-    for address in bound.iter().map(|bound| bound.address) {
-        info!(listener = "dns", %address, "Listening");
-    }
-    Ok(bound)
+    bind(addresses, "dns", dns, |bound| Ok(bound.address))
 }
 
-/// Binds each address with `bind`. If an entry stands for both families, an address of an unsupported family is skipped and
-/// logged.
+/// Binds each address with `bind`, and logs the bound ones, which `address_of` returns. If an entry stands for both families, an
+/// address of an unsupported family is skipped and logged.
 fn bind<T>(
     addresses: &[ListenAddress],
     listener: &'static str,
     bind: impl Fn(SocketAddr) -> io::Result<T>,
+    address_of: impl Fn(&T) -> io::Result<SocketAddr>,
 ) -> Result<Vec<T>, BindError> {
     let failed = |address, source| BindError {
         listener,
@@ -122,6 +111,9 @@ fn bind<T>(
         if let Some(missing) = missing.filter(|_| bound.len() == before) {
             return Err(missing);
         }
+    }
+    for address in bound.iter().filter_map(|bound| address_of(bound).ok()) {
+        info!(listener, %address, "Listening");
     }
     Ok(bound)
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::{Settings, ZoneSetting};
-use crate::model::{Namespace, ServicePath};
+use crate::model::{ClusterName, Namespace, ServicePath};
 use crate::server::encrypted::Options;
 use crate::server::{ConnectionLimits, ListenAddress};
 use crate::table::{Aliases, ChildZone, Grammar, HistoryLimits, InvalidAlias, Rules};
@@ -15,10 +15,19 @@ use crate::zone::{Zone, ZoneName, Zones};
 const HISTORY_MEMORY: usize = 32 << 20;
 
 impl Settings {
+    /// Returns the default settings of a cluster.
+    pub fn of_cluster(cluster_name: ClusterName) -> Self {
+        Self {
+            cluster_name,
+            ..Self::default()
+        }
+    }
+
     /// Returns the rules that the table is built by.
     pub fn rules(&self) -> Rules {
         let short = &self.short_names;
         Rules {
+            cluster_name: self.cluster_name.clone(),
             cluster_aliases: self.cluster_aliases.clone(),
             excluded_clusters: self.exclude_clusters.iter().cloned().collect(),
             ttl: self.ttl,
@@ -46,7 +55,6 @@ impl Settings {
             unlinked_after: self.links.unlinked_after.0,
             has_mcs_zones: self.zones.iter().any(|zone| zone.grammar == Grammar::Mcs),
             child_zones: self.child_zones(),
-            ..Rules::new(self.cluster_name.clone())
         }
     }
 
@@ -168,5 +176,40 @@ fn or_port(addresses: &[ListenAddress], port: u16) -> Vec<ListenAddress> {
     match addresses {
         [] => vec![ListenAddress::EveryAt(port)],
         given => given.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zone_below_another_one_is_a_child_of_the_nearest() {
+        let zones = [
+            "global",
+            "prod.global",
+            "set=mcs",
+            "xglobal",
+            "svc.set=mcs",
+            "a.b.prod.global",
+        ];
+        let settings = Settings {
+            zones: zones.map(|zone| zone.parse().unwrap()).into(),
+            ..Settings::default()
+        };
+        let rules = settings.rules();
+        let children = rules.child_zones.iter().map(|child| {
+            let (name, parent) = (child.name.as_str(), child.parent.as_str());
+            (name, parent, child.parent_grammar, child.labels.join(" "))
+        });
+        let global = Grammar::Global;
+        assert_eq!(
+            children.collect::<Vec<_>>(),
+            [
+                ("prod.global.", "global.", global, "prod".to_owned()),
+                ("svc.set.", "set.", Grammar::Mcs, "svc".to_owned()),
+                ("a.b.prod.global.", "prod.global.", global, "a b".to_owned()),
+            ]
+        );
     }
 }

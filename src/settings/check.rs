@@ -14,8 +14,9 @@ impl Settings {
     pub(super) fn check(&self) -> Result<(), Defect> {
         in_range("ttl", self.ttl, &TTL_RANGE)?;
         for (service, settings) in &self.services {
-            let ttl = settings.ttl.unwrap_or(self.ttl);
-            in_range(&format!("services.{service}.ttl"), ttl, &TTL_RANGE)?;
+            if let Some(ttl) = settings.ttl {
+                in_range(&format!("services.{service}.ttl"), ttl, &TTL_RANGE)?;
+            }
         }
         in_range("answers.udpMax", self.answers.udp_max, &(512..=4096))?;
         let length = self.answers.server_id.len();

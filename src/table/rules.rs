@@ -105,30 +105,6 @@ pub enum ShortNames {
 // === impl Rules ===
 
 impl Rules {
-    /// Returns the rules of the default settings, for zones of up to eight octets, such as `global.`.
-    pub fn new(cluster_name: ClusterName) -> Self {
-        Self {
-            cluster_name,
-            cluster_aliases: BTreeMap::new(),
-            excluded_clusters: BTreeSet::new(),
-            ttl: 5,
-            gateway_down: GatewayDown::LastResort,
-            local_members: LocalMembers::Matching,
-            short_names: ShortNames::All,
-            pinned_names: BTreeMap::new(),
-            default_namespace: None,
-            longest_zone: b"\x06global\x00".len(),
-            aliases: Aliases::default(),
-            failover: None,
-            services: BTreeMap::new(),
-            failover_delay: Duration::from_secs(2),
-            failback_delay: Duration::from_secs(30),
-            unlinked_after: Duration::from_secs(300),
-            has_mcs_zones: false,
-            child_zones: Vec::new(),
-        }
-    }
-
     /// Returns the name of the cluster of a link, after aliases.
     pub fn name_of(&self, link: &ClusterName) -> ClusterName {
         self.cluster_aliases.get(link).unwrap_or(link).clone()

@@ -607,7 +607,7 @@ fn default_name_of_this_cluster_is_reported_if_it_has_endpoints() {
         ];
         [own, mirrored].concat()
     };
-    let unnamed = Rules::new("local".parse().unwrap());
+    let unnamed = crate::settings::Settings::of_cluster("local".parse().unwrap()).rules();
     let problem = |rules: &Rules, objects: &[Value]| {
         let table = table_by(rules, objects);
         let problem = table.service("prod", "db")?.default_cluster_name()?;

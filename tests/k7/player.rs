@@ -3,7 +3,7 @@
 
 use global_dns::model::{Kind, KubeObject, ServiceKey, Timestamp, Watch, parse};
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{Rules, Store, Table, Timers, build};
+use global_dns::table::{Store, Table, Timers, build};
 use serde::Deserialize;
 use serde_json::Value;
 use support::objects::{gateway_mirror, local};
@@ -41,7 +41,7 @@ pub fn check(lines: &str) -> usize {
 impl Sequence {
     /// Builds the service at each event and whenever it is due. Returns the changes of the step that answers.
     fn play(&self) -> Vec<Answer> {
-        let rules = Rules::new("hub".parse().unwrap());
+        let rules = global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
         let (mut table, mut timers) = (Table::default(), Timers::default());
         timers.is_started = self.is_running;
         let (mut answers, mut health) = (Vec::<Answer>::new(), "");

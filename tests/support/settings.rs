@@ -46,11 +46,6 @@ pub fn add_arguments<A: AsRef<str>>(command: &mut Command, arguments: &[A]) {
     }
 }
 
-/// Returns whether an argument is a setting with this path.
-pub fn is_setting(argument: &str, path: &str) -> bool {
-    argument.split_once('=').is_some_and(|(own, _)| own == path)
-}
-
 fn settings_of(command: &Command) -> Value {
     let mut variables = command.get_envs();
     let own = variables.find(|(name, _)| *name == VARIABLE);

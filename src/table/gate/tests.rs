@@ -8,7 +8,7 @@ fn closes_until(expected: &str, created: Option<u64>, now: u64) -> Option<u32> {
         ..ServiceSettings::default()
     };
     let own = OwnSettings::new(settings, created.map(Timestamp::from_seconds));
-    let rules = Rules::new("hub".parse().unwrap());
+    let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
     let now = Timestamp::from_seconds(now);
     let gate = Gate::new(Some(&own), &[], &BTreeSet::new(), &rules, now).unwrap();
     assert_eq!(
@@ -40,7 +40,7 @@ fn gate_closes_until_the_time_of_the_annotation() {
 #[test]
 fn service_without_the_annotation_has_no_gate() {
     let own = OwnSettings::new(ServiceSettings::default(), None);
-    let rules = Rules::new("hub".parse().unwrap());
+    let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
     for own in [Some(&own), None] {
         assert_eq!(
             Gate::new(own, &[], &BTreeSet::new(), &rules, Timestamp(0)),

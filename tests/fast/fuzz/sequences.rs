@@ -133,7 +133,7 @@ fn configuration(parts: [usize; 5]) -> Configuration {
 }
 
 fn rules(order: Option<&str>) -> Rules {
-    let mut rules = Rules::new("hub".parse().unwrap());
+    let mut rules = global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
     let settings = |order: &str| ServiceSettings {
         failover: Some(Some(order.parse().unwrap())),
         ..ServiceSettings::default()

@@ -94,7 +94,7 @@ impl Event {
 
 /// Returns the rules of a server of cluster `hub` with default flags.
 pub fn hub_rules() -> Rules {
-    Rules::new("hub".parse().unwrap())
+    global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
 }
 
 /// Returns the zone `global.`.

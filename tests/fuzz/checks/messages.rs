@@ -62,7 +62,7 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
 
 /// Returns the default rules, for a cluster with the name `hub`.
 pub fn rules() -> Rules {
-    Rules::new("hub".parse().unwrap())
+    global_dns::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
 }
 
 fn manifests() -> String {
