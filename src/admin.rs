@@ -49,7 +49,7 @@ pub use state::{AdminState, Identity};
 use crate::explain::{Context, Explanation, Observer, Subject, service_of};
 use crate::model::{ProblemKind, Timestamp};
 use crate::report::events::HistoryEvent;
-use crate::table::{Grammar, Service, Table};
+use crate::table::{Grammar, Table};
 use crate::zone::{Zone, ZoneName, Zones};
 
 // === Routes ===
@@ -116,7 +116,7 @@ const MAX_LINES: usize = 50;
 /// Returns a line for each service whose name waits for expected clusters (rule K8).
 fn missing_clusters(table: &Table) -> Vec<String> {
     let waiting = table.waiting_services().take(MAX_LINES);
-    let problems = waiting.flat_map(Service::problems);
+    let problems = waiting.flat_map(|service| &service.problems);
     let waits = problems.filter(|problem| problem.kind == ProblemKind::ExpectedClustersMissing);
     let mut lines: Vec<String> = waits.map(|problem| problem.with_time()).collect();
     let more = table.waiting_count().saturating_sub(MAX_LINES);

@@ -62,7 +62,7 @@ pub(super) struct CauseReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
     /// What a person does.
-    hint: &'static str,
+    hint: String,
     /// The section of the manual.
     anchor: String,
 }
@@ -99,8 +99,7 @@ impl Causes {
 
     /// Counts a service that clients cannot reach, once for each cause that it has.
     fn add_failing(&mut self, service: &Service) {
-        let problems = service.problems();
-        let keys: BTreeSet<_> = problems.map(|problem| Self::key(&problem)).collect();
+        let keys: BTreeSet<_> = service.problems.iter().map(Self::key).collect();
         for key in &keys {
             if let Some(cause) = self.by_key.get_mut(key) {
                 cause.failing += 1;
@@ -271,7 +270,11 @@ impl CauseReport {
             endpoints: cause.endpoints,
             failing: cause.failing,
             since: cause.since.map(Timestamp::to_text),
-            hint: row.hint,
+            hint: if is_one {
+                first.hint()
+            } else {
+                Problem::new(row.kind, "").hint()
+            },
             anchor: row.kind.anchor(),
         }
     }

@@ -15,18 +15,17 @@ impl Check {
         match self {
             Self::ShortNames => kind == K::ShortName,
             Self::Conflicts => {
-                let is_setting = matches!(kind, K::UnreadableSetting | K::UnknownAlias);
+                let is_setting = matches!(kind, K::SettingWithoutEffect | K::UnknownAlias);
                 is_setting || kind.row().family == Family::Conflict && kind != K::ShortName
             }
             Self::SkippedObjects => kind.row().family == Family::Skipped,
             Self::OrphanedMirrors => matches!(kind, K::Unlinked | K::LinksUnknown),
-            Self::EndpointMirrors => matches!(kind, K::NoEndpointMirror | K::MissingHost),
+            Self::EndpointMirrors => kind == K::MissingHost,
             Self::DeadPorts => kind == K::DeadPort,
             Self::Gateways => matches!(kind, K::GatewayDown | K::ServiceNotReady),
             Self::FailoverOrders => {
-                let is_of_order = matches!(kind, K::UnusedOrder | K::FlatStep | K::StandbyAnswers);
                 let is_of_clusters = matches!(kind, K::UnknownCluster | K::AutoWithPods);
-                is_of_order || is_of_clusters || kind == K::StepWithoutEndpoint
+                is_of_clusters || matches!(kind, K::StandbyAnswers | K::StepWithoutEndpoint)
             }
             Self::ExpectedClusters => {
                 matches!(kind, K::ExpectedClustersMissing | K::ClusterMissing)

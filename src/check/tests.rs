@@ -482,14 +482,14 @@ fn hosts_without_an_endpoint_mirror_are_yellow() {
     ];
     objects.push(listing("prod", "db-east", &hosts));
     let found = findings(&facts(&objects), Check::EndpointMirrors);
-    let lost = "Hosts without endpoint mirror: Service/prod/db-east: lists db-1 (10.96.1.2), db-2 (10.96.1.3)";
+    let lost = "Headless mirror without endpoint mirrors: Service/prod/db-east: lists db-1 (10.96.1.2), db-2 (10.96.1.3)";
     assert_eq!(found, yellow(lost));
     // A mirror with only missing hosts does not count as one without endpoint mirrors.
     objects.push(mirror("prod", "idle", "west"));
     objects.push(mirror("prod", "cache", "east"));
     objects.push(listing("prod", "cache-east", &[("c-0", "10.96.1.7")]));
     let empty = "Headless mirror without endpoint mirrors: Service/prod/idle-west: no host of cluster 'west'";
-    let lost = "Hosts without endpoint mirror: Service/prod/cache-east: lists c-0 (10.96.1.7), Service/prod/db-east: lists db-1 \
+    let lost = "Headless mirror without endpoint mirrors: Service/prod/cache-east: lists c-0 (10.96.1.7), Service/prod/db-east: lists db-1 \
                 (10.96.1.2), db-2 (10.96.1.3)";
     let found = findings(&facts(&objects), Check::EndpointMirrors);
     assert_eq!(found, [yellow(empty), yellow(lost)].concat());
@@ -880,7 +880,7 @@ fn other_conflicts_are_yellow() {
     let mut objects = healthy();
     objects.extend(local("prod", "db", &[("db-0", "192.0.2.1", true)]));
     let found = findings(&facts(&objects), Check::Conflicts);
-    let sentence = "Member is not exported: prod/db: cluster 'hub' is a member here only: its Service is not exported";
+    let sentence = "Member is not exported: prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported";
     assert_eq!(found, yellow(sentence));
 }
 
@@ -894,11 +894,11 @@ fn not_exported_is_ignored_if_a_link_has_its_own_selector() {
                     exported Services by other labels";
     assert_eq!(findings(&facts, Check::Conflicts), green(sentence));
     // Other conflicts are still reported.
-    let annotations = &mut objects[0]["metadata"]["annotations"];
-    annotations["global-dns/ttl"] = json!("soon");
+    let own = objects.len() - 2;
+    objects[own]["metadata"]["annotations"]["global-dns/ttl"] = json!("soon");
     facts.table = Ok(table_by(&facts.rules, &objects));
-    let sentence = "Annotation is not valid: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
-    assert_eq!(findings(&facts, Check::Conflicts), yellow(sentence));
+    let sentence = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    assert_eq!(findings(&facts, Check::Conflicts), red(sentence));
 }
 
 #[test]
@@ -912,7 +912,7 @@ fn only_unusable_objects_are_yellow() {
     assert_eq!(
         found,
         yellow(
-            "Address cannot be used: Service/prod/db-9-east: '0.0.0.0' is not the address of a host"
+            "Object cannot be used: Service/prod/db-9-east: '0.0.0.0' is not the address of a host"
         )
     );
 }

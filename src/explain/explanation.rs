@@ -1,6 +1,5 @@
 //! The explanation of a name.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
@@ -383,13 +382,13 @@ fn problems(name: &ReadName<'_>) -> BTreeSet<Problem> {
             service: service.parse().ok()?,
         })
     });
-    let own = services.iter().flat_map(|service| service.problems());
+    let own = services.iter().flat_map(|service| &service.problems);
     let of_names = table.name_problems().filter(concerns).cloned();
     let of_links = services
         .iter()
         .flat_map(|service| table.link_problems(service));
     let skipped = table.skipped().filter(is_about).cloned();
-    let all = own.map(Cow::into_owned).chain(of_names).chain(skipped);
+    let all = own.cloned().chain(of_names).chain(skipped);
     all.chain(of_links).chain(non_members).collect()
 }
 
@@ -445,15 +444,9 @@ impl Explanation {
             writeln!(text, "\nproblems:")?;
             let rows = self.problems.iter().map(|problem| problem.row(style));
             write_rows(text, &rows.collect::<Vec<_>>())?;
-            let kinds: BTreeSet<ProblemKind> = self.problems.iter().map(|one| one.kind).collect();
-            for row in kinds.into_iter().map(ProblemKind::row) {
-                writeln!(
-                    text,
-                    "  {}: {}; in the manual: {}",
-                    row.name,
-                    row.hint,
-                    row.kind.anchor()
-                )?;
+            let hints = self.problems.iter().map(|one| (one.kind, &*one.hint));
+            for (kind, hint) in hints.collect::<BTreeSet<_>>() {
+                writeln!(text, "  {kind}: {hint}; in the manual: {}", kind.anchor())?;
             }
         }
         if !self.nearest.is_empty() {

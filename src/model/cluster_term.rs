@@ -78,35 +78,23 @@ impl TermReader {
     /// occurs for the second time.
     pub(super) fn read(&mut self, text: &str, place: &str) -> Option<ClusterTerm> {
         let text = if text == EMPTY { "" } else { text };
-        let unreadable = || ClusterTerm::Unreadable(shorten(text).into());
         if !self.is_first(text) {
             return None;
         }
-        let (term, defect) = match text {
-            "local" => (ClusterTerm::Local, None),
-            "" => (unreadable(), Some(format!("{place} is empty"))),
-            "auto" => {
-                let defect = "'auto' begins a failover order, and is no name of a cluster";
-                (unreadable(), Some(defect.to_owned()))
-            }
-            "*" => {
-                let defect =
-                    "'*' stands for all other clusters of a failover order, as a step of its own";
-                (unreadable(), Some(defect.to_owned()))
-            }
+        let shown = shorten(text);
+        let defect = match text {
+            "local" => return Some(ClusterTerm::Local),
+            "" => format!("{place} is empty"),
+            "auto" => "'auto' begins a failover order, and is no name of a cluster".to_owned(),
+            "*" => "'*' stands for all other clusters of a failover order, as a step of its own"
+                .to_owned(),
             name => match ClusterName::interned(name) {
-                Ok(name) => (ClusterTerm::Named(name), None),
-                Err(_) => {
-                    let name = shorten(name);
-                    (
-                        unreadable(),
-                        Some(format!("'{name}' is not the name of a cluster")),
-                    )
-                }
+                Ok(name) => return Some(ClusterTerm::Named(name)),
+                Err(_) => format!("'{shown}' is not the name of a cluster"),
             },
         };
-        self.defects.extend(defect.map(Line::from));
-        Some(term)
+        self.defects.push(defect.into());
+        Some(ClusterTerm::Unreadable(shown.into()))
     }
 
     /// Notes a text. Returns whether it is the first one of its setting; the others have no effect.

@@ -68,11 +68,7 @@ impl ExpectedClusters {
 
     /// Returns the parts that are not one of these clusters.
     pub fn missing(&self, present: &BTreeSet<ClusterName>, local: &ClusterName) -> Box<[Line]> {
-        let is_present = |term: &&ClusterTerm| match term {
-            ClusterTerm::Local => present.contains(local),
-            ClusterTerm::Named(name) => present.contains(name),
-            ClusterTerm::Unreadable(_) => false,
-        };
+        let is_present = |term: &&ClusterTerm| present.iter().any(|one| term.is(one, local));
         let missing = self.terms.iter().filter(|term| !is_present(term));
         let name = |term: &ClusterTerm| match term {
             ClusterTerm::Local => local.as_str().into(),

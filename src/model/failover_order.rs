@@ -151,27 +151,21 @@ impl FromStr for FailoverOrder {
 
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_auto {
-            f.write_str("auto:")?;
-        }
-        for (index, step) in self.steps.iter().enumerate() {
-            let separator = if index == 0 { "" } else { ":" };
-            write!(f, "{separator}{step}")?;
-        }
-        Ok(())
+        let steps: Vec<String> = self.steps.iter().map(ToString::to_string).collect();
+        let auto = if self.is_auto { "auto:" } else { "" };
+        write!(f, "{auto}{}", steps.join(":"))
     }
 }
 
 impl fmt::Display for OrderStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Clusters(clusters) = self else {
-            return f.write_str("*");
-        };
-        for (index, term) in clusters.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "+" };
-            write!(f, "{separator}{term}")?;
+        match self {
+            Self::Clusters(terms) => {
+                let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+                f.write_str(&terms.join("+"))
+            }
+            Self::Others => f.write_str("*"),
         }
-        Ok(())
     }
 }
 

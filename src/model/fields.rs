@@ -10,7 +10,7 @@ use super::{
 
 /// Returns the skip of an object that does not match the schema of its kind.
 pub(super) fn undecodable(error: serde_json::Error) -> Problem {
-    Problem::new(ProblemKind::Undecodable, error.to_string())
+    Problem::new(ProblemKind::UnusableObject, error.to_string())
 }
 
 // === Names ===
@@ -51,7 +51,7 @@ pub(super) fn split(name: &str) -> Result<(&str, &str), Problem> {
             "annotation {} has too few labels: '{name}'",
             key::REMOTE_FQ_NAME
         );
-        Problem::new(ProblemKind::BadName, detail)
+        Problem::new(ProblemKind::UnusableObject, detail)
     })
 }
 
@@ -77,13 +77,13 @@ pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<
         let key = key::REMOTE_FQ_NAME;
         let detail =
             format!("annotation {key} is absent, and '{name}' does not end in '-{cluster}'");
-        Problem::new(ProblemKind::BadName, detail)
+        Problem::new(ProblemKind::UnusableObject, detail)
     })
 }
 
 /// Returns the skip of an object with an invalid name.
 pub(super) fn bad_name(error: InvalidLabel) -> Problem {
-    Problem::new(ProblemKind::BadName, error.to_string())
+    Problem::new(ProblemKind::UnusableObject, error.to_string())
 }
 
 /// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
@@ -98,7 +98,7 @@ pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, P
     let addresses = usable_addresses(spec.addresses())?;
     if addresses.is_empty() {
         return Err(Problem::new(
-            ProblemKind::BadAddress,
+            ProblemKind::UnusableObject,
             "spec.clusterIPs and spec.clusterIP contain no address",
         ));
     }
@@ -133,7 +133,7 @@ pub(super) fn list_of_ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
 
 /// Parses an address, and rejects addresses that clients cannot use.
 pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
-    let bad = |why: &str| Problem::new(ProblemKind::BadAddress, format!("'{text}' {why}"));
+    let bad = |why: &str| Problem::new(ProblemKind::UnusableObject, format!("'{text}' {why}"));
     let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
     // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
     if address != address.to_canonical() {

@@ -116,6 +116,20 @@ pub enum Export {
 // === impl Item ===
 
 impl Item {
+    /// Makes an item without addresses, ports and settings.
+    pub(super) fn new(kind: ItemKind, service: ServiceKey, clusters: Clusters) -> Self {
+        Self {
+            kind,
+            service,
+            clusters,
+            host: None,
+            addresses: Few::default(),
+            ports: Ports::interned([]),
+            settings: None,
+            created: None,
+        }
+    }
+
     /// Returns the cluster of the link that made the item. Only mirrors of one cluster have one.
     pub fn link(&self) -> Option<&ClusterName> {
         match &self.clusters {

@@ -33,31 +33,22 @@ pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
 
 /// The fields that identify an object.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
 struct ObjectHead<'j> {
-    #[serde(borrow)]
     api_version: Option<JsonText<'j>>,
-    #[serde(borrow)]
     kind: Option<JsonText<'j>>,
-    #[serde(borrow)]
     metadata: Option<Metadata<'j>>,
 }
 
 /// The fields of `metadata` that are read.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
 struct Metadata<'j> {
-    #[serde(borrow)]
     name: Option<JsonText<'j>>,
-    #[serde(borrow)]
     namespace: Option<JsonText<'j>>,
-    #[serde(borrow)]
     resource_version: Option<JsonText<'j>>,
-    #[serde(borrow)]
     creation_timestamp: Option<JsonText<'j>>,
-    #[serde(borrow)]
     labels: Option<Pairs<'j>>,
-    #[serde(borrow)]
     annotations: Option<Pairs<'j>>,
 }
 
@@ -65,41 +56,37 @@ struct Metadata<'j> {
 #[derive(Debug, Default)]
 struct Pairs<'j> {
     known: Vec<(&'static str, Cow<'j, str>)>,
-    /// The first key of this server that it does not know, such as one with a typing error.
-    unknown: Option<String>,
+    /// Keys of this server that it does not know, such as those with a typing error.
+    unknown: Vec<String>,
     /// A description of the first value that is not a string.
     invalid: Option<String>,
 }
 
 /// The fields of a Service's `spec` that are read.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServiceSpec<'j> {
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
+pub(super) struct ServiceSpec<'j> {
     /// `type`.
-    #[serde(borrow)]
-    pub r#type: Option<JsonText<'j>>,
+    pub(super) r#type: Option<JsonText<'j>>,
     /// `clusterIP`.
-    #[serde(rename = "clusterIP", borrow)]
-    pub cluster_ip: Option<JsonText<'j>>,
+    #[serde(rename = "clusterIP")]
+    pub(super) cluster_ip: Option<JsonText<'j>>,
     /// `clusterIPs`.
-    #[serde(rename = "clusterIPs", borrow)]
-    pub cluster_ips: Option<Vec<JsonText<'j>>>,
+    #[serde(rename = "clusterIPs")]
+    pub(super) cluster_ips: Option<Vec<JsonText<'j>>>,
     /// `ports`.
-    #[serde(borrow)]
-    pub ports: Option<Vec<KubePort<'j>>>,
+    pub(super) ports: Option<Vec<KubePort<'j>>>,
     /// `selector`.
-    pub selector: Option<BTreeMap<String, IgnoredAny>>,
+    pub(super) selector: Option<BTreeMap<String, IgnoredAny>>,
 }
 
 /// An entry of `ports` of a Service or a slice.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'j"))]
 pub struct KubePort<'j> {
     /// `name`.
-    #[serde(borrow)]
     pub name: Option<JsonText<'j>>,
     /// `protocol`.
-    #[serde(borrow)]
     pub protocol: Option<JsonText<'j>>,
     /// `port`.
     pub port: Option<i32>,
@@ -109,53 +96,53 @@ pub struct KubePort<'j> {
 
 /// The fields of an EndpointSlice that are read.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
 pub struct SliceBody<'j> {
     /// `addressType`.
-    #[serde(borrow)]
     pub address_type: Option<JsonText<'j>>,
     /// `endpoints`.
-    #[serde(borrow)]
     pub endpoints: Option<Vec<KubeEndpoint<'j>>>,
     /// `ports`.
-    #[serde(borrow)]
     pub ports: Option<Vec<KubePort<'j>>>,
 }
 
 /// An entry of `endpoints` of an EndpointSlice.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'j"))]
 pub struct KubeEndpoint<'j> {
     /// `addresses`.
-    #[serde(borrow)]
     pub addresses: Option<Vec<JsonText<'j>>>,
     /// `hostname`.
-    #[serde(borrow)]
     pub hostname: Option<JsonText<'j>>,
     /// `targetRef`.
-    #[serde(borrow)]
     pub target_ref: Option<TargetRef<'j>>,
     /// `conditions`.
     pub conditions: Option<Conditions>,
 }
 
+/// `spec` of a Link.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
+pub(super) struct LinkSpec<'j> {
+    /// `targetClusterName`.
+    pub(super) target_cluster_name: JsonText<'j>,
+}
+
 /// `spec` of a Lease.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LeaseSpec<'j> {
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
+pub(super) struct LeaseSpec<'j> {
     /// `holderIdentity`.
-    #[serde(borrow)]
-    pub holder_identity: Option<JsonText<'j>>,
+    pub(super) holder_identity: Option<JsonText<'j>>,
     /// `renewTime`.
-    #[serde(borrow)]
-    pub renew_time: Option<JsonText<'j>>,
+    pub(super) renew_time: Option<JsonText<'j>>,
 }
 
 /// `targetRef` of an endpoint.
 #[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "'de: 'j"))]
 pub struct TargetRef<'j> {
     /// `uid`.
-    #[serde(borrow)]
     pub uid: Option<JsonText<'j>>,
 }
 
@@ -171,7 +158,7 @@ pub struct Conditions {
 impl<'j> ServiceSpec<'j> {
     /// Returns `clusterIPs`, or only `clusterIP` if that list is absent. API servers fill in the list, but files often
     /// omit it.
-    pub fn addresses(&self) -> &[JsonText<'j>] {
+    pub(super) fn addresses(&self) -> &[JsonText<'j>] {
         match self.cluster_ips.as_deref() {
             Some(all @ [_, ..]) => all,
             _ => self.cluster_ip.as_slice(),
@@ -198,11 +185,9 @@ impl<'j> KubeObject<'j> {
     /// Reads only the kind of an object, if `metadata` is invalid.
     fn read_kind(json: &'j str) -> ObjectHead<'j> {
         #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
+        #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
         struct TypeMeta<'j> {
-            #[serde(borrow)]
             api_version: Option<JsonText<'j>>,
-            #[serde(borrow)]
             kind: Option<JsonText<'j>>,
         }
         let TypeMeta { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
@@ -263,10 +248,12 @@ impl<'j> KubeObject<'j> {
         self.metadata()?.labels.as_ref()?.get(key)
     }
 
-    /// Returns the first annotation with the prefix of this server that it does not know.
-    pub fn unknown_setting(&self) -> Option<&str> {
-        let annotations = self.head.metadata.as_ref()?.annotations.as_ref()?;
-        annotations.unknown.as_deref()
+    /// Returns the annotations with the prefix of this server that it does not know.
+    pub fn unknown_settings(&self) -> &[String] {
+        let annotations = self
+            .metadata()
+            .and_then(|metadata| metadata.annotations.as_ref());
+        annotations.map_or(&[], |annotations| &annotations.unknown)
     }
 
     /// Returns the value of an annotation of [`key`].
@@ -286,36 +273,31 @@ impl<'j> KubeObject<'j> {
         self.problem.clone().or_else(labels).or_else(nameless)
     }
 
-    /// Reads `spec` of a Service.
+    /// Reads `spec`. Returns the default if there is none.
     ///
     /// # Errors
     ///
-    /// Returns an error if the object does not match the schema of a Service.
-    pub fn service_spec(&self) -> Result<ServiceSpec<'j>, serde_json::Error> {
+    /// Returns an error if the object does not match the schema of its kind.
+    pub(super) fn spec<T: Deserialize<'j> + Default>(&self) -> Result<T, serde_json::Error> {
         #[derive(Deserialize)]
-        struct ServiceBody<'j> {
-            #[serde(borrow)]
-            spec: Option<ServiceSpec<'j>>,
+        struct Body<T> {
+            spec: Option<T>,
         }
-        let service: ServiceBody<'j> = serde_json::from_str(self.json)?;
-        Ok(service.spec.unwrap_or_default())
+        let body: Body<T> = serde_json::from_str(self.json)?;
+        Ok(body.spec.unwrap_or_default())
     }
 
     /// Returns whether the object is a headless Service. Like the field selector of the API server, it ignores the rest
     /// of `spec`, so that an invalid Service is still selected and reported.
     pub fn is_headless(&self) -> bool {
-        #[derive(Deserialize)]
-        struct HeadlessBody<'j> {
-            #[serde(borrow)]
-            spec: HeadlessSpec<'j>,
-        }
-        #[derive(Deserialize)]
+        #[derive(Default, Deserialize)]
+        #[serde(bound(deserialize = "'de: 'j"))]
         struct HeadlessSpec<'j> {
-            #[serde(rename = "clusterIP", borrow)]
+            #[serde(rename = "clusterIP")]
             cluster_ip: JsonText<'j>,
         }
-        let service: Result<HeadlessBody<'_>, _> = serde_json::from_str(self.json);
-        service.is_ok_and(|service| &*service.spec.cluster_ip == "None")
+        let spec = self.spec::<HeadlessSpec<'_>>();
+        spec.is_ok_and(|spec| &*spec.cluster_ip == "None")
     }
 
     /// Reads the body of an EndpointSlice.
@@ -325,42 +307,6 @@ impl<'j> KubeObject<'j> {
     /// Returns an error if the object does not match the schema of an EndpointSlice.
     pub fn slice_body(&self) -> Result<SliceBody<'j>, serde_json::Error> {
         serde_json::from_str(self.json)
-    }
-
-    /// Reads `spec.targetClusterName` of a Link.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the object does not match the schema of a Link.
-    pub fn link_cluster(&self) -> Result<Option<JsonText<'j>>, serde_json::Error> {
-        #[derive(Deserialize)]
-        struct LinkBody<'j> {
-            #[serde(borrow)]
-            spec: LinkSpec<'j>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct LinkSpec<'j> {
-            #[serde(borrow)]
-            target_cluster_name: Option<JsonText<'j>>,
-        }
-        let link: LinkBody<'j> = serde_json::from_str(self.json)?;
-        Ok(link.spec.target_cluster_name)
-    }
-
-    /// Reads `spec` of a Lease.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the object does not match the schema of a Lease.
-    pub fn lease_spec(&self) -> Result<LeaseSpec<'j>, serde_json::Error> {
-        #[derive(Deserialize)]
-        struct LeaseBody<'j> {
-            #[serde(borrow)]
-            spec: Option<LeaseSpec<'j>>,
-        }
-        let lease: LeaseBody<'j> = serde_json::from_str(self.json)?;
-        Ok(lease.spec.unwrap_or_default())
     }
 
     fn metadata(&self) -> Option<&Metadata<'j>> {
@@ -408,7 +354,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
             match (known, map.next_value()?) {
                 (Some(known), Scalar::Text(value)) => pairs.known.push((*known, value)),
                 (None, Scalar::Text(_)) if name.starts_with(key::PREFIX) => {
-                    pairs.unknown.get_or_insert_with(|| name.to_string());
+                    pairs.unknown.push(name.to_string());
                 }
                 (None, Scalar::Text(_)) => {}
                 (_, Scalar::Other(value)) => {

@@ -1,5 +1,6 @@
 //! Leases of Linkerd's mirror controllers (rule L1).
 
+use super::kube_object::LeaseSpec;
 use super::{KubeObject, ObjectKey};
 
 /// The Lease of the mirror controller of a link: `service-mirror-write-LINK`. Only the controller that holds it writes
@@ -23,7 +24,7 @@ impl Lease {
     /// part of federated services, `local-service-mirror-write`.
     pub fn read(object: &KubeObject<'_>) -> Option<(ObjectKey, Self)> {
         let link = object.name().strip_prefix(PREFIX)?;
-        let spec = object.lease_spec().ok()?;
+        let spec = object.spec::<LeaseSpec<'_>>().ok()?;
         let lease = Self {
             is_held: spec
                 .holder_identity

@@ -7,12 +7,12 @@ use super::fields::{
     bad_name, cluster, cluster_addresses, list_of_ports, mirrored_service, pod_ports, ports,
     same_namespace, service_key, shorten, split, strip_cluster, undecodable, usable_address,
 };
-use super::kube_object::{KubeEndpoint, ServiceSpec, SliceBody};
+use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
 use super::slice::{has_addresses, readiness, slice_owner};
 use super::{
-    ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
-    ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
-    ServiceSettings, Slice, SliceContent, intern, key,
+    ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
+    ListedHosts, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
+    Slice, SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -27,7 +27,7 @@ pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     is_of_linkerd(service)?;
     let read = || {
-        let spec = service.service_spec().map_err(undecodable)?;
+        let spec = service.spec::<ServiceSpec<'_>>().map_err(undecodable)?;
         if is_endpoint_mirror(service) {
             endpoint_mirror(service, &spec)
         } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
@@ -55,7 +55,7 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
         key::MCS_SERVICE,
         key::MIRRORED_SERVICE
     );
-    Err(Problem::new(ProblemKind::Internal, detail))
+    Err(Problem::new(ProblemKind::LeftOut, detail))
 }
 
 /// Reads a slice of a mirror. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
@@ -77,8 +77,8 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
 
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
 pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
-    let cluster = link.link_cluster().map_err(undecodable)?;
-    ClusterName::interned(cluster.as_deref().unwrap_or_default()).map_err(bad_name)
+    let spec: LinkSpec<'_> = link.spec().map_err(undecodable)?;
+    ClusterName::interned(&spec.target_cluster_name).map_err(bad_name)
 }
 
 /// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
@@ -110,15 +110,15 @@ fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterN
 
 fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
+    let mirrored = mirrored_service(service, &cluster)?;
     Ok(Item {
-        kind: ItemKind::HeadlessMirror,
-        service: mirrored_service(service, &cluster)?,
-        clusters: Clusters::Linked(cluster),
-        host: None,
-        addresses: Few::default(),
-        ports: Ports::interned([]),
         settings: ServiceSettings::of_mirror(service).if_any(),
         created: service.created(),
+        ..Item::new(
+            ItemKind::HeadlessMirror,
+            mirrored,
+            Clusters::Linked(cluster),
+        )
     })
 }
 
@@ -132,10 +132,8 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
     let hostname = Hostname::interned(host).map_err(bad_name)?;
+    let mirrored = service_key(service, name)?;
     Ok(Item {
-        kind: ItemKind::EndpointMirror,
-        service: service_key(service, name)?,
-        clusters: Clusters::Linked(cluster),
         host: Some(MirroredHost {
             hostname,
             parent: intern(parent),
@@ -143,8 +141,11 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
         }),
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),
-        settings: None,
-        created: None,
+        ..Item::new(
+            ItemKind::EndpointMirror,
+            mirrored,
+            Clusters::Linked(cluster),
+        )
     })
 }
 
@@ -171,15 +172,13 @@ fn mirrored_endpoint<'o>(
 fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
     let mirrored = mirrored_service(service, &cluster)?;
+    let kind = route(service, &cluster, &mirrored)?;
     Ok(Item {
-        kind: route(service, &cluster, &mirrored)?,
-        service: mirrored,
-        clusters: Clusters::Linked(cluster),
-        host: None,
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),
         settings: ServiceSettings::of_mirror(service).if_any(),
         created: service.created(),
+        ..Item::new(kind, mirrored, Clusters::Linked(cluster))
     })
 }
 
@@ -203,7 +202,7 @@ fn route(
         if value != expected {
             let value: String = value.chars().take(63).collect();
             let detail = format!("label {label} is '{value}', but the mirror is of '{expected}'");
-            return Err(Problem::new(ProblemKind::BadName, detail));
+            return Err(Problem::new(ProblemKind::UnusableObject, detail));
         }
     }
     Ok(ItemKind::FlatMirror)
@@ -222,7 +221,7 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         let detail =
             format!("a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'");
-        return Err(Problem::new(ProblemKind::BadName, detail));
+        return Err(Problem::new(ProblemKind::UnusableObject, detail));
     };
     let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
@@ -231,15 +230,16 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
         names: member_clusters(listed.unwrap_or_default(), &mut settings),
         has_own: own.is_some_and(|name| is_own_member(name, &mut settings)),
     };
+    let (service_key, clusters) = (
+        service_key(service, base)?,
+        Clusters::Several(Box::new(clusters)),
+    );
     Ok(Item {
-        kind: ItemKind::Federated,
-        service: service_key(service, base)?,
-        clusters: Clusters::Several(Box::new(clusters)),
-        host: None,
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),
         settings: settings.if_any(),
         created: service.created(),
+        ..Item::new(ItemKind::Federated, service_key, clusters)
     })
 }
 

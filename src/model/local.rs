@@ -1,6 +1,7 @@
 //! Reads the objects of this cluster: Services, and slices of Services (rule M5, kind `local`).
 
 use super::fields::{cluster_addresses, ports, service_key, undecodable};
+use super::kube_object::ServiceSpec;
 use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
     Clusters, Export, Few, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
@@ -17,7 +18,7 @@ pub(super) fn is_own(service: &KubeObject<'_>) -> bool {
 /// Returns whether a Service has an annotation of this server, or one that looks like it.
 fn has_settings(service: &KubeObject<'_>) -> bool {
     let has = |key: &&str| service.annotation(key).is_some();
-    key::SETTINGS.iter().any(has) || service.unknown_setting().is_some()
+    key::SETTINGS.iter().any(has) || !service.unknown_settings().is_empty()
 }
 
 /// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, only the time
@@ -27,7 +28,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
     if !has_settings && !service.is_headless() && service.label(key::EXPORTED).is_none() {
         return Ok(Object::Plain(service.created()));
     }
-    let spec = service.service_spec().map_err(undecodable)?;
+    let spec = service.spec::<ServiceSpec<'_>>().map_err(undecodable)?;
     let (form, addresses, ports) = if service.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
@@ -46,19 +47,17 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
         Some("remote-discovery") => Export::RemoteDiscovery,
         Some(_) => Export::Other,
     };
+    let kind = ItemKind::Own(OwnService {
+        export,
+        form,
+        has_settings,
+    });
     Ok(Object::from(Item {
-        kind: ItemKind::Own(OwnService {
-            export,
-            form,
-            has_settings,
-        }),
-        service: service_key(service, service.name())?,
-        clusters: Clusters::Own,
-        host: None,
         addresses,
         ports,
         settings: ServiceSettings::of_own(service).if_any(),
         created: service.created(),
+        ..Item::new(kind, service_key(service, service.name())?, Clusters::Own)
     }))
 }
 

@@ -28,7 +28,7 @@ pub fn select_and_parse(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, O
     let watch = Watch::ALL.into_iter().find(|watch| watch.kind() == kind)?;
     Some((
         watch,
-        skipped(Problem::new(ProblemKind::Undecodable, detail)),
+        skipped(Problem::new(ProblemKind::UnusableObject, detail)),
     ))
 }
 

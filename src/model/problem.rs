@@ -10,6 +10,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::{ClusterName, Line, ObjectRef, ServiceKey, Timestamp};
 
@@ -73,25 +74,34 @@ pub enum Family {
     Server,
 }
 
-/// The kinds of problems. The set is fixed, because kinds are values of a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The kinds of problems. The set is fixed, because kinds are values of a metric label. Their names are those in JSON, in
+/// metrics and in the log, and the anchors of their sections in the manual.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum ProblemKind {
-    /// The object does not match the schema of its kind.
-    Undecodable,
+    /// A field, a name or an address of an object cannot be used.
+    UnusableObject,
     /// An endpoint mirror has no headless mirror of the same cluster and service (M2).
     NoParent,
     /// The annotation names another namespace than that of the object (M1).
     NamespaceMismatch,
-    /// A name is not a DNS label or exceeds the limits of DNS.
-    BadName,
-    /// Clients cannot use the address, or there is none.
-    BadAddress,
-    /// `excludeClusters` names the cluster of the object.
-    ExcludedCluster,
-    /// An implementation of the Multi-Cluster Services API made the object, for its own use or as a part of a service of
-    /// that API.
-    Internal,
+    /// An object is not used on purpose: `excludeClusters` names its cluster, or it belongs to the Multi-Cluster Services
+    /// API.
+    LeftOut,
     /// Several namespaces have a service of the same name, and no setting assigns the short name. It is ambiguous.
     ShortName,
     /// A canonical name hides a short one.
@@ -104,16 +114,12 @@ pub enum ProblemKind {
     Kind,
     /// A Service of this cluster is a member here but is not exported, so that other clusters do not have it.
     NotExported,
-    /// An annotation of a mirror cannot be read, or a TTL is outside its limits.
-    Annotation,
-    /// An annotation of this server on the Service of this cluster cannot be read (rules K5, K6, K8).
-    UnreadableSetting,
-    /// An annotation of a mirror counts on the Service of this cluster only (rule K6).
+    /// An annotation `global-dns/…` on the Service of this cluster, or an order, does not do what it says (rules K5, K6, K8).
+    SettingWithoutEffect,
+    /// An annotation of a mirror counts on the Service of this cluster only, or cannot be read (rule K6).
     IgnoredAnnotation,
-    /// An order does not apply to one address for several clusters (rule K5).
+    /// The default order does not apply to one address for several clusters (rule K5).
     UnusedOrder,
-    /// Steps come after a step in a flat network, which is always alive (rule K5a).
-    FlatStep,
     /// Not the first step of a failover order answers.
     StandbyAnswers,
     /// The step of a failover order that answers has no endpoint, so that the name fails (rule K5).
@@ -128,17 +134,13 @@ pub enum ProblemKind {
     ExpectedClustersMissing,
     /// Expected clusters are missing, and the name does not wait for them (rule K8).
     ClusterMissing,
-    /// A headless Service of this cluster is a member only while a mirror of its name exists (rule M5).
-    MemberByMirror,
     /// The gateway of endpoints is down (rule M3).
     GatewayDown,
     /// A Service with a cluster IP has no ready endpoint.
     ServiceNotReady,
     /// Pods of this cluster are not ready.
     PodNotReady,
-    /// A headless mirror has no endpoint mirror.
-    NoEndpointMirror,
-    /// A headless mirror lists hosts that have no endpoint mirror.
+    /// A headless mirror has no endpoint mirror, or lists hosts that have none.
     MissingHost,
     /// The pods behind endpoint mirrors listen on another port than that of the exported Service.
     DeadPort,
@@ -166,12 +168,10 @@ pub enum ProblemKind {
     LogLinesLost,
     /// A client that `limits.allow` excludes sent queries.
     RefusedClient,
-    /// The certificate of the encrypted listeners is not valid yet.
-    CertificateNotYetValid,
+    /// The certificate of the encrypted listeners is not valid: not yet, or no longer.
+    CertificateInvalid,
     /// The certificate of the encrypted listeners expires soon.
     CertificateExpires,
-    /// The certificate of the encrypted listeners has expired.
-    CertificateExpired,
 }
 
 /// What is known about a kind of problem.
@@ -179,150 +179,134 @@ pub enum ProblemKind {
 pub struct ProblemRow {
     /// The kind.
     pub kind: ProblemKind,
-    /// Its name in JSON, metrics and the log, and the anchor of its section in the manual.
-    pub name: &'static str,
     /// What it is about.
     pub family: Family,
     /// How bad it is.
     pub level: Level,
     /// What is wrong, without the subject and without a full stop.
     pub sentence: &'static str,
-    /// What a person does.
+    /// What a person does, the harmless first. [`Problem::hint`] fills in `{service}`, `{namespace}` and `{cluster}`.
     pub hint: &'static str,
+}
+
+const fn row(
+    kind: ProblemKind,
+    family: Family,
+    level: Level,
+    sentence: &'static str,
+    hint: &'static str,
+) -> ProblemRow {
+    ProblemRow {
+        kind,
+        family,
+        level,
+        sentence,
+        hint,
+    }
 }
 
 /// The rows, in the order of the kinds: a line for the facts, and the hint below it.
 #[rustfmt::skip]
-pub static ROWS: [ProblemRow; 47] = {
+pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
     use Family::{Conflict, Server, Skipped, State};
     use Level::{Error, Note, Warning};
     use ProblemKind as K;
-    const fn row(
-        kind: ProblemKind,
-        name: &'static str,
-        family: Family,
-        level: Level,
-        sentence: &'static str,
-        hint: &'static str,
-    ) -> ProblemRow {
-        ProblemRow {
-            kind,
-            name,
-            family,
-            level,
-            sentence,
-            hint,
-        }
-    }
     [
-        row(K::Undecodable, "undecodable", Skipped, Warning, "Object cannot be read",
-            "correct the field that the detail names"),
-        row(K::NoParent, "no-parent", Skipped, Warning, "Object without its parent",
-            "if it stays for ten minutes, delete the object; its controller creates it again if it is needed"),
-        row(K::NamespaceMismatch, "namespace-mismatch", Skipped, Warning, "Mirror of a service in another namespace",
+        row(K::UnusableObject, Skipped, Warning, "Object cannot be used",
+            "correct the field, name or address that the detail names"),
+        row(K::NoParent, Skipped, Warning, "Object without its parent",
+            "wait for ten minutes; then delete the object: its controller creates it again if it is needed"),
+        row(K::NamespaceMismatch, Skipped, Warning, "Mirror of a service in another namespace",
             "find out who wrote the annotation: Linkerd mirrors a service into the namespace of the same name"),
-        row(K::BadName, "bad-name", Skipped, Warning, "Name is not valid in DNS",
-            "rename the Service, the pod or the cluster that the detail names, or correct the label"),
-        row(K::BadAddress, "bad-address", Skipped, Warning, "Address cannot be used",
-            "correct the address, or delete the object"),
-        row(K::ExcludedCluster, "excluded-cluster", Skipped, Note, "Cluster is excluded",
+        row(K::LeftOut, Skipped, Note, "Object is not used on purpose",
             "nothing, or remove the cluster from excludeClusters"),
-        row(K::Internal, "internal", Skipped, Note, "Object is internal to the Multi-Cluster Services API",
-            "nothing: the implementation of that API keeps the object for its own use"),
-        row(K::ShortName, "short-name", Conflict, Error, "Short name is ambiguous",
+        row(K::ShortName, Conflict, Error, "Short name is ambiguous",
             "assign it with the same settings in every cluster: shortNames.pinned, shortNames.defaultNamespace, or \
             shortNames.which: pinned"),
-        row(K::Shadowed, "shadowed", Conflict, Warning, "Name hides another name",
+        row(K::Shadowed, Conflict, Warning, "Name hides another name",
             "query the hidden service by its name with a namespace, or rename one of the two"),
-        row(K::ClusterName, "cluster-name", Conflict, Warning, "Cluster name has several sources",
+        row(K::ClusterName, Conflict, Warning, "Cluster name has several sources",
             "give each cluster a name of its own with clusterName and clusterAliases"),
-        row(K::Endpoint, "endpoint", Conflict, Warning, "Endpoint has several sources",
-            "delete the object that does not belong to the endpoint, or rename one of the two pods"),
-        row(K::Kind, "kind", Conflict, Note, "Name has endpoints of several kinds",
+        row(K::Endpoint, Conflict, Warning, "Endpoint has several sources",
+            "rename one of the two pods, or delete the object that does not belong to the endpoint"),
+        row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
             "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
             enableHeadlessServices for the link (it is off by default) and give the pods hostnames"),
-        row(K::NotExported, "not-exported", Conflict, Warning, "Member is not exported",
-            "export the Service with label mirror.linkerd.io/exported=true, or set localMembers: exported"),
-        row(K::Annotation, "annotation", Conflict, Warning, "Annotation is not valid",
-            "correct the annotation; Linkerd copies that of an exported Service to its mirrors"),
-        row(K::UnreadableSetting, "unreadable-setting", State, Error, "Setting of a service cannot be read",
-            "correct the annotation of the Service of this cluster"),
-        row(K::IgnoredAnnotation, "ignored-annotation", State, Note, "Annotation of a mirror is ignored",
-            "set the annotation on the Service of this cluster, which alone decides"),
-        row(K::UnusedOrder, "unused-order", State, Error, "Failover order does not apply",
-            "remove the order, or export the service so that each cluster has an address of its own"),
-        row(K::FlatStep, "flat-step", State, Error, "Later steps of the failover order are not reached",
-            "make the step in a flat network the last one, or export the service through a gateway"),
-        row(K::StandbyAnswers, "standby-answers", State, Warning, "Standby step of the failover order answers",
-            "global-dns explain NAME shows the state of each step; repair the earlier steps"),
-        row(K::StepWithoutEndpoint, "step-without-endpoint", State, Error, "Failover step has no endpoint",
-            "export the service in a cluster of this step; if its cluster is lost, let another step answer: change annotation \
-            global-dns/failover of the Service of this cluster, or in the settings"),
-        row(K::UnknownAlias, "unknown-alias", State, Warning, "Alias names an unknown service",
+        row(K::NotExported, Conflict, Warning, "Member is not exported",
+            "kubectl label service {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite; or set \
+            localMembers: exported"),
+        row(K::SettingWithoutEffect, State, Error, "Setting of a service has no effect",
+            "correct what the detail names: kubectl annotate service {service} -n {namespace} --overwrite ANNOTATION=VALUE; or the \
+            settings"),
+        row(K::IgnoredAnnotation, State, Note, "Annotation of a mirror is ignored",
+            "set the annotation on the Service of this cluster, which alone decides; Linkerd copies that of an exported Service \
+            to its mirrors"),
+        row(K::UnusedOrder, State, Note, "Default failover order does not apply",
+            "nothing, or export the service so that each cluster has an address of its own"),
+        row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
+            "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each"),
+        row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
+            "export the service in a cluster of this step; if its cluster is lost, let another step answer: kubectl annotate \
+            service {service} -n {namespace} --overwrite global-dns/failover=ORDER"),
+        row(K::UnknownAlias, State, Warning, "Alias names an unknown service",
             "export the service in a cluster that is linked, or correct aliases"),
-        row(K::UnknownCluster, "unknown-cluster", State, Error, "Failover order names an unknown cluster",
-            "correct the name in annotation global-dns/failover of the Service of this cluster, or in the settings; or link the \
-            cluster"),
-        row(K::AutoWithPods, "auto-with-pods", State, Warning, "Failover order moves a service with pods by itself",
+        row(K::UnknownCluster, State, Error, "Failover order names an unknown cluster",
+            "link the cluster; or correct the name: kubectl annotate service {service} -n {namespace} --overwrite \
+            global-dns/failover=ORDER; or the settings"),
+        row(K::AutoWithPods, State, Warning, "Failover order moves a service with pods by itself",
             "remove auto: from the order of a database, so that a person moves its clients"),
-        row(K::ExpectedClustersMissing, "expected-clusters-missing", State, Error, "Name waits for expected clusters",
-            "link these clusters and export the service there; if one of them is retired, remove it from annotation \
-            global-dns/expected-clusters of the Service of this cluster"),
-        row(K::ClusterMissing, "cluster-missing", State, Warning, "Expected cluster is missing",
-            "link the cluster and export the service there; if it is retired, remove it from annotation \
-            global-dns/expected-clusters of the Service of this cluster"),
-        row(K::MemberByMirror, "member-by-mirror", State, Note, "Pods of this cluster leave with the last mirror",
-            "export the Service: kubectl label service NAME mirror.linkerd.io/exported=true"),
-        row(K::GatewayDown, "gateway-down", State, Warning, "Gateway is down",
-            "check the gateway in the other cluster and the network to it (linkerd multicluster gateways); gatewayDown \
-            decides the answers meanwhile"),
-        row(K::ServiceNotReady, "service-not-ready", State, Warning, "Service has no ready endpoint",
-            "check the pods of the exported Service in its cluster: it may be scaled to zero; gatewayDown decides the \
+        row(K::ExpectedClustersMissing, State, Error, "Name waits for expected clusters",
+            "link these clusters and export the service there; if one of them is retired, remove it: kubectl annotate service \
+            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
+        row(K::ClusterMissing, State, Warning, "Expected cluster is missing",
+            "link the cluster and export the service there; if it is retired, remove it: kubectl annotate service \
+            {service} -n {namespace} --overwrite global-dns/expected-clusters=CLUSTERS"),
+        row(K::GatewayDown, State, Warning, "Gateway is down",
+            "check the gateway in cluster {cluster} and the network to it (linkerd multicluster gateways); gatewayDown decides \
+            the answers meanwhile"),
+        row(K::ServiceNotReady, State, Warning, "Service has no ready endpoint",
+            "check the pods of the exported Service in cluster {cluster}: it may be scaled to zero; gatewayDown decides the \
             answers meanwhile"),
-        row(K::PodNotReady, "pod-not-ready", State, Note, "Pods are not ready",
-            "kubectl describe pod shows the readiness probe that fails"),
-        row(K::NoEndpointMirror, "no-endpoint-mirror", State, Warning, "Headless mirror without endpoint mirrors",
-            "no pod with a hostname is ready in the other cluster, or Linkerd's mirror controller lost the endpoint mirrors; \
-            it restores them at the next change there or within ten minutes"),
-        row(K::MissingHost, "missing-host", State, Warning, "Hosts without endpoint mirror",
-            "global-dns explain NAME shows whether another object has the name of the endpoint mirror; if not, Linkerd's \
-            mirror controller creates it at the next change in that cluster, within ten minutes, or when it restarts; update \
-            Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless Services of one name"),
-        row(K::DeadPort, "dead-port", State, Error, "Port cannot be reached from other clusters",
+        row(K::PodNotReady, State, Note, "Pods are not ready",
+            "kubectl describe pod -n {namespace} shows the readiness probe that fails"),
+        row(K::MissingHost, State, Warning, "Headless mirror without endpoint mirrors",
+            "wait: Linkerd's mirror controller creates them at the next change in cluster {cluster}, within ten minutes, or when it \
+            restarts, if a pod with a hostname is ready there; global-dns explain {service}.{namespace} shows whether another object \
+            has the name; update Linkerd: before edge-26.5.1 it deletes endpoint mirrors if two namespaces export headless \
+            Services of one name"),
+        row(K::DeadPort, State, Error, "Port cannot be reached from other clusters",
             "in the exported Service, set targetPort = port, and restart the pods: an endpoint mirror keeps its first ports"),
-        row(K::NotAMember, "not-a-member", State, Note, "Service of this cluster is not a member",
-            "nothing, or export it: kubectl label service NAME mirror.linkerd.io/exported=true"),
-        row(K::Unlinked, "unlinked", State, Warning, "Cluster has no Link",
-            "if the cluster is retired, delete its mirrors: kubectl delete service -A -l mirror.linkerd.io/cluster-name=CLUSTER; \
-            otherwise, link it again"),
-        row(K::Frozen, "frozen", State, Warning, "Mirror controller has stopped",
-            "check the Deployment of the mirror controller of the Link in its namespace; until it works again, mirrors and their \
+        row(K::NotAMember, State, Note, "Service of this cluster is not a member",
+            "nothing, or export it: kubectl label service {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite"),
+        row(K::Unlinked, State, Warning, "Cluster has no Link",
+            "link the cluster again; if it is retired, delete its mirrors: kubectl delete service -A -l \
+            mirror.linkerd.io/cluster-name={cluster}"),
+        row(K::Frozen, State, Warning, "Mirror controller has stopped",
+            "check the Deployment of the mirror controller of cluster {cluster}; until it works again, mirrors and their \
             liveness stay as they were"),
-        row(K::LinksUnknown, "links-unknown", Server, Warning, "State of links is unknown",
+        row(K::LinksUnknown, Server, Warning, "State of links is unknown",
             "set links.namespaces to the namespace of the Links, and permit list and watch on links and list on leases there; \
             or set links.enabled: false"),
-        row(K::NoTable, "no-table", Server, Error, "No complete table yet",
+        row(K::NoTable, Server, Error, "No complete table yet",
             "wait for the first list of every watch; the other problems say which of them fails"),
-        row(K::ShuttingDown, "shutting-down", Server, Warning, "Server is shutting down",
+        row(K::ShuttingDown, Server, Warning, "Server is shutting down",
             "nothing: the other replicas answer"),
-        row(K::DefaultClusterName, "default-cluster-name", Server, Warning, "Endpoints have the default cluster name",
+        row(K::DefaultClusterName, Server, Warning, "Endpoints have the default cluster name",
             "set clusterName, and a different one in each cluster: databases store the names of their peers"),
-        row(K::NotListed, "not-listed", Server, Warning, "Watch is not listed yet",
+        row(K::NotListed, Server, Warning, "Watch is not listed yet",
             "wait; if it stays, the detail names the reason"),
-        row(K::SourceFailed, "source-failed", Server, Warning, "Source of objects fails",
+        row(K::SourceFailed, Server, Warning, "Source of objects fails",
             "restore the connection to the API server, or correct the file; the last table is served meanwhile"),
-        row(K::SourcePanicked, "source-panicked", Server, Warning, "Source panicked and was restarted",
+        row(K::SourcePanicked, Server, Warning, "Source panicked and was restarted",
             "report the panic in the log: it is a defect of this program"),
-        row(K::LogLinesLost, "log-lines-lost", Server, Warning, "Log lines were lost",
+        row(K::LogLinesLost, Server, Warning, "Log lines were lost",
             "check what reads standard error: it was blocked or failed"),
-        row(K::RefusedClient, "refused-client", Server, Error, "Client is refused",
+        row(K::RefusedClient, Server, Error, "Client is refused",
             "add its prefix to limits.allow if it is a resolver of this cluster; otherwise close its way to the server"),
-        row(K::CertificateNotYetValid, "certificate-not-yet-valid", Server, Error, "Certificate is not valid yet",
-            "correct the clock, or use a certificate that is valid: clients refuse it until then"),
-        row(K::CertificateExpires, "certificate-expires", Server, Warning, "Certificate expires soon",
+        row(K::CertificateInvalid, Server, Error, "Certificate is not valid",
+            "correct the clock, or renew the certificate of the encrypted listeners: clients refuse it"),
+        row(K::CertificateExpires, Server, Warning, "Certificate expires soon",
             "renew the certificate of the encrypted listeners"),
-        row(K::CertificateExpired, "certificate-expired", Server, Error, "Certificate has expired",
-            "renew the certificate of the encrypted listeners: clients refuse it"),
     ]
 };
 
@@ -430,6 +414,19 @@ impl Problem {
             .unwrap_or_default()
     }
 
+    /// Returns what a person does, with the names of what it concerns. The commands can be copied.
+    pub fn hint(&self) -> String {
+        let [service, namespace] = match &self.service {
+            Some(service) => service.labels(),
+            None => ["SERVICE", "NAMESPACE"],
+        };
+        let cluster = self.cluster.as_ref().map_or("CLUSTER", ClusterName::as_str);
+        let hint = self.kind.row().hint;
+        let hint = hint.replace("{service}", service);
+        hint.replace("{namespace}", namespace)
+            .replace("{cluster}", cluster)
+    }
+
     /// Returns it as one sentence with the time since which it holds.
     pub fn with_time(&self) -> String {
         match self.since() {
@@ -512,7 +509,7 @@ impl ProblemKind {
 
     /// Returns the kind's name in logs, metrics and reports.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.into()
     }
 
     /// Returns the page and the anchor of the kind's section in the manual.
@@ -534,9 +531,9 @@ mod tests {
     #[test]
     fn each_kind_has_its_own_row_with_its_name_in_json() {
         for (index, row) in ROWS.iter().enumerate() {
-            assert_eq!(row.kind as usize, index, "{}", row.name);
+            assert_eq!(row.kind as usize, index, "{}", row.kind);
             let json = serde_json::to_string(&row.kind).unwrap();
-            assert_eq!(json, format!("\"{}\"", row.name));
+            assert_eq!(json, format!("\"{}\"", row.kind));
         }
     }
 
@@ -547,7 +544,7 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("## "))
             .collect();
-        assert_eq!(sections, ROWS.map(|row| row.name));
+        assert_eq!(sections, ROWS.map(|row| row.kind.name()));
     }
 
     #[test]
@@ -595,8 +592,8 @@ mod tests {
     #[test]
     fn family_and_level_of_a_problem_are_those_of_its_kind() {
         for (kind, is_skip, is_conflict, is_serious) in [
-            (ProblemKind::BadName, true, false, true),
-            (ProblemKind::ExcludedCluster, true, false, false),
+            (ProblemKind::UnusableObject, true, false, true),
+            (ProblemKind::LeftOut, true, false, false),
             (ProblemKind::ShortName, false, true, true),
             (ProblemKind::NoTable, false, false, true),
         ] {
@@ -604,7 +601,7 @@ mod tests {
             let own = (one.is_skip(), one.is_conflict(), one.is_serious());
             assert_eq!(own, (is_skip, is_conflict, is_serious), "{kind}");
         }
-        let anchor = ProblemKind::BadName.anchor();
-        assert_eq!(anchor, "problems.html#bad-name");
+        let anchor = ProblemKind::UnusableObject.anchor();
+        assert_eq!(anchor, "problems.html#unusable-object");
     }
 }

@@ -15,6 +15,9 @@ use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar
 /// The TTL that can be set, in seconds.
 pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
 
+/// The maximum number of annotations with an unknown name that are reported.
+const MAX_UNKNOWN: usize = 10;
+
 /// The settings of one service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -77,7 +80,7 @@ impl ServiceSettings {
     /// Reads the annotations of a Service of this cluster.
     pub(super) fn of_own(service: &KubeObject<'_>) -> Self {
         let mut settings = Self::default();
-        if let Some(key) = service.unknown_setting() {
+        for key in service.unknown_settings().iter().take(MAX_UNKNOWN) {
             let nearest = most_similar(key, key::SETTINGS.map(str::to_owned));
             let reason = match nearest {
                 Some(nearest) => format!("no annotation has this name; the nearest is {nearest}"),

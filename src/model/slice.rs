@@ -85,12 +85,12 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
     let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
-        let none = || Problem::new(ProblemKind::BadAddress, "an endpoint has no address");
+        let none = || Problem::new(ProblemKind::UnusableObject, "an endpoint has no address");
         let usable = first.ok_or_else(none).and_then(|ip| usable_address(ip));
-        let address = skips.record(usable)?;
+        let address = skips.record("addresses", usable)?;
         let named = e.hostname.as_deref().filter(|host| !host.is_empty());
-        let hostname =
-            named.and_then(|host| skips.record(Hostname::interned(host).map_err(bad_name)));
+        let hostname = named
+            .and_then(|host| skips.record("hostname", Hostname::interned(host).map_err(bad_name)));
         Some(SliceEndpoint {
             address,
             hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
@@ -115,27 +115,27 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
     })
 }
 
-/// One skip for each reason, with the number of further skips. A slice may have a thousand endpoints with the same
+/// One skip for each field, with the number of further skips. A slice may have a thousand endpoints with the same
 /// error.
 #[derive(Default)]
-struct SkipCounts(Vec<(Problem, usize)>);
+struct SkipCounts(Vec<(&'static str, Problem, usize)>);
 
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
-    fn record<T>(&mut self, part: Result<T, Problem>) -> Option<T> {
+    fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
         let skip = match part {
             Ok(part) => return Some(part),
             Err(skip) => skip,
         };
-        match self.0.iter_mut().find(|(first, _)| first.kind == skip.kind) {
-            Some((_, others)) => *others += 1,
-            None => self.0.push((skip, 0)),
+        match self.0.iter_mut().find(|(first, ..)| *first == field) {
+            Some((_, _, others)) => *others += 1,
+            None => self.0.push((field, skip, 0)),
         }
         None
     }
 
     fn into_skips(self) -> Box<[Problem]> {
-        let skip = |(skip, others): (Problem, usize)| match others {
+        let skip = |(_, skip, others): (&str, Problem, usize)| match others {
             0 => skip,
             others => Problem::new(skip.kind, format!("{}; and {others} more", skip.detail)),
         };
@@ -147,7 +147,7 @@ impl SkipCounts {
 pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Problem> {
     let Some(service) = slice.label(key::SERVICE_NAME) else {
         let detail = format!("label {} is missing", key::SERVICE_NAME);
-        return Err(Problem::new(ProblemKind::BadName, detail));
+        return Err(Problem::new(ProblemKind::UnusableObject, detail));
     };
     Ok(intern(service))
 }
@@ -156,7 +156,7 @@ pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Problem> {
 pub(super) fn has_addresses(body: &SliceBody<'_>) -> Result<(), Problem> {
     match body.address_type.as_deref() {
         Some("FQDN") => Err(Problem::new(
-            ProblemKind::BadAddress,
+            ProblemKind::UnusableObject,
             "addressType FQDN is not supported",
         )),
         _ => Ok(()),

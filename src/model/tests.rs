@@ -13,20 +13,14 @@ fn rules_reasons_kinds_and_watches_have_their_public_names() {
     }
     let skips = || ProblemKind::of_family(Family::Skipped);
     let expected = [
-        "undecodable",
+        "unusable-object",
         "no-parent",
         "namespace-mismatch",
-        "bad-name",
-        "bad-address",
-        "excluded-cluster",
-        "internal",
+        "left-out",
     ];
     assert_eq!(skips().map(ProblemKind::name).collect::<Vec<_>>(), expected);
     let intended = skips().filter(|kind| kind.row().level == Level::Note);
-    assert_eq!(
-        intended.collect::<Vec<_>>(),
-        [ProblemKind::ExcludedCluster, ProblemKind::Internal]
-    );
+    assert_eq!(intended.collect::<Vec<_>>(), [ProblemKind::LeftOut]);
     let key = ObjectKey::new("prod", "db-0-west");
     let kinds = [Kind::Service, Kind::EndpointSlice, Kind::Link];
     let named = kinds.map(|kind| {

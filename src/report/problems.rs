@@ -70,7 +70,7 @@ impl ProblemReport {
             format!("{}: {}", row.sentence, self.detail)
         };
         let level = style.colors.paint(self.level.into(), self.level.name());
-        let [kind, subject] = [row.name, &self.subject].map(str::to_owned);
+        let [kind, subject] = [row.kind.name(), &self.subject].map(str::to_owned);
         let since = style.since(self.since.as_deref());
         [level, kind, subject, since.trim_start().to_owned(), text]
     }
@@ -88,7 +88,7 @@ impl From<&Problem> for ProblemReport {
             cluster: problem.cluster.as_ref().map(ToString::to_string),
             detail: problem.detail.clone(),
             since: problem.since().map(Timestamp::to_text),
-            hint: row.hint.into(),
+            hint: problem.hint().into(),
             anchor: problem.kind.anchor(),
         }
     }

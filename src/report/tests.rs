@@ -55,14 +55,13 @@ down.shop  headless, ttl 5, short name down
   CLUSTER  HOST    ADDRESSES  PORTS                                 STATE  RETURNED  OBJECT
   east     down-0  10.96.0.3  dns:53/udp dns-tcp:53 7000 sql:26257  down   yes       Service/shop/down-0-east
 
-problems: 7
+problems: 6
   warning  no-parent           Service/shop/web-0-east  Object without its parent: headless mirror 'web-east' of shop/web in cluster 'east' does not exist
-  warning  not-exported        prod/db                  Member is not exported: cluster 'hub' is a member here only: its Service is not exported
-  note     member-by-mirror    prod/db                  Pods of this cluster leave with the last mirror: cluster 'hub'; prevent it: kubectl label service db --namespace prod mirror.linkerd.io/exported=true
+  warning  not-exported        prod/db                  Member is not exported: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported
   warning  gateway-down        prod/db                  Gateway is down: cluster 'east': db-1
   warning  gateway-down        shop/down                Gateway is down: cluster 'east': down-0
   note     pod-not-ready       prod/db                  Pods are not ready: in this cluster: db-1
-  warning  no-endpoint-mirror  Service/prod/idle-east   Headless mirror without endpoint mirrors: no host of cluster 'east'
+  warning  missing-host  Service/prod/idle-east   Headless mirror without endpoint mirrors: no host of cluster 'east'
 ";
     let words = |text: &str| -> Vec<Vec<String>> {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();

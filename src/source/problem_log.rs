@@ -14,7 +14,7 @@ const TARGET: &str = "global_dns::problem";
 macro_rules! log_row {
     ($row:expr, $($fields:tt)+) => {
         match $row.level {
-            Level::Note if $row.kind == ProblemKind::ExcludedCluster => debug!(target: TARGET, $($fields)+),
+            Level::Note if $row.kind == ProblemKind::LeftOut => debug!(target: TARGET, $($fields)+),
             Level::Note => info!(target: TARGET, $($fields)+),
             Level::Warning => warn!(target: TARGET, $($fields)+),
             Level::Error => error!(target: TARGET, $($fields)+),
@@ -26,7 +26,7 @@ macro_rules! log_row {
 pub fn log_problem(problem: &Problem) {
     let Problem { kind, detail, .. } = problem;
     let (row, subject) = (kind.row(), problem.subject());
-    log_row!(row, problem = row.name, %subject, %detail, "{}", row.sentence);
+    log_row!(row, problem = row.kind.name(), %subject, %detail, "{}", row.sentence);
 }
 
 /// Returns the problem that there were failures since the start of the process, if there were any.
@@ -41,7 +41,7 @@ pub(super) fn log_more(kind: ProblemKind, count: usize) {
     let row = kind.row();
     log_row!(
         row,
-        problem = row.name,
+        problem = row.kind.name(),
         count,
         "{}: {count} more",
         row.sentence

@@ -16,7 +16,7 @@ use super::services::Services;
 use super::store::ServiceKeys;
 use super::{Endpoint, EndpointLiveness, Service, ServiceKind, Table};
 use crate::model::{
-    ClusterName, Line, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
+    ClusterName, Family, Line, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, list_some,
 };
 
 /// Maximum number of changes of one table. More are merged: neither the log nor the events repeat a large list.
@@ -170,24 +170,22 @@ impl<'t> Difference<'t> {
             return;
         };
         let known = old.map_or(&[][..], |old| &old.problems[..]);
-        let stored = new
-            .problems
-            .iter()
-            .filter(|problem| known.binary_search(problem).is_err());
-        self.problems.extend(stored.map(Cow::Borrowed));
-        let state = new.state_problems();
-        if state.is_empty() {
-            return;
-        }
-        let known = old.map(Service::state_problems).unwrap_or_default();
         let changes = &self.changes[first_change..];
-        // A state whose detail alone changed, such as the number of its hosts, is not new.
-        let is_new = |problem: &Problem| {
-            !known.iter().any(|one| one.fact() == problem.fact())
-                && !changes.iter().any(|change| tells(change, problem))
+        // One whose detail alone changed, such as the number of its hosts, is not new.
+        let is_state = |problem: &Problem| {
+            use ProblemKind::{IgnoredAnnotation, SettingWithoutEffect};
+            problem.kind.row().family == Family::State
+                && !matches!(problem.kind, IgnoredAnnotation | SettingWithoutEffect)
         };
-        let state = state.into_iter().filter(is_new);
-        self.problems.extend(state.map(Cow::Owned));
+        let is_known = |problem: &Problem| {
+            let same_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
+            known.binary_search(problem).is_ok() || known.iter().any(same_fact)
+        };
+        let is_new = |problem: &&Problem| {
+            !is_known(problem) && !changes.iter().any(|change| tells(change, problem))
+        };
+        let problems = new.problems.iter().filter(is_new);
+        self.problems.extend(problems.map(Cow::Borrowed));
     }
 
     fn note_changes(

@@ -217,7 +217,7 @@ pub(super) fn order_problems(
     let twice = is_twice.then(|| {
         let detail =
             format!("{order}: 'local' and '{own}' are one cluster; its first place counts");
-        Problem::new(ProblemKind::UnreadableSetting, detail)
+        Problem::new(ProblemKind::SettingWithoutEffect, detail)
     });
     unknown.chain(twice).collect()
 }

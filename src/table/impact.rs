@@ -31,7 +31,7 @@ impl Service {
         let is_missing = self.is_listed() && self.endpoints.is_empty();
         let is_serious = is_missing
             || self.endpoints.iter().any(is_unlinked)
-            || self.problems().any(|problem| problem.is_serious());
+            || self.problems.iter().any(|problem| problem.is_serious());
         if is_serious {
             Impact::Attention
         } else {
@@ -78,7 +78,7 @@ mod tests {
             problems: [Problem::new(kind, "is so")].into(),
             ..fine.clone()
         };
-        let (note, error) = (ProblemKind::Kind, ProblemKind::BadName);
+        let (note, error) = (ProblemKind::Kind, ProblemKind::UnusableObject);
         assert_eq!(fine.impact(), Impact::Fine);
         assert_eq!(with_problem(note).impact(), Impact::Fine);
         assert_eq!(with_problem(error).impact(), Impact::Attention);

@@ -128,26 +128,29 @@ fn draft_of_pod(
     }
 }
 
-/// Reports a member of this cluster that leaves with the last mirror of its name.
-pub(super) fn leaves_with_mirror(key: &ServiceKey, rules: &Rules) -> Problem {
-    let (ServiceKey { namespace, service }, cluster) = (key, &rules.cluster_name);
-    let detail = format!(
-        "cluster '{cluster}'; prevent it: kubectl label service {service} --namespace {namespace} \
-         mirror.linkerd.io/exported=true"
-    );
-    Problem::new(ProblemKind::MemberByMirror, detail)
-}
-
-/// Reports a member of this cluster that other clusters do not have.
-pub(super) fn not_exported(own: OwnService, rules: &Rules) -> Option<Problem> {
+/// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is
+/// a member only because of a mirror.
+pub(super) fn not_exported(
+    own: OwnService,
+    membership: Membership,
+    rules: &Rules,
+) -> Option<Problem> {
     let why = match own.export {
         Export::No => "its Service is not exported",
         Export::RemoteDiscovery => {
             "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"
         }
+        // A Link with a selector of its own may mirror it.
+        Export::Other if membership == Membership::ByMirror => {
+            "its label mirror.linkerd.io/exported is not 'true'"
+        }
         Export::Gateway | Export::Other => return None,
     };
+    let until = match membership {
+        Membership::Own => "",
+        Membership::ByMirror => ", and only while a mirror of its name exists",
+    };
     let cluster = &rules.cluster_name;
-    let detail = format!("cluster '{cluster}' is a member here only: {why}");
+    let detail = format!("cluster '{cluster}' is a member here only{until}: {why}");
     Some(Problem::new(ProblemKind::NotExported, detail))
 }

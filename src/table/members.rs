@@ -12,9 +12,7 @@ use super::gate::Gate;
 use super::headless;
 use super::items::{Items, Mirror};
 use super::kind::Rank;
-use super::local::{
-    Membership, cluster_ip_member, headless_member, leaves_with_mirror, not_exported, pod_drafts,
-};
+use super::local::{Membership, cluster_ip_member, headless_member, not_exported, pod_drafts};
 use super::merge::{cluster_conflicts, merge_drafts};
 use super::missing::{MissingHost, missing_hosts};
 use super::own_settings::{KeptOrder, OwnSettings};
@@ -179,9 +177,7 @@ pub(super) fn build_service(
     if let Some((own, membership)) = member
         && drafts.iter().any(|draft| draft.source == Source::Local)
     {
-        problems.extend(not_exported(own, rules));
-        let leaves = membership == Membership::ByMirror;
-        problems.extend(leaves.then(|| leaves_with_mirror(key, rules)));
+        problems.extend(not_exported(own, membership, rules));
     }
     let failover = order.map(|order| {
         let context = FailoverContext {
@@ -209,7 +205,7 @@ pub(super) fn build_service(
     }
     let gate = Gate::new(own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
     next.wake_at(gate.as_ref().and_then(|gate| gate.closes_until));
-    Some(Service {
+    let service = Service {
         key: key.clone(),
         alias_of,
         kind,
@@ -235,7 +231,8 @@ pub(super) fn build_service(
         missing: missing.into(),
         problems: problems.into(),
         times: Times::default(),
-    })
+    };
+    Some(service.with_state_problems())
 }
 
 // === impl Offer ===
@@ -384,7 +381,7 @@ fn has_valid_length(
     }
     let name = labels.collect::<Vec<_>>().join(".");
     let detail = format!("the name {name}.<zone> has {octets} octets; at most 255 are allowed");
-    let problem = Problem::new(ProblemKind::BadName, detail);
+    let problem = Problem::new(ProblemKind::UnusableObject, detail);
     let objects = endpoint.object_refs(of_objects);
     problems.extend(objects.map(|object| problem.clone().of_object(object)));
     false

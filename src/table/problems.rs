@@ -1,5 +1,5 @@
-//! The problems of a table. Those that the readers and the build found are stored; those that follow from the state of a
-//! service are derived here, and nowhere else.
+//! The problems of a table: those that the readers and the build found, and those that follow from the state of a service, which
+//! are derived here when the service is built.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,8 +35,10 @@ impl Table {
         let skipped = self.skipped.iter().map(|(_, problem)| problem.as_ref());
         let of_names = self.name_problems().chain(skipped).map(Cow::Borrowed);
         let of_links = self.links.problems().into_iter().map(Cow::Owned);
-        let of_services = self.services().flat_map(Service::problems);
-        of_names.chain(of_links).chain(of_services)
+        let of_services = self.services().flat_map(|service| &service.problems);
+        of_names
+            .chain(of_services.map(Cow::Borrowed))
+            .chain(of_links)
     }
 
     /// Returns the problems of the links of a service's clusters.
@@ -181,12 +183,6 @@ impl ClusterLink {
 // === impl Service ===
 
 impl Service {
-    /// Returns every problem of the service: the stored ones, and those of its state.
-    pub fn problems(&self) -> impl Iterator<Item = Cow<'_, Problem>> {
-        let stored = self.problems.iter().map(Cow::Borrowed);
-        stored.chain(self.state_problems().into_iter().map(Cow::Owned))
-    }
-
     /// Returns the problem that its endpoints of this cluster have the default cluster name. It is a problem of the server,
     /// which has it once. Commands may lack the settings of the server.
     pub fn default_cluster_name(&self) -> Option<Problem> {
@@ -197,22 +193,18 @@ impl Service {
             .then(|| self.problem(ProblemKind::DefaultClusterName, detail))
     }
 
-    /// Derives the problems of the service's state.
-    pub(super) fn state_problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
+    /// Adds the problems of its state to those that the build found.
+    pub(super) fn with_state_problems(mut self) -> Self {
+        let mut problems = Vec::from(std::mem::take(&mut self.problems));
         self.add_mirrors(&mut problems);
         self.add_endpoints(&mut problems);
         self.add_alias(&mut problems);
         self.add_order(&mut problems);
-        if let Some(gate) = self.gate.as_deref() {
-            problems.extend(self.problem_of_gate(gate));
-        }
-        for problem in &mut problems {
-            if problem.since().is_none() {
-                problem.set_since(self.times.get(times::hash(problem.fact())));
-            }
-        }
-        problems
+        let gate = self.gate.as_deref();
+        problems.extend(gate.and_then(|gate| self.problem_of_gate(gate)));
+        problems.sort();
+        self.problems = problems.into();
+        self
     }
 
     /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it,
@@ -220,11 +212,6 @@ impl Service {
     pub(super) fn with_times(mut self, old: Option<&Self>, now: Timestamp) -> Self {
         let known_problems = old.map_or(&[][..], |old| &old.problems);
         Problem::carry_times(known_problems, &mut self.problems, now);
-        let state = self.state_problems();
-        let problems = state
-            .iter()
-            .filter(|problem| problem.since().is_none())
-            .map(|problem| times::hash(problem.fact()));
         let endpoints = self
             .endpoints
             .iter()
@@ -233,7 +220,7 @@ impl Service {
             .map(times::hash_endpoint);
         let unknown = Times::default();
         let known = old.map_or(&unknown, |old| &old.times);
-        self.times = Times::of(problems.chain(endpoints), known, now);
+        self.times = Times::of(endpoints, known, now);
         self
     }
 
@@ -269,7 +256,7 @@ impl Service {
                 self.problem(ProblemKind::MissingHost, format!("lists {hosts}"))
             } else if self.in_cluster(cluster.as_str()).is_empty() {
                 let detail = format!("no host of cluster '{cluster}'");
-                self.problem(ProblemKind::NoEndpointMirror, detail)
+                self.problem(ProblemKind::MissingHost, detail)
             } else {
                 continue;
             };
@@ -323,12 +310,16 @@ impl Service {
 
     /// Adds what is wrong with the failover order.
     fn add_order(&self, problems: &mut Vec<Problem>) {
-        // An order for all services is not meant for this one.
-        if let Some((order, OrderOrigin::Annotation | OrderOrigin::ServiceSetting)) =
-            self.unused_order.as_deref()
-        {
+        if let Some((order, origin)) = self.unused_order.as_deref() {
+            let kind = match origin {
+                OrderOrigin::Annotation | OrderOrigin::ServiceSetting => {
+                    ProblemKind::SettingWithoutEffect
+                }
+                // It is not meant for this service alone.
+                OrderOrigin::DefaultSetting => ProblemKind::UnusedOrder,
+            };
             let detail = format!("{order}: the service has one address for all its clusters");
-            problems.push(self.problem(ProblemKind::UnusedOrder, detail));
+            problems.push(self.problem(kind, detail));
         }
         let Some(failover) = &self.failover else {
             return;
@@ -339,7 +330,7 @@ impl Service {
             let detail = format!(
                 "{order}: step {step} is in a flat network, which is alive while its mirror exists"
             );
-            problems.push(self.problem(ProblemKind::FlatStep, detail));
+            problems.push(self.problem(ProblemKind::SettingWithoutEffect, detail));
         }
         // With one step, nothing moves.
         if failover.has_pods && order.is_auto() && order.count() > 1 {

@@ -127,7 +127,6 @@ impl Rules {
     pub(super) fn exclusion(&self, cluster: &ClusterName) -> Option<Problem> {
         let detail = || format!("cluster '{cluster}' is excluded by the setting excludeClusters");
         let is_excluded = self.excluded_clusters.contains(cluster);
-        is_excluded
-            .then(|| Problem::new(ProblemKind::ExcludedCluster, detail()).of_cluster(cluster))
+        is_excluded.then(|| Problem::new(ProblemKind::LeftOut, detail()).of_cluster(cluster))
     }
 }

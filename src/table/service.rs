@@ -57,7 +57,7 @@ pub struct Service {
     /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
     /// without a flag.
     pub is_headless: bool,
-    /// The problems that the build found, sorted. [`Self::problems()`] adds those of its state.
+    /// Its problems, sorted.
     pub problems: Box<[Problem]>,
     /// Since when its facts hold.
     pub(super) times: Times,

@@ -218,7 +218,7 @@ fn endpoint_with_too_long_name_is_skipped() {
     let name = format!("{service}.{namespace}.global");
     assert_eq!(ask(&zones, &table, &name, RecordType::A), "A 10.96.0.2");
     let reasons: Vec<&str> = table.skipped().map(|problem| problem.kind.name()).collect();
-    assert_eq!(reasons, ["bad-name"]);
+    assert_eq!(reasons, ["unusable-object"]);
 }
 
 #[test]

@@ -91,22 +91,27 @@ fn service_that_does_not_answer_from_its_first_step_is_yellow() {
 }
 
 #[test]
-fn order_that_cannot_apply_is_reported() {
+fn order_that_cannot_apply_is_a_setting_without_effect() {
+    let problems = |objects: &[Value]| {
+        let mut facts = facts(&[]);
+        facts.table = Ok(table(objects));
+        findings(&facts, Check::Conflicts)
+    };
     let flat =
         |cluster: &str| flat_mirror("prod", "db", cluster, &format!("10.96.0.{}", cluster.len()));
     let order = own("global-dns/failover", "auto:east:west");
     assert_eq!(
-        orders(&[flat("east"), flat("west"), order.clone()]),
+        problems(&[flat("east"), flat("west"), order.clone()]),
         red(
-            "Later steps of the failover order are not reached: prod/db: auto:east:west: step east is in a flat network, which is \
+            "Setting of a service has no effect: prod/db: auto:east:west: step east is in a flat network, which is \
              alive while its mirror exists"
         )
     );
     let federation = federated("prod", "db", "10.96.0.9", "db@east,db@west");
     assert_eq!(
-        orders(&[federation.clone(), order]),
+        problems(&[federation.clone(), order]),
         red(
-            "Failover order does not apply: prod/db: auto:east:west: the service has one address for all its clusters"
+            "Setting of a service has no effect: prod/db: auto:east:west: the service has one address for all its clusters"
         )
     );
     // A default order is not meant for each service.

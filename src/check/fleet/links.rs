@@ -49,7 +49,7 @@ impl Direction {
         if !cluster.is_current() {
             return Self::NotCurrent;
         }
-        let is_excluded = |kind| kind == ProblemKind::ExcludedCluster;
+        let is_excluded = |kind| kind == ProblemKind::LeftOut;
         let mut problems = cluster.problems().iter();
         if problems.any(|one| is_excluded(one.kind) && cluster.is_about(one, other)) {
             return Self::Excluded;

@@ -198,11 +198,7 @@ impl<'m> Comparison<'_, 'm> {
     ) -> DifferenceCause {
         let explains = |kind: ProblemKind| {
             let is_skip = kind.row().family == Family::Skipped;
-            is_skip
-                || matches!(
-                    kind,
-                    ProblemKind::NoEndpointMirror | ProblemKind::MissingHost
-                )
+            is_skip || kind == ProblemKind::MissingHost
         };
         let one = &self.clusters[index];
         let problem = one.problems().iter().find(|problem| {

@@ -98,7 +98,7 @@ fn unreadable<'m>(
     key: Key<'m>,
 ) -> bool {
     let mut is_unreadable = false;
-    let kind = ProblemKind::UnreadableSetting;
+    let kind = ProblemKind::SettingWithoutEffect;
     for cluster in clusters.iter().filter(|one| one.is_current()) {
         let problems = cluster.problems().iter();
         for problem in problems.filter(|one| one.kind == kind && concerns(one, key)) {

@@ -48,7 +48,7 @@ fn shop() -> Vec<Value> {
 }
 
 const MESHED: &str = "only meshed clients can use the addresses of other clusters' endpoints";
-const EMPTY_WEST: &str = "no-endpoint-mirror Service/prod/db-west: no host of cluster 'west'";
+const EMPTY_WEST: &str = "missing-host Service/prod/db-west: no host of cluster 'west'";
 
 /// Returns the problems of an explanation, and its notes.
 fn said(explained: &Explanation) -> Vec<String> {
@@ -345,10 +345,7 @@ fn missing_name_has_notes_about_what_is_missing() {
     objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", false)]));
     objects.push(mirror("prod", "idle", "west"));
     let not_ready = "pod-not-ready prod/db: in this cluster: db-0";
-    let not_exported =
-        "not-exported prod/db: cluster 'hub' is a member here only: its Service is not exported";
-    let by_mirror = "member-by-mirror prod/db: cluster 'hub'; prevent it: kubectl label service db --namespace prod \
-                     mirror.linkerd.io/exported=true";
+    let not_exported = "not-exported prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported";
     let cases: &[(&str, &[&str])] = &[
         (
             "nope.prod.global",
@@ -360,13 +357,12 @@ fn missing_name_has_notes_about_what_is_missing() {
         ),
         (
             "idle.prod.global",
-            &["no-endpoint-mirror Service/prod/idle-west: no host of cluster 'west'"],
+            &["missing-host Service/prod/idle-west: no host of cluster 'west'"],
         ),
         (
             "west.db.prod.global",
             &[
                 not_exported,
-                by_mirror,
                 not_ready,
                 EMPTY_WEST,
                 "prod/db has endpoints in: east",
@@ -377,7 +373,6 @@ fn missing_name_has_notes_about_what_is_missing() {
             "db-7.east.db.prod.global",
             &[
                 not_exported,
-                by_mirror,
                 not_ready,
                 EMPTY_WEST,
                 "endpoints of prod/db in 'east': db-0, db-1",
@@ -388,7 +383,6 @@ fn missing_name_has_notes_about_what_is_missing() {
             "_http._tcp.db.prod.global",
             &[
                 not_exported,
-                by_mirror,
                 not_ready,
                 EMPTY_WEST,
                 "named ports of prod/db: _dns-tcp._tcp, _dns._udp, _sql._tcp",

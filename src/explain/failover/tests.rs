@@ -70,7 +70,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         problems(&table(&of_service)),
         [
-            "Failover order does not apply: prod/db: east: the service has one address for all its clusters"
+            "Setting of a service has no effect: prod/db: east: the service has one address for all its clusters"
         ]
     );
     let rules = Rules {
@@ -91,7 +91,7 @@ fn order_that_does_not_apply_is_explained() {
     assert_eq!(
         problems(&table_by(&rules, &flat)),
         [
-            "Later steps of the failover order are not reached: prod/db: auto:east:west: step east is in a flat network, which is \
+            "Setting of a service has no effect: prod/db: auto:east:west: step east is in a flat network, which is \
           alive while its mirror exists"
         ]
     );

@@ -38,7 +38,7 @@ fn absent_fields_are_empty() {
     assert_eq!((object.api_version(), object.kind()), (None, None));
     assert_eq!((object.namespace(), object.name()), ("", ""));
     assert_eq!((object.key(), object.resource_version()), (None, None));
-    assert!(object.service_spec().unwrap().ports.is_none());
+    assert!(object.spec::<ServiceSpec>().unwrap().ports.is_none());
     assert!(object.slice_body().unwrap().endpoints.is_none());
 }
 

@@ -137,7 +137,7 @@ fn name_without_annotation_and_suffix_is_bad() {
             s["metadata"]["name"] = json!(name);
             s["metadata"]["annotations"] = json!({});
         });
-        assert_eq!(reason(&object), Some(ProblemKind::BadName), "{name}");
+        assert_eq!(reason(&object), Some(ProblemKind::UnusableObject), "{name}");
     }
 }
 
@@ -153,10 +153,14 @@ fn name_that_is_not_a_label_is_bad() {
         let object = endpoint_mirror_of(|s| {
             s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!(fq_name);
         });
-        assert_eq!(reason(&object), Some(ProblemKind::BadName), "{fq_name}");
+        assert_eq!(
+            reason(&object),
+            Some(ProblemKind::UnusableObject),
+            "{fq_name}"
+        );
     }
     let dotted = endpoint_mirror_of(|s| s["metadata"]["labels"][key::CLUSTER_NAME] = json!("a.b"));
-    assert_eq!(reason(&dotted), Some(ProblemKind::BadName));
+    assert_eq!(reason(&dotted), Some(ProblemKind::UnusableObject));
 }
 
 #[test]
@@ -175,11 +179,11 @@ fn address_that_clients_cannot_use_is_bad() {
         "::ffff:10.96.0.7",
     ] {
         let object = endpoint_mirror_of(|s| s["spec"]["clusterIPs"] = json!([ip]));
-        assert_eq!(reason(&object), Some(ProblemKind::BadAddress), "{ip}");
+        assert_eq!(reason(&object), Some(ProblemKind::UnusableObject), "{ip}");
     }
     for ips in [json!([]), json!(null)] {
         let none = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIPs": ips}));
-        assert_eq!(reason(&none), Some(ProblemKind::BadAddress));
+        assert_eq!(reason(&none), Some(ProblemKind::UnusableObject));
     }
 }
 
@@ -199,14 +203,14 @@ fn cluster_ip_is_used_without_cluster_ips() {
     assert_eq!(two, [one, "2001:db8::7".parse().unwrap()]);
     for ip in ["None", "", "127.0.0.1"] {
         let object = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip}));
-        assert_eq!(reason(&object), Some(ProblemKind::BadAddress), "{ip}");
+        assert_eq!(reason(&object), Some(ProblemKind::UnusableObject), "{ip}");
     }
 }
 
 #[test]
 fn field_of_wrong_type_is_undecodable() {
     let object = endpoint_mirror_of(|s| s["spec"]["ports"] = json!("all of them"));
-    assert_eq!(reason(&object), Some(ProblemKind::Undecodable));
+    assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
 }
 
 #[test]
@@ -221,7 +225,7 @@ fn undecodable_headless_service_is_selected_and_skipped() {
     };
     let (watch, object) = service("None").unwrap();
     assert_eq!(watch, Watch::Services);
-    assert_eq!(reason(&object), Some(ProblemKind::Undecodable));
+    assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
     assert_eq!(
         service("10.96.0.7"),
         Some((Watch::Services, Object::Plain(None)))
@@ -262,9 +266,12 @@ fn kind_of_a_mirror_comes_from_its_cluster_ip_and_labels() {
     );
     let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east", key::REMOTE_SERVICE: "web"});
     assert_eq!(route(flat, "10.96.0.1"), Ok(ItemKind::FlatMirror));
-    assert_eq!(route(gateway.clone(), ""), Err(ProblemKind::BadAddress));
+    assert_eq!(route(gateway.clone(), ""), Err(ProblemKind::UnusableObject));
     assert_eq!(route(gateway, "None"), Ok(ItemKind::HeadlessMirror));
-    assert_eq!(route(json!({}), "10.96.0.1"), Err(ProblemKind::BadName));
+    assert_eq!(
+        route(json!({}), "10.96.0.1"),
+        Err(ProblemKind::UnusableObject)
+    );
 }
 
 #[test]
@@ -319,7 +326,7 @@ fn service_of_the_mcs_api_is_no_mirror() {
         let (watch, object) = select(derived(object));
         assert_eq!(
             (watch, reason(&object)),
-            (Watch::Services, Some(ProblemKind::Internal)),
+            (Watch::Services, Some(ProblemKind::LeftOut)),
             "{what}"
         );
         let Object::Skipped(skip) = object else {
@@ -370,7 +377,7 @@ fn labels_of_a_flat_mirror_that_disagree_are_skipped() {
         let Object::Skipped(skip) = &object else {
             panic!("{label}={value}: {object:?}")
         };
-        assert_eq!(skip.kind, ProblemKind::BadName);
+        assert_eq!(skip.kind, ProblemKind::UnusableObject);
         assert!(skip.detail.contains(label), "{}", skip.detail);
         assert!(
             skip.detail.contains(&format!("'{value}'")),
@@ -446,11 +453,11 @@ fn federated_service_lists_its_members() {
     }
     assert_eq!(
         federated("web", remote("web@east")),
-        Err(ProblemKind::BadName)
+        Err(ProblemKind::UnusableObject)
     );
     assert_eq!(
         federated("-federated", remote("web@east")),
-        Err(ProblemKind::BadName)
+        Err(ProblemKind::UnusableObject)
     );
 }
 
@@ -500,7 +507,7 @@ fn exported_service_with_a_cluster_ip_is_local() {
     // A Service of type ExternalName has no cluster IP.
     assert_eq!(
         reason(&service("true", "").1),
-        Some(ProblemKind::BadAddress)
+        Some(ProblemKind::UnusableObject)
     );
 }
 
@@ -574,8 +581,8 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
     assert_eq!(
         skips,
         [
-            (ProblemKind::BadName, name),
-            (ProblemKind::BadAddress, address)
+            (ProblemKind::UnusableObject, name),
+            (ProblemKind::UnusableObject, address)
         ]
     );
 }
@@ -588,7 +595,7 @@ fn long_value_is_truncated_in_detail() {
     let Object::Skipped(skip) = object else {
         panic!("{object:?}")
     };
-    assert_eq!(skip.kind, ProblemKind::BadName);
+    assert_eq!(skip.kind, ProblemKind::UnusableObject);
     assert_eq!(skip.detail.chars().count(), 401);
     let detail = String::from(skip.detail.clone());
     assert!(detail.capacity() < 1000 && detail.ends_with('…'));
@@ -610,7 +617,7 @@ fn object_belongs_to_the_watch_that_selects_it() {
     let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
     assert_eq!(select(Kind::Service, plain), Some((Watch::Services, None)));
     // Selectors cannot be evaluated on an object without a name, but it is skipped and reported.
-    let undecodable = Some(ProblemKind::Undecodable);
+    let undecodable = Some(ProblemKind::UnusableObject);
     for (kind, watch) in [
         (Kind::Service, Watch::Services),
         (Kind::EndpointSlice, Watch::MirrorSlices),
@@ -661,10 +668,10 @@ fn slice_needs_service_label_and_ip_addresses() {
         reason(&object(Watch::LocalSlices, &slice))
     };
     assert_eq!(slice(json!({key::SERVICE_NAME: "db"}), "IPv4"), None);
-    assert_eq!(slice(json!({}), "IPv4"), Some(ProblemKind::BadName));
+    assert_eq!(slice(json!({}), "IPv4"), Some(ProblemKind::UnusableObject));
     // Host names are not addresses.
     let fqdn = slice(json!({key::SERVICE_NAME: "db"}), "FQDN");
-    assert_eq!(fqdn, Some(ProblemKind::BadAddress));
+    assert_eq!(fqdn, Some(ProblemKind::UnusableObject));
 }
 
 #[test]
@@ -835,7 +842,7 @@ fn object_that_its_watch_does_not_select_is_not_kept() {
 fn problem_of_a_skipped_object_can_be_changed() {
     let mut skipped = endpoint_mirror_of(|s| s["spec"] = json!({}));
     let problem = skipped.skipped_mut().unwrap();
-    *problem = Problem::new(ProblemKind::Internal, "");
-    assert_eq!(reason(&skipped), Some(ProblemKind::Internal));
+    *problem = Problem::new(ProblemKind::LeftOut, "");
+    assert_eq!(reason(&skipped), Some(ProblemKind::LeftOut));
     assert!(endpoint_mirror_of(|_| ()).skipped_mut().is_none());
 }

@@ -111,7 +111,7 @@ impl Certificate {
         let Active { validity, read, .. } = self.active();
         let (kind, since) = validity.problem(u64::from(unix_seconds()))?;
         let Validity { begins, ends } = validity;
-        let detail = if kind == ProblemKind::CertificateNotYetValid {
+        let detail = if since.is_none() {
             format!("valid from {}", time_text(begins))
         } else {
             format!("valid until {}", time_text(ends))
@@ -224,8 +224,8 @@ impl Validity {
         let lasts = self.ends.saturating_sub(self.begins);
         let warning_time = MAX_WARNING_TIME.min(lasts / WARNING_PART);
         match self.ends.saturating_sub(now) {
-            _ if now < self.begins => Some((ProblemKind::CertificateNotYetValid, None)),
-            0 => Some((ProblemKind::CertificateExpired, Some(self.ends))),
+            _ if now < self.begins => Some((ProblemKind::CertificateInvalid, None)),
+            0 => Some((ProblemKind::CertificateInvalid, Some(self.ends))),
             left if left < warning_time => {
                 let since = self.ends - warning_time;
                 Some((ProblemKind::CertificateExpires, Some(since)))
@@ -260,7 +260,7 @@ mod tests {
             (
                 of_a_year,
                 1_000 * DAY - 1,
-                Some((ProblemKind::CertificateNotYetValid, None)),
+                Some((ProblemKind::CertificateInvalid, None)),
             ),
             (of_a_year, 1_000 * DAY, None),
             (of_a_year, 1_358 * DAY, None),
@@ -277,7 +277,7 @@ mod tests {
             (
                 of_a_year,
                 1_365 * DAY,
-                Some((ProblemKind::CertificateExpired, Some(1_365 * DAY))),
+                Some((ProblemKind::CertificateInvalid, Some(1_365 * DAY))),
             ),
             (of_a_day, 1_000 * DAY + DAY / 2, None),
             (

@@ -230,7 +230,7 @@ fn cluster_is_excluded_by_its_name_after_aliases() {
         .map(ClusterName::as_str)
         .collect();
     assert_eq!(clusters, ["east"]);
-    let excluded = |name: &str| (format!("Service/prod/{name}"), ProblemKind::ExcludedCluster);
+    let excluded = |name: &str| (format!("Service/prod/{name}"), ProblemKind::LeftOut);
     assert_eq!(
         reasons(&table),
         [excluded("db-0-west"), excluded("db-west")]
@@ -340,7 +340,7 @@ fn mirrors_may_only_lower_the_ttl() {
         let invalid = |one: &&Problem| {
             matches!(
                 one.kind,
-                ProblemKind::Annotation | ProblemKind::UnreadableSetting
+                ProblemKind::IgnoredAnnotation | ProblemKind::SettingWithoutEffect
             )
         };
         let problems: Vec<String> = service
@@ -356,12 +356,13 @@ fn mirrors_may_only_lower_the_ttl() {
     assert_eq!(settled(None, "3", "10"), (3, none()));
     assert_eq!(settled(Some("20"), "10", "30"), (10, none()));
     assert_eq!(settled(Some("20"), "30", "30"), (20, none()));
-    let limits = "Annotation is not valid: prod/db: TTL 300 is not between 1 and 30; the nearest allowed value counts";
+    let limits =
+        "Setting of a service has no effect: prod/db: TTL 300 is not between 1 and 30; 30 counts";
     assert_eq!(
         settled(Some("300"), "30", "30"),
         (30, vec![limits.to_owned()])
     );
-    let copied = "Annotation is not valid: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    let copied = "Annotation of a mirror is ignored: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
     let own = "Setting of a service cannot be read: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
@@ -464,7 +465,7 @@ fn local_member_that_is_not_exported_is_reported() {
     let mut objects = shop();
     let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
     objects.extend([service.clone(), slice.clone()]);
-    let detail = "cluster 'hub' is a member here only: its Service is not exported";
+    let detail = "cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported";
     assert_eq!(
         conflicts(&table(&objects)),
         conflict("not-exported", "prod/db", detail)
@@ -472,7 +473,7 @@ fn local_member_that_is_not_exported_is_reported() {
     let exported_as = |value: &str| json!({"mirror.linkerd.io/exported": value});
     // Flat mirroring does not support headless Services. Other values are for Links with a custom selector.
     objects[4]["metadata"]["labels"] = exported_as("remote-discovery");
-    let detail = "cluster 'hub' is a member here only: its Service is exported as remote-discovery, which Linkerd \
+    let detail = "cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is exported as remote-discovery, which Linkerd \
                   does not support for headless Services";
     assert_eq!(
         conflicts(&table(&objects)),

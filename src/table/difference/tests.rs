@@ -373,7 +373,7 @@ fn new_problem_of_a_state_is_told_once_by_a_problem_or_a_change() {
     assert_eq!(problems(Some(&down), &two_down), more);
     // No change tells that a mirror lost its last endpoint mirror.
     let empty = db(&[]);
-    let lost = vec!["no-endpoint-mirror Service/prod/db-east".to_owned()];
+    let lost = vec!["missing-host Service/prod/db-east".to_owned()];
     let left = (lost, vec![ClusterLeft, EndpointRemoved]);
     assert_eq!(problems(Some(&up), &empty), left);
     assert_eq!(problems(Some(&empty), &empty), (vec![], vec![]));
@@ -639,7 +639,7 @@ fn problem_of_a_pod_or_a_standby_is_told_once() {
             vec![],
             auto(&[&west]),
             (
-                &["auto-with-pods prod/db", "standby-answers prod/db"],
+                &["standby-answers prod/db", "auto-with-pods prod/db"],
                 &[ClusterJoined, ServiceAdded],
             ),
         ),

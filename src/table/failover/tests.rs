@@ -185,7 +185,7 @@ fn order_is_held_unless_it_begins_with_auto() {
 fn cluster_that_nothing_knows_is_reported_until_something_does() {
     let mut server = Server::new(ordered("wset:east"));
     let unknown = |server: &Server| {
-        let problems = server.table.service("prod", "web").unwrap().problems();
+        let problems = server.table.service("prod", "web").unwrap().problems.iter();
         let unknown = problems.filter(|one| one.kind == ProblemKind::UnknownCluster);
         unknown
             .map(|one| one.detail.to_string())

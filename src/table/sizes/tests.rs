@@ -18,7 +18,7 @@ use crate::table::short_name::NoOwner;
 use crate::testing::{endpoint, listing, local, mirror, service_keys, table};
 
 fn problem(detail: &str) -> Problem {
-    Problem::new(ProblemKind::BadName, detail)
+    Problem::new(ProblemKind::UnusableObject, detail)
 }
 
 /// Returns the mirrors of service `prod/db` with endpoints that have these addresses.

@@ -37,7 +37,7 @@ fn read(text: &str) {
                     parse::select_and_parse(kind, &object).map(|(_, object)| skip_reason(&object));
                 assert_eq!(
                     found,
-                    Some(Some(ProblemKind::Undecodable)),
+                    Some(Some(ProblemKind::UnusableObject)),
                     "the object is lost: {text}"
                 );
             }
@@ -78,7 +78,7 @@ fn check_selection(kind: Kind, value: &Value, text: &str) {
         );
         return;
     };
-    if skip_reason(&object) != Some(ProblemKind::Undecodable) {
+    if skip_reason(&object) != Some(ProblemKind::UnusableObject) {
         assert_eq!(expected_watch(kind, value), Some(watch), "{text}");
     }
 }

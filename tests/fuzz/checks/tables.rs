@@ -301,7 +301,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         let local = object_of(Watch::Services, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
         // A mirror of an excluded cluster counts too.
-        let is_excluded = |one: &Problem| one.kind == ProblemKind::ExcludedCluster;
+        let is_excluded = |one: &Problem| one.kind == ProblemKind::LeftOut;
         let has_mirror = !service.mirrors.is_empty() || service.problems.iter().any(is_excluded);
         let annotations = local["metadata"]["annotations"].as_object().into_iter();
         let mut annotations = annotations.flatten();

@@ -75,7 +75,7 @@ GlobalDnsStandbyAnswers
 - failover_step{} 1x200
 
 GlobalDnsSettingUnusable
-+ problems{kind="unreadable-setting"} 1x200
++ problems{kind="setting-without-effect"} 1x200
 - problems{kind="ignored-annotation"} 1x200
 
 # A service that is scaled to zero everywhere is not critical.
@@ -121,8 +121,8 @@ GlobalDnsConflicts
 - conflicts{kind="short-name"} 1x200
 
 GlobalDnsSkippedObjects
-+ skipped_objects{reason="bad-name"} 1x200
-- skipped_objects{reason="excluded-cluster"} 1x200
++ skipped_objects{reason="unusable-object"} 1x200
+- skipped_objects{reason="left-out"} 1x200
 
 GlobalDnsUnsentResponses
 + unsent_responses_total{} 0+61x200

@@ -348,8 +348,7 @@ fn check_links_labels_and_lists(cluster: &Cluster) -> Result<()> {
         |run| {
             let start = "namespaces that do not exist here: 'nowhere', of web in cluster 'west'";
             run.check_line("yellow", "namespaces", start)?;
-            let start =
-                "Hosts without endpoint mirror: Service/default/nginx-east: lists nginx-set-0";
+            let start = "Headless mirror without endpoint mirrors: Service/default/nginx-east: lists nginx-set-0";
             let found = run.sentences("yellow", "endpoint-mirrors");
             ensure!(found.iter().any(|one| one.starts_with(start)), "{found:?}");
             let found = run.sentences("yellow", "endpoint-slices").join("");

@@ -24,7 +24,7 @@ use crate::e2e::linked_clusters::{NGINX, PAUSE};
 const OLD_SECONDS: f64 = 10.0;
 /// A failed relist would reset the age later than this after the end of the watches.
 const LAST_EVENT_SECONDS: f64 = 5.0;
-const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"undecodable\"}";
+const UNDECODABLE: &str = "global_dns_skipped_objects{reason=\"unusable-object\"}";
 
 // nginx-set-0, -1, -2 of east, west and north in recording 02.
 pub const ALL: [&str; 9] = [
@@ -302,7 +302,7 @@ fn check_undecodable_objects() -> Result<()> {
         ] {
             let is_reported = skipped
                 .iter()
-                .any(|skip| skip["object"] == object && skip["reason"] == "undecodable");
+                .any(|skip| skip["object"] == object && skip["reason"] == "unusable-object");
             ensure!(
                 is_reported,
                 "/api/v1/table does not report {object}: {skipped:#?}"

@@ -222,7 +222,7 @@ fn each_problem_is_found_in_files() {
         (
             skipped.into(),
             "skipped-objects",
-            "yellow: Address cannot be used: Service/prod/db-7-east: '0.0.0.0' is not the address of a host",
+            "yellow: Object cannot be used: Service/prod/db-7-east: '0.0.0.0' is not the address of a host",
             0,
         ),
         (
@@ -234,7 +234,7 @@ fn each_problem_is_found_in_files() {
         (
             here.into(),
             "conflicts",
-            "yellow: Member is not exported: prod/db: cluster 'hub' is a member here only: its Service is not exported",
+            "yellow: Member is not exported: prod/db: cluster 'hub' is a member here only, and only while a mirror of its name exists: its Service is not exported",
             0,
         ),
     ] {

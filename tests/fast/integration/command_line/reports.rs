@@ -160,11 +160,11 @@ fn table_prints_services_skipped_objects_and_conflicts_as_text() {
         "idle.shop headless, ttl 7, short name idle",
         "no endpoints",
         "problems: 5",
-        "warning bad-address Service/prod/db-0-north Address cannot be used: '0.0.0.0' is not the address of a host",
+        "warning unusable-object Service/prod/db-0-north Object cannot be used: '0.0.0.0' is not the address of a host",
         "error short-name db Short name is ambiguous: exists in namespaces prod, shop; no setting assigns it, so it is NXDOMAIN",
         "warning gateway-down prod/db Gateway is down: cluster 'east': db-1",
-        "warning no-endpoint-mirror Service/prod/db-north Headless mirror without endpoint mirrors: no host of cluster 'north'",
-        "warning no-endpoint-mirror Service/shop/idle-west Headless mirror without endpoint mirrors: no host of cluster 'west'",
+        "warning missing-host Service/prod/db-north Headless mirror without endpoint mirrors: no host of cluster 'north'",
+        "warning missing-host Service/shop/idle-west Headless mirror without endpoint mirrors: no host of cluster 'west'",
     ];
     assert_eq!(lines, expected);
 }

@@ -42,13 +42,13 @@ fn order_of_64_kib_is_refused_in_one_sentence() {
     let sentence = "at most 4096 are allowed";
     let server = with_order(&long);
     assert_eq!(server.outcome(PAY), "SERVFAIL");
-    let [problem] = &problems_of_kind(&server, "unreadable-setting")[..] else {
+    let [problem] = &problems_of_kind(&server, "setting-without-effect")[..] else {
         panic!("it is not one problem");
     };
     let detail = problem["detail"].as_str().unwrap();
     assert!(detail.contains(sentence) && detail.len() < 200, "{detail}");
     server.log.wait(0, "Published table"); // its lines come last
-    let expected = ["shop/pay", "unreadable-setting", detail].map(str::to_owned);
+    let expected = ["shop/pay", "setting-without-effect", detail].map(str::to_owned);
     let logged = server.log.problems(0);
     assert_eq!(logged.iter().filter(|one| **one == expected).count(), 1);
     for path in [

@@ -15,7 +15,7 @@ type Case = (
 /// A TTL outside its limits, or one of a mirror that cannot be read.
 const ANNOTATION: Option<&str> = Some("warning annotation");
 /// A TTL of this cluster's Service that cannot be read.
-const UNREADABLE: Option<&str> = Some("error unreadable-setting");
+const UNREADABLE: Option<&str> = Some("error setting-without-effect");
 
 const CASES: [Case; 19] = [
     (None, &[None], 5, None),
