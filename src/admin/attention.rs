@@ -61,7 +61,7 @@ pub(super) struct CauseReport {
     failing: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
-    /// What a person does.
+    /// What a person does, with the names of one of the problems.
     hint: String,
     /// The section of the manual.
     anchor: String,
@@ -270,11 +270,7 @@ impl CauseReport {
             endpoints: cause.endpoints,
             failing: cause.failing,
             since: cause.since.map(Timestamp::to_text),
-            hint: if is_one {
-                first.hint()
-            } else {
-                Problem::new(row.kind, "").hint()
-            },
+            hint: first.hint(),
             anchor: row.kind.anchor(),
         }
     }

@@ -248,7 +248,7 @@ impl Check {
     pub(super) fn red_problem(self, kind: ProblemKind, sentence: impl Into<Line>) -> Finding {
         Finding {
             problem: Some(kind),
-            ..self.red(sentence, kind.row().hint)
+            ..self.red(sentence, kind.hint())
         }
     }
 

@@ -146,7 +146,7 @@ fn headless_mirroring(table: &Table) -> Finding {
         )),
         (None, _) if has_local_headless(table) => Check::HeadlessMirroring.yellow(
             "no mirror is headless, but this cluster has a headless member: headless mirroring is off",
-            ProblemKind::Kind.row().hint,
+            ProblemKind::Kind.hint(),
         ),
         (None, _) => Check::HeadlessMirroring.green("headless mirroring is not used"),
         (Some(_), _) => Check::HeadlessMirroring.green("headless mirroring is on"),

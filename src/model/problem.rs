@@ -512,6 +512,11 @@ impl ProblemKind {
         self.into()
     }
 
+    /// Returns what a person does, without the names of a case.
+    pub fn hint(self) -> String {
+        Problem::new(self, "").hint()
+    }
+
     /// Returns the page and the anchor of the kind's section in the manual.
     pub fn anchor(self) -> String {
         format!("problems.html#{}", self.name())

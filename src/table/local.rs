@@ -141,9 +141,6 @@ pub(super) fn not_exported(
             "its Service is exported as remote-discovery, which Linkerd does not support for headless Services"
         }
         // A Link with a selector of its own may mirror it.
-        Export::Other if membership == Membership::ByMirror => {
-            "its label mirror.linkerd.io/exported is not 'true'"
-        }
         Export::Gateway | Export::Other => return None,
     };
     let until = match membership {

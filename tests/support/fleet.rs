@@ -305,8 +305,8 @@ pub fn faults() -> Vec<Fault> {
         fault(
             "a setting cannot be read",
             |fleet| fleet.0[HUB].annotate("global-dns/gateway-down", "never"),
-            &["prod/db: Setting of a service cannot be read in hub"],
-            "correct the annotation",
+            &["prod/db: Setting of a service has no effect in hub"],
+            "correct what the detail names",
         ),
         fault(
             "a short name has another owner",

@@ -75,7 +75,7 @@ impl DifferenceCause {
     pub(super) fn of_kind(predicate: String, kind: ProblemKind) -> Self {
         Self {
             problem: Some(kind),
-            ..Self::new(predicate, kind.row().hint)
+            ..Self::new(predicate, kind.hint())
         }
     }
 }

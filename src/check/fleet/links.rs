@@ -163,11 +163,11 @@ impl<'m> Directions<'m> {
                         "{name} has a Link to {to}: {}",
                         ProblemKind::Frozen.row().sentence
                     ),
-                    ProblemKind::Frozen.row().hint.to_owned(),
+                    ProblemKind::Frozen.hint(),
                 ),
                 Direction::Unlinked => (
                     format!("{name} has mirrors of {to}, and no Link to it any more"),
-                    ProblemKind::Unlinked.row().hint.to_owned(),
+                    ProblemKind::Unlinked.hint(),
                 ),
                 Direction::Excluded => (
                     format!("{name} excludes {to}"),

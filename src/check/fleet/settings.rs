@@ -179,7 +179,7 @@ fn short_names(
             (owner, cluster.name.as_str())
         }));
         let sentence = format!("short name '{name}' belongs to {}", describe(&owners));
-        Check::FleetSettings.red(sentence, ProblemKind::ShortName.row().hint)
+        Check::FleetSettings.red(sentence, ProblemKind::ShortName.hint())
     });
     findings.collect()
 }

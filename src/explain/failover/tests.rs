@@ -78,7 +78,12 @@ fn order_that_does_not_apply_is_explained() {
         ..rules()
     };
     let of_all = table_by(&rules, &[federation]);
-    assert_eq!(problems(&of_all), [""; 0]);
+    assert_eq!(
+        problems(&of_all),
+        [
+            "Default failover order does not apply: prod/db: auto:east:west: the service has one address for all its clusters"
+        ]
+    );
     assert_eq!(
         notes_of(&of_all),
         [

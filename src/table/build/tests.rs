@@ -364,7 +364,7 @@ fn mirrors_may_only_lower_the_ttl() {
     );
     let copied = "Annotation of a mirror is ignored: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(None, "soon", "3"), (3, vec![copied.to_owned()]));
-    let own = "Setting of a service cannot be read: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
+    let own = "Setting of a service has no effect: prod/db: annotation global-dns/ttl=soon: it is not a number of seconds";
     assert_eq!(settled(Some("soon"), "30", "30"), (5, vec![own.to_owned()]));
 }
 

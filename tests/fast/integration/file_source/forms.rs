@@ -89,10 +89,10 @@ fn problems_of_the_sample() -> Value {
     json!([
         {"kind": "gateway-down", "level": "warning", "subject": "shop/cache", "service": "shop/cache", "cluster": "west",
             "sentence": "Gateway is down", "detail": "cluster 'west': cache-0",
-            "hint": ProblemKind::GatewayDown.row().hint, "anchor": "problems.html#gateway-down"},
+            "hint": ProblemKind::GatewayDown.hint().replace("CLUSTER", "west"), "anchor": "problems.html#gateway-down"},
         {"kind": "pod-not-ready", "level": "note", "subject": "prod/db", "service": "prod/db",
             "sentence": "Pods are not ready", "detail": "in this cluster: db-1",
-            "hint": ProblemKind::PodNotReady.row().hint, "anchor": "problems.html#pod-not-ready"},
+            "hint": ProblemKind::PodNotReady.hint().replace("NAMESPACE", "prod"), "anchor": "problems.html#pod-not-ready"},
     ])
 }
 

@@ -13,32 +13,32 @@ type Case = (
 );
 
 /// A TTL outside its limits, or one of a mirror that cannot be read.
-const ANNOTATION: Option<&str> = Some("warning annotation");
+const IGNORED: Option<&str> = Some("note ignored-annotation");
 /// A TTL of this cluster's Service that cannot be read.
-const UNREADABLE: Option<&str> = Some("error setting-without-effect");
+const WITHOUT_EFFECT: Option<&str> = Some("error setting-without-effect");
 
 const CASES: [Case; 19] = [
     (None, &[None], 5, None),
     (Some("20"), &[None], 20, None),
     (Some("1"), &[None], 1, None),
     (Some("30"), &[None], 30, None),
-    (Some("31"), &[None], 30, ANNOTATION),
-    (Some("0"), &[None], 1, ANNOTATION),
-    (Some("soon"), &[None], 5, UNREADABLE),
-    (Some("-1"), &[None], 5, UNREADABLE),
-    (Some(""), &[None], 5, UNREADABLE),
+    (Some("31"), &[None], 30, WITHOUT_EFFECT),
+    (Some("0"), &[None], 1, WITHOUT_EFFECT),
+    (Some("soon"), &[None], 5, WITHOUT_EFFECT),
+    (Some("-1"), &[None], 5, WITHOUT_EFFECT),
+    (Some(""), &[None], 5, WITHOUT_EFFECT),
     // A mirror does not raise the TTL.
     (None, &[Some("20")], 5, None),
     (Some("10"), &[Some("20")], 10, None),
-    (None, &[Some("31")], 5, ANNOTATION),
+    (None, &[Some("31")], 5, IGNORED),
     // A mirror lowers it, and the lowest counts.
     (None, &[Some("4")], 4, None),
     (None, &[Some("4"), None], 4, None),
     (None, &[Some("4"), Some("3")], 3, None),
     (Some("20"), &[Some("10")], 10, None),
-    (None, &[Some("0")], 1, ANNOTATION),
-    (None, &[Some("soon")], 5, ANNOTATION),
-    (None, &[Some("-1"), Some("4")], 4, ANNOTATION),
+    (None, &[Some("0")], 1, IGNORED),
+    (None, &[Some("soon")], 5, IGNORED),
+    (None, &[Some("-1"), Some("4")], 4, IGNORED),
 ];
 
 /// Returns a service with the annotations of a case. The Service of this cluster has no endpoint.
