@@ -145,7 +145,7 @@ pub fn faults() -> Vec<Fault> {
             "a Link was deleted and its mirrors are left",
             |fleet| fleet.0[HUB].mirrors_of("east").is_linked = false,
             &["hub has mirrors of east, and no Link to it any more"],
-            "link it again",
+            "link the cluster again",
         ),
         fault(
             "a cluster is excluded in one place",
