@@ -39,7 +39,7 @@ use crate::server::{
 };
 use crate::settings::Settings;
 use crate::source::{Events, Feeds, UpdateSettings, kube};
-use crate::table::Publisher;
+use crate::table::{DEFAULT_CLUSTER_NAME, Publisher};
 use crate::wire::ResponseSettings;
 use crate::zone::Zones;
 
@@ -103,6 +103,13 @@ impl Resources {
         };
         let timing = kube::WatchTiming::SERVE;
         let source = SelectedSource::open(&args.source, timing, kube::KubeAccess::Pod).await?;
+        let is_pod = args.source.file.is_empty() && !args.source.kubeconfig.is_given();
+        if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
+            bail!(
+                "clusterName is not set: give this cluster the name that the other clusters have for it, because databases \
+                 store the names of their peers"
+            );
+        }
         Ok(Self {
             update_settings: UpdateSettings {
                 rules: settings.rules(),

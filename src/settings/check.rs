@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use super::Settings;
 use crate::model::TTL_RANGE;
+use crate::table::DEFAULT_CLUSTER_NAME;
 use crate::zone::ZoneName;
 
 /// What is wrong: the path of a setting, and a sentence.
@@ -27,10 +28,29 @@ impl Settings {
             &(2..=100_000),
         )?;
         in_range("limits.udpWorkers", self.limits.udp_workers, &(0..=256))?;
+        self.check_cluster_names()?;
         self.check_zones()?;
         let aliases = self.aliases();
         aliases.map_err(|error| ("aliases".to_owned(), error.to_string()))?;
         self.check_tls()
+    }
+
+    /// Returns an error if a cluster has a name that has another meaning in a failover order (rule K5a). This cluster is `local`
+    /// there, whatever its name is.
+    fn check_cluster_names(&self) -> Result<(), Defect> {
+        let own = ("clusterName".to_owned(), &self.cluster_name);
+        let aliases = self.cluster_aliases.iter();
+        let aliases = aliases.map(|(link, name)| (format!("clusterAliases.{link}"), name));
+        for (path, name) in std::iter::once(own).chain(aliases) {
+            let is_default = path == "clusterName" && name.as_str() == DEFAULT_CLUSTER_NAME;
+            if matches!(name.as_str(), "auto" | "local") && !is_default {
+                return Err((
+                    path,
+                    format!("'{name}' is a word of failover orders, and no name"),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error if the zones cannot be served together.
