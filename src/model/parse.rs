@@ -2,7 +2,7 @@
 //!
 //! The sources call [`read`] for every object of a file, and [`reduce`] for every object of a list or an event. One reader for each
 //! source of objects parses them. An object that cannot be used becomes [`Object::Skipped`], so that one invalid object never
-//! stops a watch. Only the labels and annotations of [`key`](super::key) are read: Linkerd copies even
+//! stops a watch. Only the labels and annotations of [`key`] are read: Linkerd copies even
 //! `last-applied-configuration` of the remote object to its mirrors.
 
 use std::sync::Arc;
