@@ -28,7 +28,6 @@ mod service_settings;
 mod similar;
 mod slice;
 mod timestamp;
-pub mod watch;
 
 pub use cluster_term::ClusterTerm;
 pub use expected_clusters::ExpectedClusters;
@@ -38,7 +37,7 @@ pub use interned::{Text, intern};
 pub use item::{
     Clusters, Export, FederatedClusters, Item, ItemKind, MirroredHost, OwnForm, OwnService,
 };
-pub use keys::{Kind, ObjectKey, ObjectRef, ServiceKey, ServicePath};
+pub use keys::{Kind, LINK_VERSIONS, ObjectKey, ObjectRef, ServiceKey, ServicePath};
 pub use kube_object::KubeObject;
 pub use label::{ClusterName, Hostname, InvalidLabel, Namespace, PortName, ServiceName};
 pub use lease::Lease;
@@ -51,7 +50,6 @@ pub use service_settings::{GatewayDown, ServiceSettings, TTL_RANGE};
 pub use similar::{most_similar, typing_errors};
 pub use slice::{ListedHost, ListedHosts, Slice, SliceContent, SliceEndpoint, SliceEndpoints};
 pub use timestamp::Timestamp;
-pub use watch::Watch;
 
 #[cfg(test)]
 mod tests;

@@ -38,7 +38,7 @@ use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
-use crate::model::{Namespace, Object, ObjectKey, Problem, Timestamp, Watch};
+use crate::model::{Kind, Namespace, Object, ObjectKey, ObjectRef, Problem, Timestamp};
 use crate::table::links::LeasePoll;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
@@ -49,8 +49,8 @@ use crate::table::{Publisher, Rules, Store, Table, Timers, build};
 pub enum Update {
     /// One object was added, modified or (without `object`) deleted.
     Apply {
-        /// The watch that reported it.
-        watch: Watch,
+        /// The object's kind.
+        kind: Kind,
         /// The object's key.
         key: ObjectKey,
         /// The object, reduced to the fields in use.
@@ -214,11 +214,11 @@ impl UpdateLoop<'_> {
         while let Some(update) = next {
             match update {
                 Update::Apply {
-                    watch,
+                    kind,
                     key,
                     object,
                     arrival,
-                } => self.apply(watch, key, object, arrival),
+                } => self.apply(kind, key, object, arrival),
                 Update::Reset {
                     lists,
                     can_be_doubted,
@@ -290,33 +290,31 @@ impl UpdateLoop<'_> {
         }
     }
 
-    fn apply(
-        &mut self,
-        watch: Watch,
-        key: ObjectKey,
-        mut object: Option<Object>,
-        arrival: Arrival,
-    ) {
-        self.has_news = true;
+    fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Arrival) {
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
-            self.add_time(watch, &key, skip);
+            self.add_time(kind, &key, skip);
         }
+        let changes = self.store.changes();
         let services = match object {
-            Some(object) => self.store.apply(watch, key.clone(), object),
-            None => self.store.delete(watch, key.clone()),
+            Some(object) => self.store.apply(kind, key.clone(), object),
+            None => self.store.delete(kind, key.clone()),
         };
+        if self.store.changes() == changes {
+            return;
+        }
+        self.has_news = true;
         // The first lists take their own time.
         if self.unlisted.is_empty() && !services.is_empty() {
             self.arrivals.push(arrival);
         }
         self.dirty.extend(services);
-        if let Some(problem) = self.store.skipped().get(&(watch, key)) {
+        if let Some(problem) = self.store.skipped().get(&ObjectRef { kind, key }) {
             log_problem(problem);
         }
     }
 
     /// Adds the time since which an object is skipped: that of the current table, if the kind of the problem is the same.
-    fn add_time(&self, watch: Watch, key: &ObjectKey, skip: &mut Problem) {
+    fn add_time(&self, kind: Kind, key: &ObjectKey, skip: &mut Problem) {
         if !self.timers.is_following {
             return;
         }
@@ -324,7 +322,7 @@ impl UpdateLoop<'_> {
         let known = last
             .table
             .as_ref()
-            .and_then(|table| table.skip_of(watch, key));
+            .and_then(|table| table.skip_of(kind, key));
         let known = known.filter(|known| known.kind == skip.kind);
         let since = known.map(Problem::since);
         skip.set_since(since.unwrap_or(Some(self.clock.now())));
@@ -336,20 +334,21 @@ impl UpdateLoop<'_> {
         if lists.is_empty() {
             return;
         }
-        let old = self.store.skipped().clone();
+        let (old, changes) = (self.store.skipped().clone(), self.store.changes());
+        let was_incomplete = !self.unlisted.is_empty();
         for (feed, mut objects) in lists {
             debug!(%feed, objects = objects.len(), "Listed");
             for (key, object) in &mut objects {
                 if let Some(skip) = object.skipped_mut() {
-                    self.add_time(feed.watch, key, skip);
+                    self.add_time(feed.kind, key, skip);
                 }
             }
-            let services = self.store.reset(feed.watch, namespace_of(&feed), objects);
+            let services = self.store.reset(feed.kind, namespace_of(&feed), objects);
             self.dirty.extend(services);
             self.unlisted.remove(&feed);
             self.links.note_listed(&feed);
         }
-        self.has_news = true;
+        self.has_news |= was_incomplete || self.store.changes() > changes;
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
             log_problem(problem);
@@ -360,7 +359,7 @@ impl UpdateLoop<'_> {
     /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy. Then another list
     /// is requested, which is applied whatever it has.
     fn doubts(&self, feed: &Feed, listed: &Objects) -> bool {
-        let known = self.store.count(feed.watch, namespace_of(feed));
+        let known = self.store.count(feed.kind, namespace_of(feed));
         let lacks_all = listed.is_empty() && known > 0;
         let lacks_most = known >= MIN_GUARDED && listed.len() * 10 < known;
         if !lacks_all && !lacks_most {

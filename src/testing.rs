@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use support::objects::{self, nameless_port, numbered_mirror, port};
 
 use crate::model::{
-    Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp, Watch,
-    parse,
+    Kind, KubeObject, Object, ObjectKey, Problem, ServiceKey, ServiceSettings, Timestamp, parse,
 };
 use crate::table::links::LinkList;
 use crate::table::store::ServiceKeys;
@@ -118,14 +117,14 @@ pub(crate) fn rules() -> Rules {
     crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules()
 }
 
-/// Returns a store with these objects, each from the watch that selects it.
+/// Returns a store with these objects, which matter.
 pub(crate) fn store(objects: &[Value]) -> Store {
     let mut store = Store::default();
     for object in objects {
         let json = object.to_string();
-        let watch = Watch::for_object(kind_of(object), &KubeObject::read(&json)).unwrap();
-        let (key, object) = parsed(watch, object);
-        store.apply(watch, key, object);
+        let (kind, object) = (kind_of(object), KubeObject::read(&json));
+        let (key, object) = parse::reduce(kind, &object).unwrap();
+        store.apply(kind, key, object);
     }
     store
 }
@@ -133,7 +132,7 @@ pub(crate) fn store(objects: &[Value]) -> Store {
 impl Store {
     /// Returns all services that have an object.
     pub(crate) fn services(&self) -> ServiceKeys {
-        let objects = Watch::ALL.map(|watch| self.objects(watch).values());
+        let objects = Kind::ALL.map(|kind| self.objects(kind).values());
         let services = objects.into_iter().flatten().filter_map(Object::service);
         services.cloned().collect()
     }
@@ -159,11 +158,10 @@ pub(crate) fn kind_of(object: &Value) -> Kind {
     }
 }
 
-/// Parses an object that has a name.
-pub(crate) fn parsed(watch: Watch, object: &Value) -> (ObjectKey, Object) {
+/// Parses an object that matters.
+pub(crate) fn parsed(kind: Kind, object: &Value) -> (ObjectKey, Object) {
     let json = object.to_string();
-    let object = KubeObject::read(&json);
-    (object.key().unwrap(), parse::parse_object(watch, &object))
+    parse::reduce(kind, &KubeObject::read(&json)).unwrap()
 }
 
 /// Builds a table with other rules.

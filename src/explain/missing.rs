@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::context::{Context, Observer};
 use super::kinds::list;
 use super::names::ReadName;
-use crate::model::{Namespace, ObjectRef, Port, ServiceKey, Watch};
+use crate::model::{Kind, Namespace, ObjectRef, Port, ServiceKey};
 use crate::table::{Endpoint, MissingHost, NoOwner, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
@@ -186,7 +186,7 @@ fn describe_occupants(
         }
     }
     for object in expected {
-        if let Some(skip) = table.skip_of(Watch::Services, &object.key) {
+        if let Some(skip) = table.skip_of(Kind::Service, &object.key) {
             occupants.insert(object.clone(), format!("unusable: {}", skip.detail));
         }
     }

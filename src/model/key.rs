@@ -38,6 +38,15 @@ pub const EXPECTED_CLUSTERS: &str = "global-dns/expected-clusters";
 /// Time of the change of a Service or pod that led to a slice. The EndpointSlice controller writes it (annotation).
 pub const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
+/// Controllers of slices, by the value of label [`MANAGED_BY`].
+pub mod controller {
+    /// The controller of Kubernetes, for Services with a selector.
+    pub const KUBERNETES: &str = "endpointslice-controller.k8s.io";
+    /// The controller of Cilium Cluster Mesh. It writes endpoints of other clusters to slices of a Service of this
+    /// cluster.
+    pub const CILIUM_MESH: &str = "endpointslice-mesh-controller.cilium.io";
+}
+
 /// The prefix of the annotations of this server.
 pub const PREFIX: &str = "global-dns/";
 

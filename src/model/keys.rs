@@ -11,7 +11,7 @@ use super::line;
 use super::object_name::ObjectName;
 use crate::setting_text::setting_text;
 
-/// The kinds of Kubernetes objects that are read.
+/// The kinds of Kubernetes objects that are read. There is one watch for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `v1 Service`.
@@ -49,7 +49,25 @@ pub struct ServiceKey {
     pub service: ServiceName,
 }
 
+/// The versions of Links that are read, the newest first. Their names and their clusters are the same.
+pub const LINK_VERSIONS: [&str; 3] = [
+    "multicluster.linkerd.io/v1alpha3",
+    "multicluster.linkerd.io/v1alpha2",
+    "multicluster.linkerd.io/v1alpha1",
+];
+
 // === impl Kind ===
+
+impl Kind {
+    /// Every kind, in the order of their discriminants.
+    pub const ALL: [Self; 3] = [Self::Service, Self::EndpointSlice, Self::Link];
+
+    /// Returns whether a table needs the objects of the kind. Without Links, the states of clusters are unknown, and answers do
+    /// not depend on them.
+    pub fn is_needed(self) -> bool {
+        self != Self::Link
+    }
+}
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

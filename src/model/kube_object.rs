@@ -2,8 +2,8 @@
 //!
 //! A list may have a hundred thousand objects of some kilobytes each. Most of their content is annotations and managed
 //! fields, which are skipped without a copy. The fields that are read borrow from the text. `metadata` is read first,
-//! and the rest only if the object is selected. An invalid field therefore affects one object only, and the name of
-//! that object is still known.
+//! and the rest only if the object matters: the endpoints of most slices are never looked at. An invalid field affects one
+//! object only, and the name of that object is still known.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use super::{ObjectKey, key};
 #[derive(Debug)]
 pub struct KubeObject<'j> {
     json: &'j str,
-    head: ObjectHead<'j>,
+    metadata: Metadata<'j>,
     /// The reason for which `metadata` cannot be read.
     problem: Option<String>,
 }
@@ -31,13 +31,14 @@ pub struct KubeObject<'j> {
 #[serde(transparent)]
 pub struct JsonText<'j>(#[serde(borrow)] Cow<'j, str>);
 
-/// The fields that identify an object.
+/// The type of an object. Items of lists have none.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-struct ObjectHead<'j> {
-    api_version: Option<JsonText<'j>>,
-    kind: Option<JsonText<'j>>,
-    metadata: Option<Metadata<'j>>,
+pub struct TypeMeta<'j> {
+    /// `apiVersion`.
+    pub api_version: Option<JsonText<'j>>,
+    /// `kind`.
+    pub kind: Option<JsonText<'j>>,
 }
 
 /// The fields of `metadata` that are read.
@@ -169,102 +170,74 @@ impl<'j> ServiceSpec<'j> {
 // === impl KubeObject ===
 
 impl<'j> KubeObject<'j> {
-    /// Reads `metadata` of an object. It never fails: [`KubeObject::problem`] returns the error.
+    /// Reads `metadata` of an object. It never fails: [`KubeObject::problem`] returns the error. What follows `metadata` is
+    /// not looked at.
     pub fn read(json: &'j str) -> Self {
-        let (head, problem) = match serde_json::from_str(json) {
-            Ok(head) => (head, None),
-            Err(error) => (Self::read_kind(json), Some(error.to_string())),
-        };
+        let mut metadata = None;
+        let mut reader = serde_json::Deserializer::from_str(json);
+        // The reader complains if something follows.
+        let read = reader.deserialize_map(MetadataVisitor(&mut metadata));
+        let problem = read.err().filter(|_| metadata.is_none());
         Self {
             json,
-            head,
-            problem,
+            metadata: metadata.unwrap_or_default(),
+            problem: problem.map(|error| error.to_string()),
         }
     }
 
-    /// Reads only the kind of an object, if `metadata` is invalid.
-    fn read_kind(json: &'j str) -> ObjectHead<'j> {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
-        struct TypeMeta<'j> {
-            api_version: Option<JsonText<'j>>,
-            kind: Option<JsonText<'j>>,
-        }
-        let TypeMeta { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
-        let metadata = None;
-        ObjectHead {
-            api_version,
-            kind,
-            metadata,
-        }
-    }
-
-    /// Returns `apiVersion`. Items of lists have none.
-    pub fn api_version(&self) -> Option<&str> {
-        self.head.api_version.as_deref()
-    }
-
-    /// Returns `kind`. Items of lists have none.
-    pub fn kind(&self) -> Option<&str> {
-        self.head.kind.as_deref()
+    /// Reads the type of the object.
+    pub fn type_meta(&self) -> TypeMeta<'j> {
+        serde_json::from_str(self.json).unwrap_or_default()
     }
 
     /// Returns the key of the object, or `None` if it has no name.
     pub fn key(&self) -> Option<ObjectKey> {
-        self.metadata()?.name.as_ref()?;
+        self.metadata.name.as_ref()?;
         Some(ObjectKey::new(self.namespace(), self.name()))
     }
 
     /// Returns `metadata.name`, or an empty string.
     pub fn name(&self) -> &str {
-        let name = self
-            .metadata()
-            .and_then(|metadata| metadata.name.as_deref());
-        name.unwrap_or_default()
+        self.metadata.name.as_deref().unwrap_or_default()
     }
 
     /// Returns `metadata.namespace`, or an empty string.
     pub fn namespace(&self) -> &str {
-        let namespace = self
-            .metadata()
-            .and_then(|metadata| metadata.namespace.as_deref());
-        namespace.unwrap_or_default()
+        self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     /// Returns `metadata.resourceVersion`.
     pub fn resource_version(&self) -> Option<&str> {
-        self.metadata()?.resource_version.as_deref()
+        self.metadata.resource_version.as_deref()
     }
 
     /// Returns `metadata.creationTimestamp` in Unix seconds. Returns `None` if it is absent or invalid.
     pub fn created(&self) -> Option<NonZeroU32> {
-        let text = self.metadata()?.creation_timestamp.as_deref()?;
+        let text = self.metadata.creation_timestamp.as_deref()?;
         let time: jiff::Timestamp = text.parse().ok()?;
         NonZeroU32::new(time.as_second().try_into().ok()?)
     }
 
     /// Returns the value of a label of [`key`].
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.metadata()?.labels.as_ref()?.get(key)
+        self.metadata.labels.as_ref()?.get(key)
     }
 
     /// Returns the annotations with the prefix of this server that it does not know.
     pub fn unknown_settings(&self) -> &[String] {
-        let annotations = self
-            .metadata()
-            .and_then(|metadata| metadata.annotations.as_ref());
+        let annotations = self.metadata.annotations.as_ref();
         annotations.map_or(&[], |annotations| &annotations.unknown)
     }
 
     /// Returns the value of an annotation of [`key`].
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.metadata()?.annotations.as_ref()?.get(key)
+        self.metadata.annotations.as_ref()?.get(key)
     }
 
     /// Returns why selectors cannot be evaluated on the object: its metadata is invalid, it has no name, or a label is
     /// not a string.
     pub fn problem(&self) -> Option<String> {
-        let labels = || self.metadata()?.labels.as_ref()?.invalid.clone();
+        let labels = || self.metadata.labels.as_ref()?.invalid.clone();
         let nameless = || {
             self.key()
                 .is_none()
@@ -308,10 +281,6 @@ impl<'j> KubeObject<'j> {
     pub fn slice_body(&self) -> Result<SliceBody<'j>, serde_json::Error> {
         serde_json::from_str(self.json)
     }
-
-    fn metadata(&self) -> Option<&Metadata<'j>> {
-        self.head.metadata.as_ref()
-    }
 }
 
 impl Deref for JsonText<'_> {
@@ -319,6 +288,31 @@ impl Deref for JsonText<'_> {
 
     fn deref(&self) -> &str {
         &self.0
+    }
+}
+
+/// Reads `metadata`, and stops behind it.
+struct MetadataVisitor<'r, 'j>(&'r mut Option<Metadata<'j>>);
+
+impl<'de> Visitor<'de> for MetadataVisitor<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some(name) = map.next_key::<JsonText<'de>>()? {
+            if &*name == "metadata" {
+                *self.0 = Some(
+                    map.next_value::<Option<Metadata<'de>>>()?
+                        .unwrap_or_default(),
+                );
+                return Ok(());
+            }
+            map.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
     }
 }
 

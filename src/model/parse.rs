@@ -1,50 +1,60 @@
 //! Converts Kubernetes objects to domain types, or to the reason for which they are skipped (rules M1, M7, M9).
 //!
-//! The sources call [`reduce`] for every object of a watch, and [`select_and_parse`] for every object of a file. One reader
-//! for each source of objects parses them. An object that cannot be used becomes [`Object::Skipped`], so that one invalid
-//! object never stops a watch. Only the labels and annotations of [`key`](super::key) are read: Linkerd copies even
+//! The sources call [`read`] for every object of a file, and [`reduce`] for every object of a list or an event. One reader for each
+//! source of objects parses them. An object that cannot be used becomes [`Object::Skipped`], so that one invalid object never
+//! stops a watch. Only the labels and annotations of [`key`] are read: Linkerd copies even
 //! `last-applied-configuration` of the remote object to its mirrors.
 
 use std::sync::Arc;
 
+use super::key::controller;
 use super::keys::Kind;
-use super::watch::Watch;
-use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, linkerd, local};
+use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, Slice, key, linkerd, local};
 
-/// Reduces an object that `watch` lists or reports to the fields in use. Returns `None` if the object does not matter, such
-/// as most Services of a cluster.
-pub fn reduce(watch: Watch, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)> {
-    let is_selected = watch.selects(object);
-    is_selected.then(|| Some((object.key()?, parse_object(watch, object))))?
+/// Returns the key of an object and what this server uses of it. Returns `None` if the object does not matter, such as a slice
+/// of an ordinary Service, or has no name.
+pub fn reduce(kind: Kind, object: &KubeObject<'_>) -> Option<(ObjectKey, Object)> {
+    Some((object.key()?, read(kind, object)?))
 }
 
-/// Returns the watch that selects an object, and the parsed object. Selectors cannot be evaluated on an object without
-/// a name or with a label that is not a string. Such an object is skipped as undecodable, so that it appears in
-/// reports.
-pub fn select_and_parse(kind: Kind, object: &KubeObject<'_>) -> Option<(Watch, Object)> {
-    let Some(detail) = object.problem() else {
-        return Watch::for_object(kind, object).map(|watch| (watch, parse_object(watch, object)));
-    };
-    let watch = Watch::ALL.into_iter().find(|watch| watch.kind() == kind)?;
-    Some((
-        watch,
-        skipped(Problem::new(ProblemKind::UnusableObject, detail)),
-    ))
-}
-
-/// Parses an object that `watch` selected.
-pub fn parse_object(watch: Watch, object: &KubeObject<'_>) -> Object {
-    let parsed = match watch {
-        Watch::Services if linkerd::is_mirror(object) => {
+/// Reads an object. Returns `None` if it does not matter. An object without a name, or with a label that is not a string,
+/// may be of any kind of service. It is skipped as unusable, so that it appears in reports.
+pub fn read(kind: Kind, object: &KubeObject<'_>) -> Option<Object> {
+    if let Some(detail) = object.problem() {
+        return Some(skipped(Problem::new(ProblemKind::UnusableObject, detail)));
+    }
+    let read = match kind {
+        Kind::Service if linkerd::is_mirror(object) => {
             linkerd::read_service(object).map(Object::from)
         }
-        Watch::Services => local::read_service(object),
-        Watch::MirrorSlices => linkerd::read_slice(object).map(Object::Slice),
-        Watch::LocalSlices | Watch::ForeignSlices => local::read_slice(object).map(Object::Slice),
-        Watch::ExportedSlices => local::read_ready_slice(object).map(Object::Slice),
-        Watch::Links => linkerd::read_link(object).map(Object::Link),
+        Kind::Service if local::is_own(object) => local::read_service(object),
+        Kind::Service => return None,
+        Kind::EndpointSlice => read_slice(object)?.map(Object::Slice),
+        Kind::Link => linkerd::read_link(object).map(Object::Link),
     };
-    parsed.unwrap_or_else(skipped)
+    Some(read.unwrap_or_else(skipped))
+}
+
+/// Reads a slice. Returns `None` if it does not matter. Its labels say so: the controllers of slices copy the labels of a Service
+/// to its slices.
+fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
+    let has = |key| slice.label(key).is_some();
+    let manager = slice.label(key::MANAGED_BY);
+    if has(key::MCS_SERVICE) {
+        None
+    } else if linkerd::is_mirror(slice) {
+        Some(linkerd::read_slice(slice))
+    } else if has(key::MIRRORED_SERVICE)
+        || has(key::SOURCE_CLUSTER)
+        || manager == Some(controller::CILIUM_MESH)
+    {
+        None
+    } else if has(key::HEADLESS) || manager != Some(controller::KUBERNETES) {
+        // Slices that somebody else writes for a Service without a selector have no headless label.
+        Some(local::read_slice(slice))
+    } else {
+        has(key::EXPORTED).then(|| local::read_ready_slice(slice))
+    }
 }
 
 fn skipped(skip: Problem) -> Object {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::histogram::Histogram;
-use crate::model::{KubeObject, Timestamp, Watch, key};
+use crate::model::{KubeObject, Timestamp, key};
 
 /// Upper bounds of the buckets of [`UpdateTimes::update`], in microseconds.
 pub(crate) const UPDATE_BUCKETS: [u64; 13] = [
@@ -57,8 +57,8 @@ impl Arrival {
 
     /// Adds the time in the annotation of a slice. Only slices of Services of this cluster count, because the clocks of other
     /// clusters may differ.
-    pub(super) fn of_object(self, watch: Watch, object: &KubeObject<'_>) -> Self {
-        let is_own = matches!(watch, Watch::LocalSlices | Watch::ExportedSlices);
+    pub(super) fn of_object(self, object: &KubeObject<'_>) -> Self {
+        let is_own = object.label(key::MANAGED_BY) == Some(key::controller::KUBERNETES);
         let trigger = object.annotation(key::TRIGGER_TIME).filter(|_| is_own);
         Self {
             triggered: trigger.and_then(Timestamp::from_text),
@@ -103,23 +103,25 @@ mod tests {
 
     #[test]
     fn only_slices_of_services_of_this_cluster_have_a_time_that_triggered_them() {
-        let triggered = |watch, text: &str| {
-            let slice =
-                json!({"metadata": {"name": "db-1", "annotations": {key::TRIGGER_TIME: text}}});
+        let triggered = |manager, text: &str| {
+            let slice = json!({"metadata": {
+                "name": "db-1",
+                "labels": {key::MANAGED_BY: manager},
+                "annotations": {key::TRIGGER_TIME: text},
+            }});
             let json = slice.to_string();
-            let arrival = Arrival::now().of_object(watch, &KubeObject::read(&json));
+            let arrival = Arrival::now().of_object(&KubeObject::read(&json));
             arrival.triggered.map(|time| time.0)
         };
         let time = "2026-11-24T06:30:00.25Z";
         let expected = Some(1_795_501_800_250);
-        for (watch, text, expected) in [
-            (Watch::LocalSlices, time, expected),
-            (Watch::ExportedSlices, time, expected),
-            (Watch::MirrorSlices, time, None),
-            (Watch::ForeignSlices, time, None),
-            (Watch::LocalSlices, "yesterday", None),
+        let mirroring = "endpointslicemirroring-controller.k8s.io";
+        for (manager, text, expected) in [
+            (key::controller::KUBERNETES, time, expected),
+            (mirroring, time, None),
+            (key::controller::KUBERNETES, "yesterday", None),
         ] {
-            assert_eq!(triggered(watch, text), expected, "{watch:?} {text}");
+            assert_eq!(triggered(manager, text), expected, "{manager} {text}");
         }
     }
 

@@ -15,7 +15,7 @@ use super::problem_log::problem_of_failures;
 use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
-use crate::model::{Line, Namespace, Problem, ProblemKind, Timestamp, Watch, list_some};
+use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some};
 use crate::table::links::UnknownReason;
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
@@ -28,8 +28,8 @@ const MAX_NAMED: usize = 10;
 /// One stream of objects: a watch of all namespaces, or of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Feed {
-    /// The watch, which selects the objects.
-    pub watch: Watch,
+    /// The kind of the objects.
+    pub kind: Kind,
     /// The namespace, if only some namespaces are watched.
     pub namespace: Option<Namespace>,
 }
@@ -94,13 +94,15 @@ impl Feeds {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let feed = |watch| {
+        let feed = |kind| {
             scopes.iter().map(move |namespace| Feed {
-                watch,
+                kind,
                 namespace: namespace.clone(),
             })
         };
-        let feeds = Watch::needed()
+        let feeds = Kind::ALL
+            .into_iter()
+            .filter(|kind| kind.is_needed())
             .flat_map(feed)
             .map(|feed| (feed, FeedState::default()));
         let state = State {
@@ -124,7 +126,7 @@ impl Feeds {
     /// Adds the watches of Links in `namespaces`. A table does not need them.
     pub fn with_links(self, namespaces: &[Namespace]) -> Self {
         let feed = |namespace: &Namespace| Feed {
-            watch: Watch::Links,
+            kind: Kind::Link,
             namespace: Some(namespace.clone()),
         };
         let links = namespaces
@@ -184,10 +186,10 @@ impl Feeds {
         self.state.lock().links().next()?.1.undefined
     }
 
-    /// Returns the watches of the feeds.
-    pub fn watches(&self) -> BTreeSet<Watch> {
+    /// Returns the kinds of the feeds.
+    pub fn kinds(&self) -> BTreeSet<Kind> {
         let state = self.state.lock();
-        state.feeds.keys().map(|feed| feed.watch).collect()
+        state.feeds.keys().map(|feed| feed.kind).collect()
     }
 
     /// Notes activity on a feed, which clears the problem of its watch.
@@ -369,13 +371,13 @@ impl State {
     /// Returns the feeds that a table needs.
     fn needed(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
         let feeds = self.feeds.iter();
-        feeds.filter(|(feed, _)| feed.watch.is_needed())
+        feeds.filter(|(feed, _)| feed.kind.is_needed())
     }
 
     /// Returns the feeds of Links.
     fn links(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
         let feeds = self.feeds.iter();
-        feeds.filter(|(feed, _)| feed.watch == Watch::Links)
+        feeds.filter(|(feed, _)| feed.kind == Kind::Link)
     }
 }
 
@@ -432,8 +434,8 @@ impl FeedState {
 impl fmt::Display for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.namespace {
-            None => write!(f, "{}", self.watch),
-            Some(namespace) => write!(f, "{} in {namespace}", self.watch),
+            None => write!(f, "{}s", self.kind),
+            Some(namespace) => write!(f, "{}s in {namespace}", self.kind),
         }
     }
 }

@@ -24,7 +24,7 @@ use read::read_text;
 
 use super::{Feed, Feeds, Update, Updates, log_problem};
 use crate::log::error_chain;
-use crate::model::{Problem, ProblemKind, Watch};
+use crate::model::{Kind, Problem, ProblemKind};
 use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
 
@@ -201,9 +201,9 @@ impl Files {
 async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
     let of_feed = |feed: Feed| {
         let objects = match &feed.namespace {
-            None => lists.remove(&feed.watch).unwrap_or_default(),
+            None => lists.remove(&feed.kind).unwrap_or_default(),
             Some(namespace) => {
-                let all = lists.get(&feed.watch).into_iter().flatten();
+                let all = lists.get(&feed.kind).into_iter().flatten();
                 let own = all.filter(|(key, _)| *key.namespace == *namespace.as_str());
                 own.map(|(key, object)| (key.clone(), object.clone()))
                     .collect()
@@ -212,7 +212,7 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
         (feed, objects)
     };
     let lists: Vec<(Feed, Objects)> = feeds.all().into_iter().map(of_feed).collect();
-    let mut links = lists.iter().filter(|(feed, _)| feed.watch == Watch::Links);
+    let mut links = lists.iter().filter(|(feed, _)| feed.kind == Kind::Link);
     let has_links = links.any(|(_, links)| !links.is_empty());
     for (feed, _) in &lists {
         feeds.note_definition(feed, (!has_links).then_some(UnknownReason::NotGiven));

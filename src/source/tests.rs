@@ -32,15 +32,16 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     };
     let lists = |count: usize| {
         let mirrors = mirrors(count);
-        let list = |watch| {
-            let own = mirrors.iter().filter(|_| watch == Watch::Services);
+        let list = |kind: Kind| {
+            let own = mirrors.iter().filter(|_| kind == Kind::Service);
             let feed = Feed {
-                watch,
+                kind,
                 namespace: None,
             };
-            (feed, own.map(|object| parsed(watch, object)).collect())
+            (feed, own.map(|object| parsed(kind, object)).collect())
         };
-        Watch::needed().map(list).collect()
+        let needed = Kind::ALL.into_iter().filter(|kind| kind.is_needed());
+        needed.map(list).collect()
     };
     // The source sends a list with the watched number of mirrors at each start. It panics when that number changes. The
     // third start panics at once.
@@ -112,12 +113,12 @@ async fn list_that_lacks_most_objects_is_not_applied_but_the_next_one_is() {
         };
         let (updates, _task) = spawn_update_loop(feeds.clone(), publisher, settings);
         let services = Feed {
-            watch: Watch::Services,
+            kind: Kind::Service,
             namespace: None,
         };
         let list = |count: usize| {
             let mirrors = (0..count).map(|one| mirror("prod", &format!("db{one}"), "east"));
-            let objects = mirrors.map(|object| parsed(Watch::Services, &object));
+            let objects = mirrors.map(|object| parsed(Kind::Service, &object));
             vec![(services.clone(), objects.collect())]
         };
         let answered = || {
@@ -227,10 +228,10 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
         counts.sum::<u64>()
     };
     let send = async |host: &str| {
-        let watch = Watch::Services;
-        let (key, object) = parsed(watch, &endpoint("prod", "db", "east", host, &["10.0.0.2"]));
+        let kind = Kind::Service;
+        let (key, object) = parsed(kind, &endpoint("prod", "db", "east", host, &["10.0.0.2"]));
         let update = Update::Apply {
-            watch,
+            kind,
             key,
             object: Some(object),
             arrival: Arrival::now(),

@@ -15,7 +15,7 @@ use super::local::NonMember;
 use super::service::{NameFailure, Service};
 use super::times::{self, Times};
 use crate::model::{
-    ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp, Watch,
+    ClusterName, Export, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp,
     list_some,
 };
 
@@ -71,9 +71,10 @@ impl Table {
     }
 
     /// Returns the problem for which a reader skipped an object, if it did.
-    pub fn skip_of(&self, watch: Watch, key: &ObjectKey) -> Option<&Problem> {
-        let watched_key = (watch, key.clone());
-        self.skipped.get(&watched_key).map(AsRef::as_ref)
+    pub fn skip_of(&self, kind: Kind, key: &ObjectKey) -> Option<&Problem> {
+        let key = key.clone();
+        let skipped = self.skipped.get(&ObjectRef { kind, key });
+        skipped.map(AsRef::as_ref)
     }
 
     /// Returns why a headless Service of this cluster is not a member. Returns `None` if it is one or does not exist.

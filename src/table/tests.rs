@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Family, Object, ObjectKey, Problem, ProblemKind, Watch, key};
+use crate::model::{Family, Kind, Object, ObjectKey, Problem, ProblemKind, key};
 use crate::testing::{
     Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
     table_by, zones,
@@ -43,7 +43,7 @@ fn only_kinds_of_linkerd_have_mirrors() {
 /// The addition, change or deletion of one object.
 #[derive(Clone, Debug)]
 struct Step {
-    watch: Watch,
+    watch: Kind,
     object: Value,
     is_deletion: bool,
 }
@@ -58,39 +58,39 @@ fn any_step() -> impl Strategy<Value = Step> {
         let (namespace, service, cluster, host) = names;
         let ip = format!("10.96.0.{ip}");
         let (watch, object) = match kind {
-            0 | 1 => (Watch::Services, mirror(namespace, service, cluster)),
+            0 | 1 => (Kind::Service, mirror(namespace, service, cluster)),
             2 => {
                 let ttl = if ready { "9" } else { "7" };
                 let mirror = annotated(mirror(namespace, service, cluster), key::TTL, ttl);
-                (Watch::Services, mirror)
+                (Kind::Service, mirror)
             }
             3 | 4 => {
                 let endpoint = endpoint(namespace, service, cluster, host, &[&ip]);
-                (Watch::Services, endpoint)
+                (Kind::Service, endpoint)
             }
             5 => {
                 let mut endpoint = endpoint(namespace, service, cluster, host, &[&ip]);
                 endpoint["spec"]["ports"] = json!([{"name": "sql", "port": 5432}]);
-                (Watch::Services, endpoint)
+                (Kind::Service, endpoint)
             }
             6 => {
                 let endpoint_mirror = format!("{host}-{cluster}");
                 let slice = gateway(namespace, &endpoint_mirror, ready);
-                (Watch::MirrorSlices, slice)
+                (Kind::EndpointSlice, slice)
             }
             7 => {
                 let [service, _] = local(namespace, service, &[]);
-                (Watch::Services, service)
+                (Kind::Service, service)
             }
             8 => {
                 // Without a hostname, it is like a slice that was overwritten with a gateway address.
                 let hosts = [(if ready { host } else { "" }, ip.as_str())];
                 let slice = listing(namespace, &format!("{service}-{cluster}"), &hosts);
-                (Watch::MirrorSlices, slice)
+                (Kind::EndpointSlice, slice)
             }
             _ => {
                 let [_, slice] = local(namespace, service, &[(host, &ip, ready)]);
-                (Watch::LocalSlices, slice)
+                (Kind::EndpointSlice, slice)
             }
         };
         let is_deletion = number == 0;
@@ -143,7 +143,7 @@ proptest! {
             first.apply(&rules, watch, key, (!is_deletion).then_some(object));
         }
         let objects = |watch| first.store.objects(watch).iter();
-        let mut events: Vec<_> = Watch::ALL
+        let mut events: Vec<_> = Kind::ALL
             .into_iter()
             .flat_map(|watch| objects(watch).map(move |(key, object)| (watch, key.clone(), Some(object.clone()))))
             .collect();
@@ -173,7 +173,7 @@ struct Replica {
 }
 
 impl Replica {
-    fn apply(&mut self, rules: &Rules, watch: Watch, key: ObjectKey, object: Option<Object>) {
+    fn apply(&mut self, rules: &Rules, watch: Kind, key: ObjectKey, object: Option<Object>) {
         let dirty = match object {
             Some(object) => self.store.apply(watch, key, object),
             None => self.store.delete(watch, key),
@@ -224,7 +224,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 #[test]
 fn list_replaces_only_objects_of_its_watch_and_namespace() {
     let listed = |objects: &[Value]| -> store::Objects {
-        let parsed = |object| parsed(Watch::Services, object);
+        let parsed = |object| parsed(Kind::Service, object);
         objects.iter().map(parsed).collect()
     };
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
@@ -232,7 +232,7 @@ fn list_replaces_only_objects_of_its_watch_and_namespace() {
     let names = |services: store::ServiceKeys| -> Vec<String> {
         services.iter().map(ToString::to_string).collect()
     };
-    let watch = Watch::Services;
+    let watch = Kind::Service;
     let mut store = store(&all);
     assert_eq!(*store.objects(watch), listed(&all));
     // The same list again changes nothing.
@@ -271,7 +271,7 @@ fn skipped_object_is_reported_until_it_is_deleted() {
     };
     let mut store = store(&[mirror("prod", "db", "east"), unnamed.clone()]);
     assert_eq!(skipped(&store), ["Service/prod/db-0-east: unusable-object"]);
-    store.delete(Watch::Services, parsed(Watch::Services, &unnamed).0);
+    store.delete(Kind::Service, parsed(Kind::Service, &unnamed).0);
     assert_eq!(skipped(&store), [""; 0]);
 }
 
@@ -423,7 +423,7 @@ fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
 fn objects_of_different_namespaces_are_distinct() {
     let [prod, shop] = ["prod", "shop"].map(|namespace| mirror(namespace, "db", "east"));
     let mut both = store(&[prod, shop.clone()]);
-    let dirty = both.delete(Watch::Services, ObjectKey::new("prod", "db-east"));
+    let dirty = both.delete(Kind::Service, ObjectKey::new("prod", "db-east"));
     assert_eq!(dirty, [key_of("prod", "db")].into());
     assert_eq!(both, store(&[shop]));
 }
@@ -468,9 +468,9 @@ fn objects_that_are_not_used_are_recorded() {
          --namespace prod mirror.linkerd.io/exported=true"
     );
     let object = ObjectKey::new("prod", "cache-east");
-    let skip = all.skip_of(Watch::Services, &object).unwrap();
+    let skip = all.skip_of(Kind::Service, &object).unwrap();
     assert_eq!(skip.kind, ProblemKind::NamespaceMismatch);
-    assert_eq!(all.skip_of(Watch::MirrorSlices, &object), None);
+    assert_eq!(all.skip_of(Kind::EndpointSlice, &object), None);
 }
 
 /// The record changes no answer, but explanations read it.

@@ -366,7 +366,7 @@ proptest! {
         let mut store = crate::testing::store(&own);
         let mut table = table_by(&rules, &own);
         for object in later {
-            let watch = crate::model::Watch::Services;
+            let watch = crate::model::Kind::Service;
             let (key, object) = crate::testing::parsed(watch, &object);
             let dirty = store.apply(watch, key, object);
             table = crate::table::build(&table, &store, &dirty, &rules, &Timers::default()).table;

@@ -1,7 +1,7 @@
 //! Sequences of the health of the steps of a failover order (rule K7), played by the program on real objects. `k7.py` states
 //! the rule as a program, and `sequences.py` prints sequences with its answers.
 
-use global_dns::model::{Kind, KubeObject, ServiceKey, Timestamp, Watch, parse};
+use global_dns::model::{Kind, KubeObject, ServiceKey, Timestamp, parse};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Store, Table, Timers, build};
 use serde::Deserialize;
@@ -116,10 +116,6 @@ fn apply(store: &mut Store, object: &Value) {
         Some("Service") => Kind::Service,
         _ => Kind::EndpointSlice,
     };
-    let watch = Watch::for_object(kind, &read).unwrap();
-    store.apply(
-        watch,
-        read.key().unwrap(),
-        parse::parse_object(watch, &read),
-    );
+    let object = parse::read(kind, &read).unwrap();
+    store.apply(kind, read.key().unwrap(), object);
 }

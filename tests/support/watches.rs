@@ -1,10 +1,4 @@
 //! The watches of the server.
 
 /// The names of all watches, as in `/readyz`, logs and metrics. A new watch is added here only.
-pub const WATCHES: &[&str] = &[
-    "Services",
-    "EndpointSlices of mirrors",
-    "EndpointSlices of headless Services",
-    "EndpointSlices of other controllers",
-    "EndpointSlices of exported Services",
-];
+pub const WATCHES: &[&str] = &["Services", "EndpointSlices"];

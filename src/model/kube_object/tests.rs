@@ -16,8 +16,12 @@ fn identifying_fields_are_read() {
     })
     .to_string();
     let object = KubeObject::read(&json);
-    assert_eq!(object.api_version(), Some("v1"));
-    assert_eq!(object.kind(), Some("Service"));
+    let of_object = object.type_meta();
+    let version = of_object.api_version.as_deref();
+    assert_eq!(
+        (version, of_object.kind.as_deref()),
+        (Some("v1"), Some("Service"))
+    );
     assert_eq!(object.key(), Some(ObjectKey::new("prod", "db-east")));
     assert_eq!((object.namespace(), object.name()), ("prod", "db-east"));
     assert_eq!(object.resource_version(), Some("77"));
@@ -35,7 +39,7 @@ fn identifying_fields_are_read() {
 #[test]
 fn absent_fields_are_empty() {
     let object = KubeObject::read("{}");
-    assert_eq!((object.api_version(), object.kind()), (None, None));
+    assert!(object.type_meta().api_version.is_none() && object.type_meta().kind.is_none());
     assert_eq!((object.namespace(), object.name()), ("", ""));
     assert_eq!((object.key(), object.resource_version()), (None, None));
     assert!(object.spec::<ServiceSpec>().unwrap().ports.is_none());
@@ -64,9 +68,6 @@ fn invalid_metadata_is_reported_as_a_problem() {
         let reported = object.problem().unwrap();
         assert!(reported.contains(problem), "{reported}");
         // The kind of the object is still known.
-        assert_eq!(
-            (object.api_version(), object.kind()),
-            (Some("v1"), Some("Service"))
-        );
+        assert_eq!(object.type_meta().kind.as_deref(), Some("Service"));
     }
 }

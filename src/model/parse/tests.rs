@@ -11,8 +11,8 @@ use crate::model::{
 };
 use crate::testing;
 
-fn object(watch: Watch, object: &Value) -> Object {
-    parse_object(watch, &KubeObject::read(&object.to_string()))
+fn object(kind: Kind, object: &Value) -> Object {
+    read(kind, &KubeObject::read(&object.to_string())).unwrap()
 }
 
 fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
@@ -27,7 +27,7 @@ fn endpoint_mirror_of(change: impl FnOnce(&mut Value)) -> Object {
         ]},
     });
     change(&mut service);
-    object(Watch::Services, &service)
+    object(Kind::Service, &service)
 }
 
 /// Port `sql` with a number.
@@ -221,15 +221,11 @@ fn undecodable_headless_service_is_selected_and_skipped() {
             "spec": {"clusterIP": cluster_ip, "ports": "all of them"},
         });
         let json = service.to_string();
-        select_and_parse(Kind::Service, &KubeObject::read(&json))
+        read(Kind::Service, &KubeObject::read(&json))
     };
-    let (watch, object) = service("None").unwrap();
-    assert_eq!(watch, Watch::Services);
+    let object = service("None").unwrap();
     assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
-    assert_eq!(
-        service("10.96.0.7"),
-        Some((Watch::Services, Object::Plain(None)))
-    );
+    assert_eq!(service("10.96.0.7"), Some(Object::Plain(None)));
 }
 
 /// Parses a mirror `web-east` with further labels and annotations.
@@ -239,7 +235,7 @@ fn service_mirror(name: &str, mut labels: Value, annotations: Value, ip: &str) -
         "metadata": {"namespace": "prod", "name": name, "labels": labels, "annotations": annotations},
         "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
     });
-    object(Watch::Services, &service)
+    object(Kind::Service, &service)
 }
 
 #[test]
@@ -320,15 +316,11 @@ fn service_of_the_mcs_api_is_no_mirror() {
     ] {
         let select = |object: Value| {
             let json = object.to_string();
-            select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap()
+            read(Kind::Service, &KubeObject::read(&json)).unwrap()
         };
-        assert_eq!(reason(&select(object.clone()).1), None, "{what}");
-        let (watch, object) = select(derived(object));
-        assert_eq!(
-            (watch, reason(&object)),
-            (Watch::Services, Some(ProblemKind::LeftOut)),
-            "{what}"
-        );
+        assert_eq!(reason(&select(object.clone())), None, "{what}");
+        let object = select(derived(object));
+        assert_eq!(reason(&object), Some(ProblemKind::LeftOut), "{what}");
         let Object::Skipped(skip) = object else {
             panic!("{object:?}")
         };
@@ -344,10 +336,7 @@ fn service_of_the_mcs_api_is_no_mirror() {
     ] {
         object["metadata"]["annotations"][key::TTL] = json!("9");
         let json = derived(object).to_string();
-        assert_eq!(
-            select_and_parse(Kind::Service, &KubeObject::read(&json)),
-            None
-        );
+        assert_eq!(read(Kind::Service, &KubeObject::read(&json)), None);
     }
     // Its slices are not read.
     for slice in [
@@ -356,7 +345,7 @@ fn service_of_the_mcs_api_is_no_mirror() {
         testing::backends("prod", "web", false, true),
     ] {
         let json = derived(slice).to_string();
-        let selected = select_and_parse(Kind::EndpointSlice, &KubeObject::read(&json));
+        let selected = read(Kind::EndpointSlice, &KubeObject::read(&json));
         assert_eq!(selected, None, "{json}");
     }
 }
@@ -473,7 +462,7 @@ fn mirror_without_a_cluster_and_without_members_is_skipped() {
         "spec": {"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": []},
     });
     let json = service.to_string();
-    let (_, object) = select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap();
+    let object = read(Kind::Service, &KubeObject::read(&json)).unwrap();
     assert!(reason(&object).is_some(), "{object:?}");
 }
 
@@ -485,20 +474,17 @@ fn exported_service_with_a_cluster_ip_is_local() {
             "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
         });
         let json = service.to_string();
-        select_and_parse(Kind::Service, &KubeObject::read(&json)).unwrap()
+        read(Kind::Service, &KubeObject::read(&json)).unwrap()
     };
-    let (watch, object) = service("true", "10.96.0.1");
-    let own = item(object);
-    assert_eq!(watch, Watch::Services);
+    let own = item(service("true", "10.96.0.1"));
     let form = |item: &Item| (item.own().unwrap().form, item.own().unwrap().export);
     assert_eq!(
         form(&own),
         (crate::model::OwnForm::ClusterIp, Export::Gateway)
     );
     assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
-    let (watch, object) = service("remote-discovery", "None");
+    let object = service("remote-discovery", "None");
     let own = item(object);
-    assert_eq!(watch, Watch::Services);
     let headless = crate::model::OwnForm::Headless {
         has_selector: false,
     };
@@ -506,7 +492,7 @@ fn exported_service_with_a_cluster_ip_is_local() {
     assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
     // A Service of type ExternalName has no cluster IP.
     assert_eq!(
-        reason(&service("true", "").1),
+        reason(&service("true", "")),
         Some(ProblemKind::UnusableObject)
     );
 }
@@ -540,7 +526,7 @@ fn endpoint_without_ready_condition_is_ready() {
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["10.0.0.1", "10.0.0.2"]}, {"addresses": ["10.0.0.3"], "conditions": {"ready": false}}],
     });
-    let slice = endpoints(object(Watch::LocalSlices, &slice));
+    let slice = endpoints(object(Kind::EndpointSlice, &slice));
     let parsed: Vec<_> = slice
         .endpoints
         .iter()
@@ -568,7 +554,7 @@ fn skipped_parts_of_slice_are_reported_once_for_each_reason() {
             {"addresses": ["10.0.0.2"], "hostname": ""},
         ],
     });
-    let slice = endpoints(object(Watch::LocalSlices, &slice));
+    let slice = endpoints(object(Kind::EndpointSlice, &slice));
     let hosts = slice.endpoints.iter().map(|e| e.hostname.as_str());
     assert_eq!(hosts.collect::<Vec<_>>(), ["10-0-0-1", "10-0-0-2"]);
     let skips: Vec<_> = slice
@@ -601,31 +587,89 @@ fn long_value_is_truncated_in_detail() {
     assert!(detail.capacity() < 1000 && detail.ends_with('…'));
 }
 
+/// The controllers of slices copy the labels of a Service to its slices, so labels say whether a slice matters.
 #[test]
-fn object_belongs_to_the_watch_that_selects_it() {
-    let select = |kind, object: Value| {
-        let json = object.to_string();
-        let selected = select_and_parse(kind, &KubeObject::read(&json));
-        selected.map(|(watch, object)| (watch, reason(&object)))
+fn labels_decide_whether_an_object_matters() {
+    let reader = |kind, labels: Value| {
+        let object = json!({"metadata": {"namespace": "prod", "name": "x", "labels": labels},
+            "spec": {"clusterIP": "10.96.0.1"}, "addressType": "IPv4", "endpoints": []})
+        .to_string();
+        match read(kind, &KubeObject::read(&object)) {
+            None => "none",
+            Some(Object::Slice(slice)) => match slice.content {
+                SliceContent::Endpoints(_) => "pods",
+                SliceContent::Ready(_) | SliceContent::Hosts(_) => "readiness",
+            },
+            Some(Object::Skipped(skip)) => skip.kind.name(),
+            Some(_) => "service",
+        }
     };
-    let mirror = json!({
-        "metadata": {"namespace": "prod", "name": "db-east",
-            "labels": {key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east"}},
-        "spec": {"clusterIP": "None"},
-    });
-    assert_eq!(select(Kind::Service, mirror), Some((Watch::Services, None)));
-    let plain = json!({"metadata": {"namespace": "prod", "name": "web"}, "spec": {"clusterIP": "10.96.0.1"}});
-    assert_eq!(select(Kind::Service, plain), Some((Watch::Services, None)));
-    // Selectors cannot be evaluated on an object without a name, but it is skipped and reported.
-    let undecodable = Some(ProblemKind::UnusableObject);
-    for (kind, watch) in [
-        (Kind::Service, Watch::Services),
-        (Kind::EndpointSlice, Watch::MirrorSlices),
+    let (owner, kubernetes) = (key::SERVICE_NAME, controller::KUBERNETES);
+    for (labels, expected) in [
+        (json!({key::MANAGED_BY: kubernetes}), "none"),
+        (
+            json!({key::MANAGED_BY: kubernetes, key::HEADLESS: ""}),
+            "pods",
+        ),
+        (
+            json!({key::MANAGED_BY: kubernetes, key::EXPORTED: "true"}),
+            "readiness",
+        ),
+        (
+            json!({key::MANAGED_BY: kubernetes, key::EXPORTED: "true", key::HEADLESS: ""}),
+            "pods",
+        ),
+        (json!({}), "pods"),
+        (json!({key::MANAGED_BY: "somebody"}), "pods"),
+        (json!({key::MANAGED_BY: controller::CILIUM_MESH}), "none"),
+        (
+            json!({key::SOURCE_CLUSTER: "east", key::HEADLESS: ""}),
+            "none",
+        ),
+        (json!({key::MIRRORED_SERVICE: "true"}), "readiness"),
+        (
+            json!({key::MIRRORED_SERVICE: "true", key::MCS_SERVICE: "x"}),
+            "none",
+        ),
+        (
+            json!({key::MIRRORED_SERVICE: "false", key::HEADLESS: ""}),
+            "none",
+        ),
+        (json!({key::MCS_SERVICE: "x", key::HEADLESS: ""}), "none"),
     ] {
+        let mut with_owner = labels.clone();
+        with_owner[owner] = json!("x");
         assert_eq!(
-            select(kind, json!({"metadata": {}})),
-            Some((watch, undecodable))
+            reader(Kind::EndpointSlice, with_owner),
+            expected,
+            "{labels}"
         );
+    }
+    for (labels, expected) in [
+        (json!({}), "service"),
+        (json!({"app": "web"}), "service"),
+        (json!({key::EXPORTED: ""}), "service"),
+        (json!({key::MIRRORED_SERVICE: "true"}), "unusable-object"),
+        (
+            json!({key::MIRRORED_SERVICE: "true", key::EXPORTED: "true"}),
+            "unusable-object",
+        ),
+        (json!({key::MIRRORED_SERVICE: "false"}), "none"),
+        (
+            json!({key::MIRRORED_SERVICE: "", key::EXPORTED: "true"}),
+            "none",
+        ),
+        (
+            json!({key::MCS_SERVICE: "db", key::EXPORTED: "true"}),
+            "none",
+        ),
+    ] {
+        assert_eq!(reader(Kind::Service, labels.clone()), expected, "{labels}");
+    }
+    // An object without a name is skipped and reported.
+    for kind in Kind::ALL {
+        let object = read(kind, &KubeObject::read(r#"{"metadata": {}}"#)).unwrap();
+        assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
     }
 }
 
@@ -665,7 +709,7 @@ fn slice_needs_service_label_and_ip_addresses() {
             "metadata": {"namespace": "prod", "name": "db-1", "labels": labels},
             "addressType": address_type,
         });
-        reason(&object(Watch::LocalSlices, &slice))
+        reason(&object(Kind::EndpointSlice, &slice))
     };
     assert_eq!(slice(json!({key::SERVICE_NAME: "db"}), "IPv4"), None);
     assert_eq!(slice(json!({}), "IPv4"), Some(ProblemKind::UnusableObject));
@@ -683,14 +727,15 @@ fn gateway_is_up_if_one_address_is_ready() {
             .collect();
         let slice = json!({
             "metadata": {"namespace": "prod", "name": "db-0-east-1",
-                "labels": {key::SERVICE_NAME: "db-0-east", key::HEADLESS_MIRROR: "db-east"}},
+                "labels": {key::SERVICE_NAME: "db-0-east", key::HEADLESS_MIRROR: "db-east",
+                    key::MIRRORED_SERVICE: "true"}},
             "addressType": "IPv4",
             "endpoints": endpoints,
         });
         let Object::Slice(Slice {
             content: SliceContent::Ready(ready),
             ..
-        }) = object(Watch::MirrorSlices, &slice)
+        }) = object(Kind::EndpointSlice, &slice)
         else {
             panic!()
         };
@@ -715,7 +760,7 @@ fn slice_of_headless_mirror_lists_hosts() {
             "addressType": "IPv4", "ports": [{"name": "sql", "port": 15432}], "endpoints": endpoints,
         });
         slice["metadata"]["labels"][key::SERVICE_NAME] = json!("db-east");
-        object(Watch::MirrorSlices, &slice)
+        object(Kind::EndpointSlice, &slice)
     };
     let headless = || json!({key::MIRRORED_SERVICE: "true", key::CLUSTER_NAME: "east"});
     let host = |host: &str, ip: &str| json!({"addresses": [ip], "hostname": host, "conditions": {"ready": false}});
@@ -776,7 +821,7 @@ fn headless_service_may_have_a_selector() {
     ] {
         let mut service = testing::local("prod", "db", &[])[0].clone();
         service["spec"]["selector"] = selector;
-        let form = item(object(Watch::Services, &service)).own().unwrap().form;
+        let form = item(object(Kind::Service, &service)).own().unwrap().form;
         let headless = crate::model::OwnForm::Headless {
             has_selector: expected,
         };
@@ -826,16 +871,21 @@ fn only_the_ttl_of_a_mirror_counts() {
 }
 
 #[test]
-fn object_that_its_watch_does_not_select_is_not_kept() {
-    let [service, slice] = testing::local("prod", "db", &[("db-0", "192.0.2.1", true)]);
+fn slice_of_an_ordinary_service_is_not_kept() {
+    let [_, slice] = testing::local("prod", "db", &[("db-0", "192.0.2.1", true)]);
     let reduced = |object: &Value| {
         let json = object.to_string();
-        reduce(Watch::LocalSlices, &KubeObject::read(&json))
+        reduce(Kind::EndpointSlice, &KubeObject::read(&json))
     };
     let (key, object) = reduced(&slice).unwrap();
     assert_eq!(key, KubeObject::read(&slice.to_string()).key().unwrap());
     assert_eq!(endpoints(object).endpoints.len(), 1);
-    assert_eq!(reduced(&service), None);
+    let mut ordinary = slice;
+    ordinary["metadata"]["labels"] = json!({
+        key::SERVICE_NAME: "db",
+        key::MANAGED_BY: controller::KUBERNETES,
+    });
+    assert_eq!(reduced(&ordinary), None);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::read::{FileError, read_text};
-use crate::model::watch::LINK_VERSIONS;
-use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, Watch, parse};
+use crate::model::LINK_VERSIONS;
+use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, parse};
 use crate::table::store::Objects;
 
 /// The maximum depth of YAML. Each level takes some kilobytes of stack. Kubernetes objects have about a dozen levels.
@@ -23,8 +23,8 @@ const MAX_ALIAS_OCTETS: usize = 16 << 20;
 /// The maximum depth of nested lists, such as a `ServiceList` in a `List`.
 const MAX_NESTED_LISTS: usize = 4;
 
-/// The objects of the files: a complete list for every watch.
-pub type Lists = BTreeMap<Watch, Objects>;
+/// The objects of the files: a complete list of each kind.
+pub type Lists = BTreeMap<Kind, Objects>;
 
 /// The merged objects of several texts.
 struct MergedObjects<'p> {
@@ -39,9 +39,9 @@ struct MergedObjects<'p> {
 ///
 /// If a text is not YAML or JSON, contains no relevant object, or repeats an object.
 pub fn parse_texts(texts: &[(&Path, String)]) -> Result<Lists, FileError> {
-    let lists = Watch::ALL.into_iter().map(|watch| (watch, Objects::new()));
+    let lists = Kind::ALL.map(|kind| (kind, Objects::new()));
     let mut merged = MergedObjects {
-        lists: lists.collect(),
+        lists: lists.into(),
         seen: BTreeMap::new(),
     };
     for (path, text) in texts {
@@ -117,8 +117,8 @@ impl<'p> MergedObjects<'p> {
                 second: path.to_path_buf(),
             });
         }
-        if let Some((watch, object)) = parse::select_and_parse(kind, object) {
-            self.lists.entry(watch).or_default().insert(key, object);
+        if let Some(object) = parse::read(kind, object) {
+            self.lists.entry(kind).or_default().insert(key, object);
         }
         Ok(())
     }
@@ -126,7 +126,8 @@ impl<'p> MergedObjects<'p> {
 
 /// Returns the kind of an object, if it is read.
 fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
-    match (object.api_version(), kind) {
+    let version = object.type_meta().api_version;
+    match (version.as_deref(), kind) {
         (Some("v1") | None, "Service") => Some(Kind::Service),
         (Some("discovery.k8s.io/v1") | None, "EndpointSlice") => Some(Kind::EndpointSlice),
         (Some(version), "Link") if LINK_VERSIONS.contains(&version) => Some(Kind::Link),
@@ -210,7 +211,8 @@ fn visit_objects(
     visit: &mut impl FnMut(&str, &str, &KubeObject<'_>),
 ) -> Result<bool, String> {
     let object = KubeObject::read(json);
-    let kind = object.kind().unwrap_or(kind);
+    let of_object = object.type_meta().kind;
+    let kind = of_object.as_deref().unwrap_or(kind);
     let Some(of_items) = kind.strip_suffix("List") else {
         visit(kind, json, &object);
         return Ok(false);

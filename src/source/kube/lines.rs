@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::failure::Failure;
 use super::list::MAX_OBJECT_OCTETS;
 use crate::log::error_chain;
-use crate::model::{KubeObject, Object, ObjectKey, Watch, parse};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
 
 /// The capacity that the buffer of a watch keeps between two lines. Most objects are shorter.
 const KEPT_CAPACITY: usize = 64 << 10;
@@ -142,11 +142,11 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
 // === impl WatchEvent ===
 
 impl WatchEvent<'_> {
-    /// Returns the key of the object and what a watch needs of it: nothing if it was deleted or does not matter. Returns
+    /// Returns the key of the object and what this server needs of it: nothing if it was deleted or does not matter. Returns
     /// `None` for a bookmark, and for an object without a name, which cannot be identified.
-    pub(super) fn change(&self, watch: Watch) -> Option<(ObjectKey, Option<Object>)> {
+    pub(super) fn change(&self, kind: Kind) -> Option<(ObjectKey, Option<Object>)> {
         let reduced = match self.kind {
-            EventKind::Applied => parse::reduce(watch, &self.object),
+            EventKind::Applied => parse::reduce(kind, &self.object),
             EventKind::Deleted => None,
             EventKind::Bookmark => return None,
         };

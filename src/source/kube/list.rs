@@ -4,6 +4,8 @@
 //! the list without its items. It shows whether the list is complete.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 /// The maximum length of an object, or of the list without its items, in octets. The default limit of etcd is 1.5 MiB
 /// for an object, which needs less than this as JSON.
@@ -16,22 +18,28 @@ pub(super) const MAX_OBJECTS: usize = 1_000_000;
 /// Splits a list into objects.
 #[derive(Default)]
 pub(super) struct ListReader {
+    /// What has arrived and was not read.
+    buffer: Vec<u8>,
+    /// The length of `buffer` with which reading goes on. It doubles while an object is incomplete, so that a long object is not
+    /// read again for each of its parts.
+    enough: usize,
+    part: Part,
     /// The list without its items.
     frame: Vec<u8>,
-    /// The current item, incomplete.
-    item: Vec<u8>,
-    /// The number of open objects and arrays.
-    depth: usize,
-    /// Whether the reader is in the array `items`. Objects at depth [`ITEMS_DEPTH`] are items then.
-    is_in_items: bool,
-    is_in_string: bool,
-    is_escaped: bool,
     /// The number of complete items.
     items: usize,
 }
 
-/// The depth at which items start: the list and its array `items` are open.
-const ITEMS_DEPTH: usize = 2;
+/// A part of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// The octets before the array `items`.
+    #[default]
+    Head,
+    Items,
+    /// The octets after it.
+    Tail,
+}
 
 /// The reason why a list cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -63,82 +71,72 @@ impl ListReader {
         octets: &[u8],
         mut take: impl FnMut(&str),
     ) -> Result<(), ListError> {
-        let mut rest = octets;
-        while !rest.is_empty() {
-            let was_item = self.is_item();
-            let (run, after) = rest.split_at(self.run(rest));
-            rest = after;
-            if self.is_separator(run) {
+        self.buffer.extend_from_slice(octets);
+        if self.buffer.len() >= self.enough {
+            if self.part == Part::Head {
+                self.read_head();
+            }
+            if self.part == Part::Items {
+                self.read_items(&mut take)?;
+            }
+            self.enough = 2 * self.buffer.len();
+        }
+        if self.part == Part::Tail {
+            self.frame.append(&mut self.buffer);
+        }
+        if self.buffer.len().max(self.frame.len()) > MAX_OBJECT_OCTETS {
+            return Err(ListError::TooLong);
+        }
+        Ok(())
+    }
+
+    /// Ends the head where the array `items` of the list starts: with null in its place, the head is an object.
+    fn read_head(&mut self) {
+        const KEY: &[u8] = b"\"items\"";
+        let keys = self.buffer.windows(KEY.len()).enumerate();
+        for (start, _) in keys.filter(|(_, octets)| *octets == KEY) {
+            let after = &self.buffer[start + KEY.len()..];
+            let array = after.iter().position(|octet| !b": \t\r\n".contains(octet));
+            let Some(array) = array.filter(|array| after[*array] == b'[') else {
                 continue;
-            }
-            self.track(run);
-            let is_item = self.is_item();
-            if was_item || is_item {
-                append(&mut self.item, run)?
-            } else {
-                append(&mut self.frame, run)?
-            }
-            if was_item && !is_item {
-                self.end_item(&mut take)?;
+            };
+            let end = start + KEY.len() + array;
+            let head = [&self.buffer[..end], b"null"].concat();
+            if serde_json::from_slice::<IgnoredAny>(&[&head, &b"}"[..]].concat()).is_ok() {
+                (self.frame, self.part) = (head, Part::Items);
+                self.buffer.drain(..=end);
+                return;
             }
         }
+    }
+
+    /// Takes the complete items out of the buffer.
+    fn read_items(&mut self, take: &mut impl FnMut(&str)) -> Result<(), ListError> {
+        let mut start = 0;
+        loop {
+            let mut rest = self.buffer[start..].iter();
+            let separators = rest.position(|octet| !b", \t\r\n".contains(octet));
+            start += separators.unwrap_or(self.buffer.len() - start);
+            if self.buffer.get(start) == Some(&b']') {
+                self.part = Part::Tail;
+                start += 1;
+                break;
+            }
+            let rest = serde_json::Deserializer::from_slice(&self.buffer[start..]);
+            let mut items = rest.into_iter::<&RawValue>();
+            // The rest has not arrived, or is no JSON, which the end of the list shows.
+            let Some(Ok(item)) = items.next() else {
+                break;
+            };
+            self.items += 1;
+            if self.items > MAX_OBJECTS {
+                return Err(ListError::TooMany);
+            }
+            take(item.get());
+            start += items.byte_offset();
+        }
+        self.buffer.drain(..start);
         Ok(())
-    }
-
-    /// Returns whether a run of octets separates two items. Separators are not part of the frame.
-    fn is_separator(&self, run: &[u8]) -> bool {
-        run == b"," && self.is_in_items && self.depth == ITEMS_DEPTH
-    }
-
-    /// Calls `take` with the item, which is complete.
-    fn end_item(&mut self, take: &mut impl FnMut(&str)) -> Result<(), ListError> {
-        self.items += 1;
-        if self.items > MAX_OBJECTS {
-            return Err(ListError::TooMany);
-        }
-        match str::from_utf8(&self.item) {
-            Ok(json) => take(json),
-            Err(_) => take(&String::from_utf8_lossy(&self.item)),
-        }
-        self.item.clear();
-        Ok(())
-    }
-
-    /// Returns the length of the next run of octets: one structural octet, or all octets before the next one.
-    fn run(&self, octets: &[u8]) -> usize {
-        let is_structural = |octet: &u8| {
-            if self.is_in_string {
-                self.is_escaped || matches!(octet, b'"' | b'\\')
-            } else {
-                matches!(octet, b'"' | b'{' | b'}' | b'[' | b']' | b',')
-            }
-        };
-        let length = octets.iter().position(is_structural);
-        length.unwrap_or(octets.len()).max(1)
-    }
-
-    /// Updates the state of the reader by a run of octets.
-    fn track(&mut self, run: &[u8]) {
-        match (self.is_in_string, run[0]) {
-            (true, _) if self.is_escaped => self.is_escaped = false,
-            (true, b'\\') => self.is_escaped = true,
-            (true, b'"') => self.is_in_string = false,
-            (false, b'"') => self.is_in_string = true,
-            (false, b'{' | b'[') => {
-                self.is_in_items |= run == b"[" && self.depth == 1 && self.is_after_items_key();
-                self.depth += 1;
-            }
-            (false, b'}' | b']') => {
-                self.depth = self.depth.saturating_sub(1);
-                self.is_in_items &= self.depth >= ITEMS_DEPTH;
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns whether the reader is within an item.
-    fn is_item(&self) -> bool {
-        self.is_in_items && self.depth > ITEMS_DEPTH
     }
 
     /// Ends the list. Returns its resource version.
@@ -146,7 +144,7 @@ impl ListReader {
     /// # Errors
     ///
     /// If the list is not complete.
-    pub(super) fn finish(self) -> Result<String, ListError> {
+    pub(super) fn finish(mut self, take: impl FnMut(&str)) -> Result<String, ListError> {
         #[derive(Deserialize)]
         struct List {
             metadata: ListMeta,
@@ -159,28 +157,15 @@ impl ListReader {
             #[serde(rename = "continue")]
             continue_token: Option<String>,
         }
+        self.enough = 0;
+        self.read(&[], take)?;
+        self.frame.append(&mut self.buffer);
         let List { metadata } = serde_json::from_slice(&self.frame)?;
         match metadata.continue_token {
             Some(token) if !token.is_empty() => Err(ListError::Partial),
             _ => Ok(metadata.resource_version),
         }
     }
-
-    /// Returns whether the frame ends with the key `items`.
-    fn is_after_items_key(&self) -> bool {
-        let frame = self.frame.trim_ascii_end();
-        let name = frame.strip_suffix(b":").map(<[u8]>::trim_ascii_end);
-        name.is_some_and(|name| name.ends_with(b"\"items\""))
-    }
-}
-
-/// Appends a run of octets to a part of a list.
-fn append(part: &mut Vec<u8>, run: &[u8]) -> Result<(), ListError> {
-    if part.len() + run.len() > MAX_OBJECT_OCTETS {
-        return Err(ListError::TooLong);
-    }
-    part.extend_from_slice(run);
-    Ok(())
 }
 
 #[cfg(test)]
@@ -194,12 +179,12 @@ mod tests {
     fn read(text: &[u8], step: usize) -> Result<(Vec<Value>, String), ListError> {
         let mut reader = ListReader::default();
         let mut items = Vec::new();
+        let mut take = |json: &str| items.push(serde_json::from_str(json).unwrap());
         for octets in text.chunks(step.max(1)) {
-            reader.read(octets, |json| {
-                items.push(serde_json::from_str(json).unwrap_or(Value::Null));
-            })?;
+            reader.read(octets, &mut take)?;
         }
-        Ok((items, reader.finish()?))
+        let version = reader.finish(take)?;
+        Ok((items, version))
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::failure::{Failure, within};
 use super::limiter::ListLimiter;
 use super::lines::EventReader;
 use super::list::ListReader;
-use crate::model::watch::LINK_VERSIONS;
+use crate::model::LINK_VERSIONS;
 use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
 use crate::table::store::Objects;
 
@@ -97,7 +97,7 @@ impl Requests {
         if !self.is_optional() {
             return self.list_version(oldest).await.map(Some);
         }
-        for version in 0..versions(self.feed.watch.kind()).len() {
+        for version in 0..versions(self.feed.kind).len() {
             self.version.store(version, Ordering::Relaxed);
             match self.list_version(oldest).await {
                 Err(Failure::Refused { code: 404, .. }) => {}
@@ -109,7 +109,7 @@ impl Requests {
 
     /// Returns whether an API server without the kind of the feed is complete: a CRD defines it.
     pub(super) fn is_optional(&self) -> bool {
-        !versions(self.feed.watch.kind()).is_empty()
+        !versions(self.feed.kind).is_empty()
     }
 
     /// Lists all objects of the feed, in one version of their kind.
@@ -124,26 +124,30 @@ impl Requests {
 
     /// Requests a list, which is one JSON object, and reads it object by object.
     async fn read_list(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
-        let mut params = ListParams::default().labels(&self.feed.watch.label_selector());
-        params.resource_version = oldest.map(str::to_owned);
+        let params = ListParams {
+            resource_version: oldest.map(str::to_owned),
+            ..ListParams::default()
+        };
         let mut request = self.path().list(&params)?;
         request.headers_mut().insert(CONNECTION, CLOSED);
         let body = within(LIST_SILENCE, self.server.client.request_stream(request)).await?;
         pin_mut!(body);
         let mut reader = ListReader::default();
         let mut objects = Objects::new();
+        let mut take = |json: &str| {
+            objects.extend(parse::reduce(self.feed.kind, &KubeObject::read(json)));
+        };
         loop {
             let octets = within(LIST_SILENCE, body.fill_buf()).await?;
             if octets.is_empty() {
                 break;
             }
-            reader.read(octets, |json| {
-                objects.extend(parse::reduce(self.feed.watch, &KubeObject::read(json)));
-            })?;
+            reader.read(octets, &mut take)?;
             let length = octets.len();
             body.consume_unpin(length);
         }
-        Ok((objects, reader.finish()?))
+        let version = reader.finish(take)?;
+        Ok((objects, version))
     }
 
     /// Checks whether the server has reached `version`. An etcd that was restored from a backup has not. It accepts a
@@ -208,13 +212,13 @@ impl Requests {
     fn watch_params(&self, duration: Duration) -> WatchParams {
         WatchParams {
             timeout: u32::try_from(duration.as_secs()).ok(),
-            ..WatchParams::default().labels(&self.feed.watch.label_selector())
+            ..WatchParams::default()
         }
     }
 
     fn path(&self) -> Request {
         let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
-        let kind = self.feed.watch.kind();
+        let kind = self.feed.kind;
         let version = versions(kind).get(self.version.load(Ordering::Relaxed));
         Request::new(url_path(
             kind,
@@ -255,13 +259,13 @@ pub(super) async fn list_few(
     path: &str,
     params: &ListParams,
     limit: Duration,
-    take: impl FnMut(&str),
+    mut take: impl FnMut(&str),
 ) -> Result<(), Failure> {
     let request = Request::new(path).list(params)?;
     let text = within(limit, client.request_text(request)).await?;
     let mut reader = ListReader::default();
-    reader.read(text.as_bytes(), take)?;
-    reader.finish()?;
+    reader.read(text.as_bytes(), &mut take)?;
+    reader.finish(take)?;
     Ok(())
 }
 

@@ -79,7 +79,7 @@ pub(super) enum Verb {
 pub(super) struct RecordedRequest {
     pub(super) at: Instant,
     pub(super) verb: Verb,
-    /// The name of the feed, by [`feed_name`].
+    /// Its resource, such as `services`.
     pub(super) feed: String,
     /// The version that it names.
     pub(super) version: Option<String>,
@@ -324,27 +324,14 @@ impl Query {
             _ => Verb::List,
         };
         let seconds = pairs.get("timeoutSeconds").map(|text| text.parse());
-        let selector = pairs
-            .get("labelSelector")
-            .copied()
-            .unwrap_or_default()
-            .replace("%2F", "/")
-            .replace("%3D", "=")
-            .replace("%2C", ",")
-            .replace("%21", "!");
         let resource = uri.path().rsplit('/').next().unwrap_or_default();
         Self {
             verb,
-            feed: feed_name(resource, &selector),
+            feed: resource.to_owned(),
             version: pairs.get("resourceVersion").map(|&text| text.to_owned()),
             lasts: Duration::from_secs(seconds.map_or(0, Result::unwrap)),
         }
     }
-}
-
-/// Returns the name of a feed, with its resource: feeds of Services and EndpointSlices may have the same selector.
-pub(super) fn feed_name(resource: &str, selector: &str) -> String {
-    format!("{resource} {selector}")
 }
 
 fn line(kind: &str, object: &Value) -> String {

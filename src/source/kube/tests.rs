@@ -8,9 +8,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::list::MAX_OBJECT_OCTETS;
-use super::scripted::{Behavior, CHUNK, RecordedRequest, ScriptedServer, VERSION, Verb, feed_name};
+use super::scripted::{Behavior, CHUNK, RecordedRequest, ScriptedServer, VERSION, Verb};
 use super::*;
-use crate::model::{Kind, Watch};
+use crate::model::{Kind, Problem};
 use crate::source::Update;
 use crate::testing::{endpoint, mirror};
 
@@ -19,17 +19,16 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Longer than every test.
 const NEVER: Duration = Duration::from_secs(1000 * 24 * 60 * 60);
-const SERVICES: &str = "services ";
+const SERVICES: &str = "services";
 /// The watches of a server without `links.enabled`.
-const WATCHES: usize = Watch::ALL.len() - 1;
+const WATCHES: usize = Kind::ALL.len() - 1;
 
-fn feed_of(watch: Watch) -> String {
-    let resource = match watch.kind() {
-        Kind::Service => "services",
+fn feed_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Service => SERVICES,
         Kind::EndpointSlice => "endpointslices",
         Kind::Link => "links",
-    };
-    feed_name(resource, &watch.label_selector())
+    }
 }
 
 /// A replica that watches a scripted API server.
@@ -105,7 +104,7 @@ impl Replica {
         while let Ok(update) = self.updates.try_recv() {
             match update {
                 Update::Apply {
-                    watch: Watch::Services,
+                    kind: Kind::Service,
                     key,
                     object,
                     ..
@@ -118,7 +117,7 @@ impl Replica {
                 }
                 Update::Reset { lists, .. } => {
                     for (feed, objects) in lists {
-                        if feed.watch != Watch::Services {
+                        if feed.kind != Kind::Service {
                             continue;
                         }
                         *names = objects
@@ -215,8 +214,8 @@ async fn overloaded_server_gets_at_most_three_lists_in_50_seconds() {
             };
             if case == "with 410 before" {
                 let gone = json!({"kind": "Status", "code": 410, "message": "gone"});
-                for watch in Watch::ALL {
-                    server.send_event(&feed_of(watch), "ERROR", &gone);
+                for kind in Kind::ALL {
+                    server.send_event(feed_of(kind), "ERROR", &gone);
                 }
             }
             server.set_behavior(behavior);
@@ -325,13 +324,8 @@ async fn denied_feed_does_not_delay_other_feeds() {
     let replica = Replica::start(&server, NEVER);
     sleep(5 * MINUTE).await;
     let problems = replica.feeds.problems();
-    let slices = Watch::ALL
-        .iter()
-        .filter(|watch| watch.kind() == Kind::EndpointSlice);
-    // They have one cause.
-    assert_eq!(problems.len(), 1, "{problems:?}");
-    let names = problems[0].subject();
-    assert_eq!(names.split(", ").count(), slices.count(), "{names}");
+    let names: Vec<_> = problems.iter().map(Problem::subject).collect();
+    assert_eq!(names, ["EndpointSlices"]);
     // After the permission is granted, the feed is listed within 91 s.
     server.set_behavior(Behavior::Normal);
     sleep(91 * SECOND).await;
@@ -542,7 +536,7 @@ async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone(
     assert!(replica.can_last_list_be_doubted());
     let start = Instant::now();
     let feeds = replica.feeds.all();
-    let services = feeds.iter().find(|feed| feed.watch == Watch::Services);
+    let services = feeds.iter().find(|feed| feed.kind == Kind::Service);
     replica
         .feeds
         .request_relist(services.unwrap(), Instant::now());

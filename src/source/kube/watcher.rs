@@ -105,10 +105,10 @@ impl Watcher {
         updates: Updates,
     ) -> Self {
         // The watches take turns.
-        let watches = feeds.watches();
-        let turn = watches.iter().position(|one| *one == feed.watch);
+        let kinds = feeds.kinds();
+        let turn = kinds.iter().position(|one| *one == feed.kind);
         let turn = u32::try_from(turn.unwrap_or_default() + 1).unwrap_or(1);
-        let count = u32::try_from(watches.len()).unwrap_or(1).max(turn);
+        let count = u32::try_from(kinds.len()).unwrap_or(1).max(turn);
         Self {
             requests: Requests::new(server, feed.clone()),
             timing,
@@ -336,19 +336,19 @@ impl Watcher {
 
     /// Applies an event and advances `position`.
     async fn apply(&self, event: WatchEvent<'_>, position: &mut Position) {
-        let (watch, object) = (self.feed.watch, &event.object);
+        let (kind, object) = (self.feed.kind, &event.object);
         let arrival = match event.kind {
-            EventKind::Applied => Arrival::now().of_object(watch, object),
+            EventKind::Applied => Arrival::now().of_object(object),
             EventKind::Deleted | EventKind::Bookmark => Arrival::now(),
         };
         let version = object.resource_version();
         if let Some(version) = version {
             position.version.replace_range(.., version);
         }
-        let change = self.overlap.lock().note_event(version, event.change(watch));
+        let change = self.overlap.lock().note_event(version, event.change(kind));
         if let Some((key, object)) = change {
             let update = Update::Apply {
-                watch,
+                kind,
                 key,
                 object,
                 arrival,

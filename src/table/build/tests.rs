@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{ClusterName, GatewayDown, Namespace, ObjectKey, Problem, ProblemKind, Watch};
+use crate::model::{ClusterName, GatewayDown, Kind, Namespace, ObjectKey, Problem, ProblemKind};
 use crate::table::store::Objects;
 use crate::table::{Endpoint, EndpointLiveness, LocalMembers, NoOwner, ShortNames};
 use crate::testing::support::rounds::rounds;
@@ -309,7 +309,7 @@ fn only_exported_local_member_stays_without_mirrors() {
         .table;
         // The first and the last deletion is that of a headless mirror.
         for name in ["db-east", "db-0-east", "db-0-west", "db-west"] {
-            let dirty = store.delete(Watch::Services, ObjectKey::new("prod", name));
+            let dirty = store.delete(Kind::Service, ObjectKey::new("prod", name));
             table = build(&table, &store, &dirty, &rules(), &Timers::default()).table;
             let service = table.service("prod", "db");
             let hub = service.map_or(0, |service| service.in_cluster("hub").len());
@@ -523,7 +523,7 @@ fn mirror_with_changed_identity_moves_and_is_reported_until_it_is_deleted() {
         "/metadata/labels/mirror.linkerd.io~1headless-mirror-svc-name",
         json!("db-west"),
     );
-    let watch = Watch::Services;
+    let watch = Kind::Service;
     let (key, moved) = parsed(watch, &moved);
     let dirty = store.apply(watch, key, moved);
     let second = build(&first, &store, &dirty, &rules, &Timers::default()).table;
@@ -628,21 +628,21 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
             "/metadata/name",
             json!(name),
         );
-        parsed(Watch::MirrorSlices, &slice)
+        parsed(Kind::EndpointSlice, &slice)
     };
     for name in names {
         // The label of the slice changes, then the slice is deleted.
         for mirror in mirrors {
             let (key, object) = slice(name, mirror);
-            assert_eq!(store.apply(Watch::MirrorSlices, key, object).len(), 1);
+            assert_eq!(store.apply(Kind::EndpointSlice, key, object).len(), 1);
             assert_eq!(down(&store), [mirror], "slice '{name}'");
         }
         let (key, _) = slice(name, mirrors[0]);
-        assert_eq!(store.delete(Watch::MirrorSlices, key).len(), 1);
+        assert_eq!(store.delete(Kind::EndpointSlice, key).len(), 1);
         assert_eq!(down(&store), [""; 0], "slice '{name}'");
     }
     let listed: Objects = names.map(|name| slice(name, mirrors[1])).into();
-    store.reset(Watch::MirrorSlices, None, listed);
+    store.reset(Kind::EndpointSlice, None, listed);
     assert_eq!(down(&store), [mirrors[1]]);
     let count = |mirror| store.slices_of(&ObjectKey::new("prod", mirror)).len();
     assert_eq!(count(mirrors[1]), names.len());
@@ -726,8 +726,8 @@ fn change_of_one_endpoint_keeps_the_others() {
         &Timers::default(),
     )
     .table;
-    let (key, object) = parsed(Watch::Services, &host(17, 2));
-    let dirty = store.apply(Watch::Services, key, object);
+    let (key, object) = parsed(Kind::Service, &host(17, 2));
+    let dirty = store.apply(Kind::Service, key, object);
     let after = build(&before, &store, &dirty, &rules(), &Timers::default());
     assert!(after.is_changed);
     let ips = |table: &Table| -> BTreeSet<IpAddr> {
@@ -765,8 +765,8 @@ fn unchanged_services_are_shared_with_the_previous_table() {
     )
     .table;
     assert_eq!(before.services().count(), count);
-    let (key, object) = parsed(Watch::Services, &service(17, "10.96.0.2")[1]);
-    let dirty = store.apply(Watch::Services, key, object);
+    let (key, object) = parsed(Kind::Service, &service(17, "10.96.0.2")[1]);
+    let dirty = store.apply(Kind::Service, key, object);
     assert_eq!(dirty.len(), 1);
     let after = build(&before, &store, &dirty, &rules(), &Timers::default()).table;
     let others = before.services().filter(|service| {
@@ -823,8 +823,8 @@ fn host_of_two_links_follows_the_service_of_one_of_them() {
     let before = build(&Table::default(), &store, &services, &rules, &timers).table;
     assert_eq!(addresses(&before), ["10.96.2.1", "10.96.3.1"]);
     // The list has the address of another Service now.
-    let (key, object) = parsed(Watch::Services, &own("10.96.3.9"));
-    let dirty = store.apply(Watch::Services, key, object);
+    let (key, object) = parsed(Kind::Service, &own("10.96.3.9"));
+    let dirty = store.apply(Kind::Service, key, object);
     let after = build(&before, &store, &dirty, &rules, &timers).table;
     assert_eq!(addresses(&after), ["10.96.2.1"]);
 }
@@ -832,7 +832,7 @@ fn host_of_two_links_follows_the_service_of_one_of_them() {
 /// Rule M1b. The service of the pod's own Service changes, and the headless service must follow.
 #[test]
 fn host_with_a_service_of_its_own_follows_that_service() {
-    let watch = Watch::Services;
+    let watch = Kind::Service;
     let own = || service_mirror("prod", "db-0", "west", "10.96.2.1");
     let listed = [("db-0", "10.96.2.1"), ("db-1", "10.96.2.2")];
     let mut store = store(&[
@@ -858,8 +858,8 @@ fn host_with_a_service_of_its_own_follows_that_service() {
     );
     for (watch, object, exists) in [
         (watch, own(), true),
-        (Watch::MirrorSlices, slice(true), true),
-        (Watch::MirrorSlices, slice(false), true),
+        (Kind::EndpointSlice, slice(true), true),
+        (Kind::EndpointSlice, slice(false), true),
         (
             watch,
             service_mirror("prod", "db-0", "west", "10.96.2.9"),

@@ -1,5 +1,4 @@
 use super::*;
-use crate::model::{KubeObject, Watch};
 use crate::table::Built;
 use crate::table::publish::Publisher;
 use crate::table::{Rules, Store, Table, Timers, build};
@@ -375,9 +374,9 @@ impl Changing {
     }
 
     fn apply(&mut self, object: &Value) {
-        let watch = Watch::for_object(kind_of(object), &KubeObject::read(&object.to_string()));
-        let (key, object) = parsed(watch.unwrap(), object);
-        let services = self.store.apply(watch.unwrap(), key, object);
+        let kind = kind_of(object);
+        let (key, object) = parsed(kind, object);
+        let services = self.store.apply(kind, key, object);
         self.build(&services);
     }
 }

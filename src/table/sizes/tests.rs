@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::model::{
-    ExpectedClusters, Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch,
+    ExpectedClusters, Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol,
 };
 use crate::table::Address;
 use crate::table::content::NameScope;
@@ -214,7 +214,7 @@ fn each_part_of_a_table_that_differs_is_counted() {
         rounded(4 * ALLOCATION + both)
     );
 
-    let key = (Watch::Services, ObjectKey::of_service(&db_name));
+    let key = ObjectRef::service(&ObjectKey::of_service(&db_name));
     let with_skipped = own(&|table| {
         let skipped = Arc::new(problem("is bad"));
         table.skipped.insert(key.clone(), skipped);
@@ -224,10 +224,8 @@ fn each_part_of_a_table_that_differs_is_counted() {
     assert_eq!(unshared(&with_skipped, &next), rounded(map + skipped));
     // The next table shares the problem, but not the list that has it.
     let mut more = with_skipped.clone();
-    more.skipped.insert(
-        (Watch::Links, key.1.clone()),
-        Arc::new(problem("is another")),
-    );
+    more.skipped
+        .insert(ObjectRef::slice(&key.key), Arc::new(problem("is another")));
     assert_eq!(unshared(&with_skipped, &more), rounded(map));
 
     let with_short_name = own(&|table| {

@@ -11,7 +11,7 @@ use crate::testing::support::query::Parts;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::model::{Kind, KubeObject, Object, ObjectKey, Problem, Watch, key, parse};
+use crate::model::{Kind, KubeObject, Object, ObjectKey, Problem, key, parse};
 use crate::table::{Rules, Service, Store, Table, build};
 use crate::testing::{
     endpoint, exported, gateway, local, mirror, published, rules, table_by, zones,
@@ -145,8 +145,8 @@ impl Server {
     fn list(&mut self, objects: &[Value]) {
         self.store = Store::default();
         for object in objects {
-            if let Some((watch, key, object)) = select_and_parse(object) {
-                self.store.apply(watch, key, object);
+            if let Some((kind, key, object)) = read_object(object) {
+                self.store.apply(kind, key, object);
             }
         }
         let dirty = self.store.services();
@@ -162,8 +162,8 @@ impl Server {
 
     /// Applies an event.
     fn apply(&mut self, object: &Value) {
-        if let Some((watch, key, object)) = select_and_parse(object) {
-            let dirty = self.store.apply(watch, key, object);
+        if let Some((kind, key, object)) = read_object(object) {
+            let dirty = self.store.apply(kind, key, object);
             self.table = build(
                 &self.table,
                 &self.store,
@@ -176,8 +176,8 @@ impl Server {
     }
 
     fn delete(&mut self, object: &Value) {
-        if let Some((watch, key, _)) = select_and_parse(object) {
-            let dirty = self.store.delete(watch, key);
+        if let Some((kind, key, _)) = read_object(object) {
+            let dirty = self.store.delete(kind, key);
             self.table = build(
                 &self.table,
                 &self.store,
@@ -254,8 +254,8 @@ impl Server {
     }
 }
 
-/// Parses an object for the watch that selects it.
-fn select_and_parse(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
+/// Reads an object, if it matters.
+fn read_object(object: &Value) -> Option<(Kind, ObjectKey, Object)> {
     let kind = if object["addressType"].is_null() {
         Kind::Service
     } else {
@@ -263,8 +263,8 @@ fn select_and_parse(object: &Value) -> Option<(Watch, ObjectKey, Object)> {
     };
     let json = object.to_string();
     let read = KubeObject::read(&json);
-    let (watch, parsed) = parse::select_and_parse(kind, &read)?;
-    Some((watch, read.key()?, parsed))
+    let (key, object) = parse::reduce(kind, &read)?;
+    Some((kind, key, object))
 }
 
 /// The services of the victim, and the replies for their canonical names.

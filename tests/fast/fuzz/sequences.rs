@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use global_dns::model::{
-    Kind, KubeObject, ObjectKey, ServiceKey, ServiceSettings, Timestamp, Watch, parse,
+    Kind, KubeObject, ObjectKey, ServiceKey, ServiceSettings, Timestamp, parse,
 };
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::store::ServiceKeys;
@@ -87,7 +87,7 @@ fn own(state: usize) -> Vec<Value> {
 impl Configuration {
     fn new(objects: Vec<Value>) -> Self {
         let mut watched = WatchedObjects::new();
-        let mut lists: BTreeMap<Watch, BTreeMap<ObjectKey, _>> = BTreeMap::new();
+        let mut lists: BTreeMap<Kind, BTreeMap<ObjectKey, _>> = BTreeMap::new();
         for object in objects {
             let text = object.to_string();
             let read = KubeObject::read(&text);
@@ -96,15 +96,14 @@ impl Configuration {
                 Some("Link") => Kind::Link,
                 _ => Kind::EndpointSlice,
             };
-            let watch = Watch::for_object(kind, &read).unwrap();
             let key = read.key().unwrap();
-            let list = lists.entry(watch).or_default();
-            list.insert(key.clone(), parse::parse_object(watch, &read));
-            watched.insert((watch, key), object);
+            let list = lists.entry(kind).or_default();
+            list.insert(key.clone(), parse::read(kind, &read).unwrap());
+            watched.insert((kind, key), object);
         }
         let mut store = Store::default();
-        for (watch, list) in lists {
-            store.reset(watch, None, list);
+        for (kind, list) in lists {
+            store.reset(kind, None, list);
         }
         Self {
             objects: watched,

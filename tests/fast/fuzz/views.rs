@@ -260,8 +260,12 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
         });
         let text = link.to_string();
         let read = KubeObject::read(&text);
-        let (watch, object) = parse::select_and_parse(Kind::Link, &read).unwrap();
-        store.apply(watch, ObjectKey::new("linkerd-multicluster", name), object);
+        let object = parse::read(Kind::Link, &read).unwrap();
+        store.apply(
+            Kind::Link,
+            ObjectKey::new("linkerd-multicluster", name),
+            object,
+        );
     }
     let mut links = Links::default();
     let mut timers = Timers::default();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use global_dns::model::{Kind, KubeObject, Object, ObjectKey, Timestamp, Watch, parse};
+use global_dns::model::{Kind, KubeObject, Object, ObjectKey, Timestamp, parse};
 use global_dns::table::publish::Reader;
 use global_dns::table::store::{Objects, ServiceKeys};
 use global_dns::table::{Grammar, Publisher, Rules, Store, Table, Timers, build};
@@ -157,9 +157,9 @@ impl Replay {
                 .insert((event.kind, event.key.clone()), object);
         }
         let mut dirty = ServiceKeys::new();
-        for watch in Watch::ALL {
-            let listed = listed(&replay.objects, watch);
-            dirty.extend(replay.store.reset(watch, None, listed));
+        for kind in Kind::ALL {
+            let listed = listed(&replay.objects, kind);
+            dirty.extend(replay.store.reset(kind, None, listed));
         }
         replay.publish(Timestamp(0), &dirty);
         replay
@@ -274,43 +274,25 @@ fn key_of(object: &Value) -> ObjectKey {
     KubeObject::read(&object.to_string()).key().unwrap()
 }
 
-/// Returns the watch that selects an object.
-pub fn watch_of(kind: Kind, object: &Value) -> Option<Watch> {
-    Watch::for_object(kind, &KubeObject::read(&object.to_string()))
+/// Returns what the server keeps of an object, if it matters.
+pub fn reduced(kind: Kind, object: &Value) -> Option<Object> {
+    parse::read(kind, &KubeObject::read(&object.to_string()))
 }
 
-/// Reduces an object like the server.
-pub fn reduced(watch: Watch, object: &Value) -> Object {
-    parse::parse_object(watch, &KubeObject::read(&object.to_string()))
-}
-
-/// Returns the objects that a watch selects, like a relist.
-pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, watch: Watch) -> Objects {
-    let selected = objects
-        .iter()
-        .filter(|((kind, _), object)| watch_of(*kind, object) == Some(watch));
-    selected
-        .map(|((_, key), object)| (key.clone(), reduced(watch, object)))
+/// Returns the objects of a kind, like a relist.
+pub fn listed(objects: &BTreeMap<(Kind, ObjectKey), Value>, kind: Kind) -> Objects {
+    let own = objects.iter().filter(|((of, _), _)| *of == kind);
+    own.filter_map(|((_, key), object)| Some((key.clone(), reduced(kind, object)?)))
         .collect()
 }
 
-/// Applies an event to every watch of its kind. If the selector of a watch does not match, this is a deletion.
+/// Applies an event.
 pub fn apply(store: &mut Store, event: &Event) -> ServiceKeys {
-    let mut dirty = ServiceKeys::new();
-    for watch in Watch::ALL
-        .into_iter()
-        .filter(|watch| watch.kind() == event.kind)
-    {
-        let selected = event
-            .object
-            .as_ref()
-            .filter(|object| watch_of(event.kind, object) == Some(watch));
-        dirty.extend(match selected {
-            Some(object) => store.apply(watch, event.key.clone(), reduced(watch, object)),
-            None => store.delete(watch, event.key.clone()),
-        });
+    let object = event.object.as_ref();
+    match object.and_then(|object| reduced(event.kind, object)) {
+        Some(object) => store.apply(event.kind, event.key.clone(), object),
+        None => store.delete(event.kind, event.key.clone()),
     }
-    dirty
 }
 
 pub fn ask(zones: &Zones, table: &Table, question: &str) -> Vec<String> {

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use global_dns::model::{
-    GatewayDown, Kind, KubeObject, Object, ObjectKey, Timestamp, Watch, parse,
-};
+use global_dns::model::{GatewayDown, Kind, KubeObject, Object, ObjectKey, Timestamp, parse};
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{LocalMembers, Rules, ShortNames, Store, Table, Timers, build};
 use serde_json::Value;
@@ -14,14 +12,14 @@ use super::choices::Choices;
 use super::orders::START;
 use super::{answers, messages, objects, raw, tables};
 
-/// The current objects of each watch.
-pub type WatchedObjects = BTreeMap<(Watch, ObjectKey), Value>;
+/// The current objects of each kind.
+pub type WatchedObjects = BTreeMap<(Kind, ObjectKey), Value>;
 
 /// A cluster, and the table that was built from it incrementally.
 pub struct Cluster {
     pub rules: Rules,
     pub store: Store,
-    /// The objects behind the store.
+    /// The objects behind the store: those that matter.
     pub watched: WatchedObjects,
     pub table: Table,
     /// The timers, and the time of the last build. Each build is later by [`PAUSE`].
@@ -150,26 +148,17 @@ impl Cluster {
         }
     }
 
-    /// Creates or changes an object. The watch that selects it reports it. Other watches report a deletion, or never
-    /// had it. The order of the watches varies.
+    /// Creates or changes an object. A watch that was interrupted may repeat the event.
     pub fn put(&mut self, kind: Kind, object: Value, choices: &mut Choices<'_>) {
         let text = object.to_string();
         let Some(key) = KubeObject::read(&text).key() else {
             return; // an API server has no objects without a name
         };
         self.objects.insert((kind, key.clone()), object.clone());
-        let mut watches: Vec<Watch> = Watch::ALL
-            .into_iter()
-            .filter(|w| w.kind() == kind)
-            .collect();
         if choices.rarely(2) {
-            watches.reverse();
+            self.apply_event(kind, key.clone(), Some(object.clone()));
         }
-        for watch in watches {
-            let is_selected = raw::expected_watch(kind, &object) == Some(watch);
-            let object = is_selected.then(|| object.clone());
-            self.apply_event(watch, key.clone(), object);
-        }
+        self.apply_event(kind, key, Some(object));
     }
 
     pub fn delete(&mut self, choices: &mut Choices<'_>) {
@@ -178,9 +167,7 @@ impl Cluster {
         };
         let (kind, key) = chosen.clone();
         self.objects.remove(&chosen);
-        for watch in Watch::ALL.into_iter().filter(|watch| watch.kind() == kind) {
-            self.apply_event(watch, key.clone(), None);
-        }
+        self.apply_event(kind, key, None);
     }
 
     fn choose(&self, choices: &mut Choices<'_>) -> Option<(Kind, ObjectKey)> {
@@ -188,18 +175,18 @@ impl Cluster {
         self.objects.keys().nth(choices.below(count)).cloned()
     }
 
-    /// Applies an event of a watch: an object that it selects, or its deletion.
-    pub fn apply_event(&mut self, watch: Watch, key: ObjectKey, object: Option<Value>) {
-        let watched = (watch, key.clone());
-        let dirty = match object {
-            Some(object) => {
-                let parsed = parse_watched(watch, &object);
+    /// Applies an event of a watch: an object, or its deletion.
+    pub fn apply_event(&mut self, kind: Kind, key: ObjectKey, object: Option<Value>) {
+        let watched = (kind, key.clone());
+        let parsed = object.as_ref().and_then(|one| read_object(kind, one));
+        let dirty = match (parsed, object) {
+            (Some(parsed), Some(object)) => {
                 self.watched.insert(watched, object);
-                self.store.apply(watch, key, parsed)
+                self.store.apply(kind, key, parsed)
             }
-            None => {
+            _ => {
                 self.watched.remove(&watched);
-                self.store.delete(watch, key)
+                self.store.delete(kind, key)
             }
         };
         self.dirty.extend(dirty);
@@ -207,35 +194,31 @@ impl Cluster {
 
     /// Simulates a failed watch that misses a deletion and then relists one namespace or all.
     fn relist(&mut self, choices: &mut Choices<'_>) {
-        let watch = choices.pick(&Watch::ALL);
+        let kind = choices.pick(&Kind::ALL);
         let missed = self.choose(choices).filter(|_| choices.rarely(2));
         let namespace = missed.as_ref().map(|(_, key)| key.namespace.clone());
         let namespace = namespace.filter(|_| choices.rarely(2));
-        if let Some((kind, key)) = missed {
-            self.objects.remove(&(kind, key.clone()));
-            // The other watches report the deletion.
-            for other in Watch::ALL
-                .into_iter()
-                .filter(|w| w.kind() == kind && *w != watch)
-            {
-                self.apply_event(other, key.clone(), None);
-            }
-            if watch.kind() != kind {
-                return;
+        if let Some((of, key)) = missed {
+            self.objects.remove(&(of, key.clone()));
+            if of != kind {
+                return self.apply_event(of, key, None);
             }
         }
         let is_listed = |key: &ObjectKey| namespace.as_ref().is_none_or(|n| *n == key.namespace);
         self.watched
-            .retain(|(of, key), _| *of != watch || !is_listed(key));
+            .retain(|(of, key), _| *of != kind || !is_listed(key));
         let mut list = BTreeMap::new();
-        for ((kind, key), object) in &self.objects {
-            if raw::expected_watch(*kind, object) == Some(watch) && is_listed(key) {
-                list.insert(key.clone(), parse_watched(watch, object));
-                self.watched.insert((watch, key.clone()), object.clone());
+        for ((of, key), object) in &self.objects {
+            if *of == kind
+                && is_listed(key)
+                && let Some(parsed) = read_object(kind, object)
+            {
+                list.insert(key.clone(), parsed);
+                self.watched.insert((kind, key.clone()), object.clone());
             }
         }
         self.dirty
-            .extend(self.store.reset(watch, namespace.as_deref(), list));
+            .extend(self.store.reset(kind, namespace.as_deref(), list));
     }
 
     /// Builds the next table. If it is reported as unchanged, its answers must be the same.
@@ -257,11 +240,11 @@ impl Cluster {
     pub fn build_full(&self, is_included: impl Fn(&ObjectKey) -> bool) -> Table {
         let mut store = Store::default();
         // Slices before Services: the order must not matter.
-        for watch in Watch::ALL.into_iter().rev() {
-            let objects = self.store.objects(watch).iter();
+        for kind in Kind::ALL.into_iter().rev() {
+            let objects = self.store.objects(kind).iter();
             let own = objects.filter(|(key, _)| is_included(key));
             let own = own.map(|(key, object)| (key.clone(), object.clone()));
-            store.reset(watch, None, own.collect());
+            store.reset(kind, None, own.collect());
         }
         self.build_of(&store, is_included)
     }
@@ -318,16 +301,14 @@ fn timers_at(now: Timestamp) -> Timers {
     timers
 }
 
-/// Parses an object of a watch.
-pub fn parse_watched(watch: Watch, object: &Value) -> Object {
+/// Reads an object, if it matters.
+pub fn read_object(kind: Kind, object: &Value) -> Option<Object> {
     let text = object.to_string();
     let read = KubeObject::read(&text);
-    let parsed = parse::parse_object(watch, &read);
-    // Manifest files use the same parser with watch selection.
-    let selected = parse::select_and_parse(watch.kind(), &read)
-        .unwrap_or_else(|| panic!("the object is lost: {text}"));
+    let parsed = parse::read(kind, &read);
     if read.problem().is_none() {
-        assert_eq!(selected, (watch, parsed.clone()), "{text}");
+        let is_expected = raw::role_of(kind, object).is_some();
+        assert_eq!(parsed.is_some(), is_expected, "{text}");
     }
     parsed
 }

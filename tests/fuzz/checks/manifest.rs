@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use global_dns::model::{Object, Watch};
+use global_dns::model::{Kind, Object};
 use global_dns::source::file::{Lists, parse_texts};
 use global_dns::table::{Store, Table, Timers, build};
 
@@ -61,12 +61,12 @@ fn check_text(text: &str) -> Outcome {
 fn build_table(lists: Lists) -> Outcome {
     let mut outcome = Outcome::default();
     let mut store = Store::default();
-    assert!(lists.keys().copied().eq(Watch::ALL), "a watch has no list");
-    for (watch, objects) in lists {
+    assert!(lists.keys().copied().eq(Kind::ALL), "a kind has no list");
+    for (kind, objects) in lists {
         outcome.objects += objects.len();
         let is_skipped = |object: &&Object| matches!(object, Object::Skipped(_));
         outcome.skipped += objects.values().filter(is_skipped).count();
-        store.reset(watch, None, objects);
+        store.reset(kind, None, objects);
     }
     let timers = Timers::default();
     let table = build(

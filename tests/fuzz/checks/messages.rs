@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use global_dns::model::{Timestamp, Watch};
+use global_dns::model::{Kind, Timestamp};
 use global_dns::source::file::parse_texts;
 use global_dns::table::{Grammar, Published, Publisher, Rules, Store, Table, Timers, build};
 use global_dns::wire::respond::PADDING_BLOCK;
@@ -44,8 +44,8 @@ pub static SETTINGS: LazyLock<ResponseSettings> = LazyLock::new(|| {
 static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|| {
     let mut lists = parse_texts(&[(Path::new("demo.yaml"), manifests())]).unwrap();
     let mut store = Store::default();
-    for watch in Watch::ALL {
-        store.reset(watch, None, lists.remove(&watch).unwrap_or_default());
+    for kind in Kind::ALL {
+        store.reset(kind, None, lists.remove(&kind).unwrap_or_default());
     }
     let rules = rules();
     let built = build(

@@ -1,12 +1,25 @@
 //! Checks of any text as a Kubernetes object.
 
 use global_dns::model::key;
-use global_dns::model::{Kind, KubeObject, Object, ProblemKind, Watch, parse};
+use global_dns::model::{Kind, KubeObject, Object, ProblemKind, parse};
 use serde_json::Value;
 
 use super::memory::holds_at_most;
 
-/// Parses octets as an object of each kind and for every watch.
+/// What an object is read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Service,
+    /// A slice of a mirror.
+    MirrorSlice,
+    /// A slice with the pods of a Service of this cluster.
+    PodSlice,
+    /// A slice that says whether pods of an exported Service are ready.
+    ReadySlice,
+    Link,
+}
+
+/// Parses octets as an object of each kind.
 pub fn check(octets: &[u8]) {
     let Ok(text) = str::from_utf8(octets) else {
         return; // JSON is UTF-8, and the list reader replaces invalid octets
@@ -27,23 +40,17 @@ fn read(text: &str) {
     let limit = 64 * 1024 + 200 * text.len() as u64;
     holds_at_most(limit, "reading an object", || {
         let object = KubeObject::read(text);
-        for kind in [Kind::Service, Kind::EndpointSlice] {
-            if let Some((watch, found)) = parse::select_and_parse(kind, &object) {
-                assert_eq!(watch.kind(), kind);
-                check_detail(&found);
-            }
+        for kind in Kind::ALL {
+            let found = parse::read(kind, &object);
+            found.iter().for_each(check_detail);
             if object.problem().is_some() {
-                let found =
-                    parse::select_and_parse(kind, &object).map(|(_, object)| skip_reason(&object));
+                let found = found.map(|object| skip_reason(&object));
                 assert_eq!(
                     found,
                     Some(Some(ProblemKind::UnusableObject)),
                     "the object is lost: {text}"
                 );
             }
-        }
-        for watch in Watch::ALL {
-            check_detail(&parse::parse_object(watch, &object));
         }
     });
 }
@@ -63,15 +70,10 @@ pub fn skip_reason(object: &Object) -> Option<ProblemKind> {
     }
 }
 
-/// Asserts that an object is assigned to the watch that selects it in an API server, or is undecodable.
+/// Asserts that an object is read if it has a role, or is undecodable.
 fn check_selection(kind: Kind, value: &Value, text: &str) {
-    let found = parse::select_and_parse(kind, &KubeObject::read(text));
-    let Some((watch, object)) = found else {
-        assert_eq!(
-            expected_watch(kind, value),
-            None,
-            "the object is lost: {text}"
-        );
+    let Some(object) = parse::read(kind, &KubeObject::read(text)) else {
+        assert_eq!(role_of(kind, value), None, "the object is lost: {text}");
         assert!(
             value["metadata"]["name"].is_string(),
             "the object is lost: {text}"
@@ -79,12 +81,12 @@ fn check_selection(kind: Kind, value: &Value, text: &str) {
         return;
     };
     if skip_reason(&object) != Some(ProblemKind::UnusableObject) {
-        assert_eq!(expected_watch(kind, value), Some(watch), "{text}");
+        assert!(role_of(kind, value).is_some(), "{text}");
     }
 }
 
-/// Returns the watch that has the object if it matters, independently of the server's code.
-pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
+/// Returns the role of an object if it matters, independently of the server's code.
+pub fn role_of(kind: Kind, object: &Value) -> Option<Role> {
     let label = |key: &str| object["metadata"]["labels"][key].as_str();
     let is_mirror = label(key::MIRRORED_SERVICE) == Some("true");
     let has_mirror_label = label(key::MIRRORED_SERVICE).is_some();
@@ -94,19 +96,19 @@ pub fn expected_watch(kind: Kind, object: &Value) -> Option<Watch> {
     match kind {
         Kind::Service => {
             let is_foreign = has_mirror_label || is_of_mcs;
-            (is_mirror || !is_foreign).then_some(Watch::Services)
+            (is_mirror || !is_foreign).then_some(Role::Service)
         }
-        Kind::Link => Some(Watch::Links),
+        Kind::Link => Some(Role::Link),
         // Also with labels of Linkerd: an object of both worlds belongs to the Multi-Cluster Services API.
         Kind::EndpointSlice if is_of_mcs => None,
-        Kind::EndpointSlice if is_mirror => Some(Watch::MirrorSlices),
+        Kind::EndpointSlice if is_mirror => Some(Role::MirrorSlice),
         Kind::EndpointSlice if has_mirror_label || has_other_owner => None,
-        Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Watch::LocalSlices),
+        Kind::EndpointSlice if label(key::HEADLESS).is_some() => Some(Role::PodSlice),
         Kind::EndpointSlice => {
             let is_managed = label(key::MANAGED_BY) == Some("endpointslice-controller.k8s.io");
             match (is_managed, label(key::EXPORTED)) {
-                (false, _) => Some(Watch::ForeignSlices),
-                (true, exported) => exported.map(|_| Watch::ExportedSlices),
+                (false, _) => Some(Role::PodSlice),
+                (true, exported) => exported.map(|_| Role::ReadySlice),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use global_dns::model::key;
 use global_dns::model::{
-    GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Problem, ProblemKind, Watch,
+    GatewayDown, ItemKind, Kind, Object, ObjectKey, ObjectRef, Problem, ProblemKind,
 };
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Endpoint, Included, Service, ServiceKind, Store, Table, build};
@@ -17,7 +17,7 @@ use super::cluster::{Cluster, Coverage};
 
 /// Returns all services that have an object.
 pub fn services_of(store: &Store) -> ServiceKeys {
-    let objects = Watch::ALL.map(|watch| store.objects(watch).values());
+    let objects = Kind::ALL.map(|kind| store.objects(kind).values());
     let services = objects.into_iter().flatten().filter_map(Object::service);
     services.cloned().collect()
 }
@@ -133,9 +133,8 @@ fn check_completeness(cluster: &Cluster) {
         .skipped()
         .filter_map(|one| one.object.clone())
         .collect();
-    for watch in Watch::ALL {
-        for (key, object) in cluster.store.objects(watch) {
-            let kind = watch.kind();
+    for kind in Kind::ALL {
+        for (key, object) in cluster.store.objects(kind) {
             let reference = ObjectRef {
                 kind,
                 key: key.clone(),
@@ -254,12 +253,12 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         link.map(|link| rules.name_of(&link))
     };
     let label = |object: &Value, key: &str| object["metadata"]["labels"][key].clone();
-    let object_of = |watch: Watch, name: &str| {
+    let object_of = |kind: Kind, name: &str| {
         let key = ObjectKey::new(&object.key.namespace, name);
-        cluster.watched.get(&(watch, key))
+        cluster.watched.get(&(kind, key))
     };
     if object.kind == Kind::Service {
-        let Some(mirror) = object_of(Watch::Services, &object.key.name.text()) else {
+        let Some(mirror) = object_of(Kind::Service, &object.key.name.text()) else {
             panic!("{object} was not watched")
         };
         let link = label(mirror, key::CLUSTER_NAME);
@@ -286,7 +285,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
             return;
         }
         let parent = label(mirror, key::HEADLESS_MIRROR);
-        let parent = object_of(Watch::Services, parent.as_str().unwrap()).unwrap();
+        let parent = object_of(Kind::Service, parent.as_str().unwrap()).unwrap();
         assert_eq!(parent["spec"]["clusterIP"], "None", "{parent}");
         assert_eq!(label(parent, key::CLUSTER_NAME), link, "{parent}");
         if let Some(name) = mirror["metadata"]["annotations"][key::REMOTE_FQ_NAME].as_str() {
@@ -298,7 +297,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
         }
     } else {
         assert_eq!(endpoint.cluster.as_ref(), Some(&rules.cluster_name));
-        let local = object_of(Watch::Services, service.key.service.as_str()).unwrap();
+        let local = object_of(Kind::Service, service.key.service.as_str()).unwrap();
         let is_exported = label(local, key::EXPORTED) == "true";
         // A mirror of an excluded cluster counts too.
         let is_excluded = |one: &Problem| one.kind == ProblemKind::LeftOut;
@@ -314,10 +313,7 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
             is_exported || is_annotated || has_mirror || has_other_mirror,
             "{local}"
         );
-        let slices = [Watch::LocalSlices, Watch::ForeignSlices];
-        let slice = slices
-            .into_iter()
-            .find_map(|watch| object_of(watch, &object.key.name.text()));
+        let slice = object_of(Kind::EndpointSlice, &object.key.name.text());
         let owner = label(slice.unwrap(), key::SERVICE_NAME);
         assert_eq!(owner, service.key.service.as_str());
     }
@@ -326,11 +322,9 @@ fn check_member(cluster: &Cluster, service: &Service, endpoint: &Endpoint, objec
 /// Returns the texts in an object that may be addresses.
 fn address_texts(cluster: &Cluster, object: &ObjectRef) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let watches = Watch::ALL
+    let object = cluster.watched.get(&(object.kind, object.key.clone()));
+    object
         .into_iter()
-        .filter(|watch| watch.kind() == object.kind);
-    let objects = watches.filter_map(|watch| cluster.watched.get(&(watch, object.key.clone())));
-    objects
         .flat_map(|object| {
             let endpoints = object["endpoints"].as_array().into_iter().flatten();
             let pods = endpoints.filter_map(|endpoint| text(&endpoint["addresses"][0]));

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use global_dns::model::{ObjectKey, Watch, key};
+use global_dns::model::{Kind, ObjectKey, key};
 use global_dns::table::{LocalMembers, Rules};
 use serde_json::Value;
 
 use super::cluster::WatchedObjects;
+use super::raw::{Role, role_of};
 
 /// The objects of one service, with the settings of the server that concern its members.
 #[derive(Clone, Copy)]
@@ -114,23 +115,22 @@ impl<'w> Scene<'w> {
             .map_or(name.to_owned(), |(_, alias)| alias.to_string())
     }
 
-    /// Returns the objects of a watch in the namespace.
-    fn of_watch(self, watch: Watch) -> impl Iterator<Item = (String, &'w Value)> {
-        let in_namespace = self
-            .objects
-            .iter()
-            .filter(move |((of, key), _)| *of == watch && *key.namespace == *self.namespace);
+    /// Returns the objects with a role in the namespace.
+    fn of_role(self, role: Role) -> impl Iterator<Item = (String, &'w Value)> {
+        let in_namespace = self.objects.iter().filter(move |((kind, key), object)| {
+            *key.namespace == *self.namespace && role_of(*kind, object) == Some(role)
+        });
         in_namespace.map(|((_, key), object)| (key.name.text().to_string(), object))
     }
 
     fn service_at(&self, name: &str) -> Option<&'w Value> {
         let key = ObjectKey::new(self.namespace, name);
-        self.objects.get(&(Watch::Services, key))
+        self.objects.get(&(Kind::Service, key))
     }
 
-    /// Returns the slices of an object that a watch selects.
-    fn slices(self, watch: Watch, owner: &str) -> Vec<&'w Value> {
-        let slices = self.of_watch(watch).map(|(_, slice)| slice);
+    /// Returns the slices of an object with a role.
+    fn slices(self, role: Role, owner: &str) -> Vec<&'w Value> {
+        let slices = self.of_role(role).map(|(_, slice)| slice);
         slices
             .filter(|slice| label(slice, key::SERVICE_NAME) == Some(owner))
             .collect()
@@ -146,10 +146,7 @@ impl<'w> Scene<'w> {
 
     /// Returns the entries in the slices of the Service of this cluster.
     pub fn own_entries(&self) -> Vec<&'w Value> {
-        let watches = [Watch::LocalSlices, Watch::ForeignSlices];
-        let slices = watches
-            .map(|watch| self.slices(watch, self.service))
-            .concat();
+        let slices = self.slices(Role::PodSlice, self.service);
         let entries = slices.into_iter().flat_map(endpoints);
         entries
             .filter(|entry| first_address(entry).is_some())
@@ -190,7 +187,7 @@ impl<'w> Scene<'w> {
 
     /// Returns the mirrors of the service, except those of its pods: names, objects, kinds and links.
     pub fn mirrors(&self) -> Vec<(String, &'w Value, MirrorKind, &'w str)> {
-        let services = self.of_watch(Watch::Services);
+        let services = self.of_role(Role::Service);
         let mirrors = services.filter_map(|(name, object)| {
             let (service, kind, link) = self.read_mirror(&name, object)?;
             (service == self.service).then_some((name, object, kind, link))
@@ -205,7 +202,7 @@ impl<'w> Scene<'w> {
         let parents: Vec<(String, &str)> =
             headless.map(|(name, _, _, link)| (name, link)).collect();
         let suffix = format!("{}.{}", self.service, self.namespace);
-        let services = self.of_watch(Watch::Services);
+        let services = self.of_role(Role::Service);
         let pods = services.filter_map(|(name, object)| {
             let parent = label(object, key::HEADLESS_MIRROR)?;
             let link = label(object, key::CLUSTER_NAME)?;
@@ -220,7 +217,7 @@ impl<'w> Scene<'w> {
 
     /// Returns whether the mirror of a whole Service is alive.
     fn is_alive(&self, name: &str, kind: MirrorKind) -> bool {
-        let slices = self.slices(Watch::MirrorSlices, name).into_iter();
+        let slices = self.slices(Role::MirrorSlice, name).into_iter();
         let mut gateways = slices.filter(|slice| !is_host_list(slice));
         kind != MirrorKind::Gateway || gateways.any(|slice| endpoints(slice).any(is_ready))
     }
@@ -324,7 +321,7 @@ impl<'w> Scene<'w> {
     fn pod_candidates(&self) -> Vec<Candidate> {
         let pods = self.pods();
         let own_mirrors = pods.iter().map(|(name, object, host, _, link)| {
-            let slices = self.slices(Watch::MirrorSlices, name).into_iter();
+            let slices = self.slices(Role::MirrorSlice, name).into_iter();
             let slices = slices.filter(|slice| !is_host_list(slice));
             let gateways: Vec<&Value> = slices.flat_map(endpoints).collect();
             Candidate {
@@ -336,7 +333,7 @@ impl<'w> Scene<'w> {
         });
         let mut candidates: Vec<Candidate> = own_mirrors.collect();
         for (parent, _, kind, link) in self.mirrors() {
-            let lists = self.slices(Watch::MirrorSlices, &parent).into_iter();
+            let lists = self.slices(Role::MirrorSlice, &parent).into_iter();
             let lists = lists.filter(|slice| kind == MirrorKind::Headless && is_host_list(slice));
             for listed in lists.flat_map(endpoints) {
                 let Some(host) = listed["hostname"].as_str() else {
@@ -399,7 +396,7 @@ impl<'w> Scene<'w> {
         let is_member = matches!(export, Some("true" | "remote-discovery"))
             && self.rules.local_members != LocalMembers::None
             && !addresses.is_empty();
-        let mut exported = self.slices(Watch::ExportedSlices, self.service).into_iter();
+        let mut exported = self.slices(Role::ReadySlice, self.service).into_iter();
         let is_alive = exported.any(|slice| endpoints(slice).any(is_ready))
             || self.own_entries().into_iter().any(is_ready);
         let own = Candidate {

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use global_dns::model::ProblemKind;
-use global_dns::model::{Kind, KubeObject, ObjectKey, Watch};
+use global_dns::model::{Kind, KubeObject, ObjectKey};
 use global_dns::table::{Grammar, ServiceKind, Table};
 use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
 use serde_json::{Value, json};
@@ -23,13 +23,12 @@ use support::objects as builders;
 
 use super::answers::published;
 use super::choices::Choices;
-use super::cluster::{Cluster, Coverage, parse_watched};
+use super::cluster::{Cluster, Coverage, read_object};
 use super::kinds::{self, NAMESPACES, SERVICES};
 use super::messages::SETTINGS;
 use super::orders::{Expected, Flags, Memory, Returned, expected};
-use super::tables::conflicts;
+use super::tables::{self, conflicts};
 use super::unions::Scene;
-use super::{raw, tables};
 
 /// Maximum steps of one input.
 const STEPS: usize = 60;
@@ -45,7 +44,7 @@ struct World {
     cluster: Cluster,
     flags: Flags,
     objects: BTreeMap<(Kind, ObjectKey), Value>,
-    pending: BTreeMap<Watch, VecDeque<(ObjectKey, Option<Value>)>>,
+    pending: BTreeMap<Kind, VecDeque<(ObjectKey, Option<Value>)>>,
     memory: Memory,
     /// The records before the last event.
     records: Records,
@@ -181,19 +180,11 @@ fn two_gateways() -> Vec<(Kind, Value)> {
 // === Events ===
 
 impl World {
-    /// Creates or changes an object. The watch that selects it reports it. A watch that selected it before reports a
-    /// deletion.
+    /// Creates or changes an object.
     fn write(&mut self, kind: Kind, object: Value) {
         let key = KubeObject::read(&object.to_string()).key().unwrap();
-        let old = self.objects.insert((kind, key.clone()), object.clone());
-        let last = old.and_then(|old| raw::expected_watch(kind, &old));
-        let next = raw::expected_watch(kind, &object);
-        if let Some(left) = last.filter(|_| last != next) {
-            self.send(left, key.clone(), None);
-        }
-        if let Some(next) = next {
-            self.send(next, key, Some(object));
-        }
+        self.objects.insert((kind, key.clone()), object.clone());
+        self.send(kind, key, Some(object));
     }
 
     fn delete(&mut self, choices: &mut Choices<'_>) {
@@ -202,10 +193,8 @@ impl World {
         let Some((kind, key)) = chosen else {
             return;
         };
-        let old = self.objects.remove(&(kind, key.clone()));
-        if let Some(watch) = old.and_then(|old| raw::expected_watch(kind, &old)) {
-            self.send(watch, key, None);
-        }
+        self.objects.remove(&(kind, key.clone()));
+        self.send(kind, key, None);
     }
 
     /// Makes the endpoints of a slice ready or not ready, as when a gateway goes down or returns.
@@ -226,8 +215,8 @@ impl World {
         self.write(Kind::EndpointSlice, slice);
     }
 
-    fn send(&mut self, watch: Watch, key: ObjectKey, object: Option<Value>) {
-        let pending = self.pending.entry(watch).or_default();
+    fn send(&mut self, kind: Kind, key: ObjectKey, object: Option<Value>) {
+        let pending = self.pending.entry(kind).or_default();
         pending.push_back((key, object));
     }
 
@@ -238,10 +227,10 @@ impl World {
             return false;
         }
         let index = choices.below(self.pending.len());
-        let (watch, events) = self.pending.iter_mut().nth(index).unwrap();
-        let (watch, (key, object)) = (*watch, events.pop_front().unwrap());
+        let (kind, events) = self.pending.iter_mut().nth(index).unwrap();
+        let (kind, (key, object)) = (*kind, events.pop_front().unwrap());
         let last = self.cluster.table.clone();
-        self.cluster.apply_event(watch, key, object);
+        self.cluster.apply_event(kind, key, object);
         self.cluster.build(&mut Coverage::default());
         self.check_table(&last);
         true
@@ -342,20 +331,15 @@ impl World {
     /// Asserts that the order of the events does not matter.
     fn check_final_state(&self) {
         let mut store = global_dns::table::Store::default();
-        for watch in Watch::ALL {
-            let selected = self.objects.iter().filter(|((kind, _), object)| {
-                *kind == watch.kind() && raw::expected_watch(*kind, object) == Some(watch)
-            });
-            let selected = selected
-                .map(|((_, key), object)| (key.clone(), parse_watched(watch, object)))
-                .collect();
-            store.reset(watch, None, selected);
-        }
-        for watch in Watch::ALL {
+        for kind in Kind::ALL {
+            let own = self.objects.iter().filter(|((of, _), _)| *of == kind);
+            let listed = own
+                .filter_map(|((_, key), object)| Some((key.clone(), read_object(kind, object)?)));
+            store.reset(kind, None, listed.collect());
             assert_eq!(
-                store.objects(watch),
-                self.cluster.store.objects(watch),
-                "{watch}"
+                store.objects(kind),
+                self.cluster.store.objects(kind),
+                "{kind}"
             );
         }
         let listed = self.cluster.build_of(&store, |_| true);
@@ -417,7 +401,7 @@ fn describe(scene: &Scene<'_>) -> String {
     let in_namespace = objects
         .iter()
         .filter(|((_, key), _)| *key.namespace == *scene.namespace);
-    let objects = in_namespace.map(|((watch, key), object)| format!("{watch} {key:?}: {object}"));
+    let objects = in_namespace.map(|((kind, key), object)| format!("{kind} {key:?}: {object}"));
     let objects: Vec<String> = objects.collect();
     format!("{}\n{rules:?}", objects.join("\n"))
 }

@@ -179,10 +179,7 @@ fn page_waits_for_the_first_table_and_a_dead_api_server_is_one_line() {
     // What fails is a long list.
     chromium.wait_for_text("#attention", "… Source of objects fails since");
     chromium.evaluate("document.querySelector('#attention .fold').click()");
-    for watch in ["mirrors", "headless Services", "exported Services"] {
-        let watch = format!("EndpointSlices of {watch}");
-        chromium.wait_for_text("#attention .affected", &watch);
-    }
+    chromium.wait_for_text("#attention .affected", "EndpointSlices");
     let lines = "document.querySelectorAll('#attention > li').length";
     assert_eq!(chromium.evaluate(lines), 1);
     chromium.screenshot("dead-api-server-1440-light");

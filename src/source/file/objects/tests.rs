@@ -19,7 +19,7 @@ fn lists_may_be_nested_up_to_a_limit() {
     };
     for depth in 0..=MAX_NESTED_LISTS {
         let lists = parsed(&nested(depth)).unwrap();
-        assert_eq!(lists[&Watch::Services].len(), 1, "{depth}");
+        assert_eq!(lists[&Kind::Service].len(), 1, "{depth}");
     }
     // Deep enough to overflow the stack of any thread, and to take quadratic time.
     for depth in [MAX_NESTED_LISTS + 1, 40_000] {
@@ -41,7 +41,7 @@ fn empty_list_is_valid_and_text_without_relevant_objects_is_not() {
     ] {
         let lists = parsed(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(lists.values().all(Objects::is_empty), "{text}");
-        assert_eq!(lists.len(), Watch::ALL.len(), "{text}");
+        assert_eq!(lists.len(), Kind::ALL.len(), "{text}");
     }
     for text in [
         "",

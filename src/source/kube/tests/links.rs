@@ -7,8 +7,8 @@ use crate::table::Publisher;
 use crate::table::publish::Reader;
 use crate::testing::{link, rules};
 
-const LINKS: &str = "links ";
-const LEASES: &str = "leases ";
+const LINKS: &str = "links";
+const LEASES: &str = "leases";
 
 /// A server that watches a scripted API server with mirrors of `prod/db` from east and west.
 struct Server {
