@@ -11,7 +11,6 @@ mod change_log;
 pub mod events;
 pub mod feeds;
 pub mod file;
-mod gateway_changes;
 pub mod kube;
 mod link_feeds;
 mod problem_log;
@@ -19,6 +18,7 @@ mod steady_clock;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -201,7 +201,7 @@ impl UpdateLoop<'_> {
             self.log.record_due(events, now);
             match update {
                 Err(_) => self.end_delays(),
-                Ok(None) => return self.log.record_all(events, now),
+                Ok(None) => return self.log.record_all(events),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }
@@ -378,25 +378,21 @@ impl UpdateLoop<'_> {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.clock.now();
         dirty.extend(self.timers.due());
-        let last = self.reader.load();
+        let last = Arc::clone(&self.reader.load());
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.note_started();
         let arrivals = std::mem::take(&mut self.arrivals);
-        let publish = |built| {
-            let moment = Timestamp(unix_milliseconds());
-            let now = self.publisher.publish(built, moment);
+        let (services, moment) = (built.services.clone(), Timestamp(unix_milliseconds()));
+        if let Some(now) = self.publisher.publish(built, moment) {
             self.feeds.update_times().note_published(&arrivals, moment);
-            now
-        };
-        let events = self.feeds.events();
-        let now = self.timers.now;
-        let failovers = self
-            .log
-            .publish(&last, built, self.rules, events, now, publish);
-        self.feeds.note_published(failovers, self.links.is_listed());
+            let (events, time) = (self.feeds.events(), self.timers.now);
+            self.log
+                .note_published(&last, &now, &services, events, time);
+        }
+        self.feeds.note_published(self.links.is_listed());
     }
 }
 

@@ -304,6 +304,7 @@ mod tests {
         let built = Built {
             table: Table::default(),
             is_changed: true,
+            has_other_answers: true,
             timers: Vec::new(),
             services: ServiceKeys::new(),
         };

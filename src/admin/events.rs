@@ -5,7 +5,7 @@
 //! tells a client that the events after its last one are not known any more,
 //! because the server was restarted or because there were too many; the client must load everything again.
 //!
-//! Both take only events of some clusters, of some kinds, and since a time (`?cluster=east&kind=gateway-down&since=`, several of
+//! Both take only events of some clusters, of some kinds, and since a time (`?cluster=east&kind=down&since=`, several of
 //! the first two separated by commas).
 //!
 //! A stream has a position in the ring and one batch of messages. It reads the ring when the client has taken the batch. So

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use strum::VariantArray as _;
 
 use page::Page;
 
@@ -29,6 +30,7 @@ use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, 
 use crate::server::{Certificate, RefusedClients};
 use crate::source::{Feeds, PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes, problem_of_failures};
 use crate::table::Published;
+use crate::table::change::ChangeKind;
 use crate::table::publish::Reader;
 
 /// The sources of the metrics, and of the problems of the server.
@@ -236,8 +238,12 @@ impl Metrics {
         page.gauge("table_age_seconds", help, age)?;
         let help = "Panics of the source or the update loop; each is followed by a relist";
         page.counter("source_panics", help, self.feeds.panic_count())?;
-        let help = "Failovers: changes of the step that answers for a service";
-        page.counter("failovers", help, self.feeds.failover_count())
+        let help = "Changes of services, by kind";
+        let events = self.feeds.events();
+        let kinds = ChangeKind::VARIANTS.iter().copied();
+        let kinds = kinds.filter(|kind| *kind != ChangeKind::Demo);
+        let totals = kinds.map(|kind| ([("kind", <&str>::from(kind))], events.total(kind)));
+        page.counters("changes", help, totals)
     }
 }
 

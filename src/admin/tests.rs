@@ -110,6 +110,7 @@ fn publish(publisher: &Publisher, objects: &[Value]) {
     let built = Built {
         table: table(objects),
         is_changed: true,
+        has_other_answers: true,
         services: ServiceKeys::new(),
         timers: Vec::new(),
     };
@@ -289,6 +290,7 @@ fn replicas_are_compared_at_the_same_moment_although_answers_change() {
         let built = Built {
             table: table(&database(host)),
             is_changed: true,
+            has_other_answers: true,
             services: ServiceKeys::new(),
             timers: Vec::new(),
         };

@@ -1,10 +1,18 @@
 //! The log lines of problems. The model is pure, so the lines are written here, by everybody who finds a problem: the source,
 //! the update loop, and the listeners.
 
+use std::collections::BTreeMap;
+
 use tracing::{debug, error, info, warn};
 
 use crate::failures::Failures;
-use crate::model::{Level, Problem, ProblemKind, Timestamp};
+use crate::model::{Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::table::change::{Change, ChangeKind};
+use crate::table::{Service, Table};
+
+/// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
+/// thousands of services may wait for the same gateway.
+const MAX_LOGGED: usize = 20;
 
 /// The target of the lines, for filters.
 const TARGET: &str = "global_dns::problem";
@@ -36,8 +44,65 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
     (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
+/// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
+/// change tells is left out.
+pub(super) fn log_new(
+    last: Option<&Table>,
+    next: &Table,
+    keys: &[&ServiceKey],
+    changes: &[Change],
+) {
+    let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
+    let mut log = |problem: &Problem| {
+        let count = counts.entry(problem.kind).or_default();
+        *count += 1;
+        if *count <= MAX_LOGGED {
+            log_problem(problem);
+        }
+    };
+    next.new_name_problems(last).iter().for_each(|one| log(one));
+    // Changes tell those of clusters.
+    let of_links = next.new_link_problems(last).into_iter();
+    of_links
+        .filter(|one| one.cluster.is_none())
+        .for_each(|one| log(&one));
+    for key in keys {
+        let (old, new) = (last.and_then(|last| last.find(key)), next.find(key));
+        let known: Vec<_> = old.into_iter().flat_map(Service::problems).collect();
+        let is_new = |one: &Problem| {
+            !known.iter().any(|known| known.fact() == one.fact())
+                && !changes.iter().any(|change| tells(change, key, one))
+        };
+        let all = new.into_iter().flat_map(Service::problems);
+        all.filter(|one| is_new(one)).for_each(|one| log(&one));
+    }
+    for (kind, count) in counts {
+        if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
+            log_more(kind, more);
+        }
+    }
+}
+
+/// Returns whether a change tells a problem of a service.
+fn tells(change: &Change, service: &ServiceKey, problem: &Problem) -> bool {
+    use ChangeKind::{Down, Failing, Left, Shrank, Step};
+    let (kinds, is_of_cluster): (&[ChangeKind], _) = match problem.kind {
+        ProblemKind::GatewayDown | ProblemKind::ServiceNotReady => (&[Down], true),
+        ProblemKind::MissingHost => (&[Left, Shrank], true),
+        ProblemKind::PodNotReady => (&[Left, Shrank], false),
+        ProblemKind::StandbyAnswers => (&[Step], false),
+        ProblemKind::StepWithoutEndpoint | ProblemKind::ExpectedClustersMissing => {
+            (&[Failing], false)
+        }
+        _ => return false,
+    };
+    kinds.contains(&change.kind)
+        && change.services.contains(service)
+        && (!is_of_cluster || change.cluster == problem.cluster)
+}
+
 /// Logs that there are more problems of a kind than those that were logged.
-pub(super) fn log_more(kind: ProblemKind, count: usize) {
+fn log_more(kind: ProblemKind, count: usize) {
     let row = kind.row();
     log_row!(
         row,

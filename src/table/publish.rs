@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use super::Built;
 use super::history::{BeforeHistory, History, HistoryLimits, HistorySize, Moment, Timeline};
 use super::published::Published;
-use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.
@@ -60,33 +59,33 @@ impl Publisher {
         }
     }
 
-    /// Publishes a table. Generation and serial change only if the table differs from the previous one. The new serial
-    /// is `max(last + 1, now)`, so that it also increases across restarts.
-    pub fn publish(&self, built: Built, now: Timestamp) -> Arc<Published> {
+    /// Publishes a table in one swap, if answers or problems differ from those of the current one; the first table always.
+    /// Returns it. Generation and serial change with the answers. The new serial is `max(last + 1, now)`, so that it also increases
+    /// across restarts.
+    pub fn publish(&self, built: Built, now: Timestamp) -> Option<Arc<Published>> {
         let last = self.current.load_full();
-        let is_changed = built.is_changed || last.table.is_none();
-        let next = Published {
+        let is_first = last.table.is_none();
+        if !is_first && !built.is_changed {
+            return None;
+        }
+        let has_other_answers = is_first || built.has_other_answers;
+        let next = Arc::new(Published {
             table: Some(built.table),
-            generation: last.generation + u64::from(is_changed),
-            serial: if is_changed {
+            version: last.version + 1,
+            generation: last.generation + u64::from(has_other_answers),
+            serial: if has_other_answers {
                 last.serial.saturating_add(1).max(now.seconds())
             } else {
                 last.serial
             },
-            since: last.table.as_ref().map_or(Some(now), |_| last.since),
-        };
-        let next = Arc::new(next);
-        drop(last);
-        self.replace(next, &built.services, now)
-    }
-
-    /// Replaces the current table. `built` are the services in which they may differ.
-    fn replace(&self, next: Arc<Published>, built: &ServiceKeys, now: Timestamp) -> Arc<Published> {
+            since: if is_first { Some(now) } else { last.since },
+        });
         self.current.store(next.clone());
-        let gone = self.history.lock().push(next.clone(), built, now);
+        drop(last);
+        let gone = self.history.lock().push(next.clone(), &built.services, now);
         self.retired.lock().extend(gone);
         self.free_retired();
-        next
+        Some(next)
     }
 
     /// Returns the estimated memory of the history in octets.
@@ -157,6 +156,7 @@ mod tests {
     use super::*;
     use crate::model::ProblemKind;
     use crate::table::Table;
+    use crate::table::store::ServiceKeys;
 
     #[test]
     fn table_in_use_is_freed_by_the_publisher() {
@@ -179,33 +179,47 @@ mod tests {
         Timestamp::from_seconds(second)
     }
 
-    fn built(is_changed: bool) -> Built {
+    fn built(has_other_answers: bool) -> Built {
         Built {
             table: Table::default(),
-            is_changed,
+            is_changed: true,
+            has_other_answers,
             services: ServiceKeys::new(),
             timers: Vec::new(),
         }
     }
 
     #[test]
-    fn generation_and_serial_change_only_with_the_table() {
+    fn generation_and_serial_change_only_with_answers() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
         assert!(reader.load().table.is_none());
-        for (is_changed, now, generation, serial) in [
+        for (version, (has_other_answers, now, generation, serial)) in (1..).zip([
             (false, 1000, 1, 1000), // the first table counts as a change, even if it is empty
-            (false, 2000, 1, 1000),
+            (false, 2000, 1, 1000), // another problem
             (true, 2000, 2, 2000),
             (true, 2000, 3, 2001), // two changes within one second
             (true, 1500, 4, 2002), // the clock goes back
-        ] {
-            publisher.publish(built(is_changed), at(now));
+        ]) {
+            publisher.publish(built(has_other_answers), at(now));
+            let now = reader.load();
             assert_eq!(
-                (reader.load().generation, reader.load().serial),
-                (generation, serial)
+                (now.version, now.generation, now.serial),
+                (version, generation, serial)
             );
         }
+    }
+
+    #[test]
+    fn table_that_does_not_differ_is_not_published() {
+        let publisher = Publisher::default();
+        let same = || Built {
+            is_changed: false,
+            ..built(false)
+        };
+        let first = publisher.publish(same(), at(1)).unwrap();
+        assert!(publisher.publish(same(), at(2)).is_none());
+        assert!(Arc::ptr_eq(&first, &publisher.reader().load()));
     }
 
     #[test]
@@ -224,7 +238,7 @@ mod tests {
         let problems = vec![(ProblemKind::NoTable, Some(1))];
         assert_eq!(times(&none), (Some(1), problems));
         for time in [4, 6] {
-            let now = publisher.publish(built(true), at(time));
+            let now = publisher.publish(built(true), at(time)).unwrap();
             assert_eq!(times(&now), (Some(4), Vec::new()));
         }
     }

@@ -30,6 +30,7 @@ impl Numbers {
         let built = Built {
             table: table(&objects),
             is_changed: true,
+            has_other_answers: true,
             services: service_keys(&["db"]),
             timers: Vec::new(),
         };
@@ -232,6 +233,7 @@ fn timeline_has_the_times_in_which_services_were_not_fine() {
         let built = Built {
             table: table(&objects),
             is_changed: true,
+            has_other_answers: true,
             services: service_keys(&["db"]),
             timers: Vec::new(),
         };
@@ -315,6 +317,7 @@ fn memory_stays_within_its_limit_under_a_storm_of_changes() {
         let built = Built {
             table: tables[(number % 2) as usize].clone(),
             is_changed: true,
+            has_other_answers: true,
             services: service_keys(&["db"]),
             timers: Vec::new(),
         };

@@ -244,6 +244,7 @@ fn built(table: &Table) -> Built {
     Built {
         table: table.clone(),
         is_changed: true,
+        has_other_answers: true,
         services: ServiceKeys::new(),
         timers: Vec::new(),
     }
