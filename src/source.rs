@@ -11,6 +11,7 @@ mod change_log;
 pub mod events;
 pub mod feeds;
 pub mod file;
+mod flapping;
 pub mod kube;
 mod link_feeds;
 mod problem_log;
@@ -34,7 +35,7 @@ pub use events::Events;
 pub use feeds::{Feed, Feeds};
 use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
-use steady_clock::SteadyClock;
+pub use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
@@ -197,11 +198,12 @@ impl UpdateLoop<'_> {
             let waits = [free, wake, record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
-            let (events, now) = (self.feeds.events(), self.clock.now());
-            self.log.record_due(events, now);
+            let now = self.clock.now();
+            self.log.record_due(self.feeds, now);
+            self.note_flapping();
             match update {
                 Err(_) => self.end_delays(),
-                Ok(None) => return self.log.record_all(events),
+                Ok(None) => return self.log.record_all(self.feeds, now),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }
@@ -373,6 +375,15 @@ impl UpdateLoop<'_> {
         true
     }
 
+    /// Tells the views and the history which services flap, if others did before.
+    fn note_flapping(&mut self) {
+        if let Some(problems) = self.log.take_flapping() {
+            let services = problems.iter().filter_map(|one| one.service.clone());
+            self.publisher.note_flapping(services.collect());
+            self.feeds.events().note_flapping(problems);
+        }
+    }
+
     fn publish(&mut self) {
         self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -385,12 +396,12 @@ impl UpdateLoop<'_> {
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.note_started();
         let arrivals = std::mem::take(&mut self.arrivals);
-        let (services, moment) = (built.services.clone(), Timestamp(unix_milliseconds()));
-        if let Some(now) = self.publisher.publish(built, moment) {
-            self.feeds.update_times().note_published(&arrivals, moment);
-            let (events, time) = (self.feeds.events(), self.timers.now);
+        let (services, time) = (built.services.clone(), self.timers.now);
+        let wall = Timestamp(unix_milliseconds());
+        if let Some(now) = self.publisher.publish(built, time, wall.seconds()) {
+            self.feeds.update_times().note_published(&arrivals, wall);
             self.log
-                .note_published(&last, &now, &services, events, time);
+                .note_published(&last, &now, &services, self.feeds, time);
         }
         self.feeds.note_published(self.links.is_listed());
     }

@@ -118,16 +118,14 @@ mod settings;
 pub mod shared;
 mod short;
 mod short_name;
-mod sizes;
 pub mod store;
 pub mod timers;
-mod times;
 
 pub use alias::{Aliases, InvalidAlias};
 pub use build::{Built, build};
 pub use content::Table;
 pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
-pub use history::{BeforeHistory, HistoryLimits, Moment, Spell};
+pub use history::{BeforeHistory, Moment};
 pub use impact::Impact;
 pub use included::Included;
 pub use kind::{ServiceKind, list_clusters};

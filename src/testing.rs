@@ -235,7 +235,7 @@ pub(crate) fn published(table: Table) -> Published {
         services: Default::default(),
         timers: Vec::new(),
     };
-    let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000));
+    let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000), 1_790_000_000);
     let now = now.unwrap_or_default();
     Published {
         table: Some(table),

@@ -308,7 +308,7 @@ mod tests {
             timers: Vec::new(),
             services: ServiceKeys::new(),
         };
-        publisher.publish(built, Timestamp(1));
+        publisher.publish(built, Timestamp(1), 1);
     }
 
     /// Returns octets that cannot be compressed.

@@ -197,15 +197,14 @@ impl Metrics {
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         page.published(&now, &facts)?;
         let moment = Timestamp(unix_milliseconds());
-        if let Some(hash) = self.facts.compared_hash(&self.reader, moment) {
+        let clock = self.feeds.clock();
+        let at = |moment| self.reader.at(clock.of_wall(moment));
+        if let Some(hash) = self.facts.compared_hash(moment, at) {
             let help = "Hash of all answers at the last multiple of five minutes of the clock; equal in replicas with equal answers";
             page.gauge("compared_table_hash", help, hash as f64)?; // 53 bits: exact
         }
-        let history = self.reader.history_size();
-        let help = "Earlier tables of the history";
-        page.gauge("history_tables", help, history.tables as f64)?;
-        let help = "Estimated memory of earlier tables, in bytes";
-        page.gauge("history_memory_bytes", help, history.memory as f64)?;
+        let history = self.reader.history_count() as f64;
+        page.gauge("history_tables", "Earlier tables of the history", history)?;
         self.encode_source(page)?;
         self.encode_updates(page)?;
         let causes = facts.causes_with(self.server_problems(&now));
@@ -226,6 +225,7 @@ impl Metrics {
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
+        problems.extend(self.feeds.events().flapping());
         let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
         problems.extend(lost_lines);
         problems

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use tracing::{debug, info, warn};
 
-use super::events::{Events, TimedChange, Window};
-use super::problem_log::{log_new, log_problem};
-use crate::clock::unix_milliseconds;
-use crate::model::{ClusterName, ServiceKey, Timestamp, list_some};
+use super::Feeds;
+use super::events::{TimedChange, Window};
+use super::flapping::Flapping;
+use super::problem_log::{log_new, log_problem, log_some};
+use crate::model::{ClusterName, Problem, ServiceKey, Timestamp, list_some};
 use crate::table::change::Change;
-use crate::table::diff::{diff, diff_links};
+use crate::table::diff::{changed_services, diff, diff_links};
 use crate::table::links::LinkStates;
 use crate::table::store::ServiceKeys;
 use crate::table::{Published, Service, Table};
@@ -24,6 +25,7 @@ pub(super) struct ChangeLog {
     /// Whether the warning about the default cluster name was logged.
     warned_of_cluster_name: bool,
     window: Window,
+    flapping: Flapping,
 }
 
 impl ChangeLog {
@@ -34,17 +36,13 @@ impl ChangeLog {
         last: &Published,
         now: &Arc<Published>,
         built: &ServiceKeys,
-        events: &Events,
+        feeds: &Feeds,
         time: Timestamp,
     ) {
+        let events = feeds.events();
         let Some(next) = &now.table else { return };
         let last_table = last.table.as_ref();
-        let find = |table: Option<&'_ Table>, key: &ServiceKey| -> Option<*const Service> {
-            table?.find(key).map(std::ptr::from_ref)
-        };
-        // Both tables share a service that did not change.
-        let is_changed = |key: &&ServiceKey| find(last_table, key) != find(Some(next), key);
-        let keys: Vec<&ServiceKey> = built.iter().filter(is_changed).collect();
+        let keys: Vec<&ServiceKey> = changed_services(last_table, next, built).collect();
         events.note_table(now, last_table.map(|_| &*keys));
         let changes = changes(last_table, next, &keys);
         log_new(last_table, next, &keys, &changes);
@@ -57,26 +55,46 @@ impl ChangeLog {
             debug!(generation, serial, services, "Published table");
         }
         events.count(&changes);
-        let moment = Timestamp(unix_milliseconds());
         for change in changes {
-            let undone = self.window.add(change, moment, time);
-            record(undone, events);
+            let undone = self.window.add(change, time);
+            self.record(undone, feeds, time);
         }
     }
 
-    /// Records the changes that have waited long enough.
-    pub(super) fn record_due(&mut self, events: &Events, time: Timestamp) {
-        record(self.window.take_due(time), events);
+    /// Records the changes that have waited long enough. At the end of a minute, logs which services go on to flap.
+    pub(super) fn record_due(&mut self, feeds: &Feeds, time: Timestamp) {
+        log_some(&self.flapping.end_minute(time));
+        let due = self.window.take_due(time);
+        self.record(due, feeds, time);
+    }
+
+    /// Returns the problems of services that flap, if they are not those of the last call.
+    pub(super) fn take_flapping(&mut self) -> Option<Vec<Problem>> {
+        self.flapping.take_changed()
     }
 
     /// Records all changes that wait, before the process ends.
-    pub(super) fn record_all(&mut self, events: &Events) {
-        record(self.window.take_all(), events);
+    pub(super) fn record_all(&mut self, feeds: &Feeds, time: Timestamp) {
+        let all = self.window.take_all();
+        self.record(all, feeds, time);
     }
 
     /// Returns when [`Self::record_due`] has something to record.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.window.next_due()
+        let due = self.window.next_due().into_iter();
+        due.chain(self.flapping.due()).min()
+    }
+
+    /// Logs and records changes. Those of services that flap have no line of their own.
+    fn record(&mut self, mut changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
+        for (moment, change) in &mut changes {
+            *moment = feeds.clock().wall(*moment);
+            log_some(&self.flapping.count(change, time));
+            if !self.flapping.has_all_of(change) {
+                log_change(change, *moment);
+            }
+        }
+        feeds.events().record(changes);
     }
 
     fn warn_of_cluster_name(&mut self, next: &Table, keys: &[&ServiceKey]) {
@@ -101,13 +119,6 @@ fn changes(last: Option<&Table>, next: &Table, keys: &[&ServiceKey]) -> Vec<Chan
         .flat_map(|key| diff(last.find(key), next.find(key)));
     let links = diff_links(last.links(), next.links());
     links.into_iter().chain(services).collect()
-}
-
-fn record(changes: Vec<TimedChange>, events: &Events) {
-    for (moment, change) in &changes {
-        log_change(change, *moment);
-    }
-    events.record(changes);
 }
 
 /// Logs a change, with the fields and the sentence of its event.

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
-use crate::model::{ClusterName, ServiceKey, Timestamp};
+use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
@@ -100,6 +100,8 @@ struct Ring {
     changed_since: u64,
     /// The number of changes of each kind since the start.
     totals: BTreeMap<ChangeKind, u64>,
+    /// The problems of services that change too often.
+    flapping: Vec<Problem>,
 }
 
 /// A change with the time of its event.
@@ -113,9 +115,7 @@ pub(super) struct Window(Vec<Waiting>);
 /// Changes of one cluster and kind, merged.
 #[derive(Debug)]
 struct Waiting {
-    /// The time of its event: that of the first change.
-    moment: Timestamp,
-    /// When the first and the last of its changes came, by the clock of the process.
+    /// When the first and the last of its changes came. The first is the time of its event.
     first: Timestamp,
     last: Timestamp,
     change: Change,
@@ -173,6 +173,16 @@ impl Events {
         for change in changes {
             *totals.entry(change.kind).or_default() += 1;
         }
+    }
+
+    /// Notes the problems of services that change too often.
+    pub(super) fn note_flapping(&self, problems: Vec<Problem>) {
+        self.0.ring.lock().flapping = problems;
+    }
+
+    /// Returns the problems of services that change too often.
+    pub fn flapping(&self) -> Vec<Problem> {
+        self.0.ring.lock().flapping.clone()
     }
 
     /// Returns the number of changes of a kind since the start.
@@ -288,6 +298,7 @@ impl Ring {
             changed: VecDeque::new(),
             changed_since: 0,
             totals: BTreeMap::new(),
+            flapping: Vec::new(),
         }
     }
 
@@ -360,14 +371,8 @@ impl EventFilter {
 // === impl Window ===
 
 impl Window {
-    /// Adds a change. `moment` is the time of its event, and `now` that of the clock of the process. Returns what must be recorded
-    /// before it, because it undoes that.
-    pub(super) fn add(
-        &mut self,
-        change: Change,
-        moment: Timestamp,
-        now: Timestamp,
-    ) -> Vec<TimedChange> {
+    /// Adds a change at a time of the clock of the process. Returns what must be recorded before it, because it undoes that.
+    pub(super) fn add(&mut self, change: Change, now: Timestamp) -> Vec<TimedChange> {
         let undone = self.take(|one| one.change.is_undone_by(&change));
         match self.0.iter_mut().find(|one| one.change.is_like(&change)) {
             Some(one) => {
@@ -375,7 +380,6 @@ impl Window {
                 one.change.merge(&change);
             }
             None => self.0.push(Waiting {
-                moment,
                 first: now,
                 last: now,
                 change,
@@ -401,7 +405,7 @@ impl Window {
 
     fn take(&mut self, is_taken: impl Fn(&Waiting) -> bool) -> Vec<TimedChange> {
         let taken = self.0.extract_if(.., |one| is_taken(one));
-        taken.map(|one| (one.moment, one.change)).collect()
+        taken.map(|one| (one.first, one.change)).collect()
     }
 }
 

@@ -139,7 +139,7 @@ impl Feeds {
     }
 
     /// Returns the clock of the process.
-    pub(super) fn clock(&self) -> SteadyClock {
+    pub fn clock(&self) -> SteadyClock {
         self.clock
     }
 

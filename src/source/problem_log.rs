@@ -1,14 +1,15 @@
 //! The log lines of problems. The model is pure, so the lines are written here, by everybody who finds a problem: the source,
 //! the update loop, and the listeners.
 
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 
 use tracing::{debug, error, info, warn};
 
 use crate::failures::Failures;
-use crate::model::{Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::table::Table;
 use crate::table::change::{Change, ChangeKind};
-use crate::table::{Service, Table};
 
 /// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
 /// thousands of services may wait for the same gateway.
@@ -52,35 +53,49 @@ pub(super) fn log_new(
     keys: &[&ServiceKey],
     changes: &[Change],
 ) {
+    let of_names = next.new_name_problems(last).into_iter().map(Cow::Borrowed);
+    // Changes tell those of clusters.
+    let of_links = next.new_link_problems(last).into_iter();
+    let of_links = of_links.filter(|one| one.cluster.is_none()).map(Cow::Owned);
+    let mut new: Vec<Cow<'_, Problem>> = of_names.chain(of_links).collect();
+    for key in keys {
+        let (old, next) = (last.and_then(|last| last.find(key)), next.find(key));
+        let known = old.map_or(&[][..], |old| &old.problems);
+        let is_new = |one: &&Problem| {
+            !is_known(known, one) && !changes.iter().any(|change| tells(change, key, one))
+        };
+        let all = next.into_iter().flat_map(|next| &next.problems);
+        new.extend(all.filter(is_new).map(Cow::Borrowed));
+    }
+    log_some(&new);
+}
+
+/// Logs problems, at most [`MAX_LOGGED`] of each kind.
+pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
     let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
-    let mut log = |problem: &Problem| {
+    for problem in problems.iter().map(Borrow::borrow) {
         let count = counts.entry(problem.kind).or_default();
         *count += 1;
         if *count <= MAX_LOGGED {
             log_problem(problem);
         }
-    };
-    next.new_name_problems(last).iter().for_each(|one| log(one));
-    // Changes tell those of clusters.
-    let of_links = next.new_link_problems(last).into_iter();
-    of_links
-        .filter(|one| one.cluster.is_none())
-        .for_each(|one| log(&one));
-    for key in keys {
-        let (old, new) = (last.and_then(|last| last.find(key)), next.find(key));
-        let known: Vec<_> = old.into_iter().flat_map(Service::problems).collect();
-        let is_new = |one: &Problem| {
-            !known.iter().any(|known| known.fact() == one.fact())
-                && !changes.iter().any(|change| tells(change, key, one))
-        };
-        let all = new.into_iter().flat_map(Service::problems);
-        all.filter(|one| is_new(one)).for_each(|one| log(&one));
     }
     for (kind, count) in counts {
         if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
             log_more(kind, more);
         }
     }
+}
+
+/// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
+fn is_known(known: &[Problem], problem: &Problem) -> bool {
+    use ProblemKind::{IgnoredAnnotation, SettingWithoutEffect};
+    let is_state = |one: &Problem| {
+        one.kind.row().family == Family::State
+            && !matches!(one.kind, IgnoredAnnotation | SettingWithoutEffect)
+    };
+    let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
+    known.binary_search(problem).is_ok() || known.iter().any(has_fact)
 }
 
 /// Returns whether a change tells a problem of a service.

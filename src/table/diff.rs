@@ -6,13 +6,15 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::change::{Change, ChangeKind};
+use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{Failover, StepHealth};
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates};
 use super::service::Service;
-use crate::model::{ClusterName, GatewayDown, Hostname, Port, list_some};
+use super::store::ServiceKeys;
+use crate::model::{ClusterName, GatewayDown, Hostname, Port, ServiceKey, list_some};
 
 /// Maximum number of addresses and hostnames in one text.
 const MAX_LISTED: usize = 5;
@@ -37,6 +39,19 @@ pub fn diff(old: Option<&Service>, new: Option<&Service>) -> Vec<Change> {
         add_cluster(versions, cluster, is_moved, &mut changes);
     }
     changes
+}
+
+/// Returns those of the built services that differ between two tables, which share the others.
+pub fn changed_services<'b>(
+    last: Option<&'b Table>,
+    next: &'b Table,
+    built: &'b ServiceKeys,
+) -> impl Iterator<Item = &'b ServiceKey> {
+    let find = |table: Option<&Table>, key: &ServiceKey| -> Option<*const Service> {
+        table?.find(key).map(std::ptr::from_ref)
+    };
+    let keys = built.iter();
+    keys.filter(move |key| find(last, key) != find(Some(next), key))
 }
 
 /// Compares the states of links. Of the first table, only those that need attention are changes.

@@ -13,7 +13,6 @@ use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
 use super::service::{NameFailure, Service};
-use super::times::{self, Times};
 use crate::model::{
     ClusterName, Export, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp, Watch,
     list_some,
@@ -222,20 +221,10 @@ impl Service {
         self
     }
 
-    /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it,
-    /// or else `now`.
+    /// Adds the times since which its problems hold: those of the version before it, or else `now`.
     pub(super) fn with_times(mut self, old: Option<&Self>, now: Timestamp) -> Self {
-        let known_problems = old.map_or(&[][..], |old| &old.problems);
-        Problem::carry_times(known_problems, &mut self.problems, now);
-        let endpoints = self
-            .endpoints
-            .iter()
-            .filter(|one| !one.is_alive())
-            .chain(&self.not_ready)
-            .map(times::hash_endpoint);
-        let unknown = Times::default();
-        let known = old.map_or(&unknown, |old| &old.times);
-        self.times = Times::of(endpoints, known, now);
+        let known = old.map_or(&[][..], |old| &old.problems);
+        Problem::carry_times(known, &mut self.problems, now);
         self
     }
 

@@ -36,7 +36,7 @@ impl TestServer {
             services: services.clone(),
             timers: Vec::new(),
         };
-        let now = self.publisher.publish(built, Timestamp(1000)).unwrap();
+        let now = self.publisher.publish(built, Timestamp(1000), 1).unwrap();
         let keys: Vec<_> = services.iter().collect();
         let changed = last.table.as_ref().map(|_| &*keys);
         self.state.feeds.events().note_table(&now, changed);

@@ -157,7 +157,7 @@ fn merged(changes: Vec<(u64, Change)>) -> Vec<(u64, ChangeKind, usize, String)> 
     for (time, change) in changes {
         let now = Timestamp(time);
         recorded.extend(window.take_due(now));
-        recorded.extend(window.add(change, now, now));
+        recorded.extend(window.add(change, now));
     }
     recorded.extend(window.take_all());
     assert_eq!(window.next_due(), None);
