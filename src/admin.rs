@@ -14,7 +14,6 @@ mod facts;
 mod follow;
 mod gate;
 mod head;
-mod history;
 mod host;
 mod limits;
 mod liveness;
@@ -72,7 +71,6 @@ pub fn api_routes(state: AdminState, hosts: ApiHosts) -> Router {
         .route("/api/v1/problems", get(problems::problems))
         .route("/api/v1/status", get(summary::status))
         .route("/api/v1/summary", get(summary::summary))
-        .route("/api/v1/history", get(history::history))
         .route("/api/v1/events", get(events::events))
         .layer(Extension(events::Streams::default()))
         .layer(Extension(limits.memory().clone()))
@@ -240,7 +238,7 @@ async fn explanation(
 ) -> Response {
     let (now, at) = match state.table_at(query.at.as_deref()) {
         Ok(found) => found,
-        Err(problem) => return history::without_table(&state, &query.name, problem),
+        Err(problem) => return events::without_table(&state, &query.name, problem),
     };
     let Some(subject) = Subject::parse(&state.zones, now.table.as_ref(), &query.name) else {
         let problem = format!("'{}' is not a domain name\n", query.name.escape_default());

@@ -76,9 +76,9 @@
 //! **A line of the status page**
 //!
 //! 1. `table/publish.rs` has replaced the table.
-//! 2. `table/difference.rs` compares both tables and makes the changes.
-//! 3. `source/change_log.rs` logs each change.
-//! 4. `source/events.rs` numbers and keeps it.
+//! 2. `source/change_log.rs` looks at the services that differ, and logs the changes.
+//! 3. `table/diff.rs` compares both versions of a service and makes the changes.
+//! 4. `source/events.rs` merges, numbers and keeps them.
 //! 5. `admin/events.rs` sends it to each open stream.
 //! 6. `admin/page/changes.js` shows it.
 //!

@@ -11,7 +11,7 @@ mod change_log;
 pub mod events;
 pub mod feeds;
 pub mod file;
-mod gateway_changes;
+mod flapping;
 pub mod kube;
 mod link_feeds;
 mod problem_log;
@@ -19,6 +19,7 @@ mod steady_clock;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -34,7 +35,7 @@ pub use events::Events;
 pub use feeds::{Feed, Feeds};
 use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
-use steady_clock::SteadyClock;
+pub use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
@@ -197,11 +198,12 @@ impl UpdateLoop<'_> {
             let waits = [free, wake, record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
-            let (events, now) = (self.feeds.events(), self.clock.now());
-            self.log.record_due(events, now);
+            let now = self.clock.now();
+            self.log.record_due(self.feeds, now);
+            self.note_flapping();
             match update {
                 Err(_) => self.end_delays(),
-                Ok(None) => return self.log.record_all(events, now),
+                Ok(None) => return self.log.record_all(self.feeds, now),
                 Ok(Some(first)) => self.apply_queued(first, &mut updates),
             }
         }
@@ -372,30 +374,35 @@ impl UpdateLoop<'_> {
         true
     }
 
+    /// Tells the views and the history which services flap, if others did before.
+    fn note_flapping(&mut self) {
+        if let Some(problems) = self.log.take_flapping() {
+            let services = problems.iter().filter_map(|one| one.service.clone());
+            self.publisher.note_flapping(services.collect());
+            self.feeds.events().note_flapping(problems);
+        }
+    }
+
     fn publish(&mut self) {
         self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.clock.now();
         dirty.extend(self.timers.due());
-        let last = self.reader.load();
+        let last = Arc::clone(&self.reader.load());
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
         self.timers.note_started();
         let arrivals = std::mem::take(&mut self.arrivals);
-        let publish = |built| {
-            let moment = Timestamp(unix_milliseconds());
-            let now = self.publisher.publish(built, moment);
-            self.feeds.update_times().note_published(&arrivals, moment);
-            now
-        };
-        let events = self.feeds.events();
-        let now = self.timers.now;
-        let failovers = self
-            .log
-            .publish(&last, built, self.rules, events, now, publish);
-        self.feeds.note_published(failovers, self.links.is_listed());
+        let (services, time) = (built.services.clone(), self.timers.now);
+        let wall = Timestamp(unix_milliseconds());
+        if let Some(now) = self.publisher.publish(built, time, wall.seconds()) {
+            self.feeds.update_times().note_published(&arrivals, wall);
+            self.log
+                .note_published(&last, &now, &services, self.feeds, time);
+        }
+        self.feeds.note_published(self.links.is_listed());
     }
 }
 

@@ -229,10 +229,12 @@ pub(crate) fn published(table: Table) -> Published {
     let built = Built {
         table: table.clone(),
         is_changed: true,
+        has_other_answers: true,
         services: Default::default(),
         timers: Vec::new(),
     };
-    let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000));
+    let now = publisher.publish(built, Timestamp::from_seconds(1_790_000_000), 1_790_000_000);
+    let now = now.unwrap_or_default();
     Published {
         table: Some(table),
         generation: now.generation,

@@ -304,10 +304,11 @@ mod tests {
         let built = Built {
             table: Table::default(),
             is_changed: true,
+            has_other_answers: true,
             timers: Vec::new(),
             services: ServiceKeys::new(),
         };
-        publisher.publish(built, Timestamp(1));
+        publisher.publish(built, Timestamp(1), 1);
     }
 
     /// Returns octets that cannot be compressed.

@@ -5,7 +5,7 @@
 //! tells a client that the events after its last one are not known any more,
 //! because the server was restarted or because there were too many; the client must load everything again.
 //!
-//! Both take only events of some clusters, of some kinds, and since a time (`?cluster=east&kind=gateway-down&since=`, several of
+//! Both take only events of some clusters, of some kinds, and since a time (`?cluster=east&kind=down&since=`, several of
 //! the first two separated by commas).
 //!
 //! A stream has a position in the ring and one batch of messages. It reads the ring when the client has taken the batch. So
@@ -34,12 +34,14 @@ use tokio::time::{sleep, timeout_at};
 use super::follow::{SummaryFollower, TooMany};
 use super::limits::EVENT_STREAM;
 use super::state::{AdminState, NoMoment, shown};
+use crate::explain::service_of;
 use crate::report::SchemaVersion;
 use crate::report::events::{Event, EventsReport};
 use crate::server::Lifetime;
 use crate::source::Events;
 use crate::source::events::{EventFilter, FoundEvents, Latest, MAX_EVENTS};
 use crate::table::change::ChangeKind;
+use crate::zone::Name;
 
 /// The ID of the last event that a client received, which a browser sends when it connects again.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -59,6 +61,9 @@ const MAX_SHOWN: usize = 100;
 
 /// Maximum number of changes in one batch.
 const MAX_IN_BATCH: usize = 100;
+
+/// Maximum number of events about the time before the history.
+const MAX_EARLIER: usize = 10;
 
 /// Pause before a browser connects again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -147,6 +152,24 @@ fn list(events: &Events, after: Option<u64>, filter: &EventFilter) -> Response {
         events,
     };
     Json(report).into_response()
+}
+
+/// Returns the response to a question about a time without a table: why there is none, and what the events know of the service
+/// of the name before that time.
+pub(super) fn without_table(state: &AdminState, name: &str, problem: NoMoment) -> Response {
+    let NoMoment::Early(time, _) = problem else {
+        return problem.into_response();
+    };
+    let name = Name::from_text(name);
+    let service = name.and_then(|name| service_of(&state.zones, &name));
+    let services = service.into_iter().collect();
+    let known = state.feeds.events();
+    let events = known.of_services(&services, &BTreeSet::new(), Some(time), MAX_EARLIER);
+    let lines = events
+        .iter()
+        .map(|event| format!("{} {}\n", event.time, event.change.text));
+    let text = format!("{problem}\n{}", lines.collect::<String>());
+    (StatusCode::NOT_FOUND, text).into_response()
 }
 
 /// Returns the ID of the last event that a client knows. The header is newer than the query string, which a browser

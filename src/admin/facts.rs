@@ -13,8 +13,9 @@ use super::service_facts::{OTHER, ServiceFacts};
 use crate::model::{Problem, Timestamp};
 use crate::report::{EndpointState, is_last_resort};
 use crate::table::links::LinkState;
-use crate::table::publish::Reader;
-use crate::table::{Endpoint, EndpointLiveness, Published, Service, ServiceKind, Table};
+use crate::table::{
+    BeforeHistory, Endpoint, EndpointLiveness, Moment, Published, Service, ServiceKind, Table,
+};
 
 /// Maximum number of clusters with metrics of their own: those with the most endpoints. Everybody who can create a
 /// Service in a watched namespace can invent clusters.
@@ -85,13 +86,17 @@ impl CurrentFacts {
 
     /// Returns the hash of all answers at the last moment at which replicas are compared: a multiple of five minutes of the
     /// clock. So replicas that are scraped at different times can be compared while answers change. Returns `None` if this
-    /// process does not know its answers of that moment.
-    pub(super) fn compared_hash(&self, reader: &Reader, now: Timestamp) -> Option<u64> {
+    /// process does not know its answers of that moment, which `at` returns.
+    pub(super) fn compared_hash(
+        &self,
+        now: Timestamp,
+        at: impl FnOnce(Timestamp) -> Result<Moment, BeforeHistory>,
+    ) -> Option<u64> {
         let interval = u64::try_from(COMPARED_EVERY.as_millis()).unwrap_or(u64::MAX);
         let moment = Timestamp(now.0 - now.0 % interval);
         let mut known = self.current.lock();
         if known.compared.0 != moment {
-            let then = reader.at(moment).ok().map(|then| then.published);
+            let then = at(moment).ok().map(|then| then.published);
             let hash = then.and_then(|then| {
                 // Usually, nothing has changed since.
                 if std::ptr::eq(known.table.as_ptr(), Arc::as_ptr(&then)) {

@@ -79,8 +79,8 @@ impl SummaryFollower {
         self.next = moment + PAUSE;
         // In this order, the table is at least as new as the list of changed services.
         let latest = self.state.feeds.events().latest();
-        let (changed, tables) = self.state.feeds.events().changed_after(self.tables);
-        self.tables = tables;
+        let changed = self.state.feeds.events().changed_after(self.tables);
+        self.tables = latest.version;
         let now = self.state.reader.load();
         let head = Head::new(&self.state, &now, latest);
         let is_same = self.head.as_ref().is_some_and(|known| known.is_like(&head));
@@ -97,7 +97,7 @@ impl SummaryFollower {
             service.filter(|service| service.is_listed())
         };
         let mut changes = SummaryChanges {
-            tables,
+            tables: latest.version,
             services: Vec::new(),
             removed: Vec::new(),
             head: (!is_same).then_some(head),

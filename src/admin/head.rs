@@ -120,7 +120,7 @@ impl Head {
             serial: table.map(|_| now.serial),
             table_hash: table.map(|_| facts.hash),
             from: None,
-            tables: latest.tables,
+            tables: latest.version,
             last_event: latest.id,
             level: causes.impact(),
             attention,

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use strum::VariantArray as _;
 
 use page::Page;
 
@@ -29,6 +30,7 @@ use crate::server::counters::{BUCKETS, CounterSet, Counters, EndReason, PROTOS, 
 use crate::server::{Certificate, RefusedClients};
 use crate::source::{Feeds, PROGRAMMING_BUCKETS, UPDATE_BUCKETS, UpdateTimes, problem_of_failures};
 use crate::table::Published;
+use crate::table::change::ChangeKind;
 use crate::table::publish::Reader;
 
 /// The sources of the metrics, and of the problems of the server.
@@ -195,15 +197,14 @@ impl Metrics {
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         page.published(&now, &facts)?;
         let moment = Timestamp(unix_milliseconds());
-        if let Some(hash) = self.facts.compared_hash(&self.reader, moment) {
+        let clock = self.feeds.clock();
+        let at = |moment| self.reader.at(clock.of_wall(moment));
+        if let Some(hash) = self.facts.compared_hash(moment, at) {
             let help = "Hash of all answers at the last multiple of five minutes of the clock; equal in replicas with equal answers";
             page.gauge("compared_table_hash", help, hash as f64)?; // 53 bits: exact
         }
-        let history = self.reader.history_size();
-        let help = "Earlier tables of the history";
-        page.gauge("history_tables", help, history.tables as f64)?;
-        let help = "Estimated memory of earlier tables, in bytes";
-        page.gauge("history_memory_bytes", help, history.memory as f64)?;
+        let history = self.reader.history_count() as f64;
+        page.gauge("history_tables", "Earlier tables of the history", history)?;
         self.encode_source(page)?;
         self.encode_updates(page)?;
         let causes = facts.causes_with(self.server_problems(&now));
@@ -224,6 +225,7 @@ impl Metrics {
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
+        problems.extend(self.feeds.events().flapping());
         let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
         problems.extend(lost_lines);
         problems
@@ -236,8 +238,12 @@ impl Metrics {
         page.gauge("table_age_seconds", help, age)?;
         let help = "Panics of the source or the update loop; each is followed by a relist";
         page.counter("source_panics", help, self.feeds.panic_count())?;
-        let help = "Failovers: changes of the step that answers for a service";
-        page.counter("failovers", help, self.feeds.failover_count())
+        let help = "Changes of services, by kind";
+        let events = self.feeds.events();
+        let kinds = ChangeKind::VARIANTS.iter().copied();
+        let kinds = kinds.filter(|kind| *kind != ChangeKind::Demo);
+        let totals = kinds.map(|kind| ([("kind", <&str>::from(kind))], events.total(kind)));
+        page.counters("changes", help, totals)
     }
 }
 

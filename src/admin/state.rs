@@ -87,8 +87,13 @@ impl AdminState {
         if time > Timestamp(unix_milliseconds()) {
             return Err(NoMoment::Future(shown(text)));
         }
-        let moment = self.reader.at(time);
-        Ok((moment.map_err(|start| NoMoment::Early(time, start))?, time))
+        let clock = self.feeds.clock();
+        let mut moment = self.reader.at(clock.of_wall(time)).map_err(|mut early| {
+            early.start = clock.wall(early.start);
+            NoMoment::Early(time, early)
+        })?;
+        moment.start = clock.wall(moment.start);
+        Ok((moment, time))
     }
 
     /// Returns the problem that the server is shutting down, if it is.

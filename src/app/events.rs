@@ -20,7 +20,7 @@ use super::origin::{ChosenServer, RemoteServer, ServerDocument, find_server, not
 use super::output::{json, print};
 use super::screen::{harmless_but_colors, write};
 use crate::cli::{EventsArgs, Output};
-use crate::model::{ClusterName, Timestamp};
+use crate::model::{ClusterName, Timestamp, list_some};
 use crate::report::{Colors, Shade};
 
 /// The path of the API.
@@ -157,6 +157,13 @@ impl ReceivedEvent {
         self.0.get("id").and_then(Value::as_u64).unwrap_or_default()
     }
 
+    /// Returns its first service, and the number of the others.
+    fn services(&self) -> String {
+        let services = self.0.get("services").and_then(Value::as_array);
+        let names = services.into_iter().flatten().filter_map(Value::as_str);
+        list_some(names, 1)
+    }
+
     /// Returns a text, or nothing if the event does not have it.
     fn text(&self, name: &str) -> &str {
         let text = self.0.get(name).and_then(Value::as_str);
@@ -235,9 +242,9 @@ fn heading(output: Output, chosen: Option<&ChosenServer>) -> String {
     let columns = match output {
         Output::Json => "",
         Output::Wide => {
-            "ID       TIME                  KIND               NAMESPACE        SERVICE          CLUSTER      HOST         TEXT\n"
+            "ID       TIME                  KIND          SERVICE                   CLUSTER      TEXT\n"
         }
-        _ => "TIME                  KIND               SERVICE                   TEXT\n",
+        _ => "TIME                  KIND          SERVICE                   TEXT\n",
     };
     let origin = chosen.map(|chosen| chosen.heading(""));
     origin.unwrap_or_default() + columns
@@ -268,32 +275,17 @@ fn all(
 /// Returns one event as a line. JSON: one object for each line.
 fn one(event: &ReceivedEvent, output: Output, colors: Colors) -> anyhow::Result<String> {
     let text = |name| event.text(name);
-    let kind = format!("{:17}", text("kind"));
+    let kind = format!("{:12}", text("kind"));
     let kind = colors.paint(Shade::of_change(text("kind")), &kind);
+    let (time, name, sentence) = (text("time"), event.services(), text("text"));
     let row = match output {
         Output::Json => return Ok(serde_json::to_string(event)? + "\n"),
         Output::Wide => {
-            let filled = |name| {
-                Some(text(name))
-                    .filter(|text| !text.is_empty())
-                    .unwrap_or("-")
-            };
-            format!(
-                "{:<7}  {:20}  {kind}  {:15}  {:15}  {:11}  {:11}  {}\n",
-                event.id(),
-                text("time"),
-                filled("namespace"),
-                filled("service"),
-                filled("cluster"),
-                filled("hostname"),
-                text("text")
-            )
+            let cluster = Some(text("cluster")).filter(|text| !text.is_empty());
+            let (id, cluster) = (event.id(), cluster.unwrap_or("-"));
+            format!("{id:<7}  {time:20}  {kind}  {name:24}  {cluster:11}  {sentence}\n")
         }
-        _ => {
-            let joined = [text("namespace"), text("service")].join("/");
-            let name = joined.trim_matches('/');
-            format!("{:20}  {kind}  {name:24}  {}\n", text("time"), text("text"))
-        }
+        _ => format!("{time:20}  {kind}  {name:24}  {sentence}\n"),
     };
     Ok(harmless_but_colors(&row))
 }

@@ -27,11 +27,9 @@ use crate::admin::{
     AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
 };
 use crate::cli::ServeArgs;
-use crate::clock::unix_milliseconds;
 use crate::failures::Failures;
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
-use crate::model::Timestamp;
 use crate::server::counters::CounterSet;
 use crate::server::{
     Answerers, ConnectionLimits, DnsListener, DnsServer, Encrypted, RefusedClients, TCP_IDLE,
@@ -190,7 +188,7 @@ impl Server {
         } = &resources;
         let zones = settings.zones(&ns_addresses(given, &bound.addresses()));
         let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
-        let publisher = Publisher::new(Timestamp(unix_milliseconds()), settings.history_limits());
+        let publisher = Publisher::new(feeds.clock().now(), settings.history.0);
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);

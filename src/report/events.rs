@@ -86,28 +86,28 @@ mod tests {
             service: "db".parse().unwrap(),
         };
         let moved = Change {
+            services: [key].into(),
             cluster: Some("west".parse().unwrap()),
-            hostname: Some("db-0".parse().unwrap()),
+            endpoints: vec!["db-0".into()],
             before: Some("192.0.2.1".into()),
             after: Some("192.0.2.2".into()),
-            ..Change::of_service(ChangeKind::EndpointChanged, &key, "Moved.")
+            cause: Some("seen".into()),
+            ..Change::new(ChangeKind::Address, "Moved.")
         };
         let report = EventsReport {
             schema_version: SchemaVersion,
             known_since: "2026-11-22T14:00:00Z".to_owned(),
             events: vec![event(scene), event(moved)],
         };
+        let time = "2026-11-22T15:00:00Z";
         assert_eq!(
             serde_json::to_value(&report).unwrap(),
             json!({"schemaVersion": 2, "knownSince": "2026-11-22T14:00:00Z", "events": [
+                {"id": 1, "time": time, "kind": "demo", "text": "A scene.", "count": 1},
                 {
-                    "id": 1, "time": "2026-11-22T15:00:00Z", "kind": "demo", "text": "A scene.",
-                    "count": 1,
-                },
-                {
-                    "id": 1, "time": "2026-11-22T15:00:00Z", "kind": "endpoint-changed", "namespace": "prod",
-                    "service": "db", "cluster": "west", "hostname": "db-0", "before": "192.0.2.1",
-                    "after": "192.0.2.2", "text": "Moved.", "count": 1,
+                    "id": 1, "time": time, "kind": "address", "services": ["prod/db"], "cluster": "west",
+                    "endpoints": ["db-0"], "before": "192.0.2.1", "after": "192.0.2.2", "cause": "seen",
+                    "text": "Moved.", "count": 1,
                 },
             ]})
         );

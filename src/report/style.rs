@@ -121,9 +121,9 @@ impl Shade {
             return Self::Idle; // of another version of the server
         };
         match kind {
-            ClusterJoined | ServiceAdded | EndpointAdded | GatewayUp => Self::Good,
-            ClusterLeft | LinkChanged | ServiceRemoved | GatewayDown | Failover => Self::Attention,
-            EndpointRemoved | EndpointChanged | Demo => Self::Idle,
+            Joined | Grew | Up | Linked => Self::Good,
+            Left | Down | Unlinked | Frozen | Failing | Step => Self::Attention,
+            Shrank | Address | Kind | Order | Gate | Ttl | GatewayDown | Demo => Self::Idle,
         }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use strum::VariantArray as _;
 
 use crate::model::{Family, GatewayDown, ProblemKind};
-use crate::table::change::{ChangeCause, ChangeKind};
+use crate::table::change::ChangeKind;
 use crate::table::{Rules, ServiceKind};
 use crate::testing::{endpoint, gateway, local, mirror, published, rules, table, table_by, zones};
 
@@ -162,10 +162,6 @@ fn schema_has_all_values_of_the_enumerations() {
     assert_eq!(
         events["$defs"]["event"]["properties"]["kind"]["enum"],
         json!(ChangeKind::VARIANTS)
-    );
-    assert_eq!(
-        events["$defs"]["event"]["properties"]["cause"]["enum"],
-        json!(ChangeCause::VARIANTS)
     );
 }
 

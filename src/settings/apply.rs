@@ -7,12 +7,9 @@ use super::{Settings, ZoneSetting};
 use crate::model::{ClusterName, Namespace, ServicePath};
 use crate::server::encrypted::Options;
 use crate::server::{ConnectionLimits, ListenAddress};
-use crate::table::{Aliases, ChildZone, Grammar, HistoryLimits, InvalidAlias, Rules};
+use crate::table::{Aliases, ChildZone, Grammar, InvalidAlias, Rules};
 use crate::wire::Access;
 use crate::zone::{Zone, ZoneName, Zones};
-
-/// Memory for earlier tables in octets, estimated. The oldest go first.
-const HISTORY_MEMORY: usize = 32 << 20;
 
 impl Settings {
     /// Returns the default settings of a cluster.
@@ -146,18 +143,6 @@ impl Settings {
         ConnectionLimits {
             total,
             per_address: total / 2,
-        }
-    }
-
-    /// Returns the limits of the history.
-    pub fn history_limits(&self) -> HistoryLimits {
-        HistoryLimits {
-            age: self.history.0,
-            memory: if self.history.0.is_zero() {
-                0
-            } else {
-                HISTORY_MEMORY
-            },
         }
     }
 }

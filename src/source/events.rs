@@ -1,30 +1,38 @@
-//! The last changes of answers, for `/api/v1/events`.
+//! The last changes of answers, for `/api/v1/events`, and the services that changed, for open streams.
 //!
 //! The update loop records, and every HTTP client reads at its own pace. Readers have a position, not a queue, so the
 //! update loop waits for none of them, and their number costs no memory. A reader that falls behind the ring learns that
 //! it has missed events.
 //!
-//! Linking a cluster causes thousands of watch events. Each table has few changes
-//! ([`Difference`](crate::table::difference::Difference)), and a full ring forgets the oldest event of the kind that it has
-//! most of. So new endpoints do not push out the failover before them.
+//! Linkerd's mirror controller writes the slice of each endpoint behind a gateway by itself, some 7 ms after the last one
+//! (recordings 05 and 26). So a gateway with 120 endpoints needs a second and 120 tables. Answers change at once, and open streams
+//! learn at once which services changed. Only the event and the line of the log wait in a window, which merges changes of one
+//! cluster and kind. A full ring forgets the oldest event of the kind that it has most of. So new endpoints do not push out the
+//! failover before them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::{unix_milliseconds, unix_seconds};
-use crate::model::{ClusterName, ServiceKey, Timestamp};
+use crate::model::{ClusterName, Problem, ServiceKey, Timestamp};
 use crate::random;
 use crate::report::events::Event;
 use crate::table::Published;
-use crate::table::change::{Change, ChangeKind};
+use crate::table::change::{Change, ChangeKind, MAX_KEYS};
 use crate::table::store::ServiceKeys;
 
 /// Maximum number of events in the ring. With some 300 octets each, they use less than a megabyte.
 pub const MAX_EVENTS: usize = 1000;
+
+/// Time without a further change of a cluster and kind after which those that wait are recorded.
+const QUIET: Duration = Duration::from_millis(500);
+/// Maximum time for which a change waits. Many thousands of endpoints have several events.
+const MAX_WAIT: Duration = Duration::from_secs(3);
 
 /// Maximum number of changed services that are known by name. A reader that missed more of them loads every service again.
 const MAX_CHANGED: usize = 2000;
@@ -71,8 +79,8 @@ pub struct Latest {
     pub id: u64,
     /// The generation of the current table; 0 before the first one.
     pub generation: u64,
-    /// The number of tables since the start.
-    pub tables: u64,
+    /// The version of the current table.
+    pub version: u64,
 }
 
 struct Ring {
@@ -86,24 +94,31 @@ struct Ring {
     forgotten: u64,
     /// The time since which all events are here.
     known_since: Timestamp,
-    changed: ChangedServices,
+    /// The services that changed, with the version of the table, the oldest first.
+    changed: VecDeque<(u64, ServiceKey)>,
+    /// The version since which `changed` has all of them.
+    changed_since: u64,
+    /// The number of changes of each kind since the start.
+    totals: BTreeMap<ChangeKind, u64>,
+    /// The problems of services that change too often.
+    flapping: Vec<Problem>,
 }
 
-/// The services that the last tables changed.
-#[derive(Default)]
-struct ChangedServices {
-    /// The services of each table.
-    tables: VecDeque<ServiceKeys>,
-    /// The number of services in `tables`.
-    count: usize,
-    /// The number of the last table.
-    last: u64,
-}
+/// A change with the time of its event.
+pub(super) type TimedChange = (Timestamp, Change);
 
-/// Gives changes the time at which they are recorded.
-fn now(changes: impl IntoIterator<Item = Change>) -> impl Iterator<Item = (Timestamp, Change)> {
-    let changes = changes.into_iter();
-    changes.map(|change| (Timestamp(unix_milliseconds()), change))
+/// The changes that wait until no further one of their cluster and kind has followed for [`QUIET`], but not longer than
+/// [`MAX_WAIT`].
+#[derive(Debug, Default)]
+pub(super) struct Window(Vec<Waiting>);
+
+/// Changes of one cluster and kind, merged.
+#[derive(Debug)]
+struct Waiting {
+    /// When the first and the last of its changes came. The first is the time of its event.
+    first: Timestamp,
+    last: Timestamp,
+    change: Change,
 }
 
 // === impl Events ===
@@ -124,24 +139,9 @@ impl Events {
         }
     }
 
-    /// Records changes.
-    pub fn record(&self, changes: impl IntoIterator<Item = Change>) {
-        self.record_in_ring(now(changes), |_| ());
-    }
-
-    /// Records changes of earlier tables, with their times.
-    pub(in crate::source) fn record_timed(&self, changes: Vec<(Timestamp, Change)>) {
-        self.record_in_ring(changes, |_| ());
-    }
-
-    /// Records changes with their times, which are read after `apply`.
-    fn record_in_ring<T>(
-        &self,
-        changes: impl IntoIterator<Item = (Timestamp, Change)>,
-        apply: impl FnOnce(&mut Ring) -> T,
-    ) -> T {
+    /// Records changes with the times of their events.
+    pub(crate) fn record(&self, changes: impl IntoIterator<Item = TimedChange>) {
         let mut ring = self.0.ring.lock();
-        let applied = apply(&mut ring);
         for (moment, change) in changes {
             ring.push(moment, change);
         }
@@ -150,33 +150,45 @@ impl Events {
             latest.id = ring.last_id;
             is_new
         });
-        applied
     }
 
-    /// Publishes a table that follows `last`, in which these services were built, and records its changes.
-    pub(crate) fn note_published(
-        &self,
-        last: &Published,
-        changes: Vec<Change>,
-        services: &ServiceKeys,
-        publish: impl FnOnce() -> Arc<Published>,
-    ) -> Arc<Published> {
-        let services = last.table.as_ref().map(|_| services);
-        self.record_in_ring(now(changes), |ring| {
-            let now = publish();
-            ring.changed.add(services);
-            self.note_table(&now, ring.changed.last);
-            now
-        })
+    /// Records a change at this moment.
+    pub fn record_now(&self, change: Change) {
+        self.record([(Timestamp(unix_milliseconds()), change)]);
     }
 
-    /// Notes the current table, so that readers look at it.
-    fn note_table(&self, now: &Published, tables: u64) {
+    /// Notes a table that was published, so that open streams look at it. `changed` are the services that differ. `None`: all.
+    pub(crate) fn note_table(&self, now: &Published, changed: Option<&[&ServiceKey]>) {
+        self.0.ring.lock().note_changed(now.version, changed);
         self.0.latest.send_if_modified(|latest| {
-            let is_new = latest.tables != tables;
-            (latest.generation, latest.tables) = (now.generation, tables);
+            let is_new = latest.version != now.version;
+            (latest.generation, latest.version) = (now.generation, now.version);
             is_new
         });
+    }
+
+    /// Counts changes for the metrics, before any are merged.
+    pub(super) fn count(&self, changes: &[Change]) {
+        let totals = &mut self.0.ring.lock().totals;
+        for change in changes {
+            *totals.entry(change.kind).or_default() += 1;
+        }
+    }
+
+    /// Notes the problems of services that change too often.
+    pub(super) fn note_flapping(&self, problems: Vec<Problem>) {
+        self.0.ring.lock().flapping = problems;
+    }
+
+    /// Returns the problems of services that change too often.
+    pub fn flapping(&self) -> Vec<Problem> {
+        self.0.ring.lock().flapping.clone()
+    }
+
+    /// Returns the number of changes of a kind since the start.
+    pub fn total(&self, kind: ChangeKind) -> u64 {
+        let ring = self.0.ring.lock();
+        ring.totals.get(&kind).copied().unwrap_or_default()
     }
 
     /// Returns all events in the ring, the newest last.
@@ -196,8 +208,8 @@ impl Events {
         Some(ring.events.range(known..).take(max).cloned().collect())
     }
 
-    /// Returns at most `max` events until a time that concern one of these services, or all names, the newest first. An event
-    /// that stands for changes of several services concerns those that have its cluster.
+    /// Returns at most `max` events until a time that concern one of these services, the newest first. An event that names no
+    /// service, or not all of them, concerns those that have its cluster.
     pub fn of_services(
         &self,
         services: &BTreeSet<ServiceKey>,
@@ -206,10 +218,11 @@ impl Events {
         max: usize,
     ) -> Vec<Arc<Event>> {
         let is_past = |event: &Event| until.is_none_or(|until| event.moment <= until);
-        let concerns = |change: &Change| match (&change.service, &change.cluster) {
-            (Some(service), _) => services.contains(service),
-            (None, Some(cluster)) => clusters.contains(cluster),
-            (None, None) => false,
+        let concerns = |change: &Change| {
+            let names_all = !change.services.is_empty() && change.services.len() < MAX_KEYS;
+            let cluster = change.cluster.as_ref();
+            !services.is_disjoint(&change.services)
+                || !names_all && cluster.is_some_and(|cluster| clusters.contains(cluster))
         };
         let ring = self.0.ring.lock();
         let newest = ring.events.iter().rev();
@@ -220,11 +233,21 @@ impl Events {
             .collect()
     }
 
-    /// Returns the services that changed after a table, and the number of the last table. `None` instead of the services: too
-    /// many changed, or all.
-    pub fn changed_after(&self, table: u64) -> (Option<ServiceKeys>, u64) {
+    /// Returns the services that changed after a version of the table. `None`: too many changed, or all.
+    pub fn changed_after(&self, version: u64) -> Option<ServiceKeys> {
         let ring = self.0.ring.lock();
-        (ring.changed.after(table), ring.changed.last)
+        if !(ring.changed_since..=self.latest().version).contains(&version) {
+            return None;
+        }
+        let first = ring
+            .changed
+            .partition_point(|(changed, _)| *changed <= version);
+        Some(
+            ring.changed
+                .range(first..)
+                .map(|(_, key)| key.clone())
+                .collect(),
+        )
     }
 
     /// Returns the state that readers wait for, as it is now.
@@ -272,7 +295,10 @@ impl Ring {
             last_id,
             forgotten: last_id,
             known_since,
-            changed: ChangedServices::default(),
+            changed: VecDeque::new(),
+            changed_since: 0,
+            totals: BTreeMap::new(),
+            flapping: Vec::new(),
         }
     }
 
@@ -286,6 +312,21 @@ impl Ring {
             change,
         }));
         self.forget();
+    }
+
+    /// Notes the services that a version of the table changed. `None`: all.
+    fn note_changed(&mut self, version: u64, keys: Option<&[&ServiceKey]>) {
+        let Some(keys) = keys.filter(|keys| keys.len() <= MAX_CHANGED) else {
+            self.changed.clear();
+            self.changed_since = version;
+            return;
+        };
+        self.changed
+            .extend(keys.iter().map(|key| (version, (*key).clone())));
+        while self.changed.len() > MAX_CHANGED {
+            let oldest = self.changed.pop_front();
+            self.changed_since = oldest.map_or(version, |(version, _)| version);
+        }
     }
 
     /// Forgets the oldest events of the kinds that have most of them.
@@ -327,30 +368,50 @@ impl EventFilter {
     }
 }
 
-// === impl ChangedServices ===
+// === impl Window ===
 
-impl ChangedServices {
-    /// Adds the services of the next table. `None`: all.
-    fn add(&mut self, services: Option<&ServiceKeys>) {
-        self.last += 1;
-        let known = services.filter(|services| services.len() <= MAX_CHANGED);
-        let Some(services) = known else {
-            self.tables.clear();
-            self.count = 0;
-            return;
-        };
-        self.tables.push_back(services.clone());
-        self.count += services.len();
-        while self.count > MAX_CHANGED || self.tables.len() > MAX_CHANGED {
-            self.count -= self.tables.pop_front().map_or(0, |oldest| oldest.len());
+impl Window {
+    /// Adds a change at a time of the clock of the process. Returns what must be recorded before it, because it undoes that.
+    pub(super) fn add(&mut self, change: Change, now: Timestamp) -> Vec<TimedChange> {
+        let undone = self.take(|one| one.change.is_undone_by(&change));
+        match self.0.iter_mut().find(|one| one.change.is_like(&change)) {
+            Some(one) => {
+                one.last = now;
+                one.change.merge(&change);
+            }
+            None => self.0.push(Waiting {
+                first: now,
+                last: now,
+                change,
+            }),
         }
+        undone
     }
 
-    /// Returns the services of the tables that follow one, if all of them are known.
-    fn after(&self, table: u64) -> Option<ServiceKeys> {
-        let missed = usize::try_from(self.last.checked_sub(table)?).ok()?;
-        let first = self.tables.len().checked_sub(missed)?;
-        Some(self.tables.range(first..).flatten().cloned().collect())
+    /// Returns the changes that have waited long enough.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<TimedChange> {
+        self.take(|one| one.due() <= now)
+    }
+
+    /// Returns all changes.
+    pub(super) fn take_all(&mut self) -> Vec<TimedChange> {
+        self.take(|_| true)
+    }
+
+    /// Returns when the next change has waited long enough.
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.0.iter().map(Waiting::due).min()
+    }
+
+    fn take(&mut self, is_taken: impl Fn(&Waiting) -> bool) -> Vec<TimedChange> {
+        let taken = self.0.extract_if(.., |one| is_taken(one));
+        taken.map(|one| (one.first, one.change)).collect()
+    }
+}
+
+impl Waiting {
+    fn due(&self) -> Timestamp {
+        self.last.after(QUIET).min(self.first.after(MAX_WAIT))
     }
 }
 

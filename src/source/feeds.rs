@@ -56,7 +56,6 @@ pub struct Feeds {
 struct State {
     started: Instant,
     feeds: BTreeMap<Feed, FeedState>,
-    failovers: u64,
     /// Whether a table was published, and its lines were logged.
     has_published: bool,
     /// Whether that table had the states of links.
@@ -108,7 +107,6 @@ impl Feeds {
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
-            failovers: 0,
             has_published: false,
             has_published_links: false,
         };
@@ -143,7 +141,7 @@ impl Feeds {
     }
 
     /// Returns the clock of the process.
-    pub(super) fn clock(&self) -> SteadyClock {
+    pub fn clock(&self) -> SteadyClock {
         self.clock
     }
 
@@ -293,11 +291,9 @@ impl Feeds {
         self.panics.count()
     }
 
-    /// Notes that a table was published, and its lines were logged, with a number of failovers, and whether it has the states of
-    /// links.
-    pub(super) fn note_published(&self, failovers: usize, has_links: bool) {
+    /// Notes that a table was published, and its lines were logged, and whether it has the states of links.
+    pub(super) fn note_published(&self, has_links: bool) {
         let mut state = self.state.lock();
-        state.failovers += failovers as u64;
         state.has_published = true;
         state.has_published_links = has_links;
     }
@@ -310,11 +306,6 @@ impl Feeds {
         let mut problems = links.map(|(_, state)| &state.list_problem).peekable();
         let are_readable = problems.peek().is_some() && problems.all(Option::is_none);
         state.has_published && (state.has_published_links || !are_readable)
-    }
-
-    /// Returns the number of failovers.
-    pub fn failover_count(&self) -> u64 {
-        self.state.lock().failovers
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the

@@ -1,10 +1,19 @@
 //! The log lines of problems. The model is pure, so the lines are written here, by everybody who finds a problem: the source,
 //! the update loop, and the listeners.
 
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+
 use tracing::{debug, error, info, warn};
 
 use crate::failures::Failures;
-use crate::model::{Level, Problem, ProblemKind, Timestamp};
+use crate::model::{Family, Level, Problem, ProblemKind, ServiceKey, Timestamp};
+use crate::table::Table;
+use crate::table::change::{Change, ChangeKind};
+
+/// Maximum number of lines about problems of one kind that a table causes. The others are one line with their number:
+/// thousands of services may wait for the same gateway.
+const MAX_LOGGED: usize = 20;
 
 /// The target of the lines, for filters.
 const TARGET: &str = "global_dns::problem";
@@ -36,8 +45,79 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
     (count > 0).then(|| Problem::new(kind, format!("{count} so far")).holds_since(since))
 }
 
+/// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
+/// change tells is left out.
+pub(super) fn log_new(
+    last: Option<&Table>,
+    next: &Table,
+    keys: &[&ServiceKey],
+    changes: &[Change],
+) {
+    let of_names = next.new_name_problems(last).into_iter().map(Cow::Borrowed);
+    // Changes tell those of clusters.
+    let of_links = next.new_link_problems(last).into_iter();
+    let of_links = of_links.filter(|one| one.cluster.is_none()).map(Cow::Owned);
+    let mut new: Vec<Cow<'_, Problem>> = of_names.chain(of_links).collect();
+    for key in keys {
+        let (old, next) = (last.and_then(|last| last.find(key)), next.find(key));
+        let known = old.map_or(&[][..], |old| &old.problems);
+        let is_new = |one: &&Problem| {
+            !is_known(known, one) && !changes.iter().any(|change| tells(change, key, one))
+        };
+        let all = next.into_iter().flat_map(|next| &next.problems);
+        new.extend(all.filter(is_new).map(Cow::Borrowed));
+    }
+    log_some(&new);
+}
+
+/// Logs problems, at most [`MAX_LOGGED`] of each kind.
+pub(super) fn log_some<P: Borrow<Problem>>(problems: &[P]) {
+    let mut counts: BTreeMap<ProblemKind, usize> = BTreeMap::new();
+    for problem in problems.iter().map(Borrow::borrow) {
+        let count = counts.entry(problem.kind).or_default();
+        *count += 1;
+        if *count <= MAX_LOGGED {
+            log_problem(problem);
+        }
+    }
+    for (kind, count) in counts {
+        if let Some(more @ 1..) = count.checked_sub(MAX_LOGGED) {
+            log_more(kind, more);
+        }
+    }
+}
+
+/// Returns whether a service had a problem. One of its state whose detail alone changed, such as the number of its hosts, is not new.
+fn is_known(known: &[Problem], problem: &Problem) -> bool {
+    use ProblemKind::{IgnoredAnnotation, SettingWithoutEffect};
+    let is_state = |one: &Problem| {
+        one.kind.row().family == Family::State
+            && !matches!(one.kind, IgnoredAnnotation | SettingWithoutEffect)
+    };
+    let has_fact = |one: &Problem| is_state(one) && one.fact() == problem.fact();
+    known.binary_search(problem).is_ok() || known.iter().any(has_fact)
+}
+
+/// Returns whether a change tells a problem of a service.
+fn tells(change: &Change, service: &ServiceKey, problem: &Problem) -> bool {
+    use ChangeKind::{Down, Failing, Left, Shrank, Step};
+    let (kinds, is_of_cluster): (&[ChangeKind], _) = match problem.kind {
+        ProblemKind::GatewayDown | ProblemKind::ServiceNotReady => (&[Down], true),
+        ProblemKind::MissingHost => (&[Left, Shrank], true),
+        ProblemKind::PodNotReady => (&[Left, Shrank], false),
+        ProblemKind::StandbyAnswers => (&[Step], false),
+        ProblemKind::StepWithoutEndpoint | ProblemKind::ExpectedClustersMissing => {
+            (&[Failing], false)
+        }
+        _ => return false,
+    };
+    kinds.contains(&change.kind)
+        && change.services.contains(service)
+        && (!is_of_cluster || change.cluster == problem.cluster)
+}
+
 /// Logs that there are more problems of a kind than those that were logged.
-pub(super) fn log_more(kind: ProblemKind, count: usize) {
+fn log_more(kind: ProblemKind, count: usize) {
     let row = kind.row();
     log_row!(
         row,

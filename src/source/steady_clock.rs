@@ -1,13 +1,18 @@
 //! The clock of the delays of a table.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 
+/// The smallest difference between both clocks that counts as a jump of the wall clock.
+const MIN_JUMP: Duration = Duration::from_secs(1);
+
 /// A clock that starts with the wall clock, and that later changes of the wall clock do not affect.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SteadyClock {
+pub struct SteadyClock {
     start: Timestamp,
     instant: Instant,
 }
@@ -27,7 +32,44 @@ impl SteadyClock {
     }
 
     /// Returns the time.
-    pub(super) fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.start.after(self.instant.elapsed())
+    }
+
+    /// Returns the wall time of a time of this clock, to print it.
+    pub(crate) fn wall(&self, time: Timestamp) -> Timestamp {
+        shift(time, self.now(), Timestamp(unix_milliseconds()))
+    }
+
+    /// Returns the time of this clock at a wall time, for which somebody asks.
+    pub(crate) fn of_wall(&self, time: Timestamp) -> Timestamp {
+        shift(time, Timestamp(unix_milliseconds()), self.now())
+    }
+}
+
+/// Returns the time of another clock. A wall clock that is corrected a little differs by less than [`MIN_JUMP`], which is ignored.
+fn shift(time: Timestamp, own: Timestamp, other: Timestamp) -> Timestamp {
+    let (ahead, behind) = (other.since(own), own.since(other));
+    if ahead >= MIN_JUMP {
+        time.after(ahead)
+    } else if behind >= MIN_JUMP {
+        time.before(behind)
+    } else {
+        time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_clock_that_jumps_shifts_the_times_that_are_printed_and_asked_for() {
+        let shifted =
+            |own: u64, other: u64| shift(Timestamp(900_000), Timestamp(own), Timestamp(other)).0;
+        assert_eq!(shifted(1_000_000, 1_000_999), 900_000);
+        assert_eq!(shifted(1_000_000, 400_000), 300_000);
+        let years = 10 * 365 * 24 * 3600 * 1000;
+        assert_eq!(shifted(1_000_000, 1_000_000 + years), 900_000 + years);
     }
 }

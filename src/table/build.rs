@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::content::KnownClusters;
+use super::diff::has_same_answers;
 use super::items::Items;
 use super::local::non_member;
 use super::members::{BuildContext, build_service};
@@ -21,8 +22,10 @@ use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 pub struct Built {
     /// The next table.
     pub table: Table,
-    /// Whether the table differs from the previous one.
+    /// Whether answers or problems differ from those of the previous table.
     pub is_changed: bool,
+    /// Whether answers differ.
+    pub has_other_answers: bool,
     /// The services that were built: those that changed, and those that depend on them.
     pub services: ServiceKeys,
     /// What the next build remembers of these services.
@@ -52,6 +55,7 @@ pub fn build(
     table.skipped = store.skipped().clone();
     table.links = timers.links.states().clone();
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
+    let mut has_other_answers = false;
     let mut next_timers = Vec::new();
     for key in dirty {
         let items = Items::of(key, store);
@@ -80,6 +84,7 @@ pub fn build(
         }
         is_changed = true;
         let new = new.as_deref();
+        has_other_answers |= !has_same_answers(old, new);
         match new {
             Some(new) if !new.missing_clusters().is_empty() => {
                 table.waiting.insert_mut(key.clone());
@@ -89,11 +94,12 @@ pub fn build(
         let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
     }
-    is_changed |= short::assign_owners(last, &mut table, dirty, rules);
+    let has_other_owners = short::assign_owners(last, &mut table, dirty, rules);
     short::update_problems(&mut table, dirty, rules, timers);
     Built {
         table,
-        is_changed,
+        is_changed: is_changed || has_other_owners,
+        has_other_answers: has_other_answers || has_other_owners,
         services,
         timers: next_timers,
     }

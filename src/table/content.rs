@@ -69,6 +69,11 @@ impl Table {
         self.services.service(namespace, service)
     }
 
+    /// Returns the service of a key.
+    pub fn find(&self, key: &ServiceKey) -> Option<&Service> {
+        self.service(key.namespace.as_str(), key.service.as_str())
+    }
+
     /// Returns the clusters of Linkerd's mirrors and the state of their Links.
     pub fn links(&self) -> &LinkStates {
         &self.links

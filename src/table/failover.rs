@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::ServiceKind;
-use super::change::ChangeCause;
 use super::endpoint::{Draft, Endpoint};
 use super::own_settings::{KeptOrder, OwnSettings};
 use super::rules::Rules;
@@ -113,17 +112,6 @@ pub(super) struct FailoverContext<'c> {
     pub(super) is_arriving: bool,
     pub(super) rules: &'c Rules,
     pub(super) now: Timestamp,
-}
-
-/// A change of the step that answers for a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transition {
-    /// The step that answered, as in the order.
-    pub from: String,
-    /// The step that answers now, as in the order.
-    pub to: String,
-    /// The reason.
-    pub cause: ChangeCause,
 }
 
 // === impl Delays ===
@@ -288,19 +276,6 @@ impl Failover {
         let is_last = |step: usize| step + 1 == self.order.count();
         self.flat
             .filter(|step| self.order.is_auto() && !is_last(*step))
-    }
-
-    /// Returns the change from one table to the next, if another step answers.
-    pub(super) fn transition(last: &Self, next: &Self) -> Option<Transition> {
-        let (from, to) = (last.answering_text(), next.answering_text());
-        let health = next.steps.get(last.answering).map(|step| step.health);
-        let cause = match health {
-            _ if last.order != next.order => ChangeCause::OrderChanged,
-            Some(StepHealth::Down) => ChangeCause::StepDown,
-            Some(StepHealth::Empty) => ChangeCause::StepEmpty,
-            Some(StepHealth::Alive) | None => ChangeCause::StepAlive,
-        };
-        (from != to).then_some(Transition { from, to, cause })
     }
 }
 

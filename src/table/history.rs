@@ -1,67 +1,63 @@
 //! Earlier tables. Tables are immutable and share what did not change, so keeping them costs what changed.
 //!
-//! The history is limited by age and by an estimate of the memory that only earlier tables need. The oldest tables go first. A
-//! burst of changes keeps one table for each [`STEP`], and always the last one, which answered during the pause after it.
+//! The history is limited by age and by the endpoints of the versions of services that only earlier tables have. The oldest tables
+//! go first. A burst of changes keeps one table for each [`STEP`], and always the last one, which answered during the pause after
+//! it. Versions of a service that flaps, or beyond [`MAX_VERSIONS`] an hour, are kept [`BUSY_STEP`] apart, so that no tenant evicts the others.
 //!
-//! Each table has the services that the next one has in another version, and how bad its state was. So a [`Timeline`] reads
-//! neither tables nor services.
+//! Its times are those of the clock of the process, which the wall clock does not affect.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::impact::Impact;
 use super::published::Published;
 use super::service::Service;
-use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
 /// In a burst of changes, one table is kept for each of these.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Size of what each table has of its own, in octets: its head, and its entry here, which may be in a list that is half empty.
-const TABLE_SIZE: usize = size_of::<Published>() + 2 * size_of::<PastTable>() + 256;
+/// Maximum number of versions of a service in an hour.
+const MAX_VERSIONS: usize = 100;
+const HOUR: Duration = Duration::from_secs(3600);
 
-/// Size of the key of a changed service here, in octets: its part of a tree that is half empty.
-const KEY_SIZE: usize = 4 * size_of::<ServiceKey>();
+/// The pause between two tables that differ in services with more versions only.
+const BUSY_STEP: Duration = Duration::from_secs(3600 / MAX_VERSIONS as u64);
 
-/// The limits of the history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistoryLimits {
-    /// Maximum age of a table, counted from its end.
-    pub age: Duration,
-    /// Maximum estimated memory in octets.
-    pub memory: usize,
-}
+/// Maximum number of endpoints in versions of services that only earlier tables have. With some 300 octets each, they use
+/// about 6 MB.
+const MAX_CHANGED: usize = 20_000;
+
+/// What a table needs besides the versions of its services, in endpoints: its head, its lists of shards, and one more for so many
+/// services (see [`SharedMap`](super::shared::SharedMap)).
+const HEAD: usize = 8;
+const SERVICES_OF_ENDPOINT: usize = 512;
 
 /// The tables of a process, up to the current one.
 #[derive(Debug)]
 pub(super) struct History {
-    limits: HistoryLimits,
+    /// Maximum age of a table, counted from its end.
+    age: Duration,
     /// The tables, the oldest first. The last one is the current one.
     tables: VecDeque<PastTable>,
-    /// The estimated memory of all tables, but for the current one.
-    memory: usize,
-    /// The services that are not fine in the current table.
-    trouble: Trouble,
+    /// The sum of [`PastTable::changed`].
+    changed: usize,
+    /// The number of versions of each service since the start of the hour.
+    versions: BTreeMap<ServiceKey, usize>,
+    hour: Timestamp,
+    /// The services that change too often, whatever their number of versions.
+    flapping: BTreeSet<ServiceKey>,
 }
 
-/// Services that are not fine.
-type Trouble = BTreeMap<ServiceKey, Impact>;
-
-/// A table, and the time for which it answered: until the next one.
+/// A table, and the time since which it answered: until the next one.
 #[derive(Debug)]
 struct PastTable {
     start: Timestamp,
     published: Arc<Published>,
-    /// The services that differ in the next table.
-    changed: ServiceKeys,
-    /// Estimated size of what only this table has, in octets.
-    size: usize,
-    /// How bad the state of the worst service was for clients.
-    level: Impact,
-    /// The number of services that were not fine.
-    troubled: usize,
+    /// What the next table does not share with it, in endpoints.
+    changed: usize,
+    /// Whether it differs from the one before only in services that flap or have too many versions.
+    is_busy: bool,
 }
 
 /// A table of the past.
@@ -73,40 +69,6 @@ pub struct Moment {
     pub published: Arc<Published>,
 }
 
-/// What happened in a part of the history.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Timeline {
-    /// The time at which the history begins.
-    pub start: Timestamp,
-    /// The times at which a service changed, with the number of tables that changed it. Changes close to each other are one,
-    /// at the time of the last of them.
-    pub changes: Vec<(Timestamp, usize)>,
-    /// The times at which services were not fine. Those close to each other are one.
-    pub spells: Vec<Spell>,
-}
-
-/// A time in which services were not fine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spell {
-    /// Its start.
-    pub start: Timestamp,
-    /// Its end. `None` if it goes on.
-    pub end: Option<Timestamp>,
-    /// How bad the state of the worst service was. Without a table, every name fails.
-    pub level: Impact,
-    /// The largest number of services that were not fine.
-    pub services: usize,
-}
-
-/// How much the history keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistorySize {
-    /// The number of earlier tables.
-    pub tables: usize,
-    /// The estimated memory that only they need, in octets.
-    pub memory: usize,
-}
-
 /// The history does not reach back to a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the history begins at {}", start.to_text())]
@@ -115,49 +77,46 @@ pub struct BeforeHistory {
     pub start: Timestamp,
 }
 
-// === impl HistoryLimits ===
-
-impl Default for HistoryLimits {
-    fn default() -> Self {
-        Self {
-            age: Duration::from_secs(24 * 3600),
-            memory: 32 << 20,
-        }
-    }
-}
-
 // === impl History ===
 
 impl History {
     /// Creates a history that starts with a table.
-    pub(super) fn new(limits: HistoryLimits, first: Arc<Published>, now: Timestamp) -> Self {
-        let trouble = Trouble::new();
+    pub(super) fn new(age: Duration, first: Arc<Published>, now: Timestamp) -> Self {
         Self {
-            limits,
-            tables: [PastTable::new(now, first, &trouble)].into(),
-            memory: 0,
-            trouble,
+            age,
+            tables: [PastTable::new(now, first, false)].into(),
+            changed: 0,
+            versions: BTreeMap::new(),
+            hour: now,
+            flapping: BTreeSet::new(),
         }
     }
 
-    /// Adds the table that follows the last one, in which these services were built. Returns the tables that are not kept any
-    /// more. The wall clock may go back; tables stay in their order.
+    /// Notes the services that change too often.
+    pub(super) fn note_flapping(&mut self, services: BTreeSet<ServiceKey>) {
+        self.flapping = services;
+    }
+
+    /// Adds the table that follows the last one and differs in these services. If its answers are the same, it replaces the last
+    /// one. Returns the tables that are not kept any more.
     pub(super) fn push(
         &mut self,
         next: Arc<Published>,
-        built: &ServiceKeys,
+        keys: &[&ServiceKey],
         now: Timestamp,
     ) -> Vec<Arc<Published>> {
         let mut gone = Vec::new();
-        let start = self.tables.back().map_or(now, |last| last.start.max(now));
+        let is_busy = self.count_versions(keys, now);
         if let Some(last) = self.tables.back_mut() {
-            last.note_changed(built, &next, &mut self.memory);
-            update_trouble(&mut self.trouble, &next, &last.changed);
+            if last.published.generation == next.generation {
+                return vec![std::mem::replace(&mut last.published, next)];
+            }
+            last.changed = last.published.unshared(keys);
+            self.changed += last.changed;
         }
-        self.tables
-            .push_back(PastTable::new(start, next, &self.trouble));
+        self.tables.push_back(PastTable::new(now, next, is_busy));
         gone.extend(self.thin());
-        while self.tables.len() > 1 && self.is_over(start) {
+        while self.tables.len() > 1 && self.is_over(now) {
             gone.extend(self.forget_oldest());
         }
         gone
@@ -171,51 +130,6 @@ impl History {
         table.map(PastTable::moment).ok_or(BeforeHistory { start })
     }
 
-    /// Returns what happened to a service, and when services were not fine, since a time. What is as close as `step` is one.
-    pub(super) fn timeline(
-        &self,
-        service: Option<&ServiceKey>,
-        from: Timestamp,
-        step: Duration,
-    ) -> Timeline {
-        let step = u64::try_from(step.as_millis()).map_or(u64::MAX, |step| step.max(1));
-        let is_close = |one: Timestamp, other: Timestamp| one.0 / step == other.0 / step;
-        let mut timeline = Timeline {
-            start: self.start(),
-            changes: Vec::new(),
-            spells: Vec::<Spell>::new(),
-        };
-        let later = self.tables.partition_point(|table| table.start <= from);
-        let first = later.saturating_sub(1);
-        for (index, table) in self.tables.iter().enumerate().skip(first) {
-            let before = index.checked_sub(1).map(|before| &self.tables[before]);
-            let is_changed = before.is_some_and(|before| before.changes(table, service));
-            if is_changed && table.start >= from {
-                match timeline.changes.last_mut() {
-                    Some((time, count)) if is_close(*time, table.start) => {
-                        (*time, *count) = (table.start, *count + 1);
-                    }
-                    _ => timeline.changes.push((table.start, 1)),
-                }
-            }
-            if table.level == Impact::Fine {
-                continue;
-            }
-            let next = self.tables.get(index + 1);
-            let spell = Spell {
-                start: table.start.max(from),
-                end: next.map(|next| next.start.max(from)),
-                level: table.level,
-                services: table.troubled,
-            };
-            match timeline.spells.last_mut() {
-                Some(last) if last.goes_on_with(&spell, is_close) => last.extend(&spell),
-                _ => timeline.spells.push(spell),
-            }
-        }
-        timeline
-    }
-
     /// Returns the time at which the history begins.
     pub(super) fn start(&self) -> Timestamp {
         self.tables
@@ -223,55 +137,86 @@ impl History {
             .map_or_else(Timestamp::default, |first| first.start)
     }
 
-    /// Returns how much it keeps. The current table is not an earlier one.
-    pub(super) fn size(&self) -> HistorySize {
-        HistorySize {
-            tables: self.tables.len() - 1,
-            memory: self.memory,
-        }
+    /// Returns the number of earlier tables. The current table is not one.
+    pub(super) fn count(&self) -> usize {
+        self.tables.len() - 1
     }
 
-    /// Forgets the table before the last one, if both and the one before them began within one step. Returns it.
+    /// Counts a version of each of these services. Returns whether all of them have too many in this hour.
+    fn count_versions(&mut self, keys: &[&ServiceKey], now: Timestamp) -> bool {
+        if now >= self.hour.after(HOUR) {
+            self.versions.clear();
+            self.hour = now;
+        }
+        let mut is_busy = !keys.is_empty();
+        for key in keys {
+            let count = self.versions.entry((*key).clone()).or_default();
+            *count += 1;
+            is_busy &= *count > MAX_VERSIONS || self.flapping.contains(*key);
+        }
+        is_busy
+    }
+
+    /// Forgets the table before the last one, if the one before it began less than a step before the last one. Returns it.
     fn thin(&mut self) -> Option<Arc<Published>> {
         let count = self.tables.len();
         let [before, middle, last] = [3, 2, 1].map(|back| count.checked_sub(back));
         let (before, middle, last) = (before?, middle?, last?);
+        let is_busy = self.tables[middle].is_busy;
+        let step = if is_busy { BUSY_STEP } else { STEP };
         // The table before the first one answers nothing, but is the start of the history.
-        if self.tables[last].start >= self.tables[before].start.after(STEP) {
+        if self.tables[last].start >= self.tables[before].start.after(step) {
             return None;
         }
         let removed = self.tables.remove(middle)?;
-        self.memory -= removed.size;
-        let next = self.tables[middle].published.clone();
-        self.tables[before].note_changed(&removed.changed, &next, &mut self.memory);
+        let kept = &mut self.tables[before];
+        self.changed -= kept.changed + removed.changed;
+        // Tables that differ in the same services keep one version of each.
+        kept.changed = match is_busy {
+            true => kept.changed.max(removed.changed),
+            false => kept.changed + removed.changed,
+        };
+        self.changed += kept.changed;
         Some(removed.published)
     }
 
-    /// Returns whether the oldest table must go: the next one began too long ago, or all together need too much memory.
+    /// Returns whether the oldest table must go: the next one began too long ago, or all together have too many endpoints.
     fn is_over(&self, now: Timestamp) -> bool {
         let end = self.tables.get(1).map(|next| next.start);
-        let is_old = end.is_some_and(|end| end.after(self.limits.age) < now);
-        is_old || self.memory > self.limits.memory
+        let is_old = end.is_some_and(|end| end.after(self.age) <= now);
+        is_old || self.changed > MAX_CHANGED
     }
 
     fn forget_oldest(&mut self) -> Option<Arc<Published>> {
         let oldest = self.tables.pop_front()?;
-        self.memory -= oldest.size;
+        self.changed -= oldest.changed;
         Some(oldest.published)
+    }
+}
+
+// === impl Published ===
+
+impl Published {
+    /// Returns what a table that differs in these services does not share with this one, in endpoints.
+    fn unshared(&self, keys: &[&ServiceKey]) -> usize {
+        let Some(table) = &self.table else {
+            return 0;
+        };
+        let services = keys.iter().filter_map(|key| table.find(key));
+        let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + 1;
+        HEAD + table.services.len() / SERVICES_OF_ENDPOINT + services.map(endpoints).sum::<usize>()
     }
 }
 
 // === impl PastTable ===
 
 impl PastTable {
-    fn new(start: Timestamp, published: Arc<Published>, trouble: &Trouble) -> Self {
+    fn new(start: Timestamp, published: Arc<Published>, is_busy: bool) -> Self {
         Self {
             start,
-            changed: ServiceKeys::new(),
-            size: 0,
-            level: worst_of(trouble, &published),
-            troubled: trouble.len(),
             published,
+            changed: 0,
+            is_busy,
         }
     }
 
@@ -280,67 +225,6 @@ impl PastTable {
             start: self.start,
             published: self.published.clone(),
         }
-    }
-
-    /// Notes the services that the next table has in another version, and the memory that the versions of this one need.
-    fn note_changed(&mut self, built: &ServiceKeys, next: &Published, memory: &mut usize) {
-        let find = |published: &Published, key: &ServiceKey| -> Option<*const Service> {
-            let table = published.table.as_ref()?;
-            let service = table.service(key.namespace.as_str(), key.service.as_str());
-            service.map(std::ptr::from_ref)
-        };
-        let own = |key: &&ServiceKey| find(&self.published, key) != find(next, key);
-        let changed = built.iter().filter(own).cloned().collect::<Vec<_>>();
-        self.changed.extend(changed);
-        let tables = self.published.table.as_ref().zip(next.table.as_ref());
-        let unshared = tables.map_or(0, |(own, next)| own.unshared(next, &self.changed));
-        *memory -= self.size;
-        self.size = TABLE_SIZE + self.changed.len() * KEY_SIZE + unshared;
-        *memory += self.size;
-    }
-
-    /// Returns whether the next table changes the answers of a service.
-    fn changes(&self, next: &Self, service: Option<&ServiceKey>) -> bool {
-        let is_silent = |one: &Self| one.published.table.is_none();
-        is_silent(self) != is_silent(next) || service.is_some_and(|key| self.changed.contains(key))
-    }
-}
-
-/// Notes the services that are not fine in the next table, in which these services differ from the last one.
-fn update_trouble(trouble: &mut Trouble, next: &Published, changed: &ServiceKeys) {
-    let Some(table) = &next.table else {
-        return;
-    };
-    for key in changed {
-        let service = table.service(key.namespace.as_str(), key.service.as_str());
-        match service.map_or(Impact::Fine, Service::impact) {
-            Impact::Fine => _ = trouble.remove(key),
-            impact => _ = trouble.insert(key.clone(), impact),
-        }
-    }
-}
-
-/// Returns how bad the state of the worst service is for clients.
-fn worst_of(trouble: &Trouble, now: &Published) -> Impact {
-    if now.table.is_none() {
-        return Impact::Failing;
-    }
-    trouble.values().max().copied().unwrap_or_default()
-}
-
-// === impl Spell ===
-
-impl Spell {
-    /// Returns whether a later time is a part of it.
-    fn goes_on_with(&self, next: &Self, is_close: impl Fn(Timestamp, Timestamp) -> bool) -> bool {
-        let is_close_to_end = self.end.is_some_and(|end| is_close(end, next.start));
-        is_close(self.start, next.start) || is_close_to_end && self.level == next.level
-    }
-
-    fn extend(&mut self, next: &Self) {
-        self.end = next.end;
-        self.level = self.level.max(next.level);
-        self.services = self.services.max(next.services);
     }
 }
 

@@ -20,7 +20,6 @@ use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
-use super::times::Times;
 use super::{
     Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort,
 };
@@ -230,7 +229,6 @@ pub(super) fn build_service(
         federated: shared.into_iter().collect(),
         missing: missing.into(),
         problems: problems.into(),
-        times: Times::default(),
     };
     Some(service.with_state_problems())
 }

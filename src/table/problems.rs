@@ -2,7 +2,7 @@
 //! are derived here when the service is built.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::content::Table;
@@ -13,7 +13,6 @@ use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
 use super::local::NonMember;
 use super::service::{NameFailure, Service};
-use super::times::{self, Times};
 use crate::model::{
     ClusterName, Export, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp,
     list_some,
@@ -63,11 +62,26 @@ impl Table {
         self.name_problems.values().flatten()
     }
 
-    /// Returns whether the problems of names are those of another table. If both tables share them, nothing is compared:
-    /// there may be as many as services.
-    pub(super) fn has_same_name_problems(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.name_problems, &other.name_problems)
-            || self.name_problems == other.name_problems
+    /// Returns the problems of names that an earlier table does not have. If both tables share them, nothing is compared: there may
+    /// be as many as services.
+    pub fn new_name_problems(&self, last: Option<&Self>) -> Vec<&Problem> {
+        if last.is_some_and(|last| Arc::ptr_eq(&self.name_problems, &last.name_problems)) {
+            return Vec::new();
+        }
+        let known: BTreeSet<&Problem> = last.into_iter().flat_map(Self::name_problems).collect();
+        self.name_problems()
+            .filter(|one| !known.contains(one))
+            .collect()
+    }
+
+    /// Returns the problems of links that an earlier table does not have.
+    pub fn new_link_problems(&self, last: Option<&Self>) -> Vec<Problem> {
+        if last.is_some_and(|last| last.links == self.links) {
+            return Vec::new();
+        }
+        let known = last.map_or_else(Vec::new, |last| last.links.problems());
+        let is_new = |one: &Problem| !known.iter().any(|known| known.fact() == one.fact());
+        self.links.problems().into_iter().filter(is_new).collect()
     }
 
     /// Returns the problem for which a reader skipped an object, if it did.
@@ -208,20 +222,10 @@ impl Service {
         self
     }
 
-    /// Adds the times since which its problems hold, and since which endpoints are down or not ready: those of the version before it,
-    /// or else `now`.
+    /// Adds the times since which its problems hold: those of the version before it, or else `now`.
     pub(super) fn with_times(mut self, old: Option<&Self>, now: Timestamp) -> Self {
-        let known_problems = old.map_or(&[][..], |old| &old.problems);
-        Problem::carry_times(known_problems, &mut self.problems, now);
-        let endpoints = self
-            .endpoints
-            .iter()
-            .filter(|one| !one.is_alive())
-            .chain(&self.not_ready)
-            .map(times::hash_endpoint);
-        let unknown = Times::default();
-        let known = old.map_or(&unknown, |old| &old.times);
-        self.times = Times::of(endpoints, known, now);
+        let known = old.map_or(&[][..], |old| &old.problems);
+        Problem::carry_times(known, &mut self.problems, now);
         self
     }
 

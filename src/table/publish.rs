@@ -3,6 +3,7 @@
 //! One control task has the [`Publisher`]. Every listener has a [`Reader`]. A query loads the current [`Published`]
 //! once and uses that table until it is answered.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use super::Built;
-use super::history::{BeforeHistory, History, HistoryLimits, HistorySize, Moment, Timeline};
+use super::diff::changed_services;
+use super::history::{BeforeHistory, History, Moment};
 use super::published::Published;
-use super::store::ServiceKeys;
 use crate::model::{ServiceKey, Timestamp};
 
 /// Publishes tables. There is one for each process.
@@ -39,15 +40,15 @@ pub type Current = Guard<Arc<Published>>;
 // === impl Publisher ===
 
 impl Publisher {
-    /// Creates the publisher of a process that starts at a time.
-    pub fn new(start: Timestamp, limits: HistoryLimits) -> Self {
+    /// Creates the publisher of a process that starts at a time, with a history of an age.
+    pub fn new(start: Timestamp, history: Duration) -> Self {
         let none = Arc::new(Published {
             since: Some(start),
             ..Published::default()
         });
         Self {
             current: Arc::new(ArcSwap::new(none.clone())),
-            history: Arc::new(Mutex::new(History::new(limits, none, start))),
+            history: Arc::new(Mutex::new(History::new(history, none, start))),
             retired: Mutex::default(),
         }
     }
@@ -60,39 +61,41 @@ impl Publisher {
         }
     }
 
-    /// Publishes a table. Generation and serial change only if the table differs from the previous one. The new serial
-    /// is `max(last + 1, now)`, so that it also increases across restarts.
-    pub fn publish(&self, built: Built, now: Timestamp) -> Arc<Published> {
+    /// Publishes a table in one swap, if answers or problems differ from those of the current one; the first table always.
+    /// Returns it. Generation and serial change with the answers. The new serial is `max(last + 1, wall)`, Unix seconds, so that it
+    /// also increases across restarts. `now` is the time of the clock of the process.
+    pub fn publish(&self, built: Built, now: Timestamp, wall: u32) -> Option<Arc<Published>> {
         let last = self.current.load_full();
-        let is_changed = built.is_changed || last.table.is_none();
-        let next = Published {
+        let is_first = last.table.is_none();
+        if !is_first && !built.is_changed {
+            return None;
+        }
+        let has_other_answers = is_first || built.has_other_answers;
+        let next = Arc::new(Published {
             table: Some(built.table),
-            generation: last.generation + u64::from(is_changed),
-            serial: if is_changed {
-                last.serial.saturating_add(1).max(now.seconds())
+            version: last.version + 1,
+            generation: last.generation + u64::from(has_other_answers),
+            serial: if has_other_answers {
+                last.serial.saturating_add(1).max(wall)
             } else {
                 last.serial
             },
-            since: last.table.as_ref().map_or(Some(now), |_| last.since),
-        };
-        let next = Arc::new(next);
-        drop(last);
-        self.replace(next, &built.services, now)
-    }
-
-    /// Replaces the current table. `built` are the services in which they may differ.
-    fn replace(&self, next: Arc<Published>, built: &ServiceKeys, now: Timestamp) -> Arc<Published> {
+            since: if is_first { Some(now) } else { last.since },
+        });
         self.current.store(next.clone());
-        let gone = self.history.lock().push(next.clone(), built, now);
+        let (before, table) = (last.table.as_ref(), next.table.as_ref());
+        let keys = table.map(|table| changed_services(before, table, &built.services));
+        let keys: Vec<&ServiceKey> = keys.into_iter().flatten().collect();
+        let gone = self.history.lock().push(next.clone(), &keys, now);
+        drop(last);
         self.retired.lock().extend(gone);
         self.free_retired();
-        next
+        Some(next)
     }
 
-    /// Returns the estimated memory of the history in octets.
-    #[cfg(test)]
-    pub(super) fn history_memory(&self) -> usize {
-        self.history.lock().size().memory
+    /// Notes the services that change too often, so that the history keeps fewer versions of them.
+    pub fn note_flapping(&self, services: BTreeSet<ServiceKey>) {
+        self.history.lock().note_flapping(services);
     }
 
     /// Frees the earlier tables that no query uses. Returns whether queries still use others.
@@ -106,11 +109,7 @@ impl Publisher {
 impl Default for Publisher {
     /// Creates a publisher without a history.
     fn default() -> Self {
-        let limits = HistoryLimits {
-            memory: 0,
-            ..HistoryLimits::default()
-        };
-        Self::new(Timestamp::default(), limits)
+        Self::new(Timestamp::default(), Duration::ZERO)
     }
 }
 
@@ -131,19 +130,9 @@ impl Reader {
         self.history.lock().start()
     }
 
-    /// Returns how much the history keeps.
-    pub fn history_size(&self) -> HistorySize {
-        self.history.lock().size()
-    }
-
-    /// Returns what happened to a service, and what was wrong, since a time. What is as close as `step` is one.
-    pub fn timeline(
-        &self,
-        service: Option<&ServiceKey>,
-        from: Timestamp,
-        step: Duration,
-    ) -> Timeline {
-        self.history.lock().timeline(service, from, step)
+    /// Returns the number of earlier tables in the history.
+    pub fn history_count(&self) -> usize {
+        self.history.lock().count()
     }
 
     /// Returns the current table, for one query or one batch of queries.
@@ -157,15 +146,16 @@ mod tests {
     use super::*;
     use crate::model::ProblemKind;
     use crate::table::Table;
+    use crate::table::store::ServiceKeys;
 
     #[test]
     fn table_in_use_is_freed_by_the_publisher() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
-        publisher.publish(built(true), at(1));
+        publisher.publish(built(true), at(1), 1);
         let in_use = reader.load();
         let weak = Arc::downgrade(&in_use);
-        publisher.publish(built(true), at(2));
+        publisher.publish(built(true), at(2), 2);
         drop(in_use);
         assert!(weak.upgrade().is_some(), "the reader freed the table");
         assert!(!publisher.free_retired());
@@ -179,38 +169,52 @@ mod tests {
         Timestamp::from_seconds(second)
     }
 
-    fn built(is_changed: bool) -> Built {
+    fn built(has_other_answers: bool) -> Built {
         Built {
             table: Table::default(),
-            is_changed,
+            is_changed: true,
+            has_other_answers,
             services: ServiceKeys::new(),
             timers: Vec::new(),
         }
     }
 
     #[test]
-    fn generation_and_serial_change_only_with_the_table() {
+    fn generation_and_serial_change_only_with_answers() {
         let publisher = Publisher::default();
         let reader = publisher.reader();
         assert!(reader.load().table.is_none());
-        for (is_changed, now, generation, serial) in [
+        for (version, (has_other_answers, wall, generation, serial)) in (1..).zip([
             (false, 1000, 1, 1000), // the first table counts as a change, even if it is empty
-            (false, 2000, 1, 1000),
+            (false, 2000, 1, 1000), // another problem
             (true, 2000, 2, 2000),
             (true, 2000, 3, 2001), // two changes within one second
             (true, 1500, 4, 2002), // the clock goes back
-        ] {
-            publisher.publish(built(is_changed), at(now));
+        ]) {
+            publisher.publish(built(has_other_answers), at(version), wall);
+            let now = reader.load();
             assert_eq!(
-                (reader.load().generation, reader.load().serial),
-                (generation, serial)
+                (now.version, now.generation, now.serial),
+                (version, generation, serial)
             );
         }
     }
 
     #[test]
+    fn table_that_does_not_differ_is_not_published() {
+        let publisher = Publisher::default();
+        let same = || Built {
+            is_changed: false,
+            ..built(false)
+        };
+        let first = publisher.publish(same(), at(1), 1).unwrap();
+        assert!(publisher.publish(same(), at(2), 2).is_none());
+        assert!(Arc::ptr_eq(&first, &publisher.reader().load()));
+    }
+
+    #[test]
     fn times_of_states_last_as_long_as_the_states() {
-        let publisher = Publisher::new(at(1), HistoryLimits::default());
+        let publisher = Publisher::new(at(1), Duration::ZERO);
         let times = |now: &Published| {
             let second = |time: Timestamp| time.seconds();
             let problems: Vec<_> = now
@@ -224,8 +228,28 @@ mod tests {
         let problems = vec![(ProblemKind::NoTable, Some(1))];
         assert_eq!(times(&none), (Some(1), problems));
         for time in [4, 6] {
-            let now = publisher.publish(built(true), at(time));
+            let now = publisher
+                .publish(built(true), at(time), time as u32)
+                .unwrap();
             assert_eq!(times(&now), (Some(4), Vec::new()));
+        }
+    }
+
+    /// The wall clock jumps by ten years, and back.
+    #[test]
+    fn clock_that_jumps_loses_no_history() {
+        let publisher = Publisher::new(at(1), Duration::from_secs(3600));
+        let years = 10 * 365 * 24 * 3600;
+        for (second, wall) in [(10, 1000), (20, 1000 + years), (30, 1020)] {
+            publisher.publish(built(true), at(second), wall);
+        }
+        let reader = publisher.reader();
+        assert_eq!((reader.history_start(), reader.history_count()), (at(1), 3));
+        for (second, generation) in [(5, 0), (15, 1), (25, 2), (35, 3)] {
+            assert_eq!(
+                reader.at(at(second)).unwrap().published.generation,
+                generation
+            );
         }
     }
 }

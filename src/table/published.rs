@@ -8,7 +8,9 @@ use crate::model::{Problem, ProblemKind, Timestamp};
 pub struct Published {
     /// The table. `None` before the first complete table.
     pub table: Option<Table>,
-    /// Number of published tables that differ from the previous one, starting at 1.
+    /// Number of swaps since the start of the process. It tells clients of the API whether their copy is current.
+    pub version: u64,
+    /// Number of published tables with other answers than the previous one, starting at 1.
     pub generation: u64,
     /// SOA serial (RFC 1035 section 3.3.13). It changes with the generation.
     pub serial: u32,

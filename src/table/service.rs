@@ -1,15 +1,15 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
 use super::alias::AliasSource;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{Failover, Order};
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::missing::MissingHost;
 use super::own_name::{NameAddresses, SharedPort};
-use super::times::{self, Times};
 use crate::model::{
-    ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ServiceKey, Timestamp,
+    ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ProblemKind, ServiceKey,
+    Timestamp,
 };
 
 /// One service with the endpoints of all its members.
@@ -59,8 +59,6 @@ pub struct Service {
     pub is_headless: bool,
     /// Its problems, sorted.
     pub problems: Box<[Problem]>,
-    /// Since when its facts hold.
-    pub(super) times: Times,
 }
 
 /// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
@@ -126,9 +124,24 @@ impl Service {
         endpoint.object_refs(&self.key_of(endpoint).namespace)
     }
 
-    /// Returns the time since which an endpoint of the service is down or not ready, as far as this process knows.
+    /// Returns the time since which endpoints of a cluster like this one are down or not ready, as far as this process knows: that of
+    /// their problem.
     pub fn since(&self, endpoint: &Endpoint) -> Option<Timestamp> {
-        self.times.get(times::hash_endpoint(endpoint))
+        let is_ready = !self
+            .not_ready
+            .as_ptr_range()
+            .contains(&std::ptr::from_ref(endpoint));
+        let kind = match endpoint.liveness {
+            EndpointLiveness::GatewayDown => ProblemKind::GatewayDown,
+            EndpointLiveness::NotReady => ProblemKind::ServiceNotReady,
+            EndpointLiveness::Alive if !is_ready => ProblemKind::PodNotReady,
+            // The problem of the cluster has the time.
+            EndpointLiveness::Alive | EndpointLiveness::Unlinked => return None,
+        };
+        let is_of_pods = kind == ProblemKind::PodNotReady;
+        let is_it =
+            |one: &&Problem| one.kind == kind && (is_of_pods || one.cluster == endpoint.cluster);
+        self.problems.iter().find(is_it)?.since()
     }
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.

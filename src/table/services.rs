@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::service::Service;
-use super::shared::{ALLOCATION, SharedMap};
+use super::shared::SharedMap;
 use crate::model::{Namespace, ServiceKey, ServiceName};
 
 /// The services of all namespaces. A clone is cheap, because it shares its content with the original.
@@ -81,23 +81,10 @@ impl Services {
         services
     }
 
-    /// Returns the size of what it has and others do not share with it, in octets. `size` returns that of a service.
-    pub(super) fn unshared(&self, other: &Self, size: impl Fn(&Arc<Service>) -> usize) -> usize {
-        let none = NamespaceServices::default();
-        let of_service = |service: &Arc<Service>, other: Option<&Arc<Service>>| {
-            let is_shared = other.is_some_and(|other| Arc::ptr_eq(service, other));
-            if is_shared { 0 } else { size(service) }
-        };
-        let of_namespace = |own: &Arc<NamespaceServices>,
-                            other: Option<&Arc<NamespaceServices>>| {
-            if other.is_some_and(|other| Arc::ptr_eq(own, other)) {
-                return 0;
-            }
-            let other = other.map_or(&none, AsRef::as_ref);
-            let services = own.services.unshared(&other.services, of_service);
-            ALLOCATION + size_of::<NamespaceServices>() + services
-        };
-        self.namespaces.unshared(&other.namespaces, of_namespace)
+    /// Returns the number of services.
+    pub(super) fn len(&self) -> usize {
+        let namespaces = self.namespaces.iter();
+        namespaces.map(|(_, one)| one.services.len()).sum()
     }
 
     /// Returns a service that tables share.
@@ -153,26 +140,5 @@ mod tests {
         services.replace(&db, None);
         assert!(services.has_namespace("prod"));
         assert!(!services.has_names_in("prod") && !services.has_names());
-    }
-
-    #[test]
-    fn only_services_that_differ_are_unshared() {
-        let (own, mut other) = (db_and_web(), db_and_web());
-        let none = Services::default();
-        let maps = |other: &Services| {
-            let namespace = own.namespaces.get("prod").unwrap();
-            let empty = NamespaceServices::default();
-            let others = other.namespaces.get("prod").map_or(&empty, AsRef::as_ref);
-            let services = namespace.services.unshared(&others.services, |_, _| 0);
-            let namespace = ALLOCATION + size_of::<NamespaceServices>() + services;
-            own.namespaces.unshared(&other.namespaces, |_, _| namespace)
-        };
-        assert_eq!(own.unshared(&own.clone(), |_| 1000), 0);
-        assert_eq!(own.unshared(&none, |_| 1000), maps(&none) + 2 * 1000);
-        // They share one service.
-        other.namespaces = own.namespaces.clone();
-        other.replace(&service_keys(&["db"]).pop_first().unwrap(), None);
-        let rest = own.unshared(&other, |_| 1000) - maps(&other);
-        assert_eq!(rest, 1000);
     }
 }

@@ -42,9 +42,6 @@ struct Entry<K, V> {
     value: V,
 }
 
-/// Estimated size of the head of an allocation with its counters, in octets.
-pub(super) const ALLOCATION: usize = 32;
-
 /// Maximum mean number of entries for each shard. Beyond it, the number of shards doubles.
 const MAX_MEAN: usize = 8;
 
@@ -52,7 +49,6 @@ const MAX_MEAN: usize = 8;
 
 impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     /// Returns the number of entries.
-    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -115,31 +111,6 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     /// Returns whether two maps are unchanged clones of one map.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shards, &other.shards)
-    }
-
-    /// Returns the size of what this map has and another one does not share with it, in octets: its list of shards, and the
-    /// shards that differ. `value` returns that of a value, of which the other map may have another version.
-    pub fn unshared(&self, other: &Self, value: impl Fn(&V, Option<&V>) -> usize) -> usize {
-        if self.is_same(other) {
-            return 0;
-        }
-        let is_own = |index: usize, shard: &Shard<K, V>| {
-            let is_shared = |one: &Shard<K, V>| Arc::ptr_eq(one, shard);
-            !other.shards.get(index).is_some_and(is_shared)
-        };
-        let own = self
-            .shards
-            .iter()
-            .enumerate()
-            .filter(|(index, shard)| is_own(*index, shard));
-        let sizes = own.map(|(_, shard)| {
-            let values = shard
-                .iter()
-                .map(|entry| value(&entry.value, other.get(&entry.key)));
-            2 * ALLOCATION + shard.capacity() * size_of::<Entry<K, V>>() + values.sum::<usize>()
-        });
-        let list = 2 * ALLOCATION + self.shards.len() * size_of::<Shard<K, V>>();
-        list + sizes.sum::<usize>()
     }
 
     fn shard_of(&self, hash: u64) -> usize {
@@ -247,35 +218,6 @@ mod tests {
     }
 
     /// The octets of a value: `of_both` if the other map has another version of it.
-    #[test]
-    fn only_the_shards_that_differ_are_unshared() {
-        let (of_both, of_one) = (100, 1000);
-        let unshared = |own: &SharedMap<u32, u32>, other: &SharedMap<u32, u32>| {
-            own.unshared(
-                other,
-                |_, other| if other.is_some() { of_both } else { of_one },
-            )
-        };
-        let list = |shards| 2 * ALLOCATION + shards * size_of::<Shard<u32, u32>>();
-        let shard = |entries| 2 * ALLOCATION + entries * size_of::<Entry<u32, u32>>();
-        let empty = SharedMap::default();
-        let mut own = empty.clone();
-        own.insert(1, 1);
-        assert_eq!(unshared(&own, &own.clone()), 0);
-        assert_eq!(unshared(&own, &empty), list(1) + shard(1) + of_one);
-        let mut other = own.clone();
-        other.insert(1, 2);
-        assert_eq!(unshared(&own, &other), list(1) + shard(1) + of_both);
-        // Of many shards, one differs.
-        (0..1000).for_each(|number| _ = own.insert(number, number));
-        let mut other = own.clone();
-        other.insert(77, 0);
-        let mut pairs = own.shards.iter().zip(other.shards.iter());
-        let (changed, _) = pairs.find(|(one, other)| !Arc::ptr_eq(one, other)).unwrap();
-        let expected = list(own.shards.len()) + shard(changed.capacity()) + changed.len() * of_both;
-        assert_eq!(unshared(&own, &other), expected);
-    }
-
     #[test]
     fn maps_with_equal_entries_are_equal() {
         let map = |pairs: &[(u32, &'static str)]| {

@@ -116,11 +116,16 @@ proptest! {
             let (key, object) = parsed(watch, &object);
             let dirty = if is_deletion { store.delete(watch, key) } else { store.apply(watch, key, object) };
             let built = build(&last, &store, &dirty, &rules, &timers);
-            let Built { table, is_changed, .. } = built;
+            let Built { table, is_changed, has_other_answers, .. } = built;
             timers.apply(built.timers);
             prop_assert_eq!(is_changed, table != last);
             let has_changed = answers(&table) != answers(&last);
             prop_assert_eq!(has_changed, table.answers_hash() != last.answers_hash());
+            prop_assert!(has_other_answers || !has_changed);
+            for service in table.services().chain(last.services()) {
+                let [old, new] = [&last, &table].map(|table| table.find(&service.key));
+                prop_assert!(diff::has_same_answers(old, new) || !diff::diff(old, new).is_empty());
+            }
             let mut all = store.services();
             all.extend(table.services().map(|service| service.key.clone()));
             let full = build(&Table::default(), &store, &all, &rules, &timers).table;
@@ -340,23 +345,14 @@ fn names_hidden_by_names_of_the_zone_are_reported() {
 
 #[test]
 fn conflict_is_new_once() {
-    let ambiguous = |objects: &[Value]| table(objects);
     let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
-    let one = ambiguous(std::slice::from_ref(&prod));
-    let two = ambiguous(&[prod.clone(), shop.clone()]);
-    let new = |table: &Table, last: &Table| {
-        let (none, own) = (BTreeSet::new(), rules().cluster_name);
-        let difference = difference::Difference::between(Some(last), table, &none, &own);
-        difference.problems.len()
-    };
+    let one = table(std::slice::from_ref(&prod));
+    let two = table(&[prod.clone(), shop.clone()]);
+    let new = |table: &Table, last: &Table| table.new_name_problems(Some(last)).len();
     assert_eq!((kinds(&one), kinds(&two)), (vec![], vec!["short-name"]));
     assert_eq!((new(&two, &one), new(&two, &two.clone())), (1, 0));
-    let three = ambiguous(&[
-        prod,
-        shop,
-        mirror("prod", "web", "east"),
-        mirror("shop", "web", "east"),
-    ]);
+    let webs = ["prod", "shop"].map(|namespace| mirror(namespace, "web", "east"));
+    let three = table(&[&[prod, shop][..], &webs].concat());
     assert_eq!((new(&three, &two), new(&two, &three)), (1, 0));
 }
 

@@ -92,7 +92,7 @@ impl EventStream {
         }
     }
 
-    /// Waits for changes. Returns the kind and the subject of each: namespace, service, cluster and hostname.
+    /// Waits for changes. Returns the kind and the subject of each.
     pub fn changes(&mut self, count: usize) -> Vec<String> {
         (0..count)
             .map(|_| summary(&self.next("change").data))
@@ -100,9 +100,22 @@ impl EventStream {
     }
 }
 
-/// Returns the kind and the subject of a change: namespace, service, cluster and hostname, as far as they apply.
+/// Returns the kind and the subject of a change: services, cluster and endpoints, as far as they apply.
 pub fn summary(change: &Value) -> String {
-    let fields = ["kind", "namespace", "service", "cluster", "hostname"]
-        .map(|field| change[field].as_str().unwrap_or("-"));
-    fields.join(" ")
+    let list = |field: &str| {
+        let items = change[field].as_array().into_iter().flatten();
+        items
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let text = |field: &str| change[field].as_str().unwrap_or_default().to_owned();
+    let parts = [
+        text("kind"),
+        list("services"),
+        text("cluster"),
+        list("endpoints"),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
 }

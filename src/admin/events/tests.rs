@@ -43,13 +43,13 @@ fn kinds(batch: &str) -> Vec<(&str, u64)> {
 #[tokio::test(start_paused = true)]
 async fn stream_starts_with_the_table_and_continues_with_changes() {
     let events = Events::default();
-    events.record([change(1)]);
+    events.record_now(change(1));
     let known = last_id(&events);
     let (mut stream, first) = open(&events, None).await;
     let expected =
         format!("id: {known}\nevent: table\ndata: {{\"generation\":0}}\nretry: 1000\n\n");
     assert_eq!(first, expected);
-    events.record([change(2)]);
+    events.record_now(change(2));
     let batch = text(stream.next().await).await;
     let event = &events.all()[1];
     let json = serde_json::to_string(event).unwrap();
@@ -62,7 +62,7 @@ async fn stream_resumes_after_the_last_known_event() {
     let events = Events::default();
     let start = last_id(&events);
     for number in 1..=3 {
-        events.record([change(number)]);
+        events.record_now(change(number));
     }
     let (_, first) = open(&events, Some(start + 1)).await;
     let expected = [
@@ -81,7 +81,7 @@ async fn stream_resumes_after_the_last_known_event() {
 #[tokio::test(start_paused = true)]
 async fn unknown_position_is_reset() {
     let events = Events::default();
-    events.record([change(1)]);
+    events.record_now(change(1));
     let last = last_id(&events);
     // Another process, a larger number of this one, and a simple number.
     for unknown in [last ^ (1 << 40), last + 1, 12, 0, u64::MAX] {
@@ -102,7 +102,7 @@ async fn stream_that_falls_behind_the_ring_is_reset() {
     let (mut stream, _) = open(&events, None).await;
     let record = async |count: usize| {
         for number in 0..count {
-            events.record([change(number)]);
+            events.record_now(change(number));
             sleep(Duration::from_secs(1)).await;
         }
     };
@@ -142,7 +142,7 @@ async fn silent_stream_gets_a_comment_every_15_seconds() {
         assert_eq!(comment, ": the server is there\n\n");
         assert_eq!(started.elapsed(), KEEP_ALIVE);
     }
-    events.record([change(1)]);
+    events.record_now(change(1));
     let message = body.next().await.unwrap().unwrap();
     assert!(message.starts_with(b"id: "), "{message:?}");
 }
@@ -153,7 +153,7 @@ async fn storm_of_changes_is_ten_batches_per_second() {
     let (mut stream, _) = open(&events, None).await;
     let storm = async {
         for number in 0..1000 {
-            events.record([change(number)]);
+            events.record_now(change(number));
             sleep(Duration::from_millis(1)).await;
         }
     };

@@ -32,12 +32,14 @@ impl TestServer {
         let built = Built {
             table: table(objects),
             is_changed: true,
+            has_other_answers: true,
             services: services.clone(),
             timers: Vec::new(),
         };
-        let publish = || self.publisher.publish(built, Timestamp(1000));
-        let events = self.state.feeds.events();
-        events.note_published(&last, Vec::new(), &services, publish);
+        let now = self.publisher.publish(built, Timestamp(1000), 1).unwrap();
+        let keys: Vec<_> = services.iter().collect();
+        let changed = last.table.as_ref().map(|_| &*keys);
+        self.state.feeds.events().note_table(&now, changed);
     }
 
     fn follower(&self, tables: u64) -> SummaryFollower {

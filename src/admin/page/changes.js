@@ -4,7 +4,7 @@ import * as address from "./address.js";
 import { load } from "./server.js";
 import { byId, element, icon, link, replace } from "./dom.js";
 import { serviceAddress } from "./problem.js";
-import { dayOf, labelOf, secondsOf, styleOfChange, timeElement } from "./words.js";
+import { dayOf, secondsOf, styleOfChange, timeElement } from "./words.js";
 
 /** As many as the server keeps. */
 const LIMIT = 1000;
@@ -15,10 +15,11 @@ let events;
 /** The changes that arrived since all were forgotten, the oldest first: those that are loaded may lack some. */
 let arrived = [];
 
-const serviceOf = ({ namespace, service }) => (namespace && service ? `${namespace}/${service}` : undefined);
+
+const servicesOf = ({ services }) => services ?? [];
 
 /** Returns the services that the filter of this view offers. */
-export const known = () => ({ services: (events ?? []).map(serviceOf).filter(Boolean) });
+export const known = () => ({ services: (events ?? []).flatMap(servicesOf) });
 
 /** Shows the changes that match the filter, and loads them first if nothing is known. */
 export async function show() {
@@ -30,7 +31,7 @@ export async function show() {
     arrived.forEach(insert);
   }
   const wanted = address.parameter("service");
-  const matching = events.filter((event) => (!wanted || serviceOf(event) === wanted) && new Date(event.time) <= address.moment());
+  const matching = events.filter((event) => (!wanted || servicesOf(event).includes(wanted)) && new Date(event.time) <= address.moment());
   const blank = element(
     "li",
     { class: "blank" },
@@ -66,14 +67,7 @@ export function changeList(list, describe = (time) => secondsOf(new Date(time)))
 
 function item(event, describe) {
   const [shape, color] = styleOfChange(event.kind);
-  const service = serviceOf(event);
-  const text = service ? link(serviceAddress(service), event.text) : element("span", {}, event.text);
-  return element("li", {}, timeElement(event.time, describe(event.time)), icon(shape, color), element("div", {}, text, reason(event)));
-}
-
-/** Returns the cause of a change and the object behind it, if they are known. */
-function reason({ cause, object }) {
-  if (!cause && !object) return undefined;
-  const why = cause ? `Cause: ${labelOf(cause)}` : undefined;
-  return element("small", { class: "reason" }, [why, object].filter(Boolean).join(" · "));
+  const [service, other] = servicesOf(event);
+  const text = service && !other ? link(serviceAddress(service), event.text) : element("span", {}, event.text);
+  return element("li", {}, timeElement(event.time, describe(event.time)), icon(shape, color), element("div", {}, text));
 }

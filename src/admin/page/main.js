@@ -213,7 +213,7 @@ start({
   change(event) {
     changes.add(event);
     const row = model.rowOfName(address.parameter("name"));
-    if (!row || !event.service || row.key === `${event.namespace}/${event.service}`) refreshAnswer();
+    if (!row || !event.services || event.services.includes(row.key)) refreshAnswer();
     if (address.currentView() === "changes") refreshView();
   },
   lost() {

@@ -30,7 +30,7 @@ async function request(path, headers = {}) {
 }
 
 /** What is always of now, and says itself of which time it is. */
-const TIMELESS = ["events", "history"];
+const TIMELESS = ["events", "status"];
 
 /** Returns the JSON document of a path below /api/v1/, of the moment that is shown. Parameters without a value are omitted. */
 export function load(path, parameters = {}, headers = {}) {

@@ -145,7 +145,9 @@ fn commands_and_page_have_the_same_color_for_each_change() {
     for kind in ChangeKind::VARIANTS {
         let kind = <&str>::from(kind);
         let mut lines = words.lines().map(str::trim);
-        let line = lines.find(|line| line.trim_start_matches('"').starts_with(kind));
+        let start =
+            |line: &str| line.trim_start_matches('"').split(['"', ':']).next() == Some(kind);
+        let line = lines.find(|line| start(line));
         let color = match Shade::of_change(kind) {
             Shade::Good => "\"fine\"],",
             Shade::Attention => "\"attention\"],",

@@ -1,7 +1,8 @@
-// The time bar: when the answers of the open service changed, and when services were not fine. Its slider chooses the moment that the
-// page shows, which the address names.
+// The time bar: the changes of the open service, or of all, and where trouble began. Its slider chooses the moment that the page shows,
+// which the address names.
 
 import * as address from "./address.js";
+import { rowOfName } from "./model.js";
 import { load } from "./server.js";
 import { announce, byId, setText } from "./dom.js";
 import { exactTime, timeOf, zoneName } from "./words.js";
@@ -14,7 +15,7 @@ const DRAG = 300;
 const NEAR = 4;
 
 const track = byId("track");
-let marks = { changes: [], spells: [] };
+let marks = { events: [] };
 /** Milliseconds by which the clock of the server is ahead. */
 let skew = 0;
 /** The place of the pointer while the reader drags, in milliseconds since the epoch; infinite: now. */
@@ -37,16 +38,25 @@ function go(moment, isSmallStep = true) {
   announce("time", `Shows ${textOfChosen()}`);
 }
 
-/** Loads the marks of the open name. */
+/** Loads the marks. */
 export async function refresh() {
   const own = ++request;
-  const from = new Date(now() - span()).toISOString();
-  const loaded = await load("history", { name: address.parameter("name"), from });
+  const [status, { events }] = await Promise.all([load("status"), load("events")]);
   if (own !== request) return;
-  marks = loaded;
-  skew = parse(marks.now) - Date.now();
+  marks = { start: status.historyStart, events };
+  skew = parse(status.time) - Date.now();
   show();
 }
+
+/** Returns the changes of the open service, or all. */
+function shownChanges() {
+  const row = rowOfName(address.parameter("name"));
+  return marks.events.filter(({ services }) => !row || services?.includes(row.key));
+}
+
+const TROUBLE = { down: "attention", unlinked: "attention", frozen: "attention", failing: "failing" };
+/** Returns the level of a change: a name that answers again is no trouble. */
+const levelOf = ({ kind, after }) => (kind === "failing" && !after ? undefined : TROUBLE[kind]);
 
 /** Shows the marks and the moment. */
 export function show() {
@@ -54,12 +64,13 @@ export function show() {
   const start = end - span();
   const place = (time) => Math.max(0, (1000 * ((typeof time === "number" ? time : parse(time)) - start)) / span());
   const box = (from, to) => `M${from.toFixed(1)} 0V10H${Math.max(to, from + 1.5).toFixed(1)}V0z`;
-  const spellsOf = (level) => marks.spells.filter((spell) => spell.level === level).map((spell) => box(place(spell.start), place(spell.end ?? end)));
+  const boxesOf = (events) => events.map(({ time }) => box(place(time), 0));
+  const troubleOf = (level) => boxesOf(marks.events.filter((event) => levelOf(event) === level));
   const paths = {
     unknown: [box(-1, place(marks.start ?? start))],
-    attention: spellsOf("attention"),
-    failing: spellsOf("failing"),
-    changes: marks.changes.map(({ time }) => box(place(time), 0)),
+    changes: boxesOf(shownChanges()),
+    attention: troubleOf("attention"),
+    failing: troubleOf("failing"),
   };
   for (const [name, parts] of Object.entries(paths)) track.querySelector(`.t-${name}`).setAttribute("d", parts.join(""));
   byId("cursor").style.left = `${Math.min(100, place(chosen()) / 10)}%`;
@@ -80,7 +91,7 @@ function momentAt({ clientX }) {
   const end = now();
   const moment = end - span() * (1 - Math.min(1, Math.max(0, (clientX - box.left) / box.width)));
   const distance = (time) => Math.abs(time - moment);
-  const near = marks.changes.map(({ time }) => parse(time)).reduce((one, other) => (distance(other) < distance(one) ? other : one), end);
+  const near = shownChanges().map(({ time }) => parse(time)).reduce((one, other) => (distance(other) < distance(one) ? other : one), end);
   if (distance(near) >= (NEAR * span()) / box.width) return moment;
   return near === end ? Infinity : near;
 }
@@ -99,7 +110,7 @@ function drop() {
 
 function moveByKey(event) {
   const at = chosen();
-  const times = [...marks.changes.map(({ time }) => parse(time)), ...marks.spells.map(({ start }) => parse(start))].sort((one, other) => one - other);
+  const times = shownChanges().map(({ time }) => parse(time));
   const step = span() / 60;
   const targets = {
     ArrowLeft: () => at - step,

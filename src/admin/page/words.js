@@ -41,17 +41,23 @@ export const colorOfResult = (result) => ({ NOERROR: "fine", NODATA: "idle", NXD
 // === Changes ===
 
 const CHANGES = {
-  "cluster-joined": ["plus", "fine"],
-  "cluster-left": ["minus", "attention"],
-  "link-changed": ["change", "attention"],
-  "service-added": ["plus", "fine"],
-  "service-removed": ["minus", "attention"],
-  "endpoint-added": ["plus", "fine"],
-  "endpoint-removed": ["minus", "idle"],
-  "endpoint-changed": ["change", "idle"],
-  "gateway-down": ["down", "attention"],
-  "gateway-up": ["alive", "fine"],
-  failover: ["change", "attention"],
+  joined: ["plus", "fine"],
+  grew: ["plus", "fine"],
+  left: ["minus", "attention"],
+  shrank: ["minus", "idle"],
+  down: ["down", "attention"],
+  up: ["alive", "fine"],
+  linked: ["alive", "fine"],
+  unlinked: ["down", "attention"],
+  frozen: ["down", "attention"],
+  step: ["change", "attention"],
+  failing: ["change", "attention"],
+  address: ["change", "idle"],
+  kind: ["change", "idle"],
+  order: ["change", "idle"],
+  gate: ["change", "idle"],
+  ttl: ["change", "idle"],
+  "gateway-down": ["change", "idle"],
 };
 /** Returns the shape and the color of a change. */
 export const styleOfChange = (kind) => CHANGES[kind] ?? ["note", "idle"];

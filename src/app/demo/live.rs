@@ -29,7 +29,7 @@ struct Step {
 pub(super) async fn play(sample: PathBuf, events: Events, pause: Duration) -> anyhow::Result<()> {
     let steps: Vec<Step> = serde_saphyr::from_str(STEPS)?;
     for (number, step) in (1..=steps.len()).zip(&steps).cycle() {
-        events.record([Change::new(ChangeKind::Demo, step.caption.clone())]);
+        events.record_now(Change::new(ChangeKind::Demo, step.caption.clone()));
         print(&format!("{number}/{}  {}\n", steps.len(), step.caption))?;
         // The file is replaced at once, so that no half of it is read.
         let new = sample.with_extension("new");

@@ -1,37 +1,37 @@
 use super::*;
-use crate::model::Timestamp;
 use crate::testing::service_keys;
 
 fn change(number: usize) -> Change {
     Change::new(ChangeKind::Demo, format!("Scene {number}."))
 }
 
-fn joined(cluster: &str) -> Change {
+/// Records a change of a cluster and a service.
+fn of(kind: ChangeKind, cluster: &str, service: &str) -> Change {
     Change {
+        services: service_keys(&[service]),
         cluster: Some(cluster.parse().unwrap()),
-        ..Change::new(ChangeKind::ClusterJoined, format!("{cluster}."))
+        endpoints: vec!["db-0".into()],
+        ..Change::new(kind, "")
     }
 }
 
 fn texts(events: &[Arc<Event>]) -> Vec<String> {
-    events
-        .iter()
-        .map(|event| event.change.text.to_string())
-        .collect()
+    let texts = events.iter().map(|event| event.change.text.to_string());
+    texts.collect()
 }
 
 #[test]
 fn ring_keeps_the_last_events() {
     let events = Events::default();
-    let first = events.subscribe().borrow().id;
+    let first = events.latest().id;
     assert_eq!(events.after(first, 10), Some(Vec::new()));
     for number in 0..MAX_EVENTS + 5 {
-        events.record([change(number)]);
+        events.record_now(change(number));
     }
     let all = events.all();
     assert_eq!(all.len(), MAX_EVENTS);
     assert_eq!(all[0].change.text, "Scene 5.");
-    let last = events.subscribe().borrow().id;
+    let last = events.latest().id;
     assert_eq!(last, first + MAX_EVENTS as u64 + 5);
     assert_eq!((all[0].id, all[MAX_EVENTS - 1].id), (first + 6, last));
     // The oldest ID that loses nothing, and its neighbors.
@@ -47,42 +47,39 @@ fn ring_keeps_the_last_events() {
 
 #[test]
 fn ids_differ_between_processes_and_are_exact_in_javascript() {
-    let epochs: BTreeSet<u64> = (0..50)
-        .map(|_| {
-            let id = Events::default().subscribe().borrow().id;
-            assert!(id + (1 << NUMBER_BITS) <= 1 << 53);
-            assert_eq!(id % (1 << NUMBER_BITS), 0);
-            id >> NUMBER_BITS
-        })
-        .collect();
-    assert!(epochs.len() > 45, "{epochs:?}");
-    assert!(!epochs.contains(&0));
+    let epoch = |_| {
+        let id = Events::default().latest().id;
+        assert!(id + (1 << NUMBER_BITS) <= 1 << 53);
+        assert_eq!(id % (1 << NUMBER_BITS), 0);
+        id >> NUMBER_BITS
+    };
+    let epochs: BTreeSet<u64> = (0..50).map(epoch).collect();
+    assert!(epochs.len() > 45 && !epochs.contains(&0), "{epochs:?}");
     // An ID of another process is unknown, also if that process recorded more.
     let (one, other) = (Events::default(), Events::default());
-    let id = other.subscribe().borrow().id;
-    if one.subscribe().borrow().id != id {
+    let id = other.latest().id;
+    if one.latest().id != id {
         assert_eq!(one.after(id, 1), None);
     }
 }
 
-/// Ten thousand tables with one new endpoint each, as after a watch has caught up with another cluster.
+/// Ten thousand events of one kind, as while a watch catches up with another cluster.
 #[test]
 fn storm_of_changes_does_not_push_out_other_events() {
     let events = Events::default();
-    let start = events.subscribe().borrow().id;
-    events.record([joined("east")]);
-    let added = |number| Change::new(ChangeKind::EndpointAdded, format!("Endpoint {number}."));
+    let start = events.latest().id;
+    let record = |kind, text: String| events.record_now(Change::new(kind, text));
+    record(ChangeKind::Joined, "east.".to_owned());
     for number in 0..10_000 {
-        events.record([added(number)]);
+        record(ChangeKind::Grew, format!("Endpoint {number}."));
         if number == 5000 {
-            events.record([joined("west")]);
+            record(ChangeKind::Joined, "west.".to_owned());
         }
     }
     let all = events.all();
     assert_eq!(all.len(), MAX_EVENTS);
     assert_eq!(texts(&all[..2]), ["east.", "west."]);
     assert_eq!(texts(&all[2..3]), ["Endpoint 9002."]);
-    assert_eq!(texts(&all[MAX_EVENTS - 1..]), ["Endpoint 9999."]);
     assert!(all.is_sorted_by_key(|event| event.id));
     // A reader that has not seen all that was forgotten has missed events, although the ring has older ones.
     let first = all[2].id;
@@ -97,83 +94,128 @@ fn readers_are_woken_once_for_a_table_and_for_events() {
     let mut latest = events.subscribe();
     assert!(!latest.has_changed().unwrap());
     let published = Published {
+        version: 1,
         generation: 3,
         ..Published::default()
     };
-    events.note_table(&published, 1);
+    events.note_table(&published, None);
     assert_eq!(latest.borrow_and_update().generation, 3);
-    events.note_table(&published, 1);
+    events.note_table(&published, None);
     assert!(!latest.has_changed().unwrap());
     events.record(Vec::new());
     assert!(!latest.has_changed().unwrap());
-    events.record([change(1)]);
+    events.record_now(change(1));
     assert_eq!(latest.borrow_and_update().id, events.all()[0].id);
 }
 
-/// A client that sees the server ready, or a new answer, asks for its events. It must not be told that there are none.
-#[test]
-fn table_and_its_events_become_visible_together() {
-    let (events, publisher) = (Events::default(), crate::table::Publisher::default());
-    let reader = publisher.reader();
-    let built = || crate::table::Built {
-        table: crate::table::Table::default(),
-        is_changed: true,
-        services: ServiceKeys::new(),
-        timers: Vec::new(),
-    };
-    let is_hidden = || events.0.ring.is_locked();
-    let check = |now: Arc<Published>, count: usize| {
-        let latest = *events.subscribe().borrow();
-        let all = events.all();
-        assert_eq!(all.len(), count, "{:?}", texts(&all));
-        assert_eq!(all.last().map(|event| event.id), Some(latest.id));
-        assert_eq!(latest.generation, now.generation);
-    };
-    assert!(!is_hidden());
-    let last = Published::default();
-    let now = events.note_published(&last, vec![change(1)], &ServiceKeys::new(), || {
-        let now = publisher.publish(built(), Timestamp(2));
-        assert!(reader.load().table.is_some() && is_hidden());
-        now
-    });
-    check(now, 1);
+/// Notes tables that changed these services, from version 1 on.
+fn tables(changed: &[Option<&[&str]>]) -> Events {
+    let events = Events::default();
+    for (version, names) in (1..).zip(changed) {
+        let keys = service_keys(names.unwrap_or_default());
+        let keys: Vec<&ServiceKey> = keys.iter().collect();
+        let now = Published {
+            version,
+            ..Published::default()
+        };
+        events.note_table(&now, names.map(|_| &*keys));
+    }
+    events
 }
 
 #[test]
 fn changed_services_are_those_of_all_later_tables() {
-    let mut changed = ChangedServices::default();
-    assert_eq!(changed.after(0), Some(service_keys(&[])));
-    for names in [&["a", "b"][..], &[], &["b", "c"]] {
-        changed.add(Some(&service_keys(names)));
-    }
-    assert_eq!(changed.after(0), Some(service_keys(&["a", "b", "c"])));
-    assert_eq!(changed.after(2), Some(service_keys(&["b", "c"])));
-    assert_eq!(changed.after(3), Some(service_keys(&[])));
-    // Of another process.
-    assert_eq!(changed.after(4), None);
+    let events = tables(&[Some(&["a", "b"]), Some(&[]), Some(&["b", "c"])]);
+    let after = |version| events.changed_after(version);
+    assert_eq!(after(0), Some(service_keys(&["a", "b", "c"])));
+    assert_eq!(after(2), Some(service_keys(&["b", "c"])));
+    assert_eq!(after(3), Some(service_keys(&[])));
+    assert_eq!(after(4), None); // of another process
 }
 
 #[test]
 fn reader_that_missed_too_many_changed_services_learns_none() {
-    let mut changed = ChangedServices::default();
-    changed.add(Some(&service_keys(&["a"])));
-    changed.add(None);
-    assert_eq!(changed.after(1), None);
-    assert_eq!(changed.after(2), Some(service_keys(&[])));
-    for number in 0..2 * MAX_CHANGED {
-        changed.add(Some(&service_keys(&[&format!("s-{number}")])));
+    let events = tables(&[Some(&["a"]), None, Some(&["b"])]);
+    assert_eq!(events.changed_after(1), None);
+    assert_eq!(events.changed_after(2), Some(service_keys(&["b"])));
+    let many: Vec<String> = (0..2 * MAX_CHANGED).map(|one| format!("s-{one}")).collect();
+    let each: Vec<[&str; 1]> = many.iter().map(|name| [&**name]).collect();
+    let each: Vec<Option<&[&str]>> = each.iter().map(|name| Some(&name[..])).collect();
+    let events = tables(&each);
+    let last = each.len() as u64;
+    assert_eq!(events.changed_after(1), None);
+    assert_eq!(events.changed_after(last - 1).unwrap().len(), 1);
+    let max = MAX_CHANGED as u64;
+    assert_eq!(events.changed_after(last - max).unwrap().len(), MAX_CHANGED);
+}
+
+// === Window ===
+
+/// Adds changes at these times, and returns all events with their times and the numbers of endpoints.
+fn merged(changes: Vec<(u64, Change)>) -> Vec<(u64, ChangeKind, usize, String)> {
+    let (mut window, mut recorded) = (Window::default(), Vec::new());
+    for (time, change) in changes {
+        let now = Timestamp(time);
+        recorded.extend(window.take_due(now));
+        recorded.extend(window.add(change, now));
     }
-    assert_eq!(changed.after(2), None);
-    assert_eq!(changed.after(changed.last - 1).unwrap().len(), 1);
-    let names: Vec<String> = (0..=MAX_CHANGED)
-        .map(|number| format!("s-{number}"))
+    recorded.extend(window.take_all());
+    assert_eq!(window.next_due(), None);
+    let shown = recorded.into_iter();
+    shown
+        .map(|(moment, one)| (moment.0, one.kind, one.count, one.text.to_string()))
+        .collect()
+}
+
+#[test]
+fn gateway_that_goes_down_is_one_event() {
+    use ChangeKind::Down;
+    let mut changes: Vec<_> = (0..120)
+        .map(|number| (number * 7, of(Down, "east", &format!("db{}", number / 3))))
         .collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    changed.add(Some(&service_keys(&names)));
-    assert_eq!((changed.after(changed.last - 1), changed.count), (None, 0));
-    // Empty tables are not kept without a limit either.
-    for _ in 0..2 * MAX_CHANGED {
-        changed.add(Some(&service_keys(&[])));
+    changes.push((900, of(Down, "west", "db0")));
+    let text = |text: &str| text.to_owned();
+    assert_eq!(
+        merged(changes),
+        [
+            (
+                0,
+                Down,
+                120,
+                text("Cluster east is down for 40 services, 120 endpoints.")
+            ),
+            (900, Down, 1, String::new()),
+        ]
+    );
+}
+
+#[test]
+fn endless_changes_are_told_after_the_longest_wait() {
+    let up = |number: u64| (number * 10, of(ChangeKind::Up, "east", "db"));
+    let events = merged((0..1000).map(up).collect());
+    let counts: Vec<_> = events.iter().map(|one| (one.0, one.2)).collect();
+    assert_eq!(counts, [(0, 300), (3000, 300), (6000, 300), (9000, 100)]);
+}
+
+#[test]
+fn changes_that_undo_each_other_are_told_in_their_order() {
+    use ChangeKind::{Down, Up};
+    let one = |time, kind, service| (time, of(kind, "east", service));
+    let events = merged(vec![
+        one(0, Down, "db"),
+        one(1, Up, "db"),
+        one(2, Down, "web"),
+        one(3, Down, "db"),
+    ]);
+    let kinds: Vec<_> = events.iter().map(|one| (one.0, one.1, one.2)).collect();
+    assert_eq!(kinds, [(0, Down, 1), (1, Up, 1), (2, Down, 2)]);
+}
+
+#[test]
+fn change_names_a_hundred_services_and_counts_the_others() {
+    let mut first = of(ChangeKind::Down, "east", "db");
+    for number in 0..1000 {
+        first.merge(&of(ChangeKind::Down, "east", &format!("db{number}")));
     }
-    assert!(changed.tables.len() <= MAX_CHANGED);
+    assert_eq!((first.services.len(), first.count), (MAX_KEYS, 1001));
 }

@@ -57,32 +57,6 @@ fn only_an_endpoint_in_a_flat_network_makes_a_step_flat() {
 }
 
 #[test]
-fn transition_has_the_cause_for_which_another_step_answers() {
-    let last = failover("auto:east:west:north", None);
-    let cause_of = |change: &dyn Fn(&mut Failover, &mut Failover)| {
-        let (mut last, mut next) = (last.clone(), last.clone());
-        next.answering = 1;
-        change(&mut last, &mut next);
-        Failover::transition(&last, &next).map(|one| (one.from, one.to, one.cause))
-    };
-    let because = |cause| Some(("east".to_owned(), "west".to_owned(), cause));
-    assert_eq!(cause_of(&|_, _| ()), because(ChangeCause::StepAlive));
-    assert_eq!(
-        cause_of(&|_, next| next.steps[0].health = Down),
-        because(ChangeCause::StepDown)
-    );
-    assert_eq!(
-        cause_of(&|_, next| next.steps[0].health = Empty),
-        because(ChangeCause::StepEmpty)
-    );
-    assert_eq!(
-        cause_of(&|last, _| last.order = "east:west:north".parse().unwrap()),
-        because(ChangeCause::OrderChanged)
-    );
-    assert_eq!(cause_of(&|_, next| next.answering = 0), None);
-}
-
-#[test]
 fn states_of_steps_and_origins_of_orders_have_their_public_names() {
     assert_eq!(
         [Alive, Down, Empty].map(StepHealth::name),

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -26,7 +27,7 @@ use global_dns::source::Feeds;
 use global_dns::table::links::{LinkList, Links};
 use global_dns::table::publish::{Current, Reader};
 use global_dns::table::store::ServiceKeys;
-use global_dns::table::{Built, HistoryLimits, Publisher, Table, Timers, build};
+use global_dns::table::{Built, Publisher, Table, Timers, build};
 use global_dns::wire::Transport;
 use global_dns::zone::Name;
 use serde_json::{Value, json};
@@ -244,6 +245,7 @@ fn built(table: &Table) -> Built {
     Built {
         table: table.clone(),
         is_changed: true,
+        has_other_answers: true,
         services: ServiceKeys::new(),
         timers: Vec::new(),
     }
@@ -288,7 +290,7 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
 
 impl Server {
     fn new() -> Self {
-        let publisher = Publisher::new(Timestamp(0), HistoryLimits::default());
+        let publisher = Publisher::new(Timestamp(0), Duration::from_secs(24 * 3600));
         let (reader, feeds) = (publisher.reader(), Feeds::new(&[]));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -332,7 +334,7 @@ impl Server {
 
     fn publish(&mut self, table: &Table) {
         let next = self.next_time();
-        self.publisher.publish(built(table), next);
+        self.publisher.publish(built(table), next, 1);
     }
 
     /// Returns the time of the next table, which is longer than a step of the history after the last one.

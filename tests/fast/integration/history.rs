@@ -53,12 +53,10 @@ fn each_time_is_explained_with_the_answer_of_that_time() {
         let explained = server.api(&format!("/api/v1/explain?name=db.prod.global&at={time}"));
         assert_eq!(addresses(&explained), expected, "{time}");
         assert_eq!(explained["at"], **time);
-        // Later changes are not in its history.
+        // Later changes are not in its history. Those that follow each other closely are one.
         let history = explained["history"].as_array().unwrap();
-        let changed = history
-            .iter()
-            .filter(|event| event["kind"] == "endpoint-changed");
-        assert_eq!(changed.count(), usize::from(number - 1), "{history:#?}");
+        let changed = history.iter().filter(|event| event["kind"] == "address");
+        assert!(changed.count() < usize::from(*number), "{history:#?}");
         let at = format!("--at={time}");
         let text = run_global_dns(&["explain", "db.prod", &url, &at]).stdout;
         assert!(

@@ -226,7 +226,7 @@ impl Replay {
             self.failovers.extend(change);
         }
         self.publisher
-            .publish(built, Timestamp::from_seconds(1_790_000_000));
+            .publish(built, Timestamp::from_seconds(1_790_000_000), 1_790_000_000);
     }
 
     /// Answers a question `NAME TYPE`. Returns sorted RDATA, `NODATA`, `NXDOMAIN` or `SERVFAIL`.

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use global_dns::model::ProblemKind;
 use global_dns::model::{Kind, KubeObject, ObjectKey};
+use global_dns::table::change::ChangeKind;
+use global_dns::table::diff::diff;
 use global_dns::table::{Grammar, ServiceKind, Table};
 use global_dns::zone::{Answer, AnswerContext, Name, RecordType, Section, answer, print, read};
 use serde_json::{Value, json};
@@ -265,6 +267,9 @@ impl World {
         self.check_rules();
         let table = &self.cluster.table;
         let records = zone_records(table);
+        if table.answers_hash() == last.answers_hash() {
+            check_no_changes(last, table);
+        }
         if records == self.records && self.seen.tables > 1 {
             return; // the other properties depend on the records and on the namespaces
         }
@@ -275,6 +280,7 @@ impl World {
         check_targets(&records);
         check_listing(table, &records);
         check_isolation(&self.cluster);
+        check_changes(last, table, self.records.symmetric_difference(&records));
         self.records = records;
     }
 
@@ -419,6 +425,38 @@ fn check_targets(records: &Records) {
             with_addresses.contains(target),
             "the target has no address: {record}"
         );
+    }
+}
+
+/// Asserts that there is a change of each service whose records differ.
+fn check_changes<'r>(last: &Table, table: &Table, differing: impl Iterator<Item = &'r String>) {
+    for record in differing {
+        let owner = record.split('\t').next().unwrap();
+        let labels: Vec<&str> = owner.trim_end_matches(".global.").rsplit('.').collect();
+        let [namespace, service, ..] = labels[..] else {
+            continue;
+        };
+        let [old, new] = [last, table].map(|table| table.service(namespace, service));
+        let is_known = NAMESPACES.contains(&namespace) && (old.is_some() || new.is_some());
+        assert!(
+            !is_known || !diff(old, new).is_empty(),
+            "no change tells of {record}"
+        );
+    }
+}
+
+/// Asserts that the changes between tables with the same answers are those of settings and of kinds, and of clusters without an
+/// endpoint.
+fn check_no_changes(last: &Table, table: &Table) {
+    use ChangeKind::{Gate, GatewayDown, Kind, Order, Step, Ttl};
+    for service in table.services().chain(last.services()) {
+        let [old, new] = [last, table].map(|table| table.find(&service.key));
+        for change in diff(old, new) {
+            let is_setting = matches!(change.kind, Gate | GatewayDown | Kind | Order | Step | Ttl);
+            // A cluster has an address before or after it joins or leaves. A name may fail for another reason.
+            let has_one = change.before.is_some() != change.after.is_some();
+            assert!(is_setting || !has_one, "{change:?}");
+        }
     }
 }
 

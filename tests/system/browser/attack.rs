@@ -50,8 +50,8 @@ fn markup_in_every_field_of_the_api_is_shown_as_text() {
     explanation["notes"] = json!(["a note"]);
     explanation["names"] =
         json!([{"name": "pay.shop.global.", "namespace": "shop", "service": "pay"}]);
-    let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "endpoint-added", "namespace": "prod",
-        "service": "db", "cluster": "east", "hostname": "db-0", "text": "a sentence"});
+    let mut event = json!({"id": 1, "time": "2026-01-01T00:00:00Z", "kind": "grew", "services": ["prod/db"],
+        "cluster": "east", "endpoints": ["db-0"], "text": "a sentence"});
     explanation["history"] = json!([event]);
     for document in [
         &mut summary,

@@ -86,7 +86,7 @@ fn change_is_shown_as_soon_as_the_stream_brings_it() {
     // The change is known only half a second after the answer, because further endpoints of the gateway may follow.
     wait_for("the change", || {
         let events = server.api("/api/v1/events").to_string();
-        events.contains("gateway-up").then_some(())
+        events.contains("\"up\"").then_some(())
     });
     chromium.evaluate("location.hash = '#/changes?service=prod/db'");
     for reason in ["ready", "down"] {

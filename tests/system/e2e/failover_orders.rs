@@ -208,7 +208,7 @@ fn check_gateway_of_headless_mirrors(cluster: &Cluster, server: &Server) -> Resu
         );
     }
     ensure!(
-        server.metric("global_dns_failovers_total") >= 2.0,
+        server.metric("global_dns_changes_total{kind=\"step\"}") >= 2.0,
         "failovers are not counted"
     );
     Ok(())

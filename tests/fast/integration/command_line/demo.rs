@@ -180,7 +180,7 @@ fn live_demo_plays_its_steps() {
     for part in [
         "\"kind\":\"demo\"",
         "A pod restarts in west.",
-        "\"kind\":\"failover\"",
+        "\"kind\":\"step\"",
     ] {
         assert!(events.contains(part), "{part}: {events}");
     }

@@ -70,21 +70,20 @@ fn failover_is_one_log_line_with_service_steps_and_reason() {
     server.rewrite(&manifest(Gateway::Down));
     server.wait_for_outcome("db.prod.global. A", "10.96.2.1");
     // A thread writes the log.
-    let sentence = "Step west of the failover order answers for prod/db instead of east: no endpoint of the last step is alive.";
+    let sentence = "The step that answers for prod/db changed from east to west: no endpoint of east is alive.";
     server.log.wait(0, sentence);
     let expected = json!(["INFO", {
         "message": sentence,
-        "kind": "failover",
-        "namespace": "prod",
-        "service": "db",
+        "kind": "step",
+        "services": "prod/db",
         "before": "east",
         "after": "west",
-        "cause": "step-down",
+        "cause": "no endpoint of east is alive",
         "count": 1,
     }]);
     let events = server.log.events().into_iter();
     let mut logged: Vec<Value> = events
-        .filter(|event| event["fields"]["kind"] == "failover")
+        .filter(|event| event["fields"]["kind"] == "step")
         .map(|mut event| json!([event["level"].take(), event["fields"].take()]))
         .collect();
     let fields = logged[0][1].as_object_mut().unwrap();

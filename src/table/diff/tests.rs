@@ -1,0 +1,374 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::model::Timestamp;
+use crate::testing::{
+    Server, backends, endpoint, exported, federated, flat_mirror, gateway, local, mirror, rules,
+    service_keys, service_mirror, table,
+};
+
+/// Returns the kind of each change of `prod/db` between the tables of two sets of objects, with its sentence.
+fn lines(before: &[Value], after: &[Value]) -> Vec<String> {
+    let key = service_keys(&["db"]).pop_first().unwrap();
+    let (last, next) = (table(before), table(after));
+    let changes = diff(last.find(&key), next.find(&key));
+    changes.iter().map(line).collect()
+}
+
+fn line(change: &Change) -> String {
+    let level = if change.is_trouble() { "!" } else { "" };
+    format!("{level}{}: {}", <&str>::from(change.kind), change.text)
+}
+
+/// What happens, the objects before and after, and the changes.
+type Case<'c> = (&'c str, &'c [Value], &'c [Value], &'c [&'c str]);
+
+/// Service `db` with endpoint `db-0` of a cluster.
+fn db(cluster: &str, address: &str) -> Vec<Value> {
+    vec![
+        mirror("prod", "db", cluster),
+        endpoint("prod", "db", cluster, "db-0", &[address]),
+    ]
+}
+
+fn all(parts: &[&[Value]]) -> Vec<Value> {
+    parts.concat()
+}
+
+/// The Service of this cluster with an annotation.
+fn own(annotation: &str, value: &str) -> Vec<Value> {
+    let [mut service, _] = local("prod", "db", &[]);
+    service["metadata"]["annotations"] = json!({annotation: value});
+    vec![service]
+}
+
+#[test]
+fn clusters_join_and_leave_with_the_cause_that_was_seen() {
+    let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
+    let both = all(&[&east, &west]);
+    let host = |host, address| endpoint("prod", "db", "west", host, &[address]);
+    let listing = crate::testing::listing("prod", "db-west", &[("db-0", "10.1.0.1")]);
+    let pods = |ready| all(&[&east, &local("prod", "db", &[("db-0", "10.9.0.1", ready)])]);
+    let cases: [Case<'_>; 10] = [
+        ("nothing", &both, &both, &[]),
+        (
+            "a cluster",
+            &east,
+            &both,
+            &["joined: Cluster west joined prod/db (db-0: 10.1.0.1)."],
+        ),
+        (
+            "its mirror is gone",
+            &both,
+            &east,
+            &["left: Cluster west left prod/db (db-0: 10.1.0.1): its mirror is gone here."],
+        ),
+        (
+            "its endpoint mirror is gone",
+            &both,
+            &all(&[&east, &west[..1]]),
+            &[
+                "left: Cluster west left prod/db (db-0: 10.1.0.1): its endpoint mirror is gone here.",
+            ],
+        ),
+        (
+            "the slice still lists it",
+            &both,
+            &all(&[&east, &west[..1], &[listing]]),
+            &[
+                "left: Cluster west left prod/db (db-0: 10.1.0.1): its endpoint mirrors are missing, the slice \
+               still lists db-0.",
+            ],
+        ),
+        (
+            "another endpoint",
+            &both,
+            &all(&[&both, &[host("db-1", "10.1.0.2")]]),
+            &["grew: Cluster west has more endpoints of prod/db (db-1: 10.1.0.2)."],
+        ),
+        (
+            "an endpoint less",
+            &all(&[&both, &[host("db-1", "10.1.0.2")]]),
+            &both,
+            &[
+                "shrank: Cluster west has fewer endpoints of prod/db (db-1: 10.1.0.2): its endpoint mirror is gone \
+               here.",
+            ],
+        ),
+        (
+            "this cluster",
+            &east,
+            &pods(true),
+            &["joined: Cluster hub joined prod/db (db-0: 10.9.0.1)."],
+        ),
+        (
+            "a pod is not ready",
+            &pods(true),
+            &pods(false),
+            &["left: Cluster hub left prod/db (db-0: 10.9.0.1): db-0 is not ready."],
+        ),
+        (
+            "a service",
+            &[],
+            &east,
+            &["joined: Cluster east joined prod/db (db-0: 10.0.0.1)."],
+        ),
+    ];
+    for (case, before, after, expected) in cases {
+        assert_eq!(lines(before, after), expected, "{case}");
+    }
+    // A service that is gone has no mirror here.
+    let gone = "left: Cluster east left prod/db (db-0: 10.0.0.1): its mirror is gone here.";
+    assert_eq!(lines(&east, &[]), [gone]);
+}
+
+#[test]
+fn endpoints_change_their_addresses_ports_kind_and_liveness() {
+    let east =
+        |address, is_up| all(&[&db("east", address), &[gateway("prod", "db-0-east", is_up)]]);
+    let up = east("10.0.0.1", true);
+    let with_port = |number: u16| {
+        let mut objects = db("east", "10.0.0.1");
+        objects[1]["spec"]["ports"] = json!([{"name": "sql", "port": number}]);
+        objects
+    };
+    let web = |ready| {
+        [
+            service_mirror("prod", "db", "east", "10.0.0.8"),
+            backends("prod", "db-east", true, ready),
+        ]
+    };
+    let of_hub = |ready| {
+        [
+            exported("prod", "db", "10.9.0.8"),
+            backends("prod", "db", false, ready),
+        ]
+    };
+    let flat = [flat_mirror("prod", "db", "east", "10.0.0.8")];
+    let federation = [federated("prod", "db", "10.0.0.7", "db@east,db@north")];
+    let smaller = [federated("prod", "db", "10.0.0.7", "db@east")];
+    let down =
+        "!down: Cluster east is down for prod/db (db-0): no address of its gateway is ready.";
+    let cases: [(&[Value], &[Value], &[&str]); 9] = [
+        (&up, &east("10.0.0.1", false), &[down]),
+        (
+            &east("10.0.0.1", false),
+            &up,
+            &["up: Cluster east is up again for prod/db (db-0)."],
+        ),
+        (
+            &up,
+            &east("10.0.0.2", true),
+            &[
+                "address: The address of cluster east in prod/db (db-0) changed from 10.0.0.1 to 10.0.0.2.",
+            ],
+        ),
+        (
+            &with_port(5432),
+            &with_port(5433),
+            &[
+                "address: The address of cluster east in prod/db (db-0) changed from port sql 5432/tcp to port sql \
+               5433/tcp.",
+            ],
+        ),
+        (
+            &web(true),
+            &web(false),
+            &["!down: Cluster east is down for prod/db: no address of its gateway is ready."],
+        ),
+        (
+            &of_hub(true),
+            &of_hub(false),
+            &["!down: Cluster hub is down for prod/db: it has no ready endpoint."],
+        ),
+        (
+            &web(true),
+            &flat,
+            &["kind: The kind of cluster east in prod/db changed from gateway to flat."],
+        ),
+        (
+            &web(true),
+            &all(&[&web(true), &federation]),
+            &[
+                "joined: The address of all clusters joined prod/db (10.0.0.7).",
+                "kind: The kind of cluster east in prod/db changed from gateway to gateway (only as its own name).",
+                "joined: Cluster north joined prod/db.",
+            ],
+        ),
+        (
+            &federation,
+            &smaller,
+            &["left: Cluster north left prod/db."],
+        ),
+    ];
+    for (before, after, expected) in cases {
+        assert_eq!(lines(before, after), expected);
+    }
+}
+
+#[test]
+fn settings_that_appear_change_or_go_are_changes_with_both_texts() {
+    let dbs = all(&[&db("east", "10.0.0.1"), &db("west", "10.1.0.1")]);
+    let with = |annotation: &str, value: &str| all(&[&dbs, &own(annotation, value)]);
+    let plain = all(&[&dbs, &own("global-dns/other", "")]);
+    let order = |order: &str| with("global-dns/failover", order);
+    let gate = |gate: &str| with("global-dns/expected-clusters", gate);
+    let until = "until 2999-01-01T00:00:00Z";
+    let cases: [(&[Value], &[Value], &[&str]); 9] = [
+        (
+            &plain,
+            &order("east:west"),
+            &["order: The failover order of prod/db is now east:west."],
+        ),
+        (
+            &order("east:west"),
+            &order("west:east"),
+            &[
+                "order: The failover order of prod/db changed from east:west to west:east.",
+                "step: The step that answers for prod/db changed from east to west: the order has changed.",
+            ],
+        ),
+        (
+            &order("east:west"),
+            &plain,
+            &["order: The failover order of prod/db ended; it was east:west."],
+        ),
+        (
+            &order("east"),
+            &order("north"),
+            &[
+                "order: The failover order of prod/db changed from east to north.",
+                "!failing: The name of prod/db fails: the failover step that answers has no endpoint.",
+                "step: The step that answers for prod/db changed from east to north: the order has changed.",
+            ],
+        ),
+        (
+            &plain,
+            &with("global-dns/ttl", "7"),
+            &["ttl: The TTL of prod/db changed from 5 to 7."],
+        ),
+        (
+            &plain,
+            &with("global-dns/gateway-down", "include"),
+            &[
+                "gateway-down: The rule for gateways that are down of prod/db changed from last-resort to include.",
+            ],
+        ),
+        (
+            &plain,
+            &gate("east+west"),
+            &["gate: The expected clusters of prod/db is now east+west."],
+        ),
+        (
+            &gate(&format!("east+west {until}")),
+            &gate(&format!("east+north {until}")),
+            &[
+                &format!(
+                    "gate: The expected clusters of prod/db changed from east+west {until} to east+north {until}."
+                ),
+                "!failing: The name of prod/db fails: expected clusters are missing.",
+            ],
+        ),
+        (
+            &gate(&format!("north {until}")),
+            &plain,
+            &[
+                &format!("gate: The expected clusters of prod/db ended; it was north {until}."),
+                "failing: The name of prod/db answers again.",
+            ],
+        ),
+    ];
+    for (before, after, expected) in cases {
+        assert_eq!(lines(before, after), expected);
+    }
+}
+
+#[test]
+fn step_has_the_cause_for_which_another_one_answers() {
+    let own = own("global-dns/failover", "auto:east:west");
+    let (east, west) = (db("east", "10.0.0.1"), db("west", "10.1.0.1"));
+    let down = all(&[&east, &[gateway("prod", "db-0-east", false)]]);
+    let both = all(&[&own, &east, &west]);
+    let step = |before: &[Value], after: &[Value]| {
+        let mut lines = lines(before, after);
+        lines.retain(|line| line.starts_with("step"));
+        lines.pop().unwrap().split_once(": ").unwrap().1.to_owned()
+    };
+    let to_west = "The step that answers for prod/db changed from east to west";
+    let east_is_down = all(&[&own, &down, &west]);
+    assert_eq!(
+        step(&both, &east_is_down),
+        format!("{to_west}: no endpoint of east is alive.")
+    );
+    let without_east = all(&[&own, &west]);
+    assert_eq!(
+        step(&both, &without_east),
+        format!("{to_west}: east has no endpoint.")
+    );
+    let back = step(&east_is_down, &both);
+    assert!(
+        back.ends_with("an earlier step has an endpoint that is alive."),
+        "{back}"
+    );
+}
+
+#[test]
+fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
+    let link = |state| ClusterLink {
+        cluster: "east".parse().unwrap(),
+        state,
+    };
+    let since = Timestamp::from_seconds(10);
+    let linked = || link(LinkState::Linked { is_verified: true });
+    let frozen = LinkState::Frozen {
+        since,
+        lease: "linkerd-multicluster/east".into(),
+        is_released: false,
+    };
+    let changed = |old: Option<&ClusterLink>, new: &ClusterLink| {
+        link_change(old, new).map(|change| line(&change))
+    };
+    assert_eq!(changed(None, &linked()), None);
+    assert_eq!(
+        changed(Some(&linked()), &link(frozen)).unwrap(),
+        "!frozen: The mirror controller of cluster east has stopped: Lease linkerd-multicluster/east is not renewed."
+    );
+    let unlinked = link(LinkState::Unlinked { since });
+    assert_eq!(
+        changed(Some(&linked()), &unlinked).unwrap(),
+        "!unlinked: Cluster east has no Link: its endpoints are down."
+    );
+    assert_eq!(
+        changed(Some(&unlinked), &linked()).unwrap(),
+        "linked: Cluster east is linked again."
+    );
+    // Its services.
+    let table = table(&db("east", "10.0.0.1"));
+    let service = table.service("prod", "db").unwrap();
+    let mut without = service.clone();
+    without.endpoints[0].liveness = EndpointLiveness::Unlinked;
+    let [change] = &diff(Some(service), Some(&without))[..] else {
+        panic!("one change");
+    };
+    let mut all = link_change(Some(&linked()), &unlinked).unwrap();
+    assert!(all.is_like(change));
+    all.merge(change);
+    assert_eq!(
+        line(&all),
+        "!unlinked: Cluster east has no Link; 1 endpoint of prod/db: its endpoints are down."
+    );
+}
+
+/// A process that follows a service, whatever happens to it.
+#[test]
+fn version_with_the_same_answers_has_no_change() {
+    let mut server = Server::new(rules());
+    let objects = db("east", "10.0.0.1");
+    server.see(1, &objects);
+    let last = server.table.clone();
+    let mut renamed = objects.clone();
+    renamed[1]["metadata"]["name"] = json!("db-zero-east");
+    assert!(server.see(2, &renamed), "its object is another one");
+    let [old, new] = [&last, &server.table].map(|table| table.service("prod", "db"));
+    assert!(has_same_answers(old, new) && diff(old, new).is_empty());
+}
