@@ -30,7 +30,7 @@ pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Published, Service, Table};
-use crate::zone::Zones;
+use crate::zone::{Failure, Zones};
 use style::visible_width;
 
 pub use select::{EndpointSelection, Selection};
@@ -277,7 +277,7 @@ impl ServiceReport {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
-            failure: service.failure.map(|failure| failure.reason().to_owned()),
+            failure: Failure::of_service(service).map(|failure| failure.to_string()),
             endpoints: reply.reports(service).collect(),
         }
     }

@@ -220,7 +220,7 @@ fn answer_report(
         rtype: rtype.to_string(),
         result: <&str>::from(answer.result()).to_owned(),
         ttl: records.first().map(|record| record.ttl),
-        reason: answer.failure().map(str::to_owned),
+        reason: answer.failure(),
         records: in_answer
             .map(|record| RecordReport {
                 endpoint: sources

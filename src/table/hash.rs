@@ -1,12 +1,12 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
 //! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, one for each short name that a canonical name
-//! hides, and one for each service whose name fails. A sum does not depend on the order. Each value is the hash
+//! hides, one for each service whose name fails, and one for each host without an endpoint mirror. A sum does not depend on the order. Each value is the hash
 //! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
 //! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
 //! not secret, because the hash does not protect against forgery.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
 use std::net::IpAddr;
 
@@ -14,6 +14,7 @@ use siphasher::sip::SipHasher24;
 
 use super::content::{NameScope, Table};
 use super::endpoint::Endpoint;
+use super::missing::MissingHost;
 use super::service::Service;
 use crate::model::{Port, PortName, Protocol};
 
@@ -43,7 +44,7 @@ fn hash_answers(table: &Table) -> u64 {
         let owner = short.owner.as_ref().ok()?;
         let service = table.service(owner.as_str(), name.as_str());
         service
-            .filter(|service| has_endpoints(service) || service.failure.is_some())
+            .filter(|service| service.has_names())
             .map(|_| hash_texts(["short name", name.as_str(), owner.as_str()]))
     });
     let hidden = table.name_problems.iter().flat_map(|(scope, problems)| {
@@ -60,8 +61,20 @@ fn hash_answers(table: &Table) -> u64 {
         .services()
         .filter(|service| service.failure.is_some())
         .map(|service| hash_texts(["failing", &service.key.to_string()]));
+    let missing = table.services().flat_map(missing_hosts);
     let parts = services.chain(short_names).chain(hidden).chain(failing);
+    let parts = parts.chain(missing);
     parts.fold(0, u64::wrapping_add) >> EXCESS
+}
+
+/// Returns the hashes of the hosts whose names fail because their endpoint mirrors are missing.
+fn missing_hosts(service: &Service) -> impl Iterator<Item = u64> {
+    let hosts: BTreeSet<_> = service.missing.iter().map(MissingHost::labels).collect();
+    let key = service.key.to_string();
+    let failing = hosts
+        .into_iter()
+        .filter(|(cluster, hostname)| service.at_host(cluster, hostname).is_empty());
+    failing.map(move |(cluster, hostname)| hash_texts(["missing", &key, cluster, hostname]))
 }
 
 /// The scope of a name. The name of a service covers only the selected endpoints.

@@ -203,13 +203,15 @@ pub(super) fn build_service(
     if !is_known && problems.is_empty() && !is_set {
         return None;
     }
+    let is_missing = merged.endpoints.is_empty() && !missing.is_empty();
+    let missing_mirrors = is_missing.then_some(NameFailure::EndpointMirrorsMissing);
     let gate = Gate::new(own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
     next.wake_at(gate.as_ref().and_then(|gate| gate.closes_until));
     let service = Service {
         key: key.clone(),
         alias_of,
         kind,
-        failure: failure(gate.as_deref(), failover.as_deref()),
+        failure: failure(gate.as_deref(), failover.as_deref()).or(missing_mirrors),
         failover,
         unused_order,
         gate,

@@ -63,13 +63,17 @@ pub struct Service {
     pub(super) times: Times,
 }
 
-/// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
+/// The reason for which the own name of a service fails. Names of its clusters and hosts fail only because of endpoint mirrors
+/// that are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFailure {
     /// Expected clusters are missing.
     ExpectedClustersMissing,
     /// The step of the failover order that answers has no endpoint.
     StepWithoutEndpoint,
+    /// Its only endpoints are hosts whose endpoint mirrors are missing: Linkerd deletes and creates them again within half a
+    /// second, and a cache would keep an NXDOMAIN.
+    EndpointMirrorsMissing,
 }
 
 // === impl NameFailure ===
@@ -80,6 +84,7 @@ impl NameFailure {
         match self {
             Self::ExpectedClustersMissing => "expected clusters are missing",
             Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
+            Self::EndpointMirrorsMissing => "its endpoint mirrors are missing",
         }
     }
 }
@@ -145,17 +150,37 @@ impl Service {
 
     /// Returns whether names of the service exist, even if they fail.
     pub(super) fn has_names(&self) -> bool {
-        !self.endpoints.is_empty() || self.failure.is_some()
+        !self.endpoints.is_empty() || !self.missing.is_empty() || self.failure.is_some()
+    }
+
+    /// Returns the first host without an endpoint mirror at or below some labels before the name of the service: none, `C`, or
+    /// `H.C`.
+    pub fn missing_at(&self, scope: &[&str]) -> Option<&MissingHost> {
+        let (cluster, hostname) = match scope {
+            [] => return self.missing.first(),
+            [cluster] => (*cluster, ""),
+            [hostname, cluster] => (*cluster, *hostname),
+            _ => return None,
+        };
+        let first = self
+            .missing
+            .partition_point(|host| host.labels() < (cluster, hostname));
+        let is_at = |host: &&MissingHost| {
+            let (own_cluster, own_hostname) = host.labels();
+            own_cluster == cluster && (hostname.is_empty() || own_hostname == hostname)
+        };
+        self.missing.get(first).filter(is_at)
     }
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
-    pub(super) fn has_names_at(&self, scope: &[&str]) -> bool {
-        match scope {
+    pub fn has_names_at(&self, scope: &[&str]) -> bool {
+        let has_endpoints = match scope {
             [] => self.has_names(),
             [cluster] => !self.in_cluster(cluster).is_empty(),
             [host, cluster] => !self.at_host(cluster, host).is_empty(),
             _ => false,
-        }
+        };
+        has_endpoints || self.missing_at(scope).is_some()
     }
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.

@@ -290,7 +290,9 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Problem> {
     let Some(hidden) = table.short_service(namespace.as_str()) else {
         return Vec::new();
     };
-    let hiding = hidden.clusters().filter(|cluster| {
+    let failing = hidden.missing.iter().map(|host| &host.cluster);
+    let clusters: BTreeSet<&ClusterName> = hidden.clusters().chain(failing).collect();
+    let hiding = clusters.into_iter().filter(|cluster| {
         let service = table.service(namespace.as_str(), cluster.as_str());
         service.is_some_and(|service| service.is_known)
     });

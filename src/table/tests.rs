@@ -10,7 +10,9 @@ use crate::testing::{
     Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
     table_by, zones,
 };
+use crate::zone::answer::answer_question;
 use crate::zone::print::zone_file;
+use crate::zone::{Name, RecordType};
 
 fn annotated(mut object: Value, annotation: &str, value: &str) -> Value {
     object["metadata"]["annotations"][annotation] = json!(value);
@@ -190,10 +192,24 @@ impl Replica {
 fn answers(table: &Table) -> Vec<String> {
     let zones = zones(&["global", "set=mcs"]);
     let now = published(table.clone());
-    zones
+    let mut answers: Vec<String> = zones
         .iter()
         .map(|zone| zone_file(&zones, zone, &now))
-        .collect()
+        .collect();
+    // Names that fail are in no zone file.
+    for service in table.sorted_services() {
+        for host in &service.missing {
+            let ServiceKey { namespace, service } = &service.key;
+            let (hostname, cluster) = (&host.hostname, &host.cluster);
+            for of_service in [format!("{service}.{namespace}"), service.to_string()] {
+                let name = format!("{hostname}.{cluster}.{of_service}.global");
+                let question = Name::from_text(&name).unwrap();
+                let result = answer_question(&zones, &now, &question, RecordType::A).result();
+                answers.push(format!("{name} {result:?}"));
+            }
+        }
+    }
+    answers
 }
 
 fn any_rules() -> impl Strategy<Value = Rules> {

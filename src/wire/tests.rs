@@ -10,7 +10,7 @@ use super::respond::ExtendedError;
 use super::*;
 use crate::table::{NameFailure, Published, Table};
 use crate::testing::{endpoint, local, mirror, published, table, zones};
-use crate::zone::{AnswerOrder, RecordType, order};
+use crate::zone::{AnswerOrder, Failure, RecordType, order};
 
 mod owner_names;
 
@@ -280,7 +280,7 @@ fn missing_table_gets_servfail() {
     let codes = [ExtendedError::Prohibited, ExtendedError::NotSupported].map(ExtendedError::code);
     assert_eq!(codes, [18, 21]);
     assert_eq!(ExtendedError::NotReady.data(), [0, 14]);
-    let failure = ExtendedError::Failed(NameFailure::ExpectedClustersMissing);
+    let failure = ExtendedError::Failed(Failure::Rule(NameFailure::ExpectedClustersMissing));
     let data = [&[0, 14][..], b"expected clusters are missing"].concat();
     assert_eq!(failure.data(), data);
 }

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use super::read::own_view;
 use strum::IntoStaticStr;
 
-use super::reading::{Reading, Scope, View, same_port};
+use super::reading::{Failure, Reading, Scope, View, same_port};
 use super::{RecordType, Zone};
 use crate::model::Port;
-use crate::table::{Duplicate, Endpoint, NameFailure, Published, Service};
+use crate::table::{Duplicate, Endpoint, Published, Service};
 use crate::zone::{Name, Zones, read};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
@@ -33,8 +33,8 @@ pub enum Answer<'t> {
     Refused,
     /// There is no table yet.
     NotReady,
-    /// The name of a service fails (rules K5, K8).
-    Failed(NameFailure),
+    /// A name of a service fails.
+    Failed(Failure<'t>),
 }
 
 /// The result of a query, as people name it, the best first.
@@ -101,8 +101,8 @@ pub fn answer_question<'t>(
 /// # Errors
 ///
 /// If there is none: why the name fails, or `None` if it does not exist.
-pub fn answer_own_name<'t>(service: &'t Service) -> Result<View<'t>, Option<&'static str>> {
-    own_view(service).map_err(|failure| failure.map(NameFailure::reason))
+pub fn answer_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
+    own_view(service)
 }
 
 /// Chooses the answer for the meaning of a name.
@@ -212,10 +212,10 @@ impl<'t> Answer<'t> {
     }
 
     /// Returns why the answer is SERVFAIL, as part of a sentence.
-    pub fn failure(&self) -> Option<&'static str> {
+    pub fn failure(&self) -> Option<String> {
         match self {
-            Self::NotReady => Some("there is no table yet"),
-            Self::Failed(failure) => Some(failure.reason()),
+            Self::NotReady => Some("there is no table yet".to_owned()),
+            Self::Failed(failure) => Some(failure.to_string()),
             Self::Data(..)
             | Self::Soa(_)
             | Self::Ns(_)

@@ -27,10 +27,10 @@
 //! it. There are no short names.
 
 use super::name::Name;
-use super::reading::{MissingReason, Reading, Scope, Targets, View};
+use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View};
 use super::{Zone, Zones};
 use crate::model::{ClusterName, Port};
-use crate::table::{Endpoint, Grammar, NameFailure, Service, Services, Table};
+use crate::table::{Endpoint, Grammar, Service, Services, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
@@ -57,8 +57,8 @@ enum Prefix<'n> {
 }
 
 /// Why a part of a service is not a [`View`].
-enum NoView {
-    Failing(NameFailure),
+enum NoView<'t> {
+    Failing(Failure<'t>),
     /// It is an empty non-terminal.
     Empty,
     Missing(MissingReason),
@@ -162,7 +162,7 @@ fn is_parent(table: &Table, labels: &[&str]) -> bool {
 /// hide no names: `east.db.Z` is then the cluster `east` of the service `db`, if that cluster has an endpoint.
 pub fn yields(table: &Table, service: &Service) -> bool {
     let [cluster, short] = service.key.labels();
-    let has_cluster = |other: &Service| !other.in_cluster(cluster).is_empty();
+    let has_cluster = |other: &Service| other.has_names_at(&[cluster]);
     !service.is_known && table.short_service(short).is_some_and(has_cluster)
 }
 
@@ -247,10 +247,11 @@ fn read_mcs<'t>(
     }
 }
 
-/// Returns whether a cluster has endpoints with a hostname.
+/// Returns whether a cluster has hosts, with or without an endpoint mirror.
 fn has_hosts(service: &Service, cluster: &str) -> bool {
     let endpoints = service.in_cluster(cluster);
     endpoints.iter().any(|endpoint| endpoint.hostname.is_some())
+        || service.missing_at(&[cluster]).is_some()
 }
 
 /// Looks up a part of a service.
@@ -265,7 +266,7 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
 
 /// Returns the part of a service that its own name, `S.N.Z`, stands for. If there is none, returns why that name fails, or
 /// `None` if it does not exist.
-pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<NameFailure>> {
+pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
     let own = Part {
         scope: &[],
         prefix: Prefix::None,
@@ -277,16 +278,21 @@ pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<NameFailure
     })
 }
 
-fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView> {
+fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView<'t>> {
     let (scope, covered) = match part.scope {
         [] => (Scope::Service, &*service.endpoints),
         [cluster] => (Scope::Cluster, service.in_cluster(cluster)),
         [host, cluster] => (Scope::Host, service.at_host(cluster, host)),
         _ => return Err(NoView::Missing(MissingReason::NoForm)),
     };
-    if scope == Scope::Service
-        && let Some(failure) = service.failure
-    {
+    let failure = match scope {
+        Scope::Service => Failure::of_service(service),
+        Scope::Cluster | Scope::Host if covered.is_empty() => {
+            service.missing_at(part.scope).map(Failure::Missing)
+        }
+        Scope::Cluster | Scope::Host => None,
+    };
+    if let Some(failure) = failure {
         return Err(match part.prefix {
             Prefix::None | Prefix::Port(..) => NoView::Failing(failure),
             Prefix::Protocol(_) => NoView::Empty,

@@ -1,8 +1,12 @@
 //! The meaning of an owner name.
 
+use std::fmt;
+
 use super::Zone;
 use crate::model::Port;
-use crate::table::{Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort};
+use crate::table::{
+    Endpoint, Included, MissingHost, NameAddresses, NameFailure, Service, SharedPort,
+};
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -17,12 +21,21 @@ pub enum Reading<'t> {
     Version(&'t Zone),
     /// An empty non-terminal. It has no records, but names exist below it.
     Empty(&'t Zone),
-    /// The own name of a service, or one of its ports, that fails for a reason (rules K5, K8).
-    Failing(&'t Zone, &'t Service, NameFailure),
+    /// A name of a service, or one of its ports, that fails.
+    Failing(&'t Zone, &'t Service, Failure<'t>),
     /// A service or a part of it.
     View(&'t Zone, View<'t>),
     /// The name does not exist.
     Missing(&'t Zone, MissingReason),
+}
+
+/// Why a name of a service fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure<'t> {
+    /// A rule for the own name of the service (K5, K8).
+    Rule(NameFailure),
+    /// The only endpoints at or below the name are hosts without an endpoint mirror, such as this one.
+    Missing(&'t MissingHost),
 }
 
 /// The part of a service that an owner name stands for.
@@ -89,6 +102,31 @@ pub enum MissingReason {
     NoHost,
     /// No endpoint has the port.
     NoPort,
+}
+
+// === impl Failure ===
+
+impl<'t> Failure<'t> {
+    /// Returns why the own name of a service fails, if it does.
+    pub fn of_service(service: &'t Service) -> Option<Self> {
+        let missing = match service.failure? {
+            NameFailure::EndpointMirrorsMissing => service.missing_at(&[]),
+            NameFailure::ExpectedClustersMissing | NameFailure::StepWithoutEndpoint => None,
+        };
+        missing
+            .map(Self::Missing)
+            .or(service.failure.map(Self::Rule))
+    }
+}
+
+impl fmt::Display for Failure<'_> {
+    /// Writes the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(failure) => f.write_str(failure.reason()),
+            Self::Missing(host) => f.write_str(&host.reason()),
+        }
+    }
 }
 
 // === impl View ===

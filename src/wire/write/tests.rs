@@ -15,7 +15,7 @@ use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
 use crate::wire::respond::{ExtendedError, QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, parse, records};
 use crate::zone::print::names_of_service;
-use crate::zone::{AnswerOrder, Zone, Zones, answer, read};
+use crate::zone::{AnswerOrder, Failure, Zone, Zones, answer, read};
 
 /// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
 fn published(counts: &[usize]) -> Published {
@@ -352,7 +352,7 @@ fn reserved_length_of_opt_is_exact() {
     let parsed = parse(&packet);
     let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
     let plain = reply.edns.unwrap();
-    let failure = ExtendedError::Failed(NameFailure::ExpectedClustersMissing);
+    let failure = ExtendedError::Failed(Failure::Rule(NameFailure::ExpectedClustersMissing));
     for bits in 0..8 {
         let has = |bit: u8| bits >> bit & 1 == 1;
         let edns = ReplyEdns {
