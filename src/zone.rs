@@ -65,9 +65,9 @@ pub mod records;
 mod zone_name;
 mod zones;
 
-pub use answer::{Answer, AnswerResult, Row, RowData, answer};
+pub use answer::{Answer, AnswerResult, answer};
 pub use name::Name;
-pub use order::AnswerOrder;
+pub use order::{Addresses, AnswerOrder};
 pub use read::{read, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_name::RecordName;

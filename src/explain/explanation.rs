@@ -308,7 +308,7 @@ fn describe_unknown(name: &ReadName<'_>) -> String {
 }
 
 fn describe_view(view: &View<'_>, endpoints: &[ListedEndpoint<'_>]) -> String {
-    let first = view.covered.first().map(|e| e.labels());
+    let first = view.covered().first().map(|e| e.labels());
     let [host, cluster] = first.unwrap_or_default();
     let mut text = describe_service(&view.service.key);
     if view.scope != Scope::Service {

@@ -260,7 +260,7 @@ impl<'t> NameReply<'t> {
             (Self::Endpoints(view), _) if is_elsewhere => match view.scope {
                 Scope::Host => "the name is that of another endpoint".to_owned(),
                 Scope::Cluster | Scope::Service => {
-                    let cluster = view.covered.first().map_or("", |one| one.labels()[1]);
+                    let cluster = view.covered().first().map_or("", |one| one.labels()[1]);
                     format!("the name is that of cluster '{cluster}'")
                 }
             },

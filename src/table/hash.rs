@@ -15,8 +15,8 @@ use siphasher::sip::SipHasher24;
 use super::content::{NameScope, Table};
 use super::endpoint::Endpoint;
 use super::missing::MissingHost;
+use super::name_index::{Members, Property, cluster_ranges};
 use super::service::Service;
-use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
 
@@ -77,13 +77,6 @@ fn missing_hosts(service: &Service) -> impl Iterator<Item = u64> {
     failing.map(move |(cluster, hostname)| hash_texts(["missing", &key, cluster, hostname]))
 }
 
-/// The scope of a name. The name of a service covers only the selected endpoints.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HashedScope {
-    Service,
-    Cluster,
-}
-
 /// Hashes one version of a service.
 fn hash_service(version: &str, service: &Service) -> u64 {
     let mut form = CanonicalForm::default();
@@ -116,43 +109,31 @@ fn omitted(service: &Service) -> Vec<u32> {
     if endpoints.all(|endpoint| endpoint.is_alive() && endpoint.is_selected) {
         return Vec::new();
     }
-    let clusters = service
-        .clusters()
-        .map(|cluster| service.in_cluster(cluster.as_str()));
-    let own = std::iter::once((HashedScope::Service, &*service.endpoints));
-    let clusters = clusters.map(|endpoints| (HashedScope::Cluster, endpoints));
+    let ports = service.names.named_ports(&service.endpoints);
+    let ports: BTreeMap<_, _> = ports
+        .map(|(port, bits)| ((&port.name, port.protocol), bits))
+        .collect();
+    let names = || std::iter::once(&[][..]).chain(ports.values().copied());
     let (mut omitted, mut number) = (Vec::new(), 0);
-    for (scope, endpoints) in own.chain(clusters) {
-        let is_covered =
-            |endpoint: &Endpoint| scope == HashedScope::Cluster || endpoint.is_selected;
-        for endpoints in by_port(endpoints).values() {
-            let down = service.gateway_down;
-            let covered = endpoints.iter().copied().filter(|one| is_covered(one));
-            let included = down.included(covered);
-            for endpoint in endpoints {
-                if !is_covered(endpoint) || !included.has(endpoint) {
-                    omitted.push(number);
-                }
-                number += 1;
-            }
+    let mut add = |name: Members<'_>, selectable: Members<'_>| {
+        let answered = selectable.answered(service.gateway_down);
+        for endpoint in name.iter() {
+            omitted.extend(Some(number).filter(|_| !answered.contains(endpoint)));
+            number += 1;
+        }
+    };
+    let whole = 0..service.endpoints.len();
+    for bits in names() {
+        let name = service.names.members(whole.clone(), bits);
+        add(name.clone(), name.requiring(Property::Selected));
+    }
+    for range in cluster_ranges(&service.endpoints) {
+        for bits in names() {
+            let name = service.names.members(range.clone(), bits);
+            add(name.clone(), name);
         }
     }
     omitted
-}
-
-/// Returns the endpoints of a scope without a port and for each port. The time grows with the total number of ports,
-/// because the owner of a Service chooses that number.
-fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&Endpoint>> {
-    let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
-    for endpoint in scope {
-        for Port { name, protocol, .. } in &endpoint.ports {
-            if let Some(name) = name {
-                let name = Some((name, protocol));
-                names.entry(name).or_default().push(endpoint);
-            }
-        }
-    }
-    names
 }
 
 fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
@@ -253,7 +234,7 @@ mod tests {
         let tables = ["local:west", "west:local", "*"].map(of_order);
         let counts = tables.each_ref().map(|table| {
             let service = table.service("prod", "db").unwrap();
-            (service.endpoints.len(), service.name_addresses.v4.len())
+            (service.endpoints.len(), service.names.v4(None).all.len())
         });
         assert_eq!(counts, [(2, 1), (2, 1), (2, 2)]);
         let hashes: std::collections::BTreeSet<u64> =

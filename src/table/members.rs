@@ -21,9 +21,7 @@ use super::settings::resolve;
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
 use super::times::Times;
-use super::{
-    Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort,
-};
+use super::{Endpoint, EndpointLiveness, NameFailure, NameIndex, Service, ServiceKind};
 use crate::model::{
     ClusterName, FailoverOrder, Namespace, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
     ServiceSettings,
@@ -217,12 +215,7 @@ pub(super) fn build_service(
         gate,
         ttl,
         gateway_down,
-        name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
-        shared_ports: if rules.has_mcs_zones {
-            SharedPort::collect(&merged.endpoints)
-        } else {
-            Box::default()
-        },
+        names: NameIndex::new(&merged.endpoints, gateway_down, rules.has_mcs_zones),
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
         is_known,

@@ -1,12 +1,15 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
+use std::cmp::Ordering;
+use std::ops::Range;
+
 use super::alias::AliasSource;
 use super::endpoint::Endpoint;
 use super::failover::{Failover, Order};
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::missing::MissingHost;
-use super::own_name::{NameAddresses, SharedPort};
+use super::name_index::{NameIndex, cluster_ranges};
 use super::times::{self, Times};
 use crate::model::{
     ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ServiceKey, Timestamp,
@@ -35,11 +38,8 @@ pub struct Service {
     pub gateway_down: GatewayDown,
     /// Endpoints that can be returned, sorted by cluster, hostname, and the service that they belong to. Each triple is unique.
     pub endpoints: Box<[Endpoint]>,
-    /// The addresses of its own name. They are computed in advance, because that name is queried most.
-    pub name_addresses: NameAddresses,
-    /// The ports of its cluster IPs, each once. Zones with the grammar `mcs` have one SRV record for each (rule K9). Empty
-    /// without such a zone.
-    pub shared_ports: Box<[SharedPort]>,
+    /// What its names return.
+    pub names: NameIndex,
     /// Local endpoints that are not ready. They are never returned, and appear in reports only.
     pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
@@ -94,29 +94,30 @@ impl NameFailure {
 impl Service {
     /// Returns the endpoints of one cluster.
     pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
-        let start = self
-            .endpoints
-            .partition_point(|e| e.cluster.as_ref().map(ClusterName::as_str) < Some(cluster));
-        let rest = &self.endpoints[start..];
-        &rest[..rest.partition_point(|e| {
-            e.cluster
-                .as_ref()
-                .is_some_and(|own| own.as_str() == cluster)
-        })]
+        &self.endpoints[self.cluster_range(cluster)]
+    }
+
+    /// Returns the indexes of the endpoints of one cluster.
+    pub fn cluster_range(&self, cluster: &str) -> Range<usize> {
+        let place = |endpoint: &Endpoint| {
+            let own = endpoint.cluster.as_ref().map(ClusterName::as_str);
+            own.cmp(&Some(cluster))
+        };
+        range_of(&self.endpoints, 0..self.endpoints.len(), place)
     }
 
     /// Returns the endpoints of one host: one or none; of an alias, one for each service that has it.
     pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
-        let endpoints = self.in_cluster(cluster);
-        let host = |e: &Endpoint| {
-            e.hostname
-                .as_ref()
-                .map(Hostname::as_str)
-                .cmp(&Some(hostname))
+        &self.endpoints[self.host_range(cluster, hostname)]
+    }
+
+    /// Returns the indexes of the endpoints of one host.
+    pub fn host_range(&self, cluster: &str, hostname: &str) -> Range<usize> {
+        let place = |endpoint: &Endpoint| {
+            let own = endpoint.hostname.as_ref().map(Hostname::as_str);
+            own.cmp(&Some(hostname))
         };
-        let start = endpoints.partition_point(|e| host(e).is_lt());
-        let rest = &endpoints[start..];
-        &rest[..rest.partition_point(|e| host(e).is_eq())]
+        range_of(&self.endpoints, self.cluster_range(cluster), place)
     }
 
     /// Returns the service that an endpoint belongs to: of an alias, one of those that it names.
@@ -191,12 +192,19 @@ impl Service {
 
     /// Returns the clusters that have endpoints, sorted.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        let mut rest = &self.endpoints[..];
-        let first_of_next = move || {
-            let first = rest.first()?;
-            rest = &rest[rest.partition_point(|e| e.cluster == first.cluster)..];
-            Some(first)
-        };
-        std::iter::from_fn(first_of_next).filter_map(|first| first.cluster.as_ref())
+        cluster_ranges(&self.endpoints)
+            .filter_map(|range| self.endpoints[range.start].cluster.as_ref())
     }
+}
+
+/// Returns the part of a range of sorted endpoints that compares as equal.
+fn range_of(
+    endpoints: &[Endpoint],
+    range: Range<usize>,
+    place: impl Fn(&Endpoint) -> Ordering,
+) -> Range<usize> {
+    let within = &endpoints[range.clone()];
+    let start = range.start + within.partition_point(|endpoint| place(endpoint).is_lt());
+    let rest = &endpoints[start..range.end];
+    start..start + rest.partition_point(|endpoint| place(endpoint).is_eq())
 }

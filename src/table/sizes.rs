@@ -106,10 +106,8 @@ fn unshared_nodes(size: usize, changed: usize) -> usize {
 fn size(service: &Service) -> usize {
     let problems = service.problems.iter().map(size_of_problem);
     let endpoints = service.endpoints.iter().chain(&service.not_ready);
-    let (v4, v6) = (&service.name_addresses.v4, &service.name_addresses.v6);
     let times = service.times.len() * size_of::<(u64, Timestamp)>();
     let mirrors = service.mirrors.len() * size_of::<(ClusterName, ObjectRef)>();
-    let others = service.missing.len() + service.shared_ports.len();
     let settings = [
         service.failover.is_some(),
         service.unused_order.is_some(),
@@ -121,8 +119,8 @@ fn size(service: &Service) -> usize {
     4 * ALLOCATION
         + size_of::<Service>()
         + endpoints.map(size_of_endpoint).sum::<usize>()
-        + (v4.len() * 4 + v6.len() * 16)
-        + (times + mirrors + others * 128)
+        + service.names.size()
+        + (times + mirrors + service.missing.len() * 128)
         + settings * (size_of::<Gate>() + 512)
         + problems.sum::<usize>()
 }

@@ -304,7 +304,7 @@ impl Reply<'_> {
             question,
             serial: self.serial,
             order: self.order,
-            turn: Some(self.turn),
+            turn: self.turn,
         };
         match &self.body {
             Body::Empty => ControlFlow::Continue(()),

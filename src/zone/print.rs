@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::order::Addresses;
 use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
 use super::{Name, Reading, RecordType, Zone, Zones, answer, read};
 use crate::table::{Endpoint, Grammar, Published, Service, Table};
@@ -136,8 +137,8 @@ impl fmt::Display for Data<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\t", self.rtype())?;
         match self {
-            Self::A(ip) => write!(f, "{ip}"),
-            Self::Aaaa(ip) => write!(f, "{ip}"),
+            Self::Addresses(Addresses::V4(ips)) => write_each(f, ips),
+            Self::Addresses(Addresses::V6(ips)) => write_each(f, ips),
             Self::Srv { port, target } => write!(f, "0 {SRV_WEIGHT} {port} {target}"),
             Self::Ns(target) => write!(f, "{target}"),
             Self::Soa(soa) => {
@@ -148,6 +149,11 @@ impl fmt::Display for Data<'_> {
             Self::Txt(text) => write_text(f, text),
         }
     }
+}
+
+/// Writes addresses. A record that is printed has one.
+fn write_each(f: &mut fmt::Formatter<'_>, ips: &[impl fmt::Display]) -> fmt::Result {
+    ips.iter().try_for_each(|ip| write!(f, "{ip}"))
 }
 
 /// Writes a character string in quotes (RFC 1035 section 5.1).

@@ -27,9 +27,9 @@
 //! it. There are no short names.
 
 use super::name::Name;
-use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View};
+use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View, selectable};
 use super::{Zone, Zones};
-use crate::model::{ClusterName, Port};
+use crate::model::ClusterName;
 use crate::table::{Endpoint, Grammar, Service, Services, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
@@ -124,7 +124,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     let reading = look_up_short(zone, table, service, part(scope, 1));
     let mut reading = with_own_targets(reading, name, labels.len());
     if let Reading::View(_, view) = &mut reading
-        && hides_cluster(table, service, view.covered)
+        && hides_cluster(table, service, view.covered())
     {
         view.targets = Targets::Canonical(name.start_of(labels.len()));
     }
@@ -280,9 +280,9 @@ pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<Failure<'_>
 
 fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView<'t>> {
     let (scope, covered) = match part.scope {
-        [] => (Scope::Service, &*service.endpoints),
-        [cluster] => (Scope::Cluster, service.in_cluster(cluster)),
-        [host, cluster] => (Scope::Host, service.at_host(cluster, host)),
+        [] => (Scope::Service, 0..service.endpoints.len()),
+        [cluster] => (Scope::Cluster, service.cluster_range(cluster)),
+        [host, cluster] => (Scope::Host, service.host_range(cluster, host)),
         _ => return Err(NoView::Missing(MissingReason::NoForm)),
     };
     let failure = match scope {
@@ -303,15 +303,22 @@ fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView<
             service, part.scope,
         )));
     }
+    let (ports, range) = (
+        service.names.named_ports(&service.endpoints),
+        covered.clone(),
+    );
+    let mut existing =
+        ports.filter(move |(_, bits)| !selectable(service, scope, range.clone(), bits).is_empty());
     let no_port = NoView::Missing(MissingReason::NoPort);
     let port = match part.prefix {
         Prefix::None => None,
-        Prefix::Protocol(protocol) if has_protocol(scope, covered, protocol) => {
-            return Err(NoView::Empty);
+        Prefix::Protocol(protocol) => {
+            let is_above = existing.any(|(port, _)| port.protocol.label() == protocol);
+            return Err(if is_above { NoView::Empty } else { no_port });
         }
-        Prefix::Protocol(_) => return Err(no_port),
         Prefix::Port(name, protocol) => {
-            Some(find_port(scope, covered, name, protocol).ok_or(no_port)?)
+            let port = existing.find(|(port, _)| port.is_named(name, protocol));
+            Some(port.ok_or(no_port)?)
         }
     };
     Ok(View::new(service, scope, covered, port, part.targets))
@@ -324,31 +331,6 @@ fn reason_without_endpoint(service: &Service, scope: &[&str]) -> MissingReason {
         [_, cluster] if !service.in_cluster(cluster).is_empty() => MissingReason::NoHost,
         _ => MissingReason::NoCluster,
     }
-}
-
-/// Returns the ports of the endpoints that a scope covers and that its name can return (rules K1, K5).
-fn ports_of(scope: Scope, covered: &[Endpoint]) -> impl Iterator<Item = &Port> {
-    let is_included = move |endpoint: &&Endpoint| scope != Scope::Service || endpoint.is_selected;
-    covered
-        .iter()
-        .filter(is_included)
-        .flat_map(|endpoint| &endpoint.ports)
-}
-
-/// Returns whether `_R.` before a name is above the name of a port.
-fn has_protocol(scope: Scope, covered: &[Endpoint], protocol: &str) -> bool {
-    let mut ports = ports_of(scope, covered);
-    ports.any(|port| port.name.is_some() && port.protocol.label() == protocol)
-}
-
-/// Returns the port of `_P._R.` before a name.
-fn find_port<'t>(
-    scope: Scope,
-    covered: &'t [Endpoint],
-    name: &str,
-    protocol: &str,
-) -> Option<&'t Port> {
-    ports_of(scope, covered).find(|port| port.is_named(name, protocol))
 }
 
 // === impl Prefix ===

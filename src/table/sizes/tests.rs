@@ -8,12 +8,12 @@ use crate::model::{
     ExpectedClusters, Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch,
 };
 use crate::table::Address;
+use crate::table::SharedPort;
 use crate::table::content::NameScope;
 use crate::table::failover::OrderOrigin;
 use crate::table::links::{LinkState, LinkStates, UnknownReason};
 use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
-use crate::table::own_name::SharedPort;
 use crate::table::short_name::NoOwner;
 use crate::testing::{endpoint, listing, local, mirror, service_keys, table};
 
@@ -101,19 +101,13 @@ fn each_part_of_a_service_adds_its_size() {
     let fact = size_of::<(u64, Timestamp)>();
     let setting = size_of::<Gate>() + 512;
     type Case<'c> = (&'c str, usize, &'c dyn Fn(&mut Service));
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 11] = [
         ("nothing", 0, &|_| ()),
         ("an endpoint", size_of::<Endpoint>(), &|service| {
             service.endpoints = [endpoint.clone(), endpoint.clone()].into();
         }),
         ("two that are not ready", 2 * size_of::<Endpoint>(), &|s| {
             s.not_ready = [endpoint.clone(), endpoint.clone()].into();
-        }),
-        ("three IPv4 addresses", 3 * 4, &|service| {
-            service.name_addresses.v4 = [Ipv4Addr::LOCALHOST; 4].into();
-        }),
-        ("three IPv6 addresses", 3 * 16, &|service| {
-            service.name_addresses.v6 = [Ipv6Addr::LOCALHOST; 3].into();
         }),
         ("three times", 3 * fact, &|service| {
             service.times = (0..3).map(|fact| (fact, Timestamp(0))).collect();
@@ -130,7 +124,7 @@ fn each_part_of_a_service_adds_its_size() {
             service.missing = [missing(), missing()].into();
         }),
         ("two shared ports", 2 * 128, &|service| {
-            service.shared_ports = [port(), port()].into();
+            service.names.shared_ports = [port(), port()].into();
         }),
         ("an order", setting, &|service| {
             service.failover = failover.clone();
