@@ -253,7 +253,7 @@ pub fn write_rows(text: &mut String, rows: &[impl AsRef<[String]>]) -> std::fmt:
 fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
     let key = &service.key;
     let short = table.and_then(|table| table.short_name(key.service.as_str()));
-    short.is_some_and(|short| short.owner.as_ref() == Ok(&key.namespace))
+    short.is_some_and(|short| short.owner() == Ok(&key.namespace))
 }
 
 // === impl ServiceReport ===

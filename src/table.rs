@@ -130,14 +130,14 @@ pub use history::{BeforeHistory, HistoryLimits, Moment, Spell};
 pub use impact::Impact;
 pub use kind::{ServiceKind, list_clusters};
 pub use missing::MissingHost;
-pub use name_index::{Members, NameAddresses, NameIndex, Property, SharedPort};
+pub use name_index::{Members, NameIndex, Property, SharedPort};
 pub use problems::DEFAULT_CLUSTER_NAME;
 pub use publish::Publisher;
 pub use published::Published;
 pub use rules::{ChildZone, Grammar, LocalMembers, Rules, ShortNames};
 pub use service::{NameFailure, Service};
 pub use services::Services;
-pub use short_name::NoOwner;
+pub use short_name::{Claim, NoOwner, ShortName};
 pub use store::Store;
 pub use timers::Timers;
 

@@ -6,14 +6,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use super::{Endpoint, EndpointLiveness};
+use super::{Duplicate, Endpoint, EndpointLiveness};
 use crate::model::{GatewayDown, Port, PortName, Protocol};
 
 /// The endpoints and addresses of the names of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameIndex {
-    v4: AddressIndex<Ipv4Addr>,
-    v6: AddressIndex<Ipv6Addr>,
+    /// The IPv4 addresses of the service's own name, each once, in the order of the table.
+    pub v4: Box<[Ipv4Addr]>,
+    /// The IPv6 addresses of the service's own name.
+    pub v6: Box<[Ipv6Addr]>,
     /// The properties of 64 endpoints each. Empty if all endpoints are [`TYPICAL`].
     properties: Box<[[u64; PROPERTIES]]>,
     /// The named ports, sorted, with a bit for each endpoint that has one. Empty if all endpoints have the same ports.
@@ -21,29 +23,6 @@ pub struct NameIndex {
     /// The ports of its cluster IPs, each once. Zones with the grammar `mcs` have one SRV record for each (rule K9). Empty
     /// without such a zone.
     pub shared_ports: Box<[SharedPort]>,
-}
-
-/// The addresses of one family.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct AddressIndex<A> {
-    /// The addresses of the service's own name, and then those of clusters that are no part of these.
-    all: Box<[A]>,
-    /// The addresses of the service's own name.
-    own: Range<u32>,
-    /// Those of this cluster among them.
-    local: Range<u32>,
-    /// The first endpoint of each cluster, and the addresses of the name of the cluster. Empty if each endpoint has one address, at
-    /// its own index, or none has one.
-    clusters: Box<[(u32, Range<u32>)]>,
-}
-
-/// The addresses of a name, each once, in the order of the table.
-#[derive(Clone, Debug)]
-pub struct NameAddresses<'t, A> {
-    /// The addresses.
-    pub all: &'t [A],
-    /// The indexes of those of this cluster.
-    pub local: Range<usize>,
 }
 
 /// A property of an endpoint.
@@ -63,21 +42,24 @@ pub enum Property {
     Host,
     /// It has a port.
     WithPorts,
+    /// It has an IPv4 address that no earlier endpoint of the service has.
+    NewV4,
+    /// It has an IPv6 address that no earlier endpoint of the service has.
+    NewV6,
+    /// It has an IPv4 address that no earlier endpoint of its cluster has.
+    NewV4InCluster,
+    /// It has an IPv6 address that no earlier endpoint of its cluster has.
+    NewV6InCluster,
 }
 
 /// The number of properties.
-const PROPERTIES: usize = 7;
+const PROPERTIES: usize = 11;
 
-/// The properties of 64 endpoints of other clusters that answers return.
-const TYPICAL: [u64; PROPERTIES] = [
-    u64::MAX,
-    u64::MAX,
-    u64::MAX,
-    0,
-    u64::MAX,
-    u64::MAX,
-    u64::MAX,
-];
+/// The properties of 64 endpoints of other clusters that answers return: hosts with an IPv4 address and a port.
+const TYPICAL: [u64; PROPERTIES] = {
+    const ALL: u64 = u64::MAX;
+    [ALL, ALL, ALL, 0, ALL, ALL, ALL, ALL, 0, ALL, 0]
+};
 
 /// Endpoints of a service: those in a range that have a port and some properties.
 #[derive(Clone, Debug)]
@@ -87,7 +69,7 @@ pub struct Members<'t> {
     port: &'t [u64],
     range: Range<usize>,
     /// A bit for each property.
-    required: u8,
+    required: u16,
 }
 
 /// A port of the cluster IPs of a service. Their SRV records have one target, so an SRV record exists once for each number,
@@ -120,8 +102,17 @@ impl NameIndex {
         if has_mcs_zones {
             index.shared_ports = SharedPort::collect(endpoints);
         }
-        index.v4 = AddressIndex::new(endpoints, &index, gateway_down, v4_of);
-        index.v6 = AddressIndex::new(endpoints, &index, gateway_down, v6_of);
+        let own = index.members(0..endpoints.len(), &[]);
+        let own = own.requiring(Property::Selected).answered(gateway_down);
+        let addresses = own.iter().flat_map(|index| &endpoints[index].addresses);
+        let mut ips = (Vec::new(), Vec::new());
+        for address in addresses.filter(|address| !address.duplicate.in_service) {
+            match address.ip {
+                IpAddr::V4(ip) => ips.0.push(ip),
+                IpAddr::V6(ip) => ips.1.push(ip),
+            }
+        }
+        (index.v4, index.v6) = (ips.0.into(), ips.1.into());
         index
     }
 
@@ -149,23 +140,11 @@ impl NameIndex {
         common.map(|port| (port, &[][..])).chain(of_some)
     }
 
-    /// Returns the IPv4 addresses of the service's own name, or of that of a cluster, which has a range of endpoints.
-    pub fn v4(&self, cluster: Option<Range<usize>>) -> NameAddresses<'_, Ipv4Addr> {
-        self.v4.of_name(cluster)
-    }
-
-    /// Returns the IPv6 addresses of the service's own name, or of that of a cluster, which has a range of endpoints.
-    pub fn v6(&self, cluster: Option<Range<usize>>) -> NameAddresses<'_, Ipv6Addr> {
-        self.v6.of_name(cluster)
-    }
-
     /// Estimates the size of what it has on the heap, in octets.
     pub(super) fn size(&self) -> usize {
         let ports = self.ports.iter().map(|(_, bits)| 64 + bits.len() * 8);
-        let clusters = self.v4.clusters.len() + self.v6.clusters.len();
-        self.v4.all.len() * 4
-            + self.v6.all.len() * 16
-            + clusters * size_of::<(u32, Range<u32>)>()
+        self.v4.len() * 4
+            + self.v6.len() * 16
             + self.properties.len() * size_of::<[u64; PROPERTIES]>()
             + ports.sum::<usize>()
             + self.shared_ports.len() * 128
@@ -180,6 +159,10 @@ fn properties(endpoints: &[Endpoint]) -> Box<[[u64; PROPERTIES]]> {
         let mut words = TYPICAL;
         for (bit, endpoint) in chunk.iter().enumerate() {
             let is_local = own == Some(&endpoint.cluster);
+            let has_new = |is_v4: bool, is_duplicate: fn(&Duplicate) -> bool| {
+                let mut addresses = endpoint.addresses.iter();
+                addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_duplicate(&one.duplicate))
+            };
             let has = [
                 endpoint.is_selected,
                 endpoint.is_alive(),
@@ -188,6 +171,10 @@ fn properties(endpoints: &[Endpoint]) -> Box<[[u64; PROPERTIES]]> {
                 !is_local,
                 endpoint.hostname.is_some(),
                 !endpoint.ports.is_empty(),
+                has_new(true, |duplicate| duplicate.in_service),
+                has_new(false, |duplicate| duplicate.in_service),
+                has_new(true, |duplicate| duplicate.in_cluster),
+                has_new(false, |duplicate| duplicate.in_cluster),
             ];
             for (word, has) in words.iter_mut().zip(has) {
                 *word = *word & !(1 << bit) | u64::from(has) << bit;
@@ -225,113 +212,6 @@ fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
     let all = all.into_values();
     all.map(|(port, bits)| (port.clone(), bits.into()))
         .collect()
-}
-
-// === impl AddressIndex ===
-
-impl<A> Default for AddressIndex<A> {
-    fn default() -> Self {
-        Self {
-            all: Box::default(),
-            own: 0..0,
-            local: 0..0,
-            clusters: Box::default(),
-        }
-    }
-}
-
-impl<A: Copy + PartialEq> AddressIndex<A> {
-    /// Collects the addresses of one family.
-    fn new(
-        endpoints: &[Endpoint],
-        index: &NameIndex,
-        gateway_down: GatewayDown,
-        of_family: impl Fn(IpAddr) -> Option<A>,
-    ) -> Self {
-        let mut all = Vec::new();
-        let add = |all: &mut Vec<A>, members: Members<'_>, is_own: bool| {
-            let start = all.len();
-            for address in members.iter().flat_map(|one| &endpoints[one].addresses) {
-                let duplicate = address.duplicate;
-                let is_new = !(if is_own {
-                    duplicate.in_service
-                } else {
-                    duplicate.in_cluster
-                });
-                all.extend(of_family(address.ip).filter(|_| is_new));
-            }
-            start..all.len()
-        };
-        let ranges = cluster_ranges(endpoints);
-        let members = index.members(0..endpoints.len(), &[]);
-        let own = members.requiring(Property::Selected).answered(gateway_down);
-        let own: Vec<Range<usize>> = ranges
-            .clone()
-            .map(|range| add(&mut all, own.within(range), true))
-            .collect();
-        let count = all.len();
-        let is_local = |range: &Range<usize>| endpoints[range.clone()].iter().any(|e| e.is_local);
-        let local = ranges.clone().zip(&own).find(|(range, _)| is_local(range));
-        let local = local.map_or(0..0, |(_, local)| local.clone());
-        let clusters = ranges.clone().zip(own).map(|(range, own)| {
-            let members = index.members(range.clone(), &[]).answered(gateway_down);
-            let of_cluster = add(&mut all, members, false);
-            if all[of_cluster.clone()] != all[own.clone()] {
-                return (range, of_cluster);
-            }
-            all.truncate(of_cluster.start);
-            (range, own)
-        });
-        let clusters: Vec<_> = clusters.collect();
-        let is_regular = all.is_empty() || clusters.iter().all(|(range, own)| range == own);
-        let stored = clusters.into_iter().filter(|_| !is_regular);
-        Self {
-            own: short(0..count),
-            local: short(local),
-            clusters: stored
-                .map(|(range, own)| (range.start as u32, short(own)))
-                .collect(),
-            all: all.into(),
-        }
-    }
-
-    fn of_name(&self, cluster: Option<Range<usize>>) -> NameAddresses<'_, A> {
-        let (range, local) = match cluster {
-            None => (long(&self.own), long(&self.local)),
-            Some(range) => {
-                let first = range.start as u32;
-                let found = self.clusters.binary_search_by_key(&first, |one| one.0);
-                (
-                    found.map_or(range, |found| long(&self.clusters[found].1)),
-                    0..0,
-                )
-            }
-        };
-        let all = self.all.get(range).unwrap_or_default();
-        NameAddresses { all, local }
-    }
-}
-
-fn short(range: Range<usize>) -> Range<u32> {
-    range.start as u32..range.end as u32 // there are some millions at most
-}
-
-fn long(range: &Range<u32>) -> Range<usize> {
-    range.start as usize..range.end as usize
-}
-
-fn v4_of(ip: IpAddr) -> Option<Ipv4Addr> {
-    match ip {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(_) => None,
-    }
-}
-
-fn v6_of(ip: IpAddr) -> Option<Ipv6Addr> {
-    match ip {
-        IpAddr::V4(_) => None,
-        IpAddr::V6(ip) => Some(ip),
-    }
 }
 
 /// Returns the range of each cluster in endpoints that are sorted by cluster.

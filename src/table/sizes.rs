@@ -10,9 +10,9 @@ use super::index::{self, Index};
 use super::links::ClusterLink;
 use super::service::Service;
 use super::shared::ALLOCATION;
-use super::short_name::ShortName;
+use super::short_name::{Claim, ShortName};
 use super::store::ServiceKeys;
-use crate::model::{ClusterName, Few, ObjectRef, Problem, ServiceKey, Timestamp};
+use crate::model::{ClusterName, Few, Namespace, ObjectRef, Problem, ServiceKey, Timestamp};
 
 /// Size of a node of an index, and the nodes on the way to it that a change copies.
 const NODE: usize = 128;
@@ -37,8 +37,8 @@ impl Table {
             .unshared(&next.services, |service| size(service));
         let short_names = self.short_names.unshared(&next.short_names, |own, other| {
             let is_shared = other.is_some_and(|other| Arc::ptr_eq(own, other));
-            let namespaces = own.headless.len() + own.others.len() + own.failing.len();
-            let size = 4 * ALLOCATION + size_of::<ShortName>() + namespaces * size_of::<usize>();
+            let claims = own.claims.len() * size_of::<(Namespace, Claim)>();
+            let size = 2 * ALLOCATION + size_of::<ShortName>() + claims;
             if is_shared { 0 } else { size }
         });
         let non_members = self.non_members.unshared(&next.non_members, |_, _| 0);

@@ -1,16 +1,15 @@
 //! The choice of an answer: data, NODATA, NXDOMAIN, REFUSED or SERVFAIL. No other module makes this choice.
 
-use std::iter;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use strum::IntoStaticStr;
 
-use super::order::{AnswerOrder, srv_rows, visit_addresses};
+use super::order::{AnswerOrder, addresses_of, rtype_of, srv_rows, visit_addresses};
 use super::read::own_view;
-use super::reading::{Failure, Reading, Scope, View};
+use super::reading::{Failure, Reading, View};
 use super::{Name, RecordType, Zone, Zones, read};
-use crate::table::{Address, Duplicate, Endpoint, Published, Service};
+use crate::table::{Endpoint, Published, Service};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
 #[derive(Clone, Debug)]
@@ -98,7 +97,7 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             _ => Answer::NoData(zone),
         },
         Reading::NsHost(zone) => {
-            let owns = |rtype: &RecordType| addresses_of(zone, *rtype).next().is_some();
+            let owns = |rtype: &RecordType| own_addresses(zone, *rtype).next().is_some();
             match choose_type(rtype, owns) {
                 Some(rtype) => Answer::Address(zone, rtype),
                 None => Answer::NoData(zone),
@@ -129,16 +128,8 @@ fn choose_type(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<
     }
 }
 
-/// Returns the record type of an address.
-pub fn rtype_of(address: IpAddr) -> RecordType {
-    match address {
-        IpAddr::V4(_) => RecordType::A,
-        IpAddr::V6(_) => RecordType::AAAA,
-    }
-}
-
 /// Returns the addresses of `ns.dns.Z` of one type.
-pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = &IpAddr> {
+pub(super) fn own_addresses(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = &IpAddr> {
     let addresses = zone.ns_addresses.iter();
     addresses.filter(move |ip| rtype_of(**ip) == rtype)
 }
@@ -167,26 +158,14 @@ impl<'t> Answer<'t> {
                 let rows = srv_rows(view, AnswerOrder::Rotate, 0);
                 rows.map(|row| row.endpoint).collect()
             }
-            Self::Data(view, rtype) => view
-                .endpoints()
-                .flat_map(|endpoint| {
-                    let is_record = |address: &&Address| {
-                        rtype_of(address.ip) == *rtype
-                            && !is_duplicate(address.duplicate, view.scope)
-                    };
-                    let count = endpoint.addresses.iter().filter(is_record).count();
-                    iter::repeat_n(endpoint, count)
-                })
-                .collect(),
-            Self::Soa(_)
-            | Self::Ns(_)
-            | Self::Address(..)
-            | Self::Text(_)
-            | Self::NoData(_)
-            | Self::NxDomain(_)
-            | Self::Refused
-            | Self::NotReady
-            | Self::Failed(_) => Vec::new(),
+            Self::Data(view, rtype) => {
+                let endpoints = view.endpoints().flat_map(|endpoint| {
+                    let addresses = addresses_of(endpoint, *rtype, view.scope);
+                    addresses.map(move |_| endpoint)
+                });
+                endpoints.collect()
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -195,14 +174,7 @@ impl<'t> Answer<'t> {
         match self {
             Self::NotReady => Some("there is no table yet".to_owned()),
             Self::Failed(failure) => Some(failure.to_string()),
-            Self::Data(..)
-            | Self::Soa(_)
-            | Self::Ns(_)
-            | Self::Address(..)
-            | Self::Text(_)
-            | Self::NoData(_)
-            | Self::NxDomain(_)
-            | Self::Refused => None,
+            _ => None,
         }
     }
 }
@@ -215,14 +187,5 @@ fn has_records(view: &View<'_>, rtype: RecordType) -> bool {
             ControlFlow::Break(())
         })
         .is_break(),
-    }
-}
-
-/// Returns whether an earlier endpoint of this scope has the same address.
-fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
-    match scope {
-        Scope::Service => duplicate.in_service,
-        Scope::Cluster => duplicate.in_cluster,
-        Scope::Host => false,
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordType;
 use super::reading::{Scope, View, same_port};
 use crate::model::Port;
-use crate::table::{Endpoint, Members, NameAddresses, Property};
+use crate::table::{Duplicate, Endpoint, Members, Property};
 
 /// The order of records in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -58,8 +58,8 @@ pub fn mix(count: u32) -> u32 {
     mixed ^ mixed >> 16
 }
 
-/// Visits the addresses of a view of type A or AAAA in order, in parts, until `visit` breaks. `turn` differs from answer to answer.
-/// The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
+/// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` differs from
+/// answer to answer. The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
 pub fn visit_addresses<'t>(
     view: &View<'t>,
     rtype: RecordType,
@@ -68,76 +68,110 @@ pub fn visit_addresses<'t>(
     mut visit: impl FnMut(Addresses<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let names = &view.service.names;
-    let cluster = match view.scope {
+    let property = match (view.scope, rtype, order) {
         _ if view.port.is_some() => return ControlFlow::Continue(()),
-        Scope::Host => return visit_host(view, rtype, turn, visit),
-        Scope::Cluster => Some(view.covered.clone()),
-        Scope::Service => None,
+        (Scope::Service, RecordType::A, AnswerOrder::Rotate) => {
+            let parts = rotated(&names.v4, turn).map(Addresses::V4);
+            return parts
+                .into_iter()
+                .filter(Addresses::is_some)
+                .try_for_each(visit);
+        }
+        (Scope::Service, RecordType::AAAA, AnswerOrder::Rotate) => {
+            let parts = rotated(&names.v6, turn).map(Addresses::V6);
+            return parts
+                .into_iter()
+                .filter(Addresses::is_some)
+                .try_for_each(visit);
+        }
+        (Scope::Service, RecordType::A, AnswerOrder::LocalFirst) => Property::NewV4,
+        (Scope::Service, RecordType::AAAA, AnswerOrder::LocalFirst) => Property::NewV6,
+        (Scope::Cluster | Scope::Host, RecordType::A, _) => Property::NewV4InCluster,
+        (Scope::Cluster | Scope::Host, RecordType::AAAA, _) => Property::NewV6InCluster,
+        _ => return ControlFlow::Continue(()),
     };
-    let visit_some = |part: Addresses<'t>| {
-        if part.is_empty() {
-            return ControlFlow::Continue(());
-        }
-        visit(part)
+    // A host has all its addresses, whoever else has them.
+    let members = match view.scope {
+        Scope::Host => view.members().clone(),
+        Scope::Service | Scope::Cluster => view.members().requiring(property),
     };
-    match rtype {
-        RecordType::A => {
-            let parts = parts_of(names.v4(cluster), order, turn).map(Addresses::V4);
-            parts.into_iter().try_for_each(visit_some)
-        }
-        RecordType::AAAA => {
-            let parts = parts_of(names.v6(cluster), order, turn).map(Addresses::V6);
-            parts.into_iter().try_for_each(visit_some)
-        }
-        _ => ControlFlow::Continue(()),
-    }
-}
-
-/// Visits the addresses of a host, which has few.
-fn visit_host<'t>(
-    view: &View<'t>,
-    rtype: RecordType,
-    turn: u32,
-    mut visit: impl FnMut(Addresses<'t>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    view.endpoints().try_for_each(|endpoint| {
-        let addresses = &*endpoint.addresses; // sorted
-        let (v4, v6) = addresses.split_at(addresses.partition_point(|one| one.ip.is_ipv4()));
-        let family = match rtype {
-            RecordType::A => v4,
-            RecordType::AAAA => v6,
-            _ => &[],
-        };
-        let mut ips = rotated([family, &[]], turn).into_iter().flatten();
-        ips.try_for_each(|address| visit(Addresses::from(&address.ip)))
+    let mut walks = walks(&members, order, turn);
+    walks.try_for_each(|walk| {
+        walk.indexes().try_for_each(|index| {
+            let endpoint = &view.service.endpoints[index];
+            addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
+        })
     })
 }
 
-/// Returns the addresses of a name in order.
-fn parts_of<A>(addresses: NameAddresses<'_, A>, order: AnswerOrder, turn: u32) -> [&[A]; 6] {
-    let NameAddresses { all, local } = addresses;
-    let (first, then) = match order {
-        AnswerOrder::Rotate => ([all, &[]], [&[][..]; 2]),
-        AnswerOrder::LocalFirst => (
-            [&all[local.clone()], &[]],
-            [&all[..local.start], &all[local.end..]],
-        ),
-    };
-    // With the same number, two parts of equal length would always start at the same index.
-    let ([a, b, c], [d, e, f]) = (rotated(first, turn), rotated(then, mix(turn)));
-    [a, b, c, d, e, f]
+/// Returns the addresses of an endpoint that are records of a name with this scope.
+pub(super) fn addresses_of(
+    endpoint: &Endpoint,
+    rtype: RecordType,
+    scope: Scope,
+) -> impl Iterator<Item = &IpAddr> {
+    let addresses = endpoint.addresses.iter().filter(move |address| {
+        rtype_of(address.ip) == rtype && !is_duplicate(address.duplicate, scope)
+    });
+    addresses.map(|address| &address.ip)
 }
 
-/// Rotates a list that consists of two parts.
-fn rotated<A>([one, other]: [&[A]; 2], turn: u32) -> [&[A]; 3] {
-    let first = turn as usize % (one.len() + other.len()).max(1);
-    match one.split_at_checked(first) {
-        Some((last, first)) => [first, other, last],
-        None => {
-            let (last, first) = other.split_at(first - one.len());
-            [first, one, last]
-        }
+/// Returns whether an earlier endpoint of this scope has the same address.
+fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
+    match scope {
+        Scope::Service => duplicate.in_service,
+        Scope::Cluster => duplicate.in_cluster,
+        Scope::Host => false,
     }
+}
+
+/// Returns the record type of an address.
+pub fn rtype_of(address: IpAddr) -> RecordType {
+    match address {
+        IpAddr::V4(_) => RecordType::A,
+        IpAddr::V6(_) => RecordType::AAAA,
+    }
+}
+
+/// A walk over endpoints that begins at one of them.
+#[derive(Clone)]
+struct Walk<'t> {
+    members: Members<'t>,
+    first: usize,
+    /// A random number.
+    rest: usize,
+}
+
+/// Returns the walks over endpoints in an order.
+fn walks<'t>(
+    members: &Members<'t>,
+    order: AnswerOrder,
+    turn: u32,
+) -> impl Iterator<Item = Walk<'t>> + Clone + use<'t> {
+    let parts = match order {
+        AnswerOrder::Rotate => [Some((members.clone(), turn)), None],
+        // With the same number, two parts of equal length would always start at the same index.
+        AnswerOrder::LocalFirst => [
+            Some((members.requiring(Property::Local), turn)),
+            Some((members.requiring(Property::Remote), mix(turn))),
+        ],
+    };
+    parts.into_iter().flatten().filter_map(|(members, turn)| {
+        let count = members.count().max(1);
+        let first = members.nth(turn as usize % count)?;
+        let rest = turn as usize / count;
+        Some(Walk {
+            members,
+            first,
+            rest,
+        })
+    })
+}
+
+/// Rotates a list.
+fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
+    let (last, first) = list.split_at(turn as usize % list.len().max(1));
+    [first, last]
 }
 
 /// Returns the SRV records of a view in order: for each target and port number one.
@@ -146,17 +180,9 @@ pub fn srv_rows<'t>(
     order: AnswerOrder,
     turn: u32,
 ) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
-    let own = view.targets_of_their_own();
-    let parts = match order {
-        AnswerOrder::Rotate => [Some((own, turn)), None],
-        AnswerOrder::LocalFirst => [
-            Some((own.requiring(Property::Local), turn)),
-            Some((own.requiring(Property::Remote), mix(turn))),
-        ],
-    };
+    let walks = walks(&view.targets_of_their_own(), order, turn);
     let (endpoints, port) = (&*view.service.endpoints, view.port);
-    let own = parts.into_iter().flatten();
-    let own = own.flat_map(move |(members, turn)| rows_of(endpoints, port, &members, turn));
+    let own = walks.flat_map(move |walk| rows_of(endpoints, port, &walk));
     shared_rows(view, turn).chain(own)
 }
 
@@ -166,9 +192,7 @@ fn shared_rows<'t>(
     turn: u32,
 ) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
     let (service, members, wanted) = (view.service, view.members().clone(), view.port);
-    let shared = rotated([view.shared_ports(), &[]], turn)
-        .into_iter()
-        .flatten();
+    let shared = rotated(view.shared_ports(), turn).into_iter().flatten();
     let shared = shared.filter(move |one| {
         let is_wanted = match wanted {
             Some(wanted) => same_port(&one.port, wanted),
@@ -184,26 +208,23 @@ fn shared_rows<'t>(
     })
 }
 
-/// Returns the rows of endpoints with targets of their own, from a random one and one of its ports on.
+/// Returns the rows of endpoints with targets of their own, from a random port of the first one on.
 fn rows_of<'t>(
     endpoints: &'t [Endpoint],
     wanted: Option<&'t Port>,
-    members: &Members<'t>,
-    turn: u32,
+    walk: &Walk<'t>,
 ) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
-    let count = members.count().max(1);
-    let first = members.nth(turn as usize % count);
-    let ports = first.map_or(&[][..], |first| &endpoints[first].ports);
+    let first = walk.first;
+    let ports = &endpoints[first].ports;
     let split = match wanted {
-        None => first_of_number(ports, turn as usize / count % ports.len().max(1)),
+        None => first_of_number(ports, walk.rest % ports.len().max(1)),
         Some(_) => 0,
     };
-    let all = members.iter_from(first.unwrap_or_default());
-    let visits = all.map(move |index| {
-        let from = if Some(index) == first { split } else { 0 };
+    let visits = walk.indexes().map(move |index| {
+        let from = if index == first { split } else { 0 };
         (index, from..endpoints[index].ports.len(), true)
     });
-    let end = first.map(|first| (first, 0..split, false));
+    let end = [(first, 0..split, false)];
     visits.chain(end).flat_map(move |(index, range, is_begin)| {
         let rows = ports_in(&endpoints[index].ports, range, wanted).enumerate();
         rows.map(move |(number, port)| SrvRow {
@@ -235,14 +256,21 @@ fn first_of_number(ports: &[Port], index: usize) -> usize {
     ports.partition_point(|port| Some(port.number) < number)
 }
 
+// === impl Walk ===
+
+impl<'t> Walk<'t> {
+    fn indexes(&self) -> impl Iterator<Item = usize> + Clone + use<'t> {
+        self.members.iter_from(self.first)
+    }
+}
+
 // === impl Addresses ===
 
 impl<'t> Addresses<'t> {
-    /// Returns whether there is none.
-    pub fn is_empty(&self) -> bool {
+    fn is_some(&self) -> bool {
         match self {
-            Self::V4(ips) => ips.is_empty(),
-            Self::V6(ips) => ips.is_empty(),
+            Self::V4(ips) => !ips.is_empty(),
+            Self::V6(ips) => !ips.is_empty(),
         }
     }
 

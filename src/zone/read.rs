@@ -29,8 +29,7 @@
 use super::name::Name;
 use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View, selectable};
 use super::{Zone, Zones};
-use crate::model::ClusterName;
-use crate::table::{Endpoint, Grammar, Service, Services, Table};
+use crate::table::{Grammar, Service, Services, ShortName, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
@@ -121,13 +120,22 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     let [scope @ .., service] = path else {
         return Reading::Missing(zone, MissingReason::NoService);
     };
-    let reading = look_up_short(zone, table, service, part(scope, 1));
-    let mut reading = with_own_targets(reading, name, labels.len());
-    if let Reading::View(_, view) = &mut reading
-        && hides_cluster(table, service, view.covered())
-    {
-        view.targets = Targets::Canonical(name.start_of(labels.len()));
-    }
+    let reading = match table.short_name(service) {
+        Some(ShortName {
+            owner: Ok(owner),
+            has_hidden_cluster,
+            ..
+        }) => {
+            let mut part = part(scope, 1);
+            if *has_hidden_cluster {
+                part.targets = Targets::Canonical(name.start_of(labels.len()));
+            }
+            look_up(zone, owner, part)
+        }
+        Some(_) => Reading::Missing(zone, MissingReason::NoOwner),
+        None => Reading::Missing(zone, MissingReason::NoService),
+    };
+    let reading = with_own_targets(reading, name, labels.len());
     if let Reading::Missing(_, reason) = reading {
         return if is_parent(table, labels) {
             Reading::Empty(zone)
@@ -164,45 +172,6 @@ pub fn yields(table: &Table, service: &Service) -> bool {
     let [cluster, short] = service.key.labels();
     let has_cluster = |other: &Service| other.has_names_at(&[cluster]);
     !service.is_known && table.short_service(short).is_some_and(has_cluster)
-}
-
-/// Returns whether another name hides the short name `C.S.Z` of a cluster: it is a name of the zone itself, or namespace
-/// `S` has a service `C`, which owns the names below `C.S.Z`.
-fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
-    let is_hidden = |label: &str| {
-        is_of_zone(&[label, namespace])
-            || table
-                .service(namespace, label)
-                .is_some_and(|service| service.is_known)
-    };
-    let mut rest = endpoints;
-    while let Some(Endpoint { cluster, .. }) = rest.first() {
-        let label = cluster.as_ref().map(ClusterName::as_str);
-        if label.is_some_and(is_hidden) {
-            return true;
-        }
-        rest = &rest[rest.partition_point(|endpoint| endpoint.cluster == *cluster)..];
-    }
-    false
-}
-
-/// Looks up a short name in the namespace that it stands for.
-fn look_up_short<'t>(
-    zone: &'t Zone,
-    table: &'t Table,
-    service: &str,
-    part: Part<'_>,
-) -> Reading<'t> {
-    let missing = |reason| Reading::Missing(zone, reason);
-    let owner = match table.short_name(service).map(|short| &short.owner) {
-        Some(Ok(owner)) => owner,
-        Some(Err(_)) => return missing(MissingReason::NoOwner),
-        None => return missing(MissingReason::NoService),
-    };
-    match table.service(owner.as_str(), service) {
-        Some(service) => look_up(zone, service, part),
-        None => missing(MissingReason::NoService),
-    }
 }
 
 /// Interprets the labels below the apex of a zone with the grammar `mcs`.

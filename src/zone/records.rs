@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use super::answer::addresses_of;
+use super::answer::own_addresses;
 use super::order::{Addresses, AnswerOrder, SrvRow, srv_rows, visit_addresses};
 use super::record_name::RecordName;
 use super::zones::NEGATIVE_TTL;
@@ -90,17 +90,10 @@ pub enum Data<'a> {
     },
     /// Name server.
     Ns(RecordName<'a>),
-    /// Start of authority.
-    Soa(Soa<'a>),
+    /// Start of authority: the zone and SERIAL.
+    Soa(&'a Zone, u32),
     /// One character string.
     Txt(&'a [u8]),
-}
-
-/// The data of an SOA record.
-#[derive(Clone, Copy, Debug)]
-pub struct Soa<'a> {
-    zone: &'a Zone,
-    serial: u32,
 }
 
 // === impl Answer ===
@@ -117,7 +110,7 @@ impl Answer<'_> {
             Self::Data(view, rtype) => visit_view(view, *rtype, context, visit),
             Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
-            Self::Address(zone, rtype) => addresses_of(zone, *rtype)
+            Self::Address(zone, rtype) => own_addresses(zone, *rtype)
                 .map(|ip| Data::Addresses(ip.into()))
                 .try_for_each(|data| visit(Record::answer(context.question, zone.ttl, data))),
             Self::Text(zone) => {
@@ -226,7 +219,7 @@ fn visit_name_server<'a>(
     let owner = RecordName::ns_host(zone);
     visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
     let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
-    let mut addresses = rrsets.flat_map(|rtype| addresses_of(zone, rtype));
+    let mut addresses = rrsets.flat_map(|rtype| own_addresses(zone, rtype));
     addresses.try_for_each(|ip| {
         visit(Record {
             section: Section::Additional { of: 0 },
@@ -256,7 +249,7 @@ impl<'a> Record<'a> {
             section,
             owner: RecordName::from_wire(zone.name.wire()),
             ttl: NEGATIVE_TTL,
-            data: Data::Soa(Soa { zone, serial }),
+            data: Data::Soa(zone, serial),
         }
     }
 }
@@ -272,26 +265,14 @@ impl Data<'_> {
             Self::Addresses(Addresses::V6(_)) => RecordType::AAAA,
             Self::Srv { .. } => RecordType::SRV,
             Self::Ns(_) => RecordType::NS,
-            Self::Soa(_) => RecordType::SOA,
+            Self::Soa(..) => RecordType::SOA,
             Self::Txt(_) => RecordType::TXT,
         }
     }
 }
 
-// === impl Soa ===
-
-impl<'a> Soa<'a> {
-    /// Returns MNAME and RNAME (RFC 1035 section 3.3.13).
-    pub fn names(&self) -> [RecordName<'a>; 2] {
-        [
-            RecordName::ns_host(self.zone),
-            RecordName::hostmaster(self.zone),
-        ]
-    }
-
-    /// Returns SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM.
-    pub fn numbers(&self) -> [u32; 5] {
-        let [refresh, retry, expire] = SOA_TIMERS;
-        [self.serial, refresh, retry, expire, NEGATIVE_TTL]
-    }
+/// Returns SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM of an SOA record.
+pub fn soa_numbers(serial: u32) -> [u32; 5] {
+    let [refresh, retry, expire] = SOA_TIMERS;
+    [serial, refresh, retry, expire, NEGATIVE_TTL]
 }

@@ -44,7 +44,7 @@ impl Numbers {
             .as_ref()
             .and_then(|table| table.service("prod", "db"));
         Ok(service.map(|service| {
-            let [_, _, high, low] = service.names.v4(None).all[0].octets();
+            let [_, _, high, low] = service.names.v4[0].octets();
             u64::from(high) * 256 + u64::from(low)
         }))
     }

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::Value;
 
@@ -14,7 +13,7 @@ use crate::table::failover::OrderOrigin;
 use crate::table::links::{LinkState, LinkStates, UnknownReason};
 use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
-use crate::table::short_name::NoOwner;
+use crate::table::short_name::{Claim, NoOwner};
 use crate::testing::{endpoint, listing, local, mirror, service_keys, table};
 
 fn problem(detail: &str) -> Problem {
@@ -227,9 +226,8 @@ fn each_part_of_a_table_that_differs_is_counted() {
     let with_short_name = own(&|table| {
         let short_name = ShortName {
             owner: Err(NoOwner::Off),
-            headless: [prod.clone(), prod.clone()].into(),
-            others: [prod.clone(), prod.clone(), prod.clone()].into(),
-            failing: vec![prod.clone(); 5].into(),
+            has_hidden_cluster: false,
+            claims: vec![(prod.clone(), Claim::Other); 5].into(),
         };
         let name = db_name.service.clone();
         table.short_names.insert(name, Arc::new(short_name));
@@ -237,7 +235,7 @@ fn each_part_of_a_table_that_differs_is_counted() {
     let map = with_short_name
         .short_names
         .unshared(&next.short_names, |_, _| 0);
-    let short_name = 4 * ALLOCATION + size_of::<ShortName>() + (2 + 3 + 5) * size_of::<usize>();
+    let short_name = 2 * ALLOCATION + size_of::<ShortName>() + 5 * size_of::<(Namespace, Claim)>();
     assert_eq!(unshared(&with_short_name, &next), rounded(map + short_name));
     let mut more = with_short_name.clone();
     let other = with_short_name.short_name("db").unwrap().clone();

@@ -6,6 +6,7 @@ use super::message::{ADDITIONAL, ANSWER, AUTHORITY, Message};
 use crate::wire::query::HEADER;
 use crate::zone::order::Addresses;
 use crate::zone::record_name::{Labels, host_labels};
+use crate::zone::records::soa_numbers;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
 
 /// Length of a record before its data, if its owner name is a pointer.
@@ -187,8 +188,9 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
                 let room = self.room(owner, record, name_length(target, &rest))?;
                 room.put_name(target, &rest)
             }
-            Data::Soa(soa) => {
-                let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
+            Data::Soa(zone, serial) => {
+                let [primary, mailbox] = RecordName::of_soa(zone);
+                let numbers = soa_numbers(*serial);
                 let apex = suffix_pointer(&primary, self.question_end);
                 let names = name_length(&primary, &apex) + name_length(&mailbox, &apex);
                 let room = self
