@@ -30,7 +30,7 @@ pub use problems::{ConflictReport, ProblemReport, SkipReport};
 
 use crate::model::{Problem, ProblemKind};
 use crate::table::{Published, Service, Table};
-use crate::zone::Zones;
+use crate::zone::{Failure, Zones};
 use style::visible_width;
 
 pub use select::{EndpointSelection, Selection};
@@ -253,7 +253,7 @@ pub fn write_rows(text: &mut String, rows: &[impl AsRef<[String]>]) -> std::fmt:
 fn owns_short_name(service: &Service, table: Option<&Table>) -> bool {
     let key = &service.key;
     let short = table.and_then(|table| table.short_name(key.service.as_str()));
-    short.is_some_and(|short| short.owner.as_ref() == Ok(&key.namespace))
+    short.is_some_and(|short| short.owner() == Ok(&key.namespace))
 }
 
 // === impl ServiceReport ===
@@ -277,7 +277,7 @@ impl ServiceReport {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
-            failure: service.failure.map(|failure| failure.reason().to_owned()),
+            failure: Failure::of_service(service).map(|failure| failure.to_string()),
             endpoints: reply.reports(service).collect(),
         }
     }

@@ -10,14 +10,12 @@
 pub mod access;
 pub mod query;
 mod rcode;
-pub mod records;
 pub mod respond;
 pub mod write;
 
 pub use access::{Access, Network};
 pub use query::{Query, Reject, parse};
 pub use rcode::Rcode;
-pub use records::{Sections, records};
 pub use respond::{Body, QueryContext, Reply, ResponseSettings, Transport, respond};
 pub use write::{whole_answer, write};
 

@@ -65,11 +65,11 @@ pub mod records;
 mod zone_name;
 mod zones;
 
-pub use answer::{Answer, AnswerResult, Row, RowData, answer};
+pub use answer::{Answer, AnswerResult, answer};
 pub use name::Name;
-pub use order::AnswerOrder;
+pub use order::{Addresses, AnswerOrder};
 pub use read::{read, yields};
-pub use reading::{MissingReason, Reading, Scope, View};
+pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_name::RecordName;
 pub use record_type::RecordType;
 pub use records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};

@@ -44,10 +44,11 @@ impl ServiceFacts {
 }
 
 /// Returns the reasons for which a name fails.
-fn reasons() -> [&'static str; 3] {
-    use ProblemKind::{ExpectedClustersMissing, StepWithoutEndpoint};
-    let [gate, step] = [ExpectedClustersMissing, StepWithoutEndpoint].map(ProblemKind::name);
-    [gate, step, NOT_READY]
+fn reasons() -> [&'static str; 4] {
+    use ProblemKind::{ExpectedClustersMissing, MissingHost, StepWithoutEndpoint};
+    let kinds = [ExpectedClustersMissing, StepWithoutEndpoint, MissingHost];
+    let [gate, step, host] = kinds.map(ProblemKind::name);
+    [gate, step, host, NOT_READY]
 }
 
 /// Returns why the name of a service fails, if it does.
@@ -56,6 +57,7 @@ fn failure(service: &Service) -> Option<&'static str> {
         NameFailure::ExpectedClustersMissing => ProblemKind::ExpectedClustersMissing.name(),
         NameFailure::StepWithoutEndpoint if is_not_ready(service) => NOT_READY,
         NameFailure::StepWithoutEndpoint => ProblemKind::StepWithoutEndpoint.name(),
+        NameFailure::EndpointMirrorsMissing => ProblemKind::MissingHost.name(),
     })
 }
 

@@ -134,9 +134,9 @@ fn describe(endpoint: &Endpoint) -> String {
 impl Question {
     /// Returns the question for the name of a service: AAAA if it has only IPv6 addresses. Returns `None` if it has no address.
     fn of_service(zone: &Zone, service: &Service) -> Option<Self> {
-        let (key, addresses) = (&service.key, &service.name_addresses);
-        let has_v4 = !addresses.v4.is_empty();
-        let has_address = has_v4 || !addresses.v6.is_empty();
+        let (key, names) = (&service.key, &service.names);
+        let has_v4 = !names.v4.is_empty();
+        let has_address = has_v4 || !names.v6.is_empty();
         has_address.then(|| Self {
             name: format!("{}.{}.{}", key.service, key.namespace, zone.name),
             rtype: if has_v4 {

@@ -16,7 +16,7 @@ use crate::report::{
     ConflictReport, EndpointReport, NameReply, ProblemReport, RecordReport, SchemaVersion, Shade,
     SkipReport, Style, text, write_rows,
 };
-use crate::table::{Endpoint, NoOwner, Published};
+use crate::table::{Claim, Endpoint, NoOwner, Published};
 use crate::zone::answer::answer_question;
 use crate::zone::{
     AnswerContext, MissingReason, Name, Reading, RecordType, Scope, Section, View, Zones,
@@ -220,7 +220,7 @@ fn answer_report(
         rtype: rtype.to_string(),
         result: <&str>::from(answer.result()).to_owned(),
         ttl: records.first().map(|record| record.ttl),
-        reason: answer.failure().map(str::to_owned),
+        reason: answer.failure(),
         records: in_answer
             .map(|record| RecordReport {
                 endpoint: sources
@@ -295,8 +295,8 @@ fn describe_unknown(name: &ReadName<'_>) -> String {
     let short = own.last().and_then(|label| name.table.short_name(label));
     match (own.as_slice(), short) {
         ([.., name], Some(short)) if short.owner == Err(NoOwner::Ambiguous) => {
-            let namespaces: Vec<&str> = short.headless.iter().map(Namespace::as_str).collect();
-            let namespaces = namespaces.join(", ");
+            let namespaces = short.namespaces(Claim::Headless).map(Namespace::as_str);
+            let namespaces = namespaces.collect::<Vec<_>>().join(", ");
             format!("ambiguous: '{name}' exists in the namespaces {namespaces}")
         }
         (_, Some(_)) => "a short name that belongs to no namespace".to_owned(),
@@ -308,7 +308,7 @@ fn describe_unknown(name: &ReadName<'_>) -> String {
 }
 
 fn describe_view(view: &View<'_>, endpoints: &[ListedEndpoint<'_>]) -> String {
-    let first = view.covered.first().map(|e| e.labels());
+    let first = view.covered().first().map(|e| e.labels());
     let [host, cluster] = first.unwrap_or_default();
     let mut text = describe_service(&view.service.key);
     if view.scope != Scope::Service {

@@ -6,7 +6,7 @@ use super::context::{Context, Observer};
 use super::kinds::list;
 use super::names::ReadName;
 use crate::model::{Kind, Namespace, ObjectRef, Port, ServiceKey};
-use crate::table::{Endpoint, MissingHost, NoOwner, Service, ServiceKind, Table};
+use crate::table::{Claim, Endpoint, MissingHost, NoOwner, Service, ServiceKind, Table};
 use crate::zone::MissingReason;
 
 /// Returns the notes about what is missing.
@@ -103,8 +103,8 @@ fn short_name_note(name: &str, table: &Table) -> Option<String> {
         let names: Vec<&str> = namespaces.into_iter().map(Namespace::as_str).collect();
         names.join(", ")
     };
-    let headless = names(short.headless.iter().collect());
-    let having = names(short.headless.iter().chain(&short.others).collect());
+    let headless = names(short.namespaces(Claim::Headless).collect());
+    let having = names(short.namespaces(Claim::Other).collect());
     Some(match short.owner.as_ref().err()? {
         NoOwner::Ambiguous => return None, // a problem says so
         NoOwner::Pinned(namespace) => format!(

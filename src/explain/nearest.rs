@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::typing_errors;
-use crate::table::{Endpoint, Grammar, Service, Table};
+use crate::table::{Claim, Endpoint, Grammar, Service, Table};
 use crate::zone::{Name, Reading, Zone, Zones, read};
 
 /// Maximum number of similar names.
@@ -308,7 +308,7 @@ impl<'t> Search<'t> {
 /// Returns the namespaces that have a service of this name.
 fn namespaces_with<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = &'t str> {
     let short = table.short_name(name).into_iter();
-    let namespaces = short.flat_map(|short| short.headless.iter().chain(&short.others));
+    let namespaces = short.flat_map(|short| short.namespaces(Claim::Other));
     namespaces.map(|namespace| namespace.as_str())
 }
 

@@ -131,6 +131,11 @@ impl Namespace {
     pub fn text(&self) -> &Text {
         &self.0
     }
+
+    /// Returns the name of a service with the same name.
+    pub fn as_service(&self) -> ServiceName {
+        ServiceName(self.0.clone())
+    }
 }
 
 impl ServiceName {

@@ -91,7 +91,7 @@ pub enum NameReply<'t> {
     /// The endpoints of a part of the service.
     Endpoints(View<'t>),
     /// Nothing, because the name fails. It has the reason.
-    Failing(&'static str),
+    Failing(String),
     /// Nothing. It has the reason.
     Nothing(&'static str),
 }
@@ -144,7 +144,7 @@ impl<'t> NameReply<'t> {
     pub fn of_own_name(service: &'t Service) -> Self {
         match answer_own_name(service) {
             Ok(view) => Self::Endpoints(view),
-            Err(Some(failure)) => Self::Failing(failure),
+            Err(Some(failure)) => Self::Failing(failure.to_string()),
             Err(None) => Self::Nothing("the name does not exist"),
         }
     }
@@ -260,7 +260,7 @@ impl<'t> NameReply<'t> {
             (Self::Endpoints(view), _) if is_elsewhere => match view.scope {
                 Scope::Host => "the name is that of another endpoint".to_owned(),
                 Scope::Cluster | Scope::Service => {
-                    let cluster = view.covered.first().map_or("", |one| one.labels()[1]);
+                    let cluster = view.covered().first().map_or("", |one| one.labels()[1]);
                     format!("the name is that of cluster '{cluster}'")
                 }
             },

@@ -13,7 +13,7 @@ use super::refused::RefusedClients;
 use crate::clock::unix_seconds;
 use crate::log::LogLimiter;
 use crate::table::publish::{Current, Reader};
-use crate::wire::{self, Body, Query, QueryContext, Reject, Reply, ResponseSettings, Transport};
+use crate::wire::{self, Body, QueryContext, Reply, ResponseSettings, Transport};
 use crate::zone::Answer;
 
 /// Creates the answerer of each listener.
@@ -110,7 +110,7 @@ impl Answerer {
         turn
     }
 
-    /// Writes the reply to a message into `out` and returns its length. `None` means that no reply is sent.
+    /// Writes the reply to a message into `out`, counts it, and returns its length. `None` means that no reply is sent.
     pub(super) fn answer(
         &self,
         batch: &BatchContext,
@@ -119,22 +119,6 @@ impl Answerer {
         client: SocketAddr,
         out: &mut [u8],
     ) -> Option<usize> {
-        self.reply(batch, packet, transport, client, |reply, query| {
-            let written = wire::write(reply, query, packet, out);
-            (written.length, written.is_truncated)
-        })
-    }
-
-    /// Makes the reply to a message and counts it. `render` encodes the reply and returns whether it is truncated.
-    /// `None` means that no reply is sent.
-    pub(super) fn reply<R>(
-        &self,
-        batch: &BatchContext,
-        packet: &[u8],
-        transport: Transport,
-        client: SocketAddr,
-        render: impl FnOnce(&Reply<'_>, &Result<Query, Reject>) -> (R, bool),
-    ) -> Option<R> {
         if client.port() == 0 || client.ip().is_unspecified() {
             self.counters.count_dropped(); // the source is forged: nothing can be sent to it
             return None;
@@ -152,14 +136,14 @@ impl Answerer {
         if !context.is_allowed {
             self.refused.note(client.ip(), batch.time);
         }
-        let (rendered, is_truncated) = render(&reply, &query);
+        let written = wire::write(&reply, &query, packet, out);
         let rtype = query.as_ref().ok().map(|query| query.rtype);
         self.counters.count_request(transport, rtype);
         self.counters.count_response(reply.rcode);
-        if is_truncated {
+        if written.is_truncated {
             self.note_truncated(&reply, transport, batch);
         }
-        Some(rendered)
+        Some(written.length)
     }
 
     /// Counts a truncated reply. Except over UDP, it means that no message can hold the answer.

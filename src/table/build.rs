@@ -94,7 +94,7 @@ pub fn build(
         let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
         index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
     }
-    let has_other_owners = short::assign_owners(last, &mut table, dirty, rules);
+    let has_other_owners = short::assign_owners(&mut table, dirty, rules);
     short::update_problems(&mut table, dirty, rules, timers);
     Built {
         table,

@@ -81,8 +81,7 @@ impl Table {
 
     /// Returns the service that owns a short name.
     pub fn short_service(&self, service: &str) -> Option<&Service> {
-        let owner = self.short_name(service)?.owner.as_ref().ok()?;
-        self.service(owner.as_str(), service)
+        self.short_name(service)?.owner.as_deref().ok()
     }
 
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.

@@ -1,12 +1,12 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
 //! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, one for each short name that a canonical name
-//! hides, and one for each service whose name fails. A sum does not depend on the order. Each value is the hash
+//! hides, one for each service whose name fails, and one for each host without an endpoint mirror. A sum does not depend on the order. Each value is the hash
 //! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
 //! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
 //! not secret, because the hash does not protect against forgery.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
 use std::net::IpAddr;
 
@@ -14,8 +14,9 @@ use siphasher::sip::SipHasher24;
 
 use super::content::{NameScope, Table};
 use super::endpoint::Endpoint;
+use super::missing::MissingHost;
+use super::name_index::{Members, Property, cluster_ranges};
 use super::service::Service;
-use crate::model::{Port, PortName, Protocol};
 
 const KEY: [u8; 16] = *b"global-dns table";
 
@@ -40,11 +41,13 @@ fn hash_answers(table: &Table) -> u64 {
         .filter(has_endpoints)
         .map(|service| hash_service("service", service));
     let short_names = table.short_names.iter().filter_map(|(name, short)| {
-        let owner = short.owner.as_ref().ok()?;
-        let service = table.service(owner.as_str(), name.as_str());
-        service
-            .filter(|service| has_endpoints(service) || service.failure.is_some())
-            .map(|_| hash_texts(["short name", name.as_str(), owner.as_str()]))
+        let owner = short
+            .owner
+            .as_ref()
+            .ok()
+            .filter(|owner| owner.has_names())?;
+        let namespace = owner.key.namespace.as_str();
+        Some(hash_texts(["short name", name.as_str(), namespace]))
     });
     let hidden = table.name_problems.iter().flat_map(|(scope, problems)| {
         let hidden = match scope {
@@ -60,15 +63,20 @@ fn hash_answers(table: &Table) -> u64 {
         .services()
         .filter(|service| service.failure.is_some())
         .map(|service| hash_texts(["failing", &service.key.to_string()]));
+    let missing = table.services().flat_map(missing_hosts);
     let parts = services.chain(short_names).chain(hidden).chain(failing);
+    let parts = parts.chain(missing);
     parts.fold(0, u64::wrapping_add) >> EXCESS
 }
 
-/// The scope of a name. The name of a service covers only the selected endpoints.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum HashedScope {
-    Service,
-    Cluster,
+/// Returns the hashes of the hosts whose names fail because their endpoint mirrors are missing.
+fn missing_hosts(service: &Service) -> impl Iterator<Item = u64> {
+    let hosts: BTreeSet<_> = service.missing.iter().map(MissingHost::labels).collect();
+    let key = service.key.to_string();
+    let failing = hosts
+        .into_iter()
+        .filter(|(cluster, hostname)| service.at_host(cluster, hostname).is_empty());
+    failing.map(move |(cluster, hostname)| hash_texts(["missing", &key, cluster, hostname]))
 }
 
 /// Hashes one version of a service.
@@ -103,43 +111,31 @@ fn omitted(service: &Service) -> Vec<u32> {
     if endpoints.all(|endpoint| endpoint.is_alive() && endpoint.is_selected) {
         return Vec::new();
     }
-    let clusters = service
-        .clusters()
-        .map(|cluster| service.in_cluster(cluster.as_str()));
-    let own = std::iter::once((HashedScope::Service, &*service.endpoints));
-    let clusters = clusters.map(|endpoints| (HashedScope::Cluster, endpoints));
+    let ports = service.names.named_ports(&service.endpoints);
+    let ports: BTreeMap<_, _> = ports
+        .map(|(port, bits)| ((&port.name, port.protocol), bits))
+        .collect();
+    let names = || std::iter::once(&[][..]).chain(ports.values().copied());
     let (mut omitted, mut number) = (Vec::new(), 0);
-    for (scope, endpoints) in own.chain(clusters) {
-        let is_covered =
-            |endpoint: &Endpoint| scope == HashedScope::Cluster || endpoint.is_selected;
-        for endpoints in by_port(endpoints).values() {
-            let down = service.gateway_down;
-            let covered = endpoints.iter().copied().filter(|one| is_covered(one));
-            let included = down.included(covered);
-            for endpoint in endpoints {
-                if !is_covered(endpoint) || !included.has(endpoint) {
-                    omitted.push(number);
-                }
-                number += 1;
-            }
+    let mut add = |name: Members<'_>, selectable: Members<'_>| {
+        let answered = selectable.answered(service.gateway_down);
+        for endpoint in name.iter() {
+            omitted.extend(Some(number).filter(|_| !answered.contains(endpoint)));
+            number += 1;
+        }
+    };
+    let whole = 0..service.endpoints.len();
+    for bits in names() {
+        let name = service.names.members(whole.clone(), bits);
+        add(name.clone(), name.requiring(Property::Selected));
+    }
+    for range in cluster_ranges(&service.endpoints) {
+        for bits in names() {
+            let name = service.names.members(range.clone(), bits);
+            add(name.clone(), name);
         }
     }
     omitted
-}
-
-/// Returns the endpoints of a scope without a port and for each port. The time grows with the total number of ports,
-/// because the owner of a Service chooses that number.
-fn by_port(scope: &[Endpoint]) -> BTreeMap<Option<(&PortName, &Protocol)>, Vec<&Endpoint>> {
-    let mut names = BTreeMap::from([(None, scope.iter().collect::<Vec<_>>())]);
-    for endpoint in scope {
-        for Port { name, protocol, .. } in &endpoint.ports {
-            if let Some(name) = name {
-                let name = Some((name, protocol));
-                names.entry(name).or_default().push(endpoint);
-            }
-        }
-    }
-    names
 }
 
 fn hash_texts<const N: usize>(texts: [&str; N]) -> u64 {
@@ -240,7 +236,7 @@ mod tests {
         let tables = ["local:west", "west:local", "*"].map(of_order);
         let counts = tables.each_ref().map(|table| {
             let service = table.service("prod", "db").unwrap();
-            (service.endpoints.len(), service.name_addresses.v4.len())
+            (service.endpoints.len(), service.names.v4.len())
         });
         assert_eq!(counts, [(2, 1), (2, 1), (2, 2)]);
         let hashes: std::collections::BTreeSet<u64> =

@@ -20,9 +20,7 @@ use super::rules::Rules;
 use super::settings::resolve;
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
-use super::{
-    Endpoint, EndpointLiveness, NameAddresses, NameFailure, Service, ServiceKind, SharedPort,
-};
+use super::{Endpoint, EndpointLiveness, NameFailure, NameIndex, Service, ServiceKind};
 use crate::model::{
     ClusterName, FailoverOrder, Namespace, ObjectRef, OwnService, Problem, ProblemKind, ServiceKey,
     ServiceSettings,
@@ -202,24 +200,21 @@ pub(super) fn build_service(
     if !is_known && problems.is_empty() && !is_set {
         return None;
     }
+    let is_missing = merged.endpoints.is_empty() && !missing.is_empty();
+    let missing_mirrors = is_missing.then_some(NameFailure::EndpointMirrorsMissing);
     let gate = Gate::new(own, &merged.endpoints, &shared, rules, timers.now).map(Box::new);
     next.wake_at(gate.as_ref().and_then(|gate| gate.closes_until));
     let service = Service {
         key: key.clone(),
         alias_of,
         kind,
-        failure: failure(gate.as_deref(), failover.as_deref()),
+        failure: failure(gate.as_deref(), failover.as_deref()).or(missing_mirrors),
         failover,
         unused_order,
         gate,
         ttl,
         gateway_down,
-        name_addresses: NameAddresses::new(&merged.endpoints, gateway_down),
-        shared_ports: if rules.has_mcs_zones {
-            SharedPort::collect(&merged.endpoints)
-        } else {
-            Box::default()
-        },
+        names: NameIndex::new(&merged.endpoints, gateway_down, rules.has_mcs_zones),
         endpoints: merged.endpoints.into(),
         not_ready: merged.not_ready.into(),
         is_known,

@@ -25,10 +25,25 @@ pub struct MissingHost {
     pub expected: ObjectRef,
 }
 
+// === impl MissingHost ===
+
+impl MissingHost {
+    /// Returns its cluster and its hostname.
+    pub(super) fn labels(&self) -> (&str, &str) {
+        (self.cluster.as_str(), self.hostname.as_str())
+    }
+
+    /// Returns the reason for which its name fails, as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
+    pub fn reason(&self) -> String {
+        format!("endpoint mirror {} is missing", self.expected.key.name)
+    }
+}
+
 /// A host: the name of its headless mirror, its link and its hostname.
 type ListedName<'i> = (Text, &'i ClusterName, &'i Hostname);
 
-/// Returns the hosts that the headless mirrors of a service list and that have no endpoint mirror.
+/// Returns the hosts that the headless mirrors of a service list and that have no endpoint mirror, sorted by cluster and
+/// hostname.
 pub(super) fn missing_hosts(
     key: &ServiceKey,
     items: &Items<'_>,
@@ -45,7 +60,7 @@ pub(super) fn missing_hosts(
         .collect();
     listed.retain(|name, _| !existing.contains(name));
     let service = |name: &Text| ObjectRef::service(&ObjectKey::of_service(key).sibling(name));
-    let missing = listed
+    let mut missing: Vec<MissingHost> = listed
         .into_iter()
         .map(|((mirror, link, hostname), address)| MissingHost {
             cluster: rules.name_of(link),
@@ -53,8 +68,10 @@ pub(super) fn missing_hosts(
             address,
             mirror: service(&mirror),
             expected: service(&Text::from(format!("{hostname}-{link}"))),
-        });
-    missing.collect()
+        })
+        .collect();
+    missing.sort_by(|one, other| one.labels().cmp(&other.labels()));
+    missing
 }
 
 /// Returns the hosts that the headless mirrors of a service list, with their addresses. Excluded clusters are omitted.

@@ -1,12 +1,15 @@
 //! A [`Service`] of the table, and the rules that concern one name of it.
 
+use std::cmp::Ordering;
+use std::ops::Range;
+
 use super::alias::AliasSource;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::failover::{Failover, Order};
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::missing::MissingHost;
-use super::own_name::{NameAddresses, SharedPort};
+use super::name_index::{NameIndex, cluster_ranges};
 use crate::model::{
     ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ProblemKind, ServiceKey,
     Timestamp,
@@ -35,11 +38,8 @@ pub struct Service {
     pub gateway_down: GatewayDown,
     /// Endpoints that can be returned, sorted by cluster, hostname, and the service that they belong to. Each triple is unique.
     pub endpoints: Box<[Endpoint]>,
-    /// The addresses of its own name. They are computed in advance, because that name is queried most.
-    pub name_addresses: NameAddresses,
-    /// The ports of its cluster IPs, each once. Zones with the grammar `mcs` have one SRV record for each (rule K9). Empty
-    /// without such a zone.
-    pub shared_ports: Box<[SharedPort]>,
+    /// What its names return.
+    pub names: NameIndex,
     /// Local endpoints that are not ready. They are never returned, and appear in reports only.
     pub not_ready: Box<[Endpoint]>,
     /// The headless mirrors of the service, with their clusters.
@@ -61,13 +61,17 @@ pub struct Service {
     pub problems: Box<[Problem]>,
 }
 
-/// The reason for which the own name of a service fails (rules K5, K8). Names of its clusters and endpoints do not fail.
+/// The reason for which the own name of a service fails. Names of its clusters and hosts fail only because of endpoint mirrors
+/// that are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFailure {
     /// Expected clusters are missing.
     ExpectedClustersMissing,
     /// The step of the failover order that answers has no endpoint.
     StepWithoutEndpoint,
+    /// Its only endpoints are hosts whose endpoint mirrors are missing: Linkerd deletes and creates them again within half a
+    /// second, and a cache would keep an NXDOMAIN.
+    EndpointMirrorsMissing,
 }
 
 // === impl NameFailure ===
@@ -78,6 +82,7 @@ impl NameFailure {
         match self {
             Self::ExpectedClustersMissing => "expected clusters are missing",
             Self::StepWithoutEndpoint => "the failover step that answers has no endpoint",
+            Self::EndpointMirrorsMissing => "its endpoint mirrors are missing",
         }
     }
 }
@@ -87,29 +92,30 @@ impl NameFailure {
 impl Service {
     /// Returns the endpoints of one cluster.
     pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
-        let start = self
-            .endpoints
-            .partition_point(|e| e.cluster.as_ref().map(ClusterName::as_str) < Some(cluster));
-        let rest = &self.endpoints[start..];
-        &rest[..rest.partition_point(|e| {
-            e.cluster
-                .as_ref()
-                .is_some_and(|own| own.as_str() == cluster)
-        })]
+        &self.endpoints[self.cluster_range(cluster)]
+    }
+
+    /// Returns the indexes of the endpoints of one cluster.
+    pub fn cluster_range(&self, cluster: &str) -> Range<usize> {
+        let place = |endpoint: &Endpoint| {
+            let own = endpoint.cluster.as_ref().map(ClusterName::as_str);
+            own.cmp(&Some(cluster))
+        };
+        range_of(&self.endpoints, 0..self.endpoints.len(), place)
     }
 
     /// Returns the endpoints of one host: one or none; of an alias, one for each service that has it.
     pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
-        let endpoints = self.in_cluster(cluster);
-        let host = |e: &Endpoint| {
-            e.hostname
-                .as_ref()
-                .map(Hostname::as_str)
-                .cmp(&Some(hostname))
+        &self.endpoints[self.host_range(cluster, hostname)]
+    }
+
+    /// Returns the indexes of the endpoints of one host.
+    pub fn host_range(&self, cluster: &str, hostname: &str) -> Range<usize> {
+        let place = |endpoint: &Endpoint| {
+            let own = endpoint.hostname.as_ref().map(Hostname::as_str);
+            own.cmp(&Some(hostname))
         };
-        let start = endpoints.partition_point(|e| host(e).is_lt());
-        let rest = &endpoints[start..];
-        &rest[..rest.partition_point(|e| host(e).is_eq())]
+        range_of(&self.endpoints, self.cluster_range(cluster), place)
     }
 
     /// Returns the service that an endpoint belongs to: of an alias, one of those that it names.
@@ -158,17 +164,37 @@ impl Service {
 
     /// Returns whether names of the service exist, even if they fail.
     pub(super) fn has_names(&self) -> bool {
-        !self.endpoints.is_empty() || self.failure.is_some()
+        !self.endpoints.is_empty() || !self.missing.is_empty() || self.failure.is_some()
+    }
+
+    /// Returns the first host without an endpoint mirror at or below some labels before the name of the service: none, `C`, or
+    /// `H.C`.
+    pub fn missing_at(&self, scope: &[&str]) -> Option<&MissingHost> {
+        let (cluster, hostname) = match scope {
+            [] => return self.missing.first(),
+            [cluster] => (*cluster, ""),
+            [hostname, cluster] => (*cluster, *hostname),
+            _ => return None,
+        };
+        let first = self
+            .missing
+            .partition_point(|host| host.labels() < (cluster, hostname));
+        let is_at = |host: &&MissingHost| {
+            let (own_cluster, own_hostname) = host.labels();
+            own_cluster == cluster && (hostname.is_empty() || own_hostname == hostname)
+        };
+        self.missing.get(first).filter(is_at)
     }
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
-    pub(super) fn has_names_at(&self, scope: &[&str]) -> bool {
-        match scope {
+    pub fn has_names_at(&self, scope: &[&str]) -> bool {
+        let has_endpoints = match scope {
             [] => self.has_names(),
             [cluster] => !self.in_cluster(cluster).is_empty(),
             [host, cluster] => !self.at_host(cluster, host).is_empty(),
             _ => false,
-        }
+        };
+        has_endpoints || self.missing_at(scope).is_some()
     }
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.
@@ -179,12 +205,19 @@ impl Service {
 
     /// Returns the clusters that have endpoints, sorted.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterName> {
-        let mut rest = &self.endpoints[..];
-        let first_of_next = move || {
-            let first = rest.first()?;
-            rest = &rest[rest.partition_point(|e| e.cluster == first.cluster)..];
-            Some(first)
-        };
-        std::iter::from_fn(first_of_next).filter_map(|first| first.cluster.as_ref())
+        cluster_ranges(&self.endpoints)
+            .filter_map(|range| self.endpoints[range.start].cluster.as_ref())
     }
+}
+
+/// Returns the part of a range of sorted endpoints that compares as equal.
+fn range_of(
+    endpoints: &[Endpoint],
+    range: Range<usize>,
+    place: impl Fn(&Endpoint) -> Ordering,
+) -> Range<usize> {
+    let within = &endpoints[range.clone()];
+    let start = range.start + within.partition_point(|endpoint| place(endpoint).is_lt());
+    let rest = &endpoints[start..range.end];
+    start..start + rest.partition_point(|endpoint| place(endpoint).is_eq())
 }

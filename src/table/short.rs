@@ -22,117 +22,116 @@ use std::sync::Arc;
 use super::content::{NameScope, Table};
 use super::rules::{ChildZone, Grammar, Rules, ShortNames};
 use super::service::Service;
-use super::short_name::{NoOwner, ShortName};
+use super::short_name::{Claim, NoOwner, ShortName};
 use super::store::ServiceKeys;
 use super::timers::Timers;
 use crate::model::{ClusterName, Namespace, Problem, ProblemKind, ServiceKey, ServiceName};
 
-/// The namespaces that have a service of one name.
-#[derive(Default)]
-struct Namespaces {
-    headless: BTreeSet<Namespace>,
-    others: BTreeSet<Namespace>,
-    failing: BTreeSet<Namespace>,
-}
-
-// === impl Namespaces ===
-
-impl Namespaces {
-    fn of(short: &Arc<ShortName>) -> Self {
-        Self {
-            headless: short.headless.iter().cloned().collect(),
-            others: short.others.iter().cloned().collect(),
-            failing: short.failing.iter().cloned().collect(),
+/// Assigns the owners of the short names of services that changed. Returns whether a short name changed.
+pub(super) fn assign_owners(table: &mut Table, dirty: &ServiceKeys, rules: &Rules) -> bool {
+    let mut names: BTreeMap<ServiceName, BTreeMap<Namespace, Claim>> = BTreeMap::new();
+    for ServiceKey { namespace, service } in dirty {
+        // A service with the name of a cluster may hide short names of the service with the name of its namespace.
+        for name in [service.clone(), namespace.as_service()] {
+            let claims = || claims_of(table, &name).iter().cloned().collect();
+            names.entry(name.clone()).or_insert_with(claims);
         }
-    }
-
-    /// Updates the entry of one namespace.
-    fn update(&mut self, namespace: &Namespace, service: Option<&Service>) {
-        self.headless.remove(namespace);
-        self.others.remove(namespace);
-        self.failing.remove(namespace);
-        let set = match service {
-            Some(service) if service.is_known && service.is_headless => &mut self.headless,
-            Some(service) if service.is_known => &mut self.others,
-            Some(service) if service.failure.is_some() => &mut self.failing,
-            Some(_) | None => return,
+        let claim = table.service(namespace.as_str(), service.as_str());
+        let claims = names.entry(service.clone()).or_default();
+        match claim.and_then(Claim::of) {
+            Some(claim) => claims.insert(namespace.clone(), claim),
+            None => claims.remove(namespace),
         };
-        set.insert(namespace.clone());
     }
-}
-
-/// Assigns the owners of the short names of services that changed. Returns whether an owner or a list of namespaces changed.
-pub(super) fn assign_owners(
-    last: &Table,
-    table: &mut Table,
-    dirty: &ServiceKeys,
-    rules: &Rules,
-) -> bool {
     let mut is_changed = false;
-    for (name, namespaces) in new_namespaces(last, table, dirty) {
-        let old = last.short_name(name.as_str());
-        let new = short_name(name, namespaces, rules);
-        if old == new.as_ref() {
+    for (name, claims) in names {
+        let new = short_name(table, &name, claims, rules);
+        if table.short_name(name.as_str()) == new.as_ref() {
             continue;
         }
         is_changed = true;
         match new {
-            Some(new) => table.short_names.insert(name.clone(), Arc::new(new)),
-            None => table.short_names.remove(name),
+            Some(new) => table.short_names.insert(name, Arc::new(new)),
+            None => table.short_names.remove(&name),
         };
     }
     is_changed
 }
 
-/// Returns the namespaces in `table` that have the services that changed since `last`, by name.
-fn new_namespaces<'d>(
-    last: &Table,
-    table: &Table,
-    dirty: &'d ServiceKeys,
-) -> BTreeMap<&'d ServiceName, Namespaces> {
-    let mut names = BTreeMap::new();
-    for key in dirty {
-        let previous = || last.short_names.get(&key.service).map(Namespaces::of);
-        let namespaces = names
-            .entry(&key.service)
-            .or_insert_with(|| previous().unwrap_or_default());
-        let service = table.service(key.namespace.as_str(), key.service.as_str());
-        namespaces.update(&key.namespace, service);
-    }
-    names
+fn claims_of<'t>(table: &'t Table, name: &ServiceName) -> &'t [(Namespace, Claim)] {
+    let short = table.short_name(name.as_str());
+    short.map_or(&[], |short| &short.claims)
 }
 
 /// Determines the owner of a short name. Returns `None` if no namespace has the service.
-fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Option<ShortName> {
-    let Namespaces {
-        headless,
-        others,
-        failing,
-    } = &namespaces;
-    let has = |namespace: &&Namespace| headless.contains(*namespace) || others.contains(*namespace);
-    let fails = |namespace: &&Namespace| failing.contains(*namespace);
-    let default = rules.default_namespace.as_ref().filter(has);
-    let failing_default = rules.default_namespace.as_ref().filter(fails);
-    let owner = match (rules.short_names, rules.pinned_names.get(name), default) {
-        (ShortNames::None, _, _) => Err(NoOwner::Off),
-        // A pinned name has no fallback.
-        (_, Some(pin), _) if has(&pin) || fails(&pin) => Ok(pin.clone()),
-        (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
-        (_, None, Some(default)) => Ok(default.clone()),
-        (ShortNames::Pinned, None, None) => failing_default.cloned().ok_or(NoOwner::Unpinned),
-        (ShortNames::All, None, None) if headless.len() > 1 => Err(NoOwner::Ambiguous),
-        (ShortNames::All, None, None) => {
-            let only = headless.first().or(failing_default);
-            only.cloned().ok_or(NoOwner::Unpinned)
-        }
+fn short_name(
+    table: &Table,
+    name: &ServiceName,
+    claims: BTreeMap<Namespace, Claim>,
+    rules: &Rules,
+) -> Option<ShortName> {
+    if claims.is_empty() {
+        return None;
+    }
+    let owner = owner(name, &claims, rules).and_then(|namespace| {
+        let service = table.services.shared(namespace.as_str(), name.as_str());
+        service.cloned().ok_or(NoOwner::Unpinned)
+    });
+    let hides = |owner: &Arc<Service>| {
+        name.as_str() == "dns" && owner.has_names_at(&["ns"])
+            || !hidden_clusters(table, owner).is_empty()
     };
-    let is_empty = headless.is_empty() && others.is_empty() && failing.is_empty();
-    (!is_empty).then(|| ShortName {
+    Some(ShortName {
+        has_hidden_cluster: owner.as_ref().is_ok_and(hides),
         owner,
-        headless: namespaces.headless.into_iter().collect(),
-        others: namespaces.others.into_iter().collect(),
-        failing: namespaces.failing.into_iter().collect(),
+        claims: claims.into_iter().collect(),
     })
+}
+
+/// Returns the namespace that owns a short name.
+fn owner<'r>(
+    name: &ServiceName,
+    claims: &'r BTreeMap<Namespace, Claim>,
+    rules: &'r Rules,
+) -> Result<&'r Namespace, NoOwner> {
+    let has =
+        |namespace: &&Namespace, least| claims.get(*namespace).is_some_and(|one| *one >= least);
+    let default = rules.default_namespace.as_ref();
+    let existing = default.filter(|default| has(default, Claim::Other));
+    match (rules.short_names, rules.pinned_names.get(name), existing) {
+        (ShortNames::None, _, _) => return Err(NoOwner::Off),
+        // A pinned name has no fallback.
+        (_, Some(pin), _) => {
+            let has_pin = has(&pin, Claim::Failing);
+            return if has_pin {
+                Ok(pin)
+            } else {
+                Err(NoOwner::Pinned(pin.clone()))
+            };
+        }
+        (_, None, Some(default)) => return Ok(default),
+        (ShortNames::All | ShortNames::Pinned, None, None) => {}
+    }
+    // An alias owns the name before its sources.
+    let is_source = |namespace: &Namespace| {
+        let source = ServiceKey {
+            namespace: namespace.clone(),
+            service: name.clone(),
+        };
+        let mut aliases = rules.aliases.of_source(&source);
+        aliases.any(|alias| alias.service == *name && has(&&alias.namespace, Claim::Headless))
+    };
+    let headless = claims.iter().filter(|(namespace, claim)| {
+        **claim == Claim::Headless && rules.short_names == ShortNames::All && !is_source(namespace)
+    });
+    let mut headless = headless.map(|(namespace, _)| namespace);
+    match (headless.next(), headless.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(_), Some(_)) => Err(NoOwner::Ambiguous),
+        (None, _) => default
+            .filter(|default| has(default, Claim::Failing))
+            .ok_or(NoOwner::Unpinned),
+    }
 }
 
 /// Updates the problems of names after the services in `dirty` changed. The time of the build is that since which new ones hold.
@@ -192,7 +191,8 @@ fn ambiguous_name(table: &Table, name: &ServiceName) -> Vec<Problem> {
     let short = table.short_name(name.as_str());
     let short = short.filter(|short| short.owner == Err(NoOwner::Ambiguous));
     let problem = |short: &ShortName| {
-        let namespaces: Vec<&str> = short.headless.iter().map(Namespace::as_str).collect();
+        let namespaces = short.namespaces(Claim::Headless).map(Namespace::as_str);
+        let namespaces: Vec<&str> = namespaces.collect();
         let namespaces = namespaces.join(", ");
         let detail =
             format!("exists in namespaces {namespaces}; no setting assigns it, so it is NXDOMAIN");
@@ -283,6 +283,18 @@ fn hidden_in_mcs(table: &Table, labels: &[&str]) -> Option<String> {
     }
 }
 
+/// Returns the clusters of a service whose short names `C.S.Z` are hidden: namespace `S` has a service `C`, which owns the names
+/// below `C.S.Z`.
+fn hidden_clusters<'t>(table: &Table, service: &'t Service) -> BTreeSet<&'t ClusterName> {
+    let namespace = service.key.service.as_str();
+    let failing = service.missing.iter().map(|host| &host.cluster);
+    let clusters = service.clusters().chain(failing).filter(|cluster| {
+        let hiding = table.service(namespace, cluster.as_str());
+        hiding.is_some_and(|service| service.is_known)
+    });
+    clusters.collect()
+}
+
 /// Returns the short names that canonical names of `namespace` hide. If the namespace has the name of a service, and a
 /// service in it has the name of a cluster, `S.N.Z` and the names below it hide the short name `C.S.Z` and the names
 /// below it.
@@ -290,10 +302,6 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Problem> {
     let Some(hidden) = table.short_service(namespace.as_str()) else {
         return Vec::new();
     };
-    let hiding = hidden.clusters().filter(|cluster| {
-        let service = table.service(namespace.as_str(), cluster.as_str());
-        service.is_some_and(|service| service.is_known)
-    });
     let problem = |cluster: &ClusterName| {
         let name = format!("{cluster}.{namespace}");
         let detail = format!(
@@ -302,5 +310,6 @@ fn shadowed(table: &Table, namespace: &Namespace) -> Vec<Problem> {
         );
         hides(&name, detail)
     };
-    hiding.map(problem).collect()
+    let clusters = hidden_clusters(table, hidden).into_iter();
+    clusters.map(problem).collect()
 }

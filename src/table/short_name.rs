@@ -1,19 +1,31 @@
 //! The owner of a short name `S.Z`. [`short`](super::short) assigns it.
 
+use std::sync::Arc;
+
+use super::service::Service;
 use crate::model::Namespace;
 
 /// The owner of the short name `S.Z`, and the namespaces that have such a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortName {
-    /// The owner, or the reason for which there is none.
-    pub owner: Result<Namespace, NoOwner>,
-    /// The namespaces with a headless service of this name, sorted. If there is one, the name is its own without a flag.
-    pub headless: Box<[Namespace]>,
-    /// The namespaces with a service of another kind, sorted. Only a flag assigns the name to one of them.
-    pub others: Box<[Namespace]>,
-    /// The namespaces where the name of the service fails before anything of it exists, sorted. A flag assigns the name to
-    /// one of them if it is not that of another namespace.
-    pub failing: Box<[Namespace]>,
+    /// The service that owns it, or the reason for which none does.
+    pub owner: Result<Arc<Service>, NoOwner>,
+    /// Whether a canonical name hides the short name `C.S.Z` of one of its clusters.
+    pub has_hidden_cluster: bool,
+    /// The namespaces with a service of this name, sorted.
+    pub claims: Box<[(Namespace, Claim)]>,
+}
+
+/// The claim of a namespace to the short name of its service, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Claim {
+    /// The name of the service fails before anything of it exists. A setting assigns the short name to it if it is not that of
+    /// another namespace.
+    Failing,
+    /// The service is not headless. Only a setting assigns the short name to it.
+    Other,
+    /// The service is headless. If it is the only one, the short name is its own without a setting.
+    Headless,
 }
 
 /// The reason for which a short name has no owner.
@@ -28,4 +40,36 @@ pub enum NoOwner {
     Unpinned,
     /// Several namespaces have the service, and no setting assigns the name.
     Ambiguous,
+}
+
+// === impl ShortName ===
+
+impl ShortName {
+    /// Returns the namespace that owns it.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which none does.
+    pub fn owner(&self) -> Result<&Namespace, &NoOwner> {
+        self.owner.as_ref().map(|service| &service.key.namespace)
+    }
+
+    /// Returns the namespaces with at least a claim, sorted.
+    pub fn namespaces(&self, least: Claim) -> impl Iterator<Item = &Namespace> {
+        let claims = self.claims.iter().filter(move |(_, claim)| *claim >= least);
+        claims.map(|(namespace, _)| namespace)
+    }
+}
+
+// === impl Claim ===
+
+impl Claim {
+    /// Returns the claim of a service. One that only has settings takes no name from another.
+    pub(super) fn of(service: &Service) -> Option<Self> {
+        match service {
+            one if !one.is_known => one.failure.map(|_| Self::Failing),
+            one if one.is_headless => Some(Self::Headless),
+            _ => Some(Self::Other),
+        }
+    }
 }

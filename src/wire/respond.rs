@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::access::Access;
 use super::query::{CLASS_ANY, CLASS_CH, CLASS_IN, Edns, Query, Reject};
 use super::rcode::Rcode;
-use crate::table::{NameFailure, Published};
+use crate::table::Published;
 use crate::zone::answer::answer_question;
 use crate::zone::order::mix;
-use crate::zone::{Answer, AnswerContext, AnswerOrder, Data, Name, Record, RecordType, Zones};
+use crate::zone::{
+    Answer, AnswerContext, AnswerOrder, Data, Failure, Name, Record, RecordType, Zones,
+};
 
 /// Settings of the policy, fixed at start.
 #[derive(Clone, Debug)]
@@ -98,16 +100,16 @@ pub struct ReplyEdns<'t> {
     /// The reply is padded to a multiple of [`PADDING_BLOCK`] octets.
     pub is_padded: bool,
     /// Extended DNS Error (RFC 8914).
-    pub error: Option<ExtendedError>,
+    pub error: Option<ExtendedError<'t>>,
 }
 
 /// The Extended DNS Errors of this server (RFC 8914 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtendedError {
+pub enum ExtendedError<'t> {
     /// 14: there is no table yet.
     NotReady,
-    /// 14, with the reason: the name of a service fails.
-    Failed(NameFailure),
+    /// 14, with the reason: a name of a service fails.
+    Failed(Failure<'t>),
     /// 18: `limits.allow` excludes the client.
     Prohibited,
     /// 20: the name is outside the served zones.
@@ -123,9 +125,9 @@ const UDP_PLAIN: u16 = 512;
 pub const PADDING_BLOCK: usize = 468;
 
 /// A response code without records, and its extended error.
-type Refusal = (Rcode, Option<ExtendedError>);
+type Refusal<'t> = (Rcode, Option<ExtendedError<'t>>);
 
-const NOT_SUPPORTED: Refusal = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
+const NOT_SUPPORTED: Refusal<'_> = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
 
 /// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
@@ -175,7 +177,7 @@ fn select_body<'t>(
     settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Query,
-) -> Result<(Rcode, Body<'t>), Refusal> {
+) -> Result<(Rcode, Body<'t>), Refusal<'t>> {
     if query.edns.is_some_and(|edns| edns.version > 0) {
         return Err((Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
     }
@@ -193,7 +195,7 @@ fn select_answer<'t>(
     settings: &'t ResponseSettings,
     published: &'t Published,
     query: &Query,
-) -> Result<(Rcode, Body<'t>), Refusal> {
+) -> Result<(Rcode, Body<'t>), Refusal<'t>> {
     match query.rtype {
         RecordType::AXFR | RecordType::IXFR => return Err(NOT_SUPPORTED),
         // The other meta types (RFC 6895 section 3.1), including OPT, are not valid in a question.
@@ -302,7 +304,7 @@ impl Reply<'_> {
             question,
             serial: self.serial,
             order: self.order,
-            turn: Some(self.turn),
+            turn: self.turn,
         };
         match &self.body {
             Body::Empty => ControlFlow::Continue(()),
@@ -322,7 +324,7 @@ impl Reply<'_> {
 
 // === impl ExtendedError ===
 
-impl ExtendedError {
+impl ExtendedError<'_> {
     /// Returns the INFO-CODE.
     pub fn code(self) -> u16 {
         match self {
@@ -334,10 +336,12 @@ impl ExtendedError {
     }
 
     /// Returns the EXTRA-TEXT.
-    pub fn text(self) -> &'static str {
+    pub fn text(self) -> String {
         match self {
-            Self::Failed(failure) => failure.reason(),
-            Self::NotReady | Self::Prohibited | Self::NotAuthoritative | Self::NotSupported => "",
+            Self::Failed(failure) => failure.to_string(),
+            Self::NotReady | Self::Prohibited | Self::NotAuthoritative | Self::NotSupported => {
+                String::new()
+            }
         }
     }
 

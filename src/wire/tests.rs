@@ -10,7 +10,7 @@ use super::respond::ExtendedError;
 use super::*;
 use crate::table::{NameFailure, Published, Table};
 use crate::testing::{endpoint, local, mirror, published, table, zones};
-use crate::zone::{AnswerOrder, RecordType, order};
+use crate::zone::{AnswerOrder, Data, Failure, RecordType};
 
 mod owner_names;
 
@@ -280,7 +280,7 @@ fn missing_table_gets_servfail() {
     let codes = [ExtendedError::Prohibited, ExtendedError::NotSupported].map(ExtendedError::code);
     assert_eq!(codes, [18, 21]);
     assert_eq!(ExtendedError::NotReady.data(), [0, 14]);
-    let failure = ExtendedError::Failed(NameFailure::ExpectedClustersMissing);
+    let failure = ExtendedError::Failed(Failure::Rule(NameFailure::ExpectedClustersMissing));
     let data = [&[0, 14][..], b"expected clusters are missing"].concat();
     assert_eq!(failure.data(), data);
 }
@@ -402,27 +402,29 @@ fn keepalive_is_returned_only_over_tcp_and_tls() {
     assert_eq!(keepalive(Transport::Udp, true), None);
 }
 
-/// Returns the host of the first row in the answer for `db.prod.global`. `number` is the number of the query.
-fn first_host<'t>(
-    settings: &'t ResponseSettings,
-    now: &'t Published,
+/// Returns the first record of the answer for `db.prod.global`. `number` is the number of the query.
+fn first_record(
+    settings: &ResponseSettings,
+    now: &Published,
     packet: &[u8],
     number: u32,
-) -> &'t str {
+) -> String {
     let context = QueryContext {
         turn: number,
         ..CONTEXT
     };
-    let reply = respond(settings, now, &parse(packet), &context).unwrap();
-    let Body::Answer(crate::zone::Answer::Data(view, rtype)) = &reply.body else {
-        panic!("{:?}", reply.body)
-    };
-    let mut first = None;
-    let _ = order::visit_rows(view, *rtype, reply.order, Some(reply.turn), |row| {
-        first = Some(row.endpoint.labels()[0]);
+    let query = parse(packet);
+    let reply = respond(settings, now, &query, &context).unwrap();
+    let mut first = String::new();
+    let _ = reply.visit_records(&query.unwrap().name, |record| {
+        if let Data::Addresses(addresses) = record.data {
+            first = Data::Addresses(addresses.each().next().unwrap()).to_string();
+        } else {
+            first = record.data.to_string();
+        }
         std::ops::ControlFlow::Break(())
     });
-    first.unwrap()
+    first
 }
 
 #[test]
@@ -459,8 +461,8 @@ fn every_endpoint_is_first_equally_often_for_every_client_and_type() {
                     for _ in 0..ROUNDS * endpoints {
                         for client in 0..clients {
                             for (rtype, packet) in types.iter().zip(&packets) {
-                                let host = first_host(&settings, &now, packet, number);
-                                *counts.entry((client, rtype, host)).or_insert(0) += 1;
+                                let first = first_record(&settings, &now, packet, number);
+                                *counts.entry((client, rtype, first)).or_insert(0) += 1;
                                 number += 1;
                             }
                         }

@@ -7,21 +7,19 @@
 //! Owner names are compressed to pointers into the question. The question is echoed unchanged, so owner names have its
 //! case. SRV targets are not compressed and are in lower case (RFC 2782).
 //!
-//! The addresses of `S.N.Z` are the most common answer. They are written as one block instead of single records: for
-//! nine addresses, that takes a third of the time.
+//! The addresses of a name are written as one block instead of single records: for nine addresses, that takes a third of the time.
 
 mod message;
 mod record;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
-use message::{ADDITIONAL, ANSWER, Message, QUESTION};
+use message::{ADDITIONAL, Message, QUESTION};
 use record::RecordWriter;
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
-use crate::zone::{Answer, AnswerContext, AnswerOrder, Name, RecordType, Section};
+use crate::zone::{Answer, AnswerContext, Name, RecordType, Section};
 
 /// The result of writing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,18 +55,15 @@ pub fn write(
 /// Returns the length of a message with the complete answer section: header, question, records, and an OPT record
 /// without options.
 pub fn whole_answer(answer: &Answer<'_>, question: &Name) -> usize {
-    let mut octets = HEADER + question.wire().len() + 4 + OPT;
-    let _ = answer.visit_records(AnswerContext::new(question, 0), |record| {
-        if record.section != Section::Answer {
-            return ControlFlow::Break(());
-        }
+    let records = answer.records(AnswerContext::new(question, 0)).into_iter();
+    let in_answer = records.filter(|record| record.section == Section::Answer);
+    let lengths = in_answer.map(|record| {
         let mut out = [0; LONGEST_RECORD];
         let mut message = Message::new(&mut out, LONGEST_RECORD);
         RecordWriter::new(&mut message, question, CLASS_IN).put(&record);
-        octets += message.length - HEADER;
-        ControlFlow::Continue(())
+        message.length - HEADER
     });
-    octets
+    HEADER + question.wire().len() + 4 + OPT + lengths.sum::<usize>()
 }
 
 /// Length of an OPT record without options.
@@ -76,12 +71,6 @@ const OPT: usize = 11;
 
 /// Maximum length of a record with a header before it. A name or a text has at most 256 octets.
 const LONGEST_RECORD: usize = 512;
-
-/// An address in the format of its record.
-trait AddressData<const N: usize>: Copy {
-    const RTYPE: RecordType;
-    fn octets(self) -> [u8; N];
-}
 
 // === impl Message ===
 
@@ -100,9 +89,6 @@ impl Message<'_> {
 
     /// Writes the records that fit. Returns `false` if the answer section is incomplete.
     fn put_sections(&mut self, reply: &Reply<'_>, query: &Query) -> bool {
-        if let Some(is_complete) = self.put_name_addresses(reply) {
-            return is_complete;
-        }
         let mut is_complete = true;
         let mut writer = RecordWriter::new(self, &query.name, reply.class());
         let _ = reply.visit_records(&query.name, |record| {
@@ -114,53 +100,6 @@ impl Message<'_> {
             }
         });
         is_complete
-    }
-
-    /// Writes the addresses of a service's own name, if they are the answer. Returns `Some(false)` if not all of them
-    /// fit.
-    fn put_name_addresses(&mut self, reply: &Reply<'_>) -> Option<bool> {
-        let Body::Answer(Answer::Data(view, rtype)) = &reply.body else {
-            return None;
-        };
-        let (addresses, ttl) = (view.name_addresses()?, view.service.ttl);
-        let first = match reply.order {
-            AnswerOrder::Rotate => reply.turn,
-            AnswerOrder::LocalFirst => return None,
-        };
-        match *rtype {
-            RecordType::A => Some(self.put_addresses(&addresses.v4, first, ttl)),
-            RecordType::AAAA => Some(self.put_addresses(&addresses.v6, first, ttl)),
-            _ => None,
-        }
-    }
-
-    /// Writes address records with the name of the question, rotated by `turn`. Returns `false` if not all of them fit.
-    fn put_addresses<A: AddressData<N>, const N: usize>(
-        &mut self,
-        ips: &[A],
-        turn: u32,
-        ttl: u32,
-    ) -> bool {
-        let [t1, t2] = A::RTYPE.0.to_be_bytes();
-        let [a, b, c, d] = ttl.to_be_bytes();
-        // A pointer to the question, type, class, TTL, and 4 or 16 octets of data.
-        let head = [0xc0, HEADER as u8, t1, t2, 0, 1, a, b, c, d, 0, N as u8];
-        let first = turn as usize % ips.len().max(1);
-        let (last, start) = ips.split_at(first);
-        let size = head.len() + N;
-        let count = ips.len().min(self.limit.saturating_sub(self.length) / size);
-        let end = self.length + count * size;
-        let mut records = self.out[self.length..end].chunks_exact_mut(size);
-        for part in [start, last] {
-            for (ip, record) in part.iter().zip(&mut records) {
-                let (head_at, ip_at) = record.split_at_mut(head.len());
-                head_at.copy_from_slice(&head);
-                ip_at.copy_from_slice(&ip.octets());
-            }
-        }
-        self.length = end;
-        self.counts[ANSWER] += count as u16; // a message has no room for more than 4,096
-        count == ips.len()
     }
 
     fn put_opt(&mut self, edns: &ReplyEdns<'_>, reply: &Reply<'_>) {
@@ -227,22 +166,6 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
         + option(edns.keepalive.map(|_| 2))
         + option(edns.error.map(|error| 2 + error.text().len()))
         + option(edns.is_padded.then_some(0))
-}
-
-// === impl AddressData ===
-
-impl AddressData<4> for Ipv4Addr {
-    const RTYPE: RecordType = RecordType::A;
-    fn octets(self) -> [u8; 4] {
-        Self::octets(&self)
-    }
-}
-
-impl AddressData<16> for Ipv6Addr {
-    const RTYPE: RecordType = RecordType::AAAA;
-    fn octets(self) -> [u8; 16] {
-        Self::octets(&self)
-    }
 }
 
 #[cfg(test)]

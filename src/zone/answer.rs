@@ -3,14 +3,13 @@
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
-use super::read::own_view;
 use strum::IntoStaticStr;
 
-use super::reading::{Reading, Scope, View, same_port};
-use super::{RecordType, Zone};
-use crate::model::Port;
-use crate::table::{Duplicate, Endpoint, NameFailure, Published, Service};
-use crate::zone::{Name, Zones, read};
+use super::order::{AnswerOrder, addresses_of, rtype_of, srv_rows, visit_addresses};
+use super::read::own_view;
+use super::reading::{Failure, Reading, View};
+use super::{Name, RecordType, Zone, Zones, read};
+use crate::table::{Endpoint, Published, Service};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
 #[derive(Clone, Debug)]
@@ -33,8 +32,8 @@ pub enum Answer<'t> {
     Refused,
     /// There is no table yet.
     NotReady,
-    /// The name of a service fails (rules K5, K8).
-    Failed(NameFailure),
+    /// A name of a service fails.
+    Failed(Failure<'t>),
 }
 
 /// The result of a query, as people name it, the best first.
@@ -51,34 +50,6 @@ pub enum AnswerResult {
     Refused,
     /// The name fails.
     ServFail,
-}
-
-/// One row of an answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Row<'t> {
-    /// The endpoint of the row.
-    pub endpoint: &'t Endpoint,
-    /// The data of the row.
-    pub data: RowData,
-    /// Whether this is the first row of its endpoint, in the order of the table.
-    pub is_first: bool,
-}
-
-/// The data of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowData {
-    /// A or AAAA.
-    Address(IpAddr),
-    /// SRV: the port number. The target is the name of the endpoint.
-    Srv(u16),
-}
-
-/// A port of an endpoint that may be a row.
-pub(super) struct PortRow<'t> {
-    endpoint: &'t Endpoint,
-    port: &'t Port,
-    /// Whether no candidate before it has its target and number.
-    is_new_number: bool,
 }
 
 /// Answers a question from the current table.
@@ -101,8 +72,8 @@ pub fn answer_question<'t>(
 /// # Errors
 ///
 /// If there is none: why the name fails, or `None` if it does not exist.
-pub fn answer_own_name<'t>(service: &'t Service) -> Result<View<'t>, Option<&'static str>> {
-    own_view(service).map_err(|failure| failure.map(NameFailure::reason))
+pub fn answer_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
+    own_view(service)
 }
 
 /// Chooses the answer for the meaning of a name.
@@ -126,14 +97,14 @@ pub fn answer(reading: Reading<'_>, rtype: RecordType) -> Answer<'_> {
             _ => Answer::NoData(zone),
         },
         Reading::NsHost(zone) => {
-            let owns = |rtype: &RecordType| addresses_of(zone, *rtype).next().is_some();
+            let owns = |rtype: &RecordType| own_addresses(zone, *rtype).next().is_some();
             match choose_type(rtype, owns) {
                 Some(rtype) => Answer::Address(zone, rtype),
                 None => Answer::NoData(zone),
             }
         }
         Reading::View(zone, view) => {
-            match choose_type(rtype, |rtype| view.has_rows(*rtype)) {
+            match choose_type(rtype, |rtype| has_records(&view, *rtype)) {
                 Some(rtype) => Answer::Data(view, rtype),
                 None => Answer::NoData(zone), // RFC 2308 section 2.2
             }
@@ -157,18 +128,10 @@ fn choose_type(rtype: RecordType, owns: impl Fn(&RecordType) -> bool) -> Option<
     }
 }
 
-/// Returns the record type of an address.
-pub fn rtype_of(address: IpAddr) -> RecordType {
-    match address {
-        IpAddr::V4(_) => RecordType::A,
-        IpAddr::V6(_) => RecordType::AAAA,
-    }
-}
-
 /// Returns the addresses of `ns.dns.Z` of one type.
-pub fn addresses_of(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = IpAddr> {
-    let addresses = zone.ns_addresses.iter().copied();
-    addresses.filter(move |ip| rtype_of(*ip) == rtype)
+pub(super) fn own_addresses(zone: &Zone, rtype: RecordType) -> impl Iterator<Item = &IpAddr> {
+    let addresses = zone.ns_addresses.iter();
+    addresses.filter(move |ip| rtype_of(**ip) == rtype)
 }
 
 // === impl Answer ===
@@ -191,149 +154,38 @@ impl<'t> Answer<'t> {
     /// have none.
     pub fn endpoints(&self) -> Vec<&'t Endpoint> {
         match self {
-            Self::Data(view, rtype) => {
-                let mut endpoints = Vec::new();
-                let _ = view.visit_rows(*rtype, &mut |row| {
-                    endpoints.push(row.endpoint);
-                    ControlFlow::Continue(())
-                });
-                endpoints
+            Self::Data(view, RecordType::SRV) => {
+                let rows = srv_rows(view, AnswerOrder::Rotate, 0);
+                rows.map(|row| row.endpoint).collect()
             }
-            Self::Soa(_)
-            | Self::Ns(_)
-            | Self::Address(..)
-            | Self::Text(_)
-            | Self::NoData(_)
-            | Self::NxDomain(_)
-            | Self::Refused
-            | Self::NotReady
-            | Self::Failed(_) => Vec::new(),
+            Self::Data(view, rtype) => {
+                let endpoints = view.endpoints().flat_map(|endpoint| {
+                    let addresses = addresses_of(endpoint, *rtype, view.scope);
+                    addresses.map(move |_| endpoint)
+                });
+                endpoints.collect()
+            }
+            _ => Vec::new(),
         }
     }
 
     /// Returns why the answer is SERVFAIL, as part of a sentence.
-    pub fn failure(&self) -> Option<&'static str> {
+    pub fn failure(&self) -> Option<String> {
         match self {
-            Self::NotReady => Some("there is no table yet"),
-            Self::Failed(failure) => Some(failure.reason()),
-            Self::Data(..)
-            | Self::Soa(_)
-            | Self::Ns(_)
-            | Self::Address(..)
-            | Self::Text(_)
-            | Self::NoData(_)
-            | Self::NxDomain(_)
-            | Self::Refused => None,
+            Self::NotReady => Some("there is no table yet".to_owned()),
+            Self::Failed(failure) => Some(failure.to_string()),
+            _ => None,
         }
     }
 }
 
-// === impl View ===
-
-impl<'t> View<'t> {
-    /// Visits the distinct rows of one type (RFC 2181 section 5) in the order of the table, until `visit` breaks.
-    pub fn visit_rows(
-        &self,
-        rtype: RecordType,
-        visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        match rtype {
-            RecordType::A | RecordType::AAAA if self.port.is_none() => {
-                self.visit_addresses(rtype, visit)
-            }
-            RecordType::SRV => self.visit_ports(visit),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-
-    fn visit_addresses(
-        &self,
-        rtype: RecordType,
-        visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        self.endpoints().try_for_each(|endpoint| {
-            let mut is_first = true;
-            for address in &endpoint.addresses {
-                if rtype_of(address.ip) == rtype && !is_duplicate(address.duplicate, self.scope) {
-                    let data = RowData::Address(address.ip);
-                    visit(Row {
-                        endpoint,
-                        data,
-                        is_first,
-                    })?;
-                    is_first = false;
-                }
-            }
-            ControlFlow::Continue(())
+/// Returns whether a view has records of a type.
+fn has_records(view: &View<'_>, rtype: RecordType) -> bool {
+    match rtype {
+        RecordType::SRV => srv_rows(view, AnswerOrder::Rotate, 0).next().is_some(),
+        _ => visit_addresses(view, rtype, AnswerOrder::Rotate, 0, |_| {
+            ControlFlow::Break(())
         })
-    }
-
-    fn visit_ports(&self, visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let mut last = None; // the target of the last row
-        self.candidates().try_for_each(|candidate| {
-            let PortRow { endpoint, port, .. } = candidate;
-            let is_row = match self.port {
-                Some(wanted) => same_port(port, wanted),
-                None => candidate.is_new_number,
-            };
-            if !is_row {
-                return ControlFlow::Continue(());
-            }
-            let target = if self.is_shared_target(endpoint) {
-                None
-            } else {
-                Some(std::ptr::from_ref(endpoint))
-            };
-            visit(Row {
-                endpoint,
-                data: RowData::Srv(port.number),
-                is_first: last.replace(target) != Some(target),
-            })
-        })
-    }
-
-    /// Returns the ports that may be rows: first those of the common target, whose equal ports are known since the service
-    /// was built, then those of each endpoint with a target of its own.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = PortRow<'t>> {
-        let endpoints = &self.service.endpoints;
-        let shared = self.shared_ports().iter().map(|shared| PortRow {
-            endpoint: &endpoints[shared.endpoint],
-            port: &shared.port,
-            is_new_number: shared.is_new_number,
-        });
-        let included = self.included;
-        let shared = shared.filter(move |one| included.has(one.endpoint));
-        let others = self
-            .endpoints_of_any_port()
-            .filter(|endpoint| !self.is_shared_target(endpoint));
-        shared.chain(others.flat_map(|endpoint| {
-            let mut last = None;
-            // Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV record.
-            endpoint.ports.iter().map(move |port| PortRow {
-                endpoint,
-                port,
-                is_new_number: last.replace(port.number) != Some(port.number),
-            })
-        }))
-    }
-
-    /// Returns whether there is a row of this type.
-    pub fn has_rows(&self, rtype: RecordType) -> bool {
-        match (self.name_addresses(), rtype) {
-            (Some(addresses), RecordType::A) => return !addresses.v4.is_empty(),
-            (Some(addresses), RecordType::AAAA) => return !addresses.v6.is_empty(),
-            _ => {}
-        }
-        self.visit_rows(rtype, &mut |_| ControlFlow::Break(()))
-            .is_break()
-    }
-}
-
-/// Returns whether an earlier endpoint of this scope has the same address.
-fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
-    match scope {
-        Scope::Service => duplicate.in_service,
-        Scope::Cluster => duplicate.in_cluster,
-        Scope::Host => false,
+        .is_break(),
     }
 }

@@ -1,21 +1,51 @@
-//! The order of rows in an answer. The set of rows does not depend on it.
+//! The order of records in an answer. The set of records does not depend on it.
+//!
+//! The walk over a service begins at a random endpoint and ends when the message is full, so that the time depends on the length
+//! of the reply.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{ControlFlow, Range};
+use std::slice;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RecordType, Row, View};
+use super::RecordType;
+use super::reading::{Scope, View, same_port};
+use crate::model::Port;
+use crate::table::{Duplicate, Endpoint, Members, Property};
 
-/// The order of rows in an answer.
+/// The order of records in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerOrder {
-    /// Each answer starts at a random row. The others follow in the order of the table.
+    /// Each answer starts at a random record. The others follow in the order of the table.
     #[default]
     Rotate,
-    /// Rows of this cluster come first. Both parts are rotated.
+    /// Records of this cluster come first. Both parts are rotated.
     LocalFirst,
+}
+
+/// Addresses of one family: one record for each.
+#[derive(Clone, Copy, Debug)]
+pub enum Addresses<'t> {
+    /// Records of type A.
+    V4(&'t [Ipv4Addr]),
+    /// Records of type AAAA.
+    V6(&'t [Ipv6Addr]),
+}
+
+/// One SRV record of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct SrvRow<'t> {
+    /// The endpoint that is the target.
+    pub endpoint: &'t Endpoint,
+    /// Its index in the service.
+    pub index: usize,
+    /// The port number.
+    pub port: u16,
+    /// Whether it is the first row in this order with its target.
+    pub is_first: bool,
 }
 
 /// Maps a query count to a number without a pattern. The counts of one client's queries have a pattern. A client that
@@ -28,73 +58,238 @@ pub fn mix(count: u32) -> u32 {
     mixed ^ mixed >> 16
 }
 
-/// Visits the rows of a view in order until `visit` breaks. `turn` differs from answer to answer. Without a turn, all rows are visited in the order of the table.
-pub fn visit_rows<'t>(
+/// Visits the addresses of a view of type A or AAAA in order until `visit` breaks, several at once if possible. `turn` differs from
+/// answer to answer. The turn zero of [`AnswerOrder::Rotate`] is the order of the table.
+pub fn visit_addresses<'t>(
     view: &View<'t>,
     rtype: RecordType,
     order: AnswerOrder,
-    turn: Option<u32>,
-    mut visit: impl FnMut(Row<'t>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let Some(turn) = turn else {
-        return view.visit_rows(rtype, &mut visit);
-    };
-    let is_local = |row: &Row<'_>| row.endpoint.is_local;
-    match order {
-        AnswerOrder::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
-        AnswerOrder::LocalFirst => {
-            rotate(view, rtype, turn, is_local, &mut visit)?;
-            // With the same number, two parts of equal length would always start at the same index.
-            rotate(view, rtype, mix(turn), |row| !is_local(row), &mut visit)
-        }
-    }
-}
-
-/// Visits the rows that are `wanted`. `turn` selects the first one.
-fn rotate<'t>(
-    view: &View<'t>,
-    rtype: RecordType,
     turn: u32,
-    wanted: impl Fn(&Row<'t>) -> bool,
-    visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
+    mut visit: impl FnMut(Addresses<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let mut count = 0;
-    let _ = view.visit_rows(rtype, &mut |row| {
-        count += usize::from(wanted(&row));
-        ControlFlow::Continue(())
-    });
-    if count == 0 {
-        return ControlFlow::Continue(());
-    }
-    let first = turn as usize % count;
-    let mut parts = [first..count, 0..first].into_iter();
-    parts.try_for_each(|part| visit_part(view, rtype, part, &wanted, visit))
+    let names = &view.service.names;
+    let property = match (view.scope, rtype, order) {
+        _ if view.port.is_some() => return ControlFlow::Continue(()),
+        (Scope::Service, RecordType::A, AnswerOrder::Rotate) => {
+            let parts = rotated(&names.v4, turn).map(Addresses::V4);
+            return parts
+                .into_iter()
+                .filter(Addresses::is_some)
+                .try_for_each(visit);
+        }
+        (Scope::Service, RecordType::AAAA, AnswerOrder::Rotate) => {
+            let parts = rotated(&names.v6, turn).map(Addresses::V6);
+            return parts
+                .into_iter()
+                .filter(Addresses::is_some)
+                .try_for_each(visit);
+        }
+        (Scope::Service, RecordType::A, AnswerOrder::LocalFirst) => Property::NewV4,
+        (Scope::Service, RecordType::AAAA, AnswerOrder::LocalFirst) => Property::NewV6,
+        (Scope::Cluster | Scope::Host, RecordType::A, _) => Property::NewV4InCluster,
+        (Scope::Cluster | Scope::Host, RecordType::AAAA, _) => Property::NewV6InCluster,
+        _ => return ControlFlow::Continue(()),
+    };
+    // A host has all its addresses, whoever else has them.
+    let members = match view.scope {
+        Scope::Host => view.members().clone(),
+        Scope::Service | Scope::Cluster => view.members().requiring(property),
+    };
+    let mut walks = walks(&members, order, turn);
+    walks.try_for_each(|walk| {
+        walk.indexes().try_for_each(|index| {
+            let endpoint = &view.service.endpoints[index];
+            addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
+        })
+    })
 }
 
-/// Visits a part of the rows that are `wanted`.
-fn visit_part<'t>(
-    view: &View<'t>,
+/// Returns the addresses of an endpoint that are records of a name with this scope.
+pub(super) fn addresses_of(
+    endpoint: &Endpoint,
     rtype: RecordType,
-    part: Range<usize>,
-    wanted: impl Fn(&Row<'t>) -> bool,
-    visit: &mut impl FnMut(Row<'t>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let mut index = 0;
-    let _ = view.visit_rows(rtype, &mut |row| {
-        if index >= part.end {
-            return ControlFlow::Break(());
-        }
-        if wanted(&row) {
-            if part.contains(&index) {
-                visit(row)?;
-            }
-            index += 1;
-        }
-        ControlFlow::Continue(())
+    scope: Scope,
+) -> impl Iterator<Item = &IpAddr> {
+    let addresses = endpoint.addresses.iter().filter(move |address| {
+        rtype_of(address.ip) == rtype && !is_duplicate(address.duplicate, scope)
     });
-    if index < part.end {
-        ControlFlow::Break(()) // `visit` broke
-    } else {
-        ControlFlow::Continue(())
+    addresses.map(|address| &address.ip)
+}
+
+/// Returns whether an earlier endpoint of this scope has the same address.
+fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
+    match scope {
+        Scope::Service => duplicate.in_service,
+        Scope::Cluster => duplicate.in_cluster,
+        Scope::Host => false,
+    }
+}
+
+/// Returns the record type of an address.
+pub fn rtype_of(address: IpAddr) -> RecordType {
+    match address {
+        IpAddr::V4(_) => RecordType::A,
+        IpAddr::V6(_) => RecordType::AAAA,
+    }
+}
+
+/// A walk over endpoints that begins at one of them.
+#[derive(Clone)]
+struct Walk<'t> {
+    members: Members<'t>,
+    first: usize,
+    /// A random number.
+    rest: usize,
+}
+
+/// Returns the walks over endpoints in an order.
+fn walks<'t>(
+    members: &Members<'t>,
+    order: AnswerOrder,
+    turn: u32,
+) -> impl Iterator<Item = Walk<'t>> + Clone + use<'t> {
+    let parts = match order {
+        AnswerOrder::Rotate => [Some((members.clone(), turn)), None],
+        // With the same number, two parts of equal length would always start at the same index.
+        AnswerOrder::LocalFirst => [
+            Some((members.requiring(Property::Local), turn)),
+            Some((members.requiring(Property::Remote), mix(turn))),
+        ],
+    };
+    parts.into_iter().flatten().filter_map(|(members, turn)| {
+        let count = members.count().max(1);
+        let first = members.nth(turn as usize % count)?;
+        let rest = turn as usize / count;
+        Some(Walk {
+            members,
+            first,
+            rest,
+        })
+    })
+}
+
+/// Rotates a list.
+fn rotated<A>(list: &[A], turn: u32) -> [&[A]; 2] {
+    let (last, first) = list.split_at(turn as usize % list.len().max(1));
+    [first, last]
+}
+
+/// Returns the SRV records of a view in order: for each target and port number one.
+pub fn srv_rows<'t>(
+    view: &View<'t>,
+    order: AnswerOrder,
+    turn: u32,
+) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
+    let walks = walks(&view.targets_of_their_own(), order, turn);
+    let (endpoints, port) = (&*view.service.endpoints, view.port);
+    let own = walks.flat_map(move |walk| rows_of(endpoints, port, &walk));
+    shared_rows(view, turn).chain(own)
+}
+
+/// Returns the rows of the common target of cluster IPs, if it is the name of the service. A service has few.
+fn shared_rows<'t>(
+    view: &View<'t>,
+    turn: u32,
+) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
+    let (service, members, wanted) = (view.service, view.members().clone(), view.port);
+    let shared = rotated(view.shared_ports(), turn).into_iter().flatten();
+    let shared = shared.filter(move |one| {
+        let is_wanted = match wanted {
+            Some(wanted) => same_port(&one.port, wanted),
+            None => one.is_new_number,
+        };
+        is_wanted && members.contains(one.endpoint)
+    });
+    shared.enumerate().map(|(number, one)| SrvRow {
+        endpoint: &service.endpoints[one.endpoint],
+        index: one.endpoint,
+        port: one.port.number,
+        is_first: number == 0,
+    })
+}
+
+/// Returns the rows of endpoints with targets of their own, from a random port of the first one on.
+fn rows_of<'t>(
+    endpoints: &'t [Endpoint],
+    wanted: Option<&'t Port>,
+    walk: &Walk<'t>,
+) -> impl Iterator<Item = SrvRow<'t>> + Clone + use<'t> {
+    let first = walk.first;
+    let ports = &endpoints[first].ports;
+    let split = match wanted {
+        None => first_of_number(ports, walk.rest % ports.len().max(1)),
+        Some(_) => 0,
+    };
+    let visits = walk.indexes().map(move |index| {
+        let from = if index == first { split } else { 0 };
+        (index, from..endpoints[index].ports.len(), true)
+    });
+    let end = [(first, 0..split, false)];
+    visits.chain(end).flat_map(move |(index, range, is_begin)| {
+        let rows = ports_in(&endpoints[index].ports, range, wanted).enumerate();
+        rows.map(move |(number, port)| SrvRow {
+            endpoint: &endpoints[index],
+            index,
+            port: port.number,
+            is_first: is_begin && number == 0,
+        })
+    })
+}
+
+/// Returns the ports in a range that are rows. Ports are sorted by number. Without `_P._R.`, two names of one number are one SRV
+/// record.
+fn ports_in<'t>(
+    ports: &'t [Port],
+    range: Range<usize>,
+    wanted: Option<&'t Port>,
+) -> impl Iterator<Item = &'t Port> + Clone + use<'t> {
+    let is_row = move |index: &usize| match wanted {
+        Some(wanted) => same_port(&ports[*index], wanted),
+        None => *index == 0 || ports[*index - 1].number != ports[*index].number,
+    };
+    range.filter(is_row).map(|index| &ports[index])
+}
+
+/// Returns the index of the first port with the number of a port.
+fn first_of_number(ports: &[Port], index: usize) -> usize {
+    let number = ports.get(index).map(|port| port.number);
+    ports.partition_point(|port| Some(port.number) < number)
+}
+
+// === impl Walk ===
+
+impl<'t> Walk<'t> {
+    fn indexes(&self) -> impl Iterator<Item = usize> + Clone + use<'t> {
+        self.members.iter_from(self.first)
+    }
+}
+
+// === impl Addresses ===
+
+impl<'t> Addresses<'t> {
+    fn is_some(&self) -> bool {
+        match self {
+            Self::V4(ips) => !ips.is_empty(),
+            Self::V6(ips) => !ips.is_empty(),
+        }
+    }
+
+    /// Returns each address alone.
+    pub fn each(self) -> impl Iterator<Item = Self> {
+        let (v4, v6) = match self {
+            Self::V4(ips) => (ips, &[][..]),
+            Self::V6(ips) => (&[][..], ips),
+        };
+        v4.chunks(1).map(Self::V4).chain(v6.chunks(1).map(Self::V6))
+    }
+}
+
+impl<'t> From<&'t IpAddr> for Addresses<'t> {
+    #[inline]
+    fn from(ip: &'t IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(ip) => Self::V4(slice::from_ref(ip)),
+            IpAddr::V6(ip) => Self::V6(slice::from_ref(ip)),
+        }
     }
 }

@@ -8,7 +8,9 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
+use super::order::Addresses;
+use super::record_name::RecordName;
+use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section, soa_numbers};
 use super::{Name, Reading, RecordType, Zone, Zones, answer, read};
 use crate::table::{Endpoint, Grammar, Published, Service, Table};
 
@@ -136,18 +138,24 @@ impl fmt::Display for Data<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\t", self.rtype())?;
         match self {
-            Self::A(ip) => write!(f, "{ip}"),
-            Self::Aaaa(ip) => write!(f, "{ip}"),
+            Self::Addresses(Addresses::V4(ips)) => write_each(f, ips),
+            Self::Addresses(Addresses::V6(ips)) => write_each(f, ips),
             Self::Srv { port, target } => write!(f, "0 {SRV_WEIGHT} {port} {target}"),
             Self::Ns(target) => write!(f, "{target}"),
-            Self::Soa(soa) => {
-                let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
+            Self::Soa(zone, serial) => {
+                let ([primary, mailbox], numbers) =
+                    (RecordName::of_soa(zone), soa_numbers(*serial));
                 write!(f, "{primary} {mailbox}")?;
                 numbers.iter().try_for_each(|number| write!(f, " {number}"))
             }
             Self::Txt(text) => write_text(f, text),
         }
     }
+}
+
+/// Writes addresses. A record that is printed has one.
+fn write_each(f: &mut fmt::Formatter<'_>, ips: &[impl fmt::Display]) -> fmt::Result {
+    ips.iter().try_for_each(|ip| write!(f, "{ip}"))
 }
 
 /// Writes a character string in quotes (RFC 1035 section 5.1).
@@ -165,63 +173,39 @@ fn write_text(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 
 /// Returns the names of a service that own records, sorted. Some may belong to another service.
 pub fn names_of_service(zone: &Zone, table: &Table, service: &Service) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let [name, namespace] = service.key.labels();
-    match zone.grammar {
-        Grammar::Global => {
-            add_names(
-                &mut names,
-                service,
-                &format!("{name}.{namespace}.{}", zone.name),
-            );
-            let short = table.short_name(name);
-            if short.is_some_and(|short| short.owner.as_ref() == Ok(&service.key.namespace)) {
-                add_names(&mut names, service, &format!("{name}.{}", zone.name));
-            }
+    let ([name, namespace], suffix) = (service.key.labels(), zone.name_suffix());
+    let mut bases = vec![format!("{name}.{namespace}.{suffix}")];
+    let owns_short_name = table
+        .short_service(name)
+        .is_some_and(|owner| owner.key == service.key);
+    if owns_short_name && zone.grammar == Grammar::Global {
+        bases.push(format!("{name}.{suffix}"));
+    }
+    let names = bases.iter().flat_map(|base| {
+        let endpoints = service.endpoints.iter();
+        endpoints.flat_map(|endpoint| names_of_endpoint(zone.grammar, endpoint, base))
+    });
+    names.collect()
+}
+
+/// Returns the names at and below `base` that have the records of an endpoint.
+fn names_of_endpoint(grammar: Grammar, endpoint: &Endpoint, base: &str) -> Vec<String> {
+    let [host, cluster] = endpoint.labels();
+    let is_global = grammar == Grammar::Global;
+    let scopes = [
+        (String::new(), endpoint.is_selected),
+        (format!("{cluster}."), is_global && !cluster.is_empty()),
+        (format!("{host}.{cluster}."), !host.is_empty()),
+    ];
+    let mut names = Vec::new();
+    for (scope, _) in scopes.into_iter().filter(|(_, exists)| *exists) {
+        let has_ports = is_global || scope.is_empty();
+        for port in endpoint.ports.iter().filter(|_| has_ports) {
+            let protocol = port.protocol.label();
+            let name = port.name.as_ref();
+            names.extend(name.map(|name| format!("_{name}._{protocol}.{scope}{base}")));
         }
-        Grammar::Mcs => {
-            let base = format!("{name}.{namespace}.svc.{}", zone.name);
-            add_mcs_names(&mut names, service, &base);
-        }
+        names.push(scope + base);
     }
     names
-}
-
-/// Adds the names of a service in a zone with the grammar `mcs`.
-fn add_mcs_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
-    for endpoint in &service.endpoints {
-        if endpoint.is_selected {
-            add_with_ports(names, endpoint, base.to_owned());
-        }
-        let host = endpoint.hostname.as_ref().zip(endpoint.cluster.as_ref());
-        names.extend(host.map(|(host, cluster)| format!("{host}.{cluster}.{base}")));
-    }
-}
-
-/// Adds the names of a service at and below `base`.
-fn add_names(names: &mut BTreeSet<String>, service: &Service, base: &str) {
-    for endpoint in &service.endpoints {
-        let mut scopes = Vec::new();
-        if endpoint.is_selected {
-            scopes.push(base.to_owned());
-        }
-        if let Some(cluster) = &endpoint.cluster {
-            scopes.push(format!("{cluster}.{base}"));
-            let host = endpoint.hostname.as_ref();
-            scopes.extend(host.map(|host| format!("{host}.{cluster}.{base}")));
-        }
-        for scope in scopes {
-            add_with_ports(names, endpoint, scope);
-        }
-    }
-}
-
-/// Adds a name of an endpoint, and the names of its ports.
-fn add_with_ports(names: &mut BTreeSet<String>, endpoint: &Endpoint, scope: String) {
-    let ports = endpoint
-        .ports
-        .iter()
-        .filter_map(|port| Some((port.name.as_ref()?, port.protocol)));
-    names.extend(ports.map(|(port, protocol)| format!("_{port}._{}.{scope}", protocol.label())));
-    names.insert(scope);
 }

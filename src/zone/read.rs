@@ -27,10 +27,9 @@
 //! it. There are no short names.
 
 use super::name::Name;
-use super::reading::{MissingReason, Reading, Scope, Targets, View};
+use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View, selectable};
 use super::{Zone, Zones};
-use crate::model::{ClusterName, Port};
-use crate::table::{Endpoint, Grammar, NameFailure, Service, Services, Table};
+use crate::table::{Grammar, Service, Services, ShortName, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
@@ -57,8 +56,8 @@ enum Prefix<'n> {
 }
 
 /// Why a part of a service is not a [`View`].
-enum NoView {
-    Failing(NameFailure),
+enum NoView<'t> {
+    Failing(Failure<'t>),
     /// It is an empty non-terminal.
     Empty,
     Missing(MissingReason),
@@ -121,13 +120,22 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
     let [scope @ .., service] = path else {
         return Reading::Missing(zone, MissingReason::NoService);
     };
-    let reading = look_up_short(zone, table, service, part(scope, 1));
-    let mut reading = with_own_targets(reading, name, labels.len());
-    if let Reading::View(_, view) = &mut reading
-        && hides_cluster(table, service, view.covered)
-    {
-        view.targets = Targets::Canonical(name.start_of(labels.len()));
-    }
+    let reading = match table.short_name(service) {
+        Some(ShortName {
+            owner: Ok(owner),
+            has_hidden_cluster,
+            ..
+        }) => {
+            let mut part = part(scope, 1);
+            if *has_hidden_cluster {
+                part.targets = Targets::Canonical(name.start_of(labels.len()));
+            }
+            look_up(zone, owner, part)
+        }
+        Some(_) => Reading::Missing(zone, MissingReason::NoOwner),
+        None => Reading::Missing(zone, MissingReason::NoService),
+    };
+    let reading = with_own_targets(reading, name, labels.len());
     if let Reading::Missing(_, reason) = reading {
         return if is_parent(table, labels) {
             Reading::Empty(zone)
@@ -162,47 +170,8 @@ fn is_parent(table: &Table, labels: &[&str]) -> bool {
 /// hide no names: `east.db.Z` is then the cluster `east` of the service `db`, if that cluster has an endpoint.
 pub fn yields(table: &Table, service: &Service) -> bool {
     let [cluster, short] = service.key.labels();
-    let has_cluster = |other: &Service| !other.in_cluster(cluster).is_empty();
+    let has_cluster = |other: &Service| other.has_names_at(&[cluster]);
     !service.is_known && table.short_service(short).is_some_and(has_cluster)
-}
-
-/// Returns whether another name hides the short name `C.S.Z` of a cluster: it is a name of the zone itself, or namespace
-/// `S` has a service `C`, which owns the names below `C.S.Z`.
-fn hides_cluster(table: &Table, namespace: &str, endpoints: &[Endpoint]) -> bool {
-    let is_hidden = |label: &str| {
-        is_of_zone(&[label, namespace])
-            || table
-                .service(namespace, label)
-                .is_some_and(|service| service.is_known)
-    };
-    let mut rest = endpoints;
-    while let Some(Endpoint { cluster, .. }) = rest.first() {
-        let label = cluster.as_ref().map(ClusterName::as_str);
-        if label.is_some_and(is_hidden) {
-            return true;
-        }
-        rest = &rest[rest.partition_point(|endpoint| endpoint.cluster == *cluster)..];
-    }
-    false
-}
-
-/// Looks up a short name in the namespace that it stands for.
-fn look_up_short<'t>(
-    zone: &'t Zone,
-    table: &'t Table,
-    service: &str,
-    part: Part<'_>,
-) -> Reading<'t> {
-    let missing = |reason| Reading::Missing(zone, reason);
-    let owner = match table.short_name(service).map(|short| &short.owner) {
-        Some(Ok(owner)) => owner,
-        Some(Err(_)) => return missing(MissingReason::NoOwner),
-        None => return missing(MissingReason::NoService),
-    };
-    match table.service(owner.as_str(), service) {
-        Some(service) => look_up(zone, service, part),
-        None => missing(MissingReason::NoService),
-    }
 }
 
 /// Interprets the labels below the apex of a zone with the grammar `mcs`.
@@ -247,10 +216,11 @@ fn read_mcs<'t>(
     }
 }
 
-/// Returns whether a cluster has endpoints with a hostname.
+/// Returns whether a cluster has hosts, with or without an endpoint mirror.
 fn has_hosts(service: &Service, cluster: &str) -> bool {
     let endpoints = service.in_cluster(cluster);
     endpoints.iter().any(|endpoint| endpoint.hostname.is_some())
+        || service.missing_at(&[cluster]).is_some()
 }
 
 /// Looks up a part of a service.
@@ -265,7 +235,7 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
 
 /// Returns the part of a service that its own name, `S.N.Z`, stands for. If there is none, returns why that name fails, or
 /// `None` if it does not exist.
-pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<NameFailure>> {
+pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
     let own = Part {
         scope: &[],
         prefix: Prefix::None,
@@ -277,16 +247,21 @@ pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<NameFailure
     })
 }
 
-fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView> {
+fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView<'t>> {
     let (scope, covered) = match part.scope {
-        [] => (Scope::Service, &*service.endpoints),
-        [cluster] => (Scope::Cluster, service.in_cluster(cluster)),
-        [host, cluster] => (Scope::Host, service.at_host(cluster, host)),
+        [] => (Scope::Service, 0..service.endpoints.len()),
+        [cluster] => (Scope::Cluster, service.cluster_range(cluster)),
+        [host, cluster] => (Scope::Host, service.host_range(cluster, host)),
         _ => return Err(NoView::Missing(MissingReason::NoForm)),
     };
-    if scope == Scope::Service
-        && let Some(failure) = service.failure
-    {
+    let failure = match scope {
+        Scope::Service => Failure::of_service(service),
+        Scope::Cluster | Scope::Host if covered.is_empty() => {
+            service.missing_at(part.scope).map(Failure::Missing)
+        }
+        Scope::Cluster | Scope::Host => None,
+    };
+    if let Some(failure) = failure {
         return Err(match part.prefix {
             Prefix::None | Prefix::Port(..) => NoView::Failing(failure),
             Prefix::Protocol(_) => NoView::Empty,
@@ -297,15 +272,22 @@ fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView>
             service, part.scope,
         )));
     }
+    let (ports, range) = (
+        service.names.named_ports(&service.endpoints),
+        covered.clone(),
+    );
+    let mut existing =
+        ports.filter(move |(_, bits)| !selectable(service, scope, range.clone(), bits).is_empty());
     let no_port = NoView::Missing(MissingReason::NoPort);
     let port = match part.prefix {
         Prefix::None => None,
-        Prefix::Protocol(protocol) if has_protocol(scope, covered, protocol) => {
-            return Err(NoView::Empty);
+        Prefix::Protocol(protocol) => {
+            let is_above = existing.any(|(port, _)| port.protocol.label() == protocol);
+            return Err(if is_above { NoView::Empty } else { no_port });
         }
-        Prefix::Protocol(_) => return Err(no_port),
         Prefix::Port(name, protocol) => {
-            Some(find_port(scope, covered, name, protocol).ok_or(no_port)?)
+            let port = existing.find(|(port, _)| port.is_named(name, protocol));
+            Some(port.ok_or(no_port)?)
         }
     };
     Ok(View::new(service, scope, covered, port, part.targets))
@@ -318,31 +300,6 @@ fn reason_without_endpoint(service: &Service, scope: &[&str]) -> MissingReason {
         [_, cluster] if !service.in_cluster(cluster).is_empty() => MissingReason::NoHost,
         _ => MissingReason::NoCluster,
     }
-}
-
-/// Returns the ports of the endpoints that a scope covers and that its name can return (rules K1, K5).
-fn ports_of(scope: Scope, covered: &[Endpoint]) -> impl Iterator<Item = &Port> {
-    let is_included = move |endpoint: &&Endpoint| scope != Scope::Service || endpoint.is_selected;
-    covered
-        .iter()
-        .filter(is_included)
-        .flat_map(|endpoint| &endpoint.ports)
-}
-
-/// Returns whether `_R.` before a name is above the name of a port.
-fn has_protocol(scope: Scope, covered: &[Endpoint], protocol: &str) -> bool {
-    let mut ports = ports_of(scope, covered);
-    ports.any(|port| port.name.is_some() && port.protocol.label() == protocol)
-}
-
-/// Returns the port of `_P._R.` before a name.
-fn find_port<'t>(
-    scope: Scope,
-    covered: &'t [Endpoint],
-    name: &str,
-    protocol: &str,
-) -> Option<&'t Port> {
-    ports_of(scope, covered).find(|port| port.is_named(name, protocol))
 }
 
 // === impl Prefix ===

@@ -1,8 +1,11 @@
 //! The meaning of an owner name.
 
+use std::ops::Range;
+use std::{fmt, ptr};
+
 use super::Zone;
 use crate::model::Port;
-use crate::table::{Endpoint, Included, NameAddresses, NameFailure, Service, SharedPort};
+use crate::table::{Endpoint, Members, MissingHost, NameFailure, Property, Service, SharedPort};
 
 /// The meaning of a name.
 #[derive(Clone, Debug)]
@@ -17,12 +20,21 @@ pub enum Reading<'t> {
     Version(&'t Zone),
     /// An empty non-terminal. It has no records, but names exist below it.
     Empty(&'t Zone),
-    /// The own name of a service, or one of its ports, that fails for a reason (rules K5, K8).
-    Failing(&'t Zone, &'t Service, NameFailure),
+    /// A name of a service, or one of its ports, that fails.
+    Failing(&'t Zone, &'t Service, Failure<'t>),
     /// A service or a part of it.
     View(&'t Zone, View<'t>),
     /// The name does not exist.
     Missing(&'t Zone, MissingReason),
+}
+
+/// Why a name of a service fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure<'t> {
+    /// A rule for the own name of the service (K5, K8).
+    Rule(NameFailure),
+    /// The only endpoints at or below the name are hosts without an endpoint mirror, such as this one.
+    Missing(&'t MissingHost),
 }
 
 /// The part of a service that an owner name stands for.
@@ -32,15 +44,18 @@ pub struct View<'t> {
     pub service: &'t Service,
     /// The scope of the name within the service.
     pub scope: Scope,
-    /// The endpoints in that scope, whatever their ports, liveness and kind.
-    pub covered: &'t [Endpoint],
     /// The port of a `_P._R.` name.
     pub port: Option<&'t Port>,
     /// The form of SRV targets.
     pub targets: Targets,
-    /// The endpoints that are included, by their liveness. This is decided once for each owner name (rule M4).
-    pub included: Included,
+    /// The indexes of the endpoints in that scope, whatever their ports, liveness and kind.
+    pub(super) covered: Range<usize>,
+    /// The endpoints of the answer. This is decided once for each owner name (rule M4).
+    members: Members<'t>,
 }
+
+/// A port with a bit for each endpoint of its service that has it. No bits: all have it.
+pub(super) type NamedPort<'t> = (&'t Port, &'t [u64]);
 
 /// The form of SRV targets. A target is always a name of the service itself, with its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,66 +106,90 @@ pub enum MissingReason {
     NoPort,
 }
 
+// === impl Failure ===
+
+impl<'t> Failure<'t> {
+    /// Returns why the own name of a service fails, if it does.
+    pub fn of_service(service: &'t Service) -> Option<Self> {
+        let missing = match service.failure? {
+            NameFailure::EndpointMirrorsMissing => service.missing_at(&[]),
+            NameFailure::ExpectedClustersMissing | NameFailure::StepWithoutEndpoint => None,
+        };
+        missing
+            .map(Self::Missing)
+            .or(service.failure.map(Self::Rule))
+    }
+}
+
+impl fmt::Display for Failure<'_> {
+    /// Writes the reason as part of a sentence, and for clients (RFC 8914, EXTRA-TEXT).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(failure) => f.write_str(failure.reason()),
+            Self::Missing(host) => f.write_str(&host.reason()),
+        }
+    }
+}
+
 // === impl View ===
 
 impl<'t> View<'t> {
     /// Makes the view of a scope, or of one port in it. Decides about the endpoints with a gateway that is down.
-    pub fn new(
+    pub(super) fn new(
         service: &'t Service,
         scope: Scope,
-        covered: &'t [Endpoint],
-        port: Option<&'t Port>,
+        covered: Range<usize>,
+        port: Option<NamedPort<'t>>,
         targets: Targets,
     ) -> Self {
-        let mut view = Self {
+        let bits = port.map_or(&[][..], |(_, bits)| bits);
+        Self {
             service,
             scope,
-            covered,
-            port,
+            port: port.map(|(port, _)| port),
             targets,
-            included: Included::All,
-        };
-        view.included = match view.name_addresses() {
-            Some(own) => own.included,
-            None => service.gateway_down.included(view.endpoints()),
-        };
-        view
+            members: selectable(service, scope, covered.clone(), bits)
+                .answered(service.gateway_down),
+            covered,
+        }
+    }
+
+    /// Returns the endpoints that the name stands for, whatever their ports, liveness and kind.
+    pub fn covered(&self) -> &'t [Endpoint] {
+        &self.service.endpoints[self.covered.clone()]
     }
 
     /// Returns whether the name stands for an endpoint of the service, whatever its port, liveness and kind.
     pub fn covers(&self, endpoint: &Endpoint) -> bool {
-        let covered = self.covered.as_ptr_range();
-        covered.contains(&std::ptr::from_ref(endpoint))
+        self.covered()
+            .as_ptr_range()
+            .contains(&ptr::from_ref(endpoint))
     }
 
     /// Returns whether an endpoint of the service is one of the answer.
-    pub fn contains(&self, endpoint: &'t Endpoint) -> bool {
-        let alone = Self {
-            covered: std::slice::from_ref(endpoint),
-            ..self.clone()
-        };
-        self.covers(endpoint) && alone.endpoints().next().is_some()
+    pub fn contains(&self, endpoint: &Endpoint) -> bool {
+        let mut endpoints = self.endpoints();
+        self.covers(endpoint) && endpoints.any(|one| ptr::eq(one, endpoint))
     }
 
-    /// Returns the endpoints of the answer, filtered by port and by rules M4, K1 and K5.
+    /// Returns the endpoints of the answer, in the order of the table.
     pub fn endpoints(&self) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
-        let port = self.port;
-        let has_port = move |endpoint: &Endpoint| match port {
-            None => true,
-            Some(port) => endpoint.ports.iter().any(|own| same_port(own, port)),
-        };
-        self.endpoints_of_any_port().filter(move |e| has_port(e))
+        let endpoints = &self.service.endpoints;
+        self.members.iter().map(|index| &endpoints[index])
     }
 
-    /// Returns the endpoints of the answer, and those that lack the port.
-    pub(super) fn endpoints_of_any_port(
-        &self,
-    ) -> impl Iterator<Item = &'t Endpoint> + Clone + use<'t> {
-        let included = self.included;
-        let is_service = self.scope == Scope::Service;
-        self.covered
-            .iter()
-            .filter(move |e| included.has(e) && (!is_service || e.is_selected))
+    /// Returns the indexes of the endpoints of the answer.
+    pub(super) fn members(&self) -> &Members<'t> {
+        &self.members
+    }
+
+    /// Returns the endpoints of the answer that have a port and are targets of SRV records of their own.
+    pub(super) fn targets_of_their_own(&self) -> Members<'t> {
+        let members = self.members.requiring(Property::WithPorts);
+        match self.targets {
+            Targets::SameFamily(_) | Targets::Canonical(_) => members,
+            Targets::Mcs { .. } => members.requiring(Property::Host),
+        }
     }
 
     /// Returns whether the target of an endpoint is the name of the service, which other endpoints share.
@@ -163,30 +202,39 @@ impl<'t> View<'t> {
 
     /// Returns the view of the SRV target of an endpoint. Its addresses are those of that name, which other endpoints may
     /// share: an RRset is complete or absent (RFC 2181 section 9).
-    pub fn target_of(&self, endpoint: &'t Endpoint) -> Self {
+    pub(super) fn target_of(&self, index: usize) -> Self {
         let service = self.service;
+        let endpoint = &service.endpoints[index];
         let (scope, covered) = match (&endpoint.hostname, &endpoint.cluster) {
-            (Some(_), _) => (Scope::Host, std::slice::from_ref(endpoint)),
+            (Some(_), _) => (Scope::Host, index..index + 1),
             (None, Some(cluster)) if !self.is_shared_target(endpoint) => {
-                (Scope::Cluster, service.in_cluster(cluster.as_str()))
+                (Scope::Cluster, service.cluster_range(cluster.as_str()))
             }
-            (None, _) => (Scope::Service, &*service.endpoints),
+            (None, _) => (Scope::Service, 0..service.endpoints.len()),
         };
         Self::new(service, scope, covered, None, self.targets)
     }
 
-    /// Returns the precomputed ports of the endpoints whose target is the name of the service.
+    /// Returns the ports of the endpoints whose target is the name of the service.
     pub(super) fn shared_ports(&self) -> &'t [SharedPort] {
         match (self.targets, self.scope) {
-            (Targets::Mcs { .. }, Scope::Service) => &self.service.shared_ports,
+            (Targets::Mcs { .. }, Scope::Service) => &self.service.names.shared_ports,
             _ => &[],
         }
     }
+}
 
-    /// Returns the precomputed A and AAAA rows, if the name is the service's own name.
-    pub fn name_addresses(&self) -> Option<&'t NameAddresses> {
-        let is_own = self.scope == Scope::Service && self.port.is_none();
-        is_own.then_some(&self.service.name_addresses)
+/// Returns the endpoints that a name can return (rules K1, K5), alive or not. Without a port, `bits` is empty.
+pub(super) fn selectable<'t>(
+    service: &'t Service,
+    scope: Scope,
+    covered: Range<usize>,
+    bits: &'t [u64],
+) -> Members<'t> {
+    let members = service.names.members(covered, bits);
+    match scope {
+        Scope::Service => members.requiring(Property::Selected),
+        Scope::Cluster | Scope::Host => members,
     }
 }
 

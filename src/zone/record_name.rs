@@ -40,15 +40,16 @@ impl<'a> RecordName<'a> {
 
     /// Returns the name of this server in a zone.
     pub(super) fn ns_host(zone: &'a Zone) -> Self {
-        let labels = Labels::Fixed(b"\x02ns\x03dns");
-        let rest = zone.name.wire();
-        Self { labels, rest }
+        Self::in_zone(b"\x02ns\x03dns", zone)
     }
 
-    /// Returns the mailbox of the person responsible for a zone (RNAME).
-    pub(super) fn hostmaster(zone: &'a Zone) -> Self {
-        let labels = Labels::Fixed(b"\x0ahostmaster");
-        let rest = zone.name.wire();
+    /// Returns MNAME and RNAME of the SOA record of a zone (RFC 1035 section 3.3.13).
+    pub fn of_soa(zone: &'a Zone) -> [Self; 2] {
+        [Self::ns_host(zone), Self::in_zone(b"\x0ahostmaster", zone)]
+    }
+
+    fn in_zone(labels: &'static [u8], zone: &'a Zone) -> Self {
+        let (labels, rest) = (Labels::Fixed(labels), zone.name.wire());
         Self { labels, rest }
     }
 

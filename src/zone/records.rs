@@ -3,14 +3,13 @@
 //!
 //! Names consist of borrowed parts, so that an answer needs no allocation.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
 
-use super::answer::addresses_of;
-use super::order::{AnswerOrder, visit_rows};
+use super::answer::own_addresses;
+use super::order::{Addresses, AnswerOrder, SrvRow, srv_rows, visit_addresses};
 use super::record_name::RecordName;
 use super::zones::NEGATIVE_TTL;
-use super::{Answer, Name, RecordType, RowData, View, Zone};
+use super::{Answer, Name, RecordType, View, Zone};
 use crate::table::Grammar;
 
 /// Weight of all SRV records (RFC 2782).
@@ -34,23 +33,23 @@ pub struct AnswerContext<'q> {
     pub serial: u32,
     /// The order of the rows.
     pub order: AnswerOrder,
-    /// A random number, by which the reply has the first row. `None`: all rows, in the order of the table.
-    pub turn: Option<u32>,
+    /// A random number, by which the reply has the first record.
+    pub turn: u32,
 }
 
 impl<'q> AnswerContext<'q> {
-    /// Makes a context with all rows, in the order of the table.
+    /// Makes a context with all records in the order of the table.
     pub fn new(question: &'q Name, serial: u32) -> Self {
         Self {
             question,
             serial,
             order: AnswerOrder::Rotate,
-            turn: None,
+            turn: 0,
         }
     }
 }
 
-/// A record of class IN. Only the texts about this server that [`Reply`](crate::wire::Reply) adds have another class.
+/// A record of class IN, or address records with the same owner. Only the texts about this server that [`Reply`](crate::wire::Reply) adds have another class.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Its section.
@@ -80,10 +79,8 @@ pub enum Section {
 /// The type and data of a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// IPv4 address.
-    A(Ipv4Addr),
-    /// IPv6 address.
-    Aaaa(Ipv6Addr),
+    /// Addresses, each in a record.
+    Addresses(Addresses<'a>),
     /// Service location: priority 0, weight [`SRV_WEIGHT`].
     Srv {
         /// Port number.
@@ -93,17 +90,10 @@ pub enum Data<'a> {
     },
     /// Name server.
     Ns(RecordName<'a>),
-    /// Start of authority.
-    Soa(Soa<'a>),
+    /// Start of authority: the zone and SERIAL.
+    Soa(&'a Zone, u32),
     /// One character string.
     Txt(&'a [u8]),
-}
-
-/// The data of an SOA record.
-#[derive(Clone, Copy, Debug)]
-pub struct Soa<'a> {
-    zone: &'a Zone,
-    serial: u32,
 }
 
 // === impl Answer ===
@@ -120,8 +110,9 @@ impl Answer<'_> {
             Self::Data(view, rtype) => visit_view(view, *rtype, context, visit),
             Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
-            Self::Address(zone, rtype) => addresses_of(zone, *rtype)
-                .try_for_each(|ip| visit(Record::answer(context.question, zone.ttl, ip.into()))),
+            Self::Address(zone, rtype) => own_addresses(zone, *rtype)
+                .map(|ip| Data::Addresses(ip.into()))
+                .try_for_each(|data| visit(Record::answer(context.question, zone.ttl, data))),
             Self::Text(zone) => {
                 let text = match zone.grammar {
                     Grammar::Mcs => MCS_DNS_VERSION,
@@ -136,52 +127,65 @@ impl Answer<'_> {
         }
     }
 
-    /// Returns the records that [`Answer::visit_records`] visits.
+    /// Returns the records that [`Answer::visit_records`] visits, each address alone.
     pub fn records<'a>(&'a self, context: AnswerContext<'a>) -> Vec<Record<'a>> {
         let mut records = Vec::new();
         let _ = self.visit_records(context, |record| {
-            records.push(record);
+            match record.data {
+                Data::Addresses(addresses) => records.extend(addresses.each().map(|one| Record {
+                    data: Data::Addresses(one),
+                    ..record
+                })),
+                _ => records.push(record),
+            }
             ControlFlow::Continue(())
         });
         records
     }
 }
 
-/// Visits a record for each row and then the addresses of the targets.
+/// Visits the records of a view.
 fn visit_view<'a>(
     view: &'a View<'_>,
     rtype: RecordType,
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (question, ttl) = (context.question, view.service.ttl);
-    visit_rows(view, rtype, context.order, context.turn, |row| {
-        let data = match row.data {
-            RowData::Address(ip) => ip.into(),
-            RowData::Srv(port) => Data::Srv {
-                port,
-                target: RecordName::target(view, question, row.endpoint),
-            },
-        };
-        visit(Record::answer(question, ttl, data))
-    })?;
+    let AnswerContext {
+        question,
+        order,
+        turn,
+        ..
+    } = context;
+    let ttl = view.service.ttl;
     match rtype {
-        RecordType::SRV => visit_targets(view, context, visit),
-        _ => ControlFlow::Continue(()),
+        RecordType::SRV => visit_services(view, context, visit),
+        _ => visit_addresses(view, rtype, order, turn, |addresses| {
+            visit(Record::answer(question, ttl, Data::Addresses(addresses)))
+        }),
     }
 }
 
-/// Visits the addresses of each SRV target, once for its first row.
-fn visit_targets<'a>(
+/// Visits the SRV records of a view, and then the addresses of each target.
+fn visit_services<'a>(
     view: &'a View<'_>,
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (rtype, ttl) = (RecordType::SRV, view.service.ttl);
-    let mut number = 0;
-    visit_rows(view, rtype, context.order, context.turn, |row| {
-        let section = Section::Additional { of: number };
-        number += 1;
+    let AnswerContext {
+        question,
+        order,
+        turn,
+        ..
+    } = context;
+    let ttl = view.service.ttl;
+    let target = |row: &SrvRow<'a>| RecordName::target(view, question, row.endpoint);
+    let rows = srv_rows(view, order, turn);
+    rows.clone().try_for_each(|row| {
+        let (port, target) = (row.port, target(&row));
+        visit(Record::answer(question, ttl, Data::Srv { port, target }))
+    })?;
+    rows.enumerate().try_for_each(|(of, row)| {
         // The name of a cluster of another service may have more addresses than this endpoint.
         let is_of_other = row.endpoint.alias_source != 0
             && row.endpoint.hostname.is_none()
@@ -189,21 +193,18 @@ fn visit_targets<'a>(
         if !row.is_first || is_of_other {
             return ControlFlow::Continue(());
         }
-        let owner = RecordName::target(view, context.question, row.endpoint);
-        let mut visit = |ip: IpAddr| {
-            visit(Record {
-                section,
-                owner,
-                ttl,
-                data: ip.into(),
-            })
-        };
-        let target = view.target_of(row.endpoint);
+        let (section, owner) = (Section::Additional { of }, target(&row));
+        let target = view.target_of(row.index);
         let mut rrsets = [RecordType::A, RecordType::AAAA].into_iter();
         rrsets.try_for_each(|rtype| {
-            target.visit_rows(rtype, &mut |row| match row.data {
-                RowData::Address(ip) => visit(ip),
-                RowData::Srv(_) => ControlFlow::Continue(()),
+            visit_addresses(&target, rtype, AnswerOrder::Rotate, 0, |addresses| {
+                let data = Data::Addresses(addresses);
+                visit(Record {
+                    section,
+                    owner,
+                    ttl,
+                    data,
+                })
             })
         })
     })
@@ -218,13 +219,13 @@ fn visit_name_server<'a>(
     let owner = RecordName::ns_host(zone);
     visit(Record::answer(context.question, zone.ttl, Data::Ns(owner)))?;
     let rrsets = [RecordType::A, RecordType::AAAA].into_iter();
-    let mut addresses = rrsets.flat_map(|rtype| addresses_of(zone, rtype));
+    let mut addresses = rrsets.flat_map(|rtype| own_addresses(zone, rtype));
     addresses.try_for_each(|ip| {
         visit(Record {
             section: Section::Additional { of: 0 },
             owner,
             ttl: zone.ttl,
-            data: ip.into(),
+            data: Data::Addresses(ip.into()),
         })
     })
 }
@@ -248,7 +249,7 @@ impl<'a> Record<'a> {
             section,
             owner: RecordName::from_wire(zone.name.wire()),
             ttl: NEGATIVE_TTL,
-            data: Data::Soa(Soa { zone, serial }),
+            data: Data::Soa(zone, serial),
         }
     }
 }
@@ -260,40 +261,18 @@ impl Data<'_> {
     #[inline]
     pub fn rtype(&self) -> RecordType {
         match self {
-            Self::A(_) => RecordType::A,
-            Self::Aaaa(_) => RecordType::AAAA,
+            Self::Addresses(Addresses::V4(_)) => RecordType::A,
+            Self::Addresses(Addresses::V6(_)) => RecordType::AAAA,
             Self::Srv { .. } => RecordType::SRV,
             Self::Ns(_) => RecordType::NS,
-            Self::Soa(_) => RecordType::SOA,
+            Self::Soa(..) => RecordType::SOA,
             Self::Txt(_) => RecordType::TXT,
         }
     }
 }
 
-impl From<IpAddr> for Data<'_> {
-    #[inline]
-    fn from(ip: IpAddr) -> Self {
-        match ip {
-            IpAddr::V4(ip) => Self::A(ip),
-            IpAddr::V6(ip) => Self::Aaaa(ip),
-        }
-    }
-}
-
-// === impl Soa ===
-
-impl<'a> Soa<'a> {
-    /// Returns MNAME and RNAME (RFC 1035 section 3.3.13).
-    pub fn names(&self) -> [RecordName<'a>; 2] {
-        [
-            RecordName::ns_host(self.zone),
-            RecordName::hostmaster(self.zone),
-        ]
-    }
-
-    /// Returns SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM.
-    pub fn numbers(&self) -> [u32; 5] {
-        let [refresh, retry, expire] = SOA_TIMERS;
-        [self.serial, refresh, retry, expire, NEGATIVE_TTL]
-    }
+/// Returns SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM of an SOA record.
+pub fn soa_numbers(serial: u32) -> [u32; 5] {
+    let [refresh, retry, expire] = SOA_TIMERS;
+    [serial, refresh, retry, expire, NEGATIVE_TTL]
 }

@@ -13,6 +13,7 @@ mod failover;
 mod kinds;
 mod links;
 mod mcs;
+mod missing;
 mod namespaces;
 mod nested;
 mod order;

@@ -43,6 +43,8 @@ pub enum Answer {
     NxDomain,
     /// The name is outside the zone.
     Refused,
+    /// The name fails.
+    ServFail,
 }
 
 /// A service of the sample with all its objects.
@@ -226,6 +228,7 @@ impl Case {
             "NODATA" => Answer::NoData,
             "NXDOMAIN" => Answer::NxDomain,
             "REFUSED" => Answer::Refused,
+            "SERVFAIL" => Answer::ServFail,
             data => {
                 let data = data
                     .split(',')
@@ -283,8 +286,9 @@ impl Case {
             Answer::NoData => ("NOERROR", Some(SOA)),
             Answer::NxDomain => ("NXDOMAIN", Some(SOA)),
             Answer::Refused => ("REFUSED", None),
+            Answer::ServFail => ("SERVFAIL", None),
         };
-        let is_authoritative = self.answer != Answer::Refused;
+        let is_authoritative = !matches!(self.answer, Answer::Refused | Answer::ServFail);
         let records = Vec::from_iter(self.records());
         let expected = (status, is_authoritative, records, Vec::from_iter(authority));
         let (status, authority) = (reply.status(), sorted_texts(&reply.authority));

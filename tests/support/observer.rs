@@ -95,6 +95,7 @@ impl From<&Answer> for Observation {
             Answer::NoData => Self::Addresses(BTreeSet::new()),
             Answer::NxDomain => Self::other("NXDOMAIN"),
             Answer::Refused => Self::other("REFUSED"),
+            Answer::ServFail => Self::other("SERVFAIL"),
         }
     }
 }

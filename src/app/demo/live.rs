@@ -70,8 +70,8 @@ fn merge(old: &mut Value, patch: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Included;
     use crate::testing::table;
+    use crate::zone::answer::answer_own_name;
 
     /// Returns the clusters with endpoints of `prod/db` that are returned, the step of `shop/pay`, and whether the name
     /// of `prod/db` is a last resort.
@@ -79,14 +79,12 @@ mod tests {
         let list: Value = serde_json::from_str(&objects(step).unwrap()).unwrap();
         let table = table(list["items"].as_array().unwrap());
         let db = table.service("prod", "db").unwrap();
-        let included = db.name_addresses.included;
-        let returned = db.endpoints.iter().filter(|e| included.has(e));
-        let mut clusters: Vec<&str> = returned.map(|endpoint| endpoint.labels()[1]).collect();
+        let returned: Vec<_> = answer_own_name(db).unwrap().endpoints().collect();
+        let mut clusters: Vec<&str> = returned.iter().map(|one| one.labels()[1]).collect();
         clusters.dedup();
         let pay = table.service("shop", "pay").unwrap();
         let failover = pay.failover.as_ref().unwrap();
-        let is_last_resort =
-            included != Included::Alive && db.endpoints.iter().any(|e| !e.is_alive());
+        let is_last_resort = returned.iter().any(|one| !one.is_alive());
         (
             clusters.join(" "),
             failover.answering_text(),

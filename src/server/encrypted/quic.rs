@@ -1,5 +1,5 @@
 //! DNS over QUIC (RFC 9250), experimental. hickory-server implements the transport. Messages go to the parser and
-//! policy of [`wire`], and hickory encodes the resulting records. This module makes no DNS decisions.
+//! policy of [`wire`](crate::wire). hickory decodes the reply and encodes it again. This module makes no DNS decisions.
 //!
 //! Some behavior of hickory cannot be changed. It performs handshakes one after another, answers at most 100 queries on
 //! a connection, and answers unreadable messages itself. It does not tell when a client has received a reply: only the
@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use hickory_proto::op::{Edns, Header, HeaderCounts, MessageType, Metadata, ResponseCode};
+use hickory_proto::op::{Edns, Header, HeaderCounts, Message, MessageType, Metadata, ResponseCode};
 use hickory_proto::rr::Record;
-use hickory_proto::rr::rdata::opt::{EdnsCode, EdnsOption};
 use hickory_proto::serialize::binary::{BinDecoder, BinEncodable, BinEncoder};
 use hickory_server::Server;
 use hickory_server::net::NetError;
@@ -32,12 +31,13 @@ use crate::log::with_limited_panic_log;
 use crate::server::answerer::Answerer;
 use crate::server::framing::MAX_MESSAGE;
 use crate::server::time_limits::{MESSAGE_TIMEOUT, TCP_IDLE};
-use crate::wire::query::{HEADER, option};
-use crate::wire::respond::ReplyEdns;
-use crate::wire::{self, Query, Reject, Reply, Sections, Transport};
+use crate::wire::Transport;
+use crate::wire::query::HEADER;
 
 /// Octets of the longest record: SOA, with three names of 255 octets.
 const LONGEST: usize = 3 * 255 + 10 + 20;
+/// Octets of the longest question.
+const LONGEST_QUESTION: usize = 255 + 4;
 
 /// A listener.
 pub(super) struct QuicListener {
@@ -58,12 +58,14 @@ struct Adapter {
 }
 
 /// A reply that does not borrow the table.
-struct QuicQuery {
+struct QuicReply {
     rcode: ResponseCode,
     authoritative: bool,
     has_question: bool,
     edns: Option<Edns>,
-    sections: Sections,
+    answers: Vec<Record>,
+    soa: Vec<Record>,
+    additionals: Vec<Record>,
     is_truncated: bool,
 }
 
@@ -129,7 +131,7 @@ impl QuicListener {
 
 impl Adapter {
     /// Makes the reply to a message. `None` means that no reply is sent. Only the encoder differs from UDP and TCP.
-    fn reply(&self, packet: &[u8], client: SocketAddr) -> Option<QuicQuery> {
+    fn reply(&self, packet: &[u8], client: SocketAddr) -> Option<QuicReply> {
         let answerer = &self.answerer;
         // Otherwise, hickory would end the connection silently.
         let made = catch_unwind(AssertUnwindSafe(|| {
@@ -141,16 +143,14 @@ impl Adapter {
         })
     }
 
-    fn make(&self, packet: &[u8], client: SocketAddr) -> Option<QuicQuery> {
+    fn make(&self, packet: &[u8], client: SocketAddr) -> Option<QuicReply> {
         let started = Instant::now();
         let answerer = &self.answerer;
         let batch = answerer.batch_context(1);
-        let quic = Transport::Quic;
-        let message = answerer.reply(&batch, packet, quic, client, |reply, query| {
-            let message = QuicQuery::of(reply, query);
-            let is_truncated = message.is_truncated;
-            (message, is_truncated)
-        })?;
+        let mut out = vec![0; MAX_MESSAGE];
+        let length = answerer.answer(&batch, packet, Transport::Quic, client, &mut out)?;
+        // A reply of this server can be decoded.
+        let message = QuicReply::of(Message::from_vec(&out[..length]).ok()?);
         answerer.counters.count_time(1, started.elapsed());
         Some(message)
     }
@@ -181,13 +181,9 @@ impl RequestHandler for Adapter {
             Ok(none) if !message.has_question => none,
             _ => &request.queries,
         };
-        let Sections {
-            answers,
-            soa,
-            additionals,
-        } = &message.sections;
         let builder = MessageResponseBuilder::new(queries, message.edns.as_ref());
-        let response = builder.build(metadata, answers, &[], soa, additionals);
+        let (answers, additionals) = (&message.answers, &message.additionals);
+        let response = builder.build(metadata, answers, &[], &message.soa, additionals);
         // A client without flow control credit (RFC 9000 section 4) delays this.
         match timeout(MESSAGE_TIMEOUT, handle.send_response(response)).await {
             Ok(Ok(sent)) => sent,
@@ -217,40 +213,28 @@ fn unsent(metadata: Metadata) -> ResponseInfo {
     Header { metadata, counts }.into()
 }
 
-// === impl QuicQuery ===
+// === impl QuicReply ===
 
-impl QuicQuery {
-    fn of(reply: &Reply<'_>, query: &Result<Query, Reject>) -> Self {
-        let (question, sections) = match query {
-            Ok(query) => (query.question(), wire::records(reply, query)),
-            Err(Reject::With { question, .. }) => (*question, Sections::default()),
-            Err(Reject::Drop) => (0, Sections::default()),
+impl QuicReply {
+    fn of(message: Message) -> Self {
+        let mut reply = Self {
+            rcode: message.metadata.response_code,
+            authoritative: message.metadata.authoritative,
+            has_question: !message.queries.is_empty(),
+            edns: message.edns,
+            answers: message.answers,
+            soa: message.authorities,
+            additionals: message.additionals,
+            is_truncated: message.metadata.truncation,
         };
-        // The upper eight and the lower four bits.
-        let (high, low) = (
-            (reply.rcode.0 >> 4 & 0xff) as u8,
-            (reply.rcode.0 & 0x0f) as u8,
-        );
-        let mut message = Self {
-            rcode: ResponseCode::from(high, low),
-            authoritative: reply.authoritative,
-            has_question: question > 0,
-            edns: reply.edns.as_ref().map(opt),
-            sections,
-            is_truncated: false,
-        };
-        message.truncate(usize::from(reply.limit).saturating_sub(HEADER + question));
-        message
+        reply.truncate(MAX_MESSAGE - HEADER - LONGEST_QUESTION);
+        reply
     }
 
     /// Returns the estimated memory of the message: its records and their encoding.
     fn memory(&self) -> usize {
-        let Sections {
-            answers,
-            soa,
-            additionals,
-        } = &self.sections;
-        let records = [answers, soa, additionals].into_iter().flatten();
+        let records = [&self.answers, &self.soa, &self.additionals];
+        let records = records.into_iter().flatten();
         // A long owner name is outside of the record, and so is the name in its data.
         let octets = |record: &Record| size_of::<Record>() + 2 * record.name.len();
         let encoded = (records.clone().count() + 1) * LONGEST;
@@ -264,21 +248,22 @@ impl QuicQuery {
         metadata.truncation = self.is_truncated;
     }
 
-    /// Truncates the message to `room` octets with the rules of [`wire::write()`]: OPT first, whole records, whole
+    /// Truncates the message to `room` octets with the rules of [`write()`](crate::wire::write()): OPT first, whole records, whole
     /// RRsets of the additional section, TC if and only if the answer section is incomplete. hickory itself would drop
     /// OPT, and would also set TC for an additional record.
     fn truncate(&mut self, mut room: usize) {
-        let Sections {
+        let Self {
             answers,
             soa,
             additionals,
-        } = &mut self.sections;
+            ..
+        } = self;
         if (answers.len() + soa.len() + additionals.len() + 1) * LONGEST <= room {
             return;
         }
         let opt = self.edns.as_ref().map(|edns| octets(&Record::from(edns)));
         room = room.saturating_sub(opt.unwrap_or(0));
-        self.is_truncated = keep_fitting(answers, &mut room, |_, _| false);
+        self.is_truncated |= keep_fitting(answers, &mut room, |_, _| false);
         if self.is_truncated {
             additionals.clear();
         }
@@ -321,27 +306,6 @@ fn octets(record: &Record) -> usize {
         Ok(()) => bytes.len(),
         Err(_) => usize::MAX, // never fits
     }
-}
-
-/// Makes the OPT record. hickory adds the upper bits of the response code.
-fn opt(edns: &ReplyEdns<'_>) -> Edns {
-    let mut opt = Edns::new();
-    opt.set_max_payload(edns.payload)
-        .set_dnssec_ok(edns.dnssec_ok);
-    let options = [
-        (option::NSID, edns.nsid.map(<[u8]>::to_vec)),
-        (
-            option::KEEPALIVE,
-            edns.keepalive.map(|tenths| tenths.to_be_bytes().to_vec()),
-        ),
-        (option::ERROR, edns.error.map(|error| error.data())),
-    ];
-    for (code, value) in options {
-        let value = value.map(|value| EdnsOption::Unknown(code, value));
-        let value = value.map(|value| (EdnsCode::from(code), value));
-        opt.options_mut().options.extend(value);
-    }
-    opt
 }
 
 #[cfg(test)]
@@ -429,16 +393,14 @@ mod tests {
     fn longest_reply_fits_the_smallest_memory() {
         // The most records of type A that fit a message.
         let answers = vec![address("many.production.global.", "192.0.2.1"); 4093];
-        let message = QuicQuery {
+        let message = QuicReply {
             rcode: ResponseCode::NoError,
             authoritative: true,
             has_question: true,
             edns: None,
-            sections: Sections {
-                answers,
-                soa: Vec::new(),
-                additionals: Vec::new(),
-            },
+            answers,
+            soa: Vec::new(),
+            additionals: Vec::new(),
             is_truncated: false,
         };
         let replies = |budget| memory(budget).available_permits() / message.memory();
@@ -471,26 +433,19 @@ mod tests {
         let whole = count(&additionals());
         let mut seen = std::collections::BTreeSet::new();
         for room in 0..400 {
-            let mut message = QuicQuery {
+            let mut message = QuicReply {
                 rcode: ResponseCode::NoError,
                 authoritative: true,
                 has_question: true,
                 edns: None,
-                sections: Sections {
-                    answers: answers(),
-                    soa: Vec::new(),
-                    additionals: additionals(),
-                },
+                answers: answers(),
+                soa: Vec::new(),
+                additionals: additionals(),
                 is_truncated: false,
             };
             message.truncate(room);
-            let Sections {
-                answers: kept,
-                additionals,
-                ..
-            } = &message.sections;
-            assert_eq!(message.is_truncated, kept.is_empty(), "{room}");
-            let rrsets = count(additionals);
+            assert_eq!(message.is_truncated, message.answers.is_empty(), "{room}");
+            let rrsets = count(&message.additionals);
             assert!(!message.is_truncated || rrsets.is_empty(), "{room}");
             for (rrset, count) in &rrsets {
                 assert_eq!(whole[rrset], *count, "{rrset:?} of {room} octets");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::{ClusterName, GatewayDown, Kind, Namespace, ObjectKey, Problem, ProblemKind};
 use crate::table::store::Objects;
-use crate::table::{Endpoint, EndpointLiveness, LocalMembers, NoOwner, ShortNames};
+use crate::table::{EndpointLiveness, LocalMembers, NoOwner, ShortNames};
 use crate::testing::support::rounds::rounds;
 use crate::testing::{
     backends, endpoint, exported, federated, flat_mirror, gateway, listing, local, mirror, parsed,
@@ -114,8 +114,8 @@ fn short_name_of_two_namespaces_is_a_conflict() {
     let table = table_by(&rules, &objects);
     assert_eq!(conflicts(&table), Vec::new());
     assert_eq!(
-        table.short_name("db").unwrap().owner,
-        Ok("shop".parse().unwrap())
+        table.short_name("db").unwrap().owner(),
+        Ok(&"shop".parse().unwrap())
     );
 }
 
@@ -124,7 +124,8 @@ fn short_name_belongs_to_pin_or_default_namespace_or_only_namespace() {
     let objects = ["a", "b", "c"].map(|namespace| mirror(namespace, "db", "east"));
     let owner = |rules: &Rules, objects: &[Value]| {
         let table = table_by(rules, objects);
-        table.short_name("db").unwrap().owner.clone()
+        let short = table.short_name("db").unwrap();
+        short.owner().cloned().map_err(Clone::clone)
     };
     let namespace = |name: &str| -> Namespace { name.parse().unwrap() };
     let default = |name| Rules {
@@ -550,18 +551,15 @@ fn only_exclude_lets_gateways_empty_a_name() {
             objects,
         );
         let service = table.service("prod", "db").unwrap().clone();
-        let count = |endpoints: &[Endpoint]| {
-            let included = service.gateway_down.included(endpoints.iter());
-            endpoints
-                .iter()
-                .filter(|endpoint| included.has(endpoint))
-                .count()
-        };
-        [
-            count(&service.endpoints),
-            count(service.in_cluster("east")),
-            count(service.at_host("east", "db-0")),
-        ]
+        let ranges = [
+            0..service.endpoints.len(),
+            service.cluster_range("east"),
+            service.host_range("east", "db-0"),
+        ];
+        ranges.map(|range| {
+            let members = service.names.members(range, &[]);
+            members.answered(gateway_down).count()
+        })
     };
     assert_eq!(counts(GatewayDown::LastResort, &objects), [1, 1, 1]);
     assert_eq!(counts(GatewayDown::Include, &objects), [2, 1, 1]);

@@ -52,7 +52,7 @@ impl Scene {
         let moment = self.history.at(at(time)).unwrap();
         let table = moment.published.table.as_ref();
         let service = table.and_then(|table| table.service("prod", service));
-        let address = service.and_then(|one| one.name_addresses.v4.first());
+        let address = service.and_then(|one| one.names.v4.first());
         address.map_or(0, |address| address.octets()[3])
     }
 }

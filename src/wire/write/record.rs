@@ -1,8 +1,12 @@
 //! Writes single records. A record is written completely or not at all.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::message::{ADDITIONAL, ANSWER, AUTHORITY, Message};
 use crate::wire::query::HEADER;
+use crate::zone::order::Addresses;
 use crate::zone::record_name::{Labels, host_labels};
+use crate::zone::records::soa_numbers;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
 
 /// Length of a record before its data, if its owner name is a pointer.
@@ -60,20 +64,19 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         }
     }
 
-    /// Writes a record. Returns `false` if it does not fit. In the additional section, its whole RRset is then removed.
+    /// Writes a record, or as many of its addresses as fit. Returns `false` if not all fit. In the additional section, its whole
+    /// RRset is then removed.
     pub(super) fn put(&mut self, record: &Record<'_>) -> bool {
         let owner = suffix_pointer(&record.owner, self.question_end);
-        let (section, fits) = match record.section {
-            Section::Answer => (ANSWER, self.put_record(owner, record)),
-            Section::Authority => (AUTHORITY, self.put_record(owner, record)),
-            Section::Additional { of } => (ADDITIONAL, self.put_additional(of, record)),
-        };
-        self.message.counts[section] += u16::from(fits.is_some());
-        fits.is_some()
+        match record.section {
+            Section::Answer => self.put_all(ANSWER, owner, record),
+            Section::Authority => self.put_all(AUTHORITY, owner, record),
+            Section::Additional { of } => self.put_additional(of, record),
+        }
     }
 
-    /// Writes an address of a target.
-    fn put_additional(&mut self, of: usize, record: &Record<'_>) -> Option<()> {
+    /// Writes addresses of a target.
+    fn put_additional(&mut self, of: usize, record: &Record<'_>) -> bool {
         let key = Some((of, record.data.rtype()));
         if self.rrset.key != key {
             self.rrset = Rrset {
@@ -83,24 +86,34 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
             };
         }
         let target = self.target_offset(of);
-        let fits = if target <= MAX_POINTER {
-            self.put_record(pointer(target), record)
+        let is_complete = if target <= MAX_POINTER {
+            self.put_all(ADDITIONAL, pointer(target), record)
         } else {
             self.put_with_labels(record)
         };
-        if fits.is_none() {
+        if !is_complete {
             self.message.length = self.rrset.offset;
             self.message.counts[ADDITIONAL] = self.rrset.count;
         }
-        fits
+        is_complete
     }
 
-    /// Writes an address of a target beyond the maximum offset of a pointer. Its owner name is written as labels and a
-    /// pointer to the suffix in the question.
-    fn put_with_labels(&mut self, record: &Record<'_>) -> Option<()> {
-        let owner = &record.owner;
-        Room(self.message.room(name_length(owner, &[]))?).put_name(owner, &[]);
-        self.put_record(suffix_pointer(owner, self.question_end), record)
+    /// Writes addresses of a target beyond the maximum offset of a pointer. Each owner name is written as labels and a pointer to
+    /// the suffix in the question.
+    fn put_with_labels(&mut self, record: &Record<'_>) -> bool {
+        let Data::Addresses(addresses) = record.data else {
+            return false; // no other data is in this section
+        };
+        addresses.each().all(|one| {
+            let owner = &record.owner;
+            let data = Data::Addresses(one);
+            let Some(labels) = self.message.room(name_length(owner, &[])) else {
+                return false;
+            };
+            Room(labels).put_name(owner, &[]);
+            let suffix = suffix_pointer(owner, self.question_end);
+            self.put_all(ADDITIONAL, suffix, &Record { data, ..*record })
+        })
     }
 
     /// Returns the offset of the target of a record of the answer section. Indexes never decrease, so each record is
@@ -119,11 +132,50 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
         self.offset + HEAD + before
     }
 
+    /// Writes a record, or as many of its addresses as fit, with a pointer as owner name. Returns whether all fit.
+    fn put_all(&mut self, section: usize, owner: [u8; 2], record: &Record<'_>) -> bool {
+        let (count, is_complete) = match record.data {
+            Data::Addresses(Addresses::V4(ips)) => {
+                self.put_addresses(owner, record, ips, Ipv4Addr::octets)
+            }
+            Data::Addresses(Addresses::V6(ips)) => {
+                self.put_addresses(owner, record, ips, Ipv6Addr::octets)
+            }
+            _ => {
+                let is_complete = self.put_record(owner, record).is_some();
+                (usize::from(is_complete), is_complete)
+            }
+        };
+        self.message.counts[section] += count as u16; // a message has no room for more than 4,096
+        is_complete
+    }
+
+    /// Writes addresses as one block. Returns how many fit, and whether all fit.
+    #[inline]
+    fn put_addresses<A, const N: usize>(
+        &mut self,
+        owner: [u8; 2],
+        record: &Record<'_>,
+        ips: &[A],
+        octets: impl Fn(&A) -> [u8; N],
+    ) -> (usize, bool) {
+        let head = self.head(owner, record, N);
+        let size = HEAD + N;
+        let free = self.message.limit.saturating_sub(self.message.length);
+        let count = ips.len().min(free / size);
+        let room = self.message.room(count * size).unwrap_or_default();
+        for (ip, record) in ips.iter().zip(room.chunks_exact_mut(size)) {
+            let (head_at, ip_at) = record.split_at_mut(HEAD);
+            head_at.copy_from_slice(&head);
+            ip_at.copy_from_slice(&octets(ip));
+        }
+        (count, count == ips.len())
+    }
+
     /// Writes a record with a pointer as owner name.
     fn put_record(&mut self, owner: [u8; 2], record: &Record<'_>) -> Option<()> {
         match &record.data {
-            Data::A(ip) => self.room(owner, record, 4)?.put(&ip.octets()),
-            Data::Aaaa(ip) => self.room(owner, record, 16)?.put(&ip.octets()),
+            Data::Addresses(_) => return None, // they are written as a block
             Data::Srv { port, target } => {
                 let ([w1, w2], [p1, p2]) = (SRV_WEIGHT.to_be_bytes(), port.to_be_bytes());
                 let length = SRV_HEAD + name_length(target, target.rest);
@@ -136,8 +188,9 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
                 let room = self.room(owner, record, name_length(target, &rest))?;
                 room.put_name(target, &rest)
             }
-            Data::Soa(soa) => {
-                let ([primary, mailbox], numbers) = (soa.names(), soa.numbers());
+            Data::Soa(zone, serial) => {
+                let [primary, mailbox] = RecordName::of_soa(zone);
+                let numbers = soa_numbers(*serial);
                 let apex = suffix_pointer(&primary, self.question_end);
                 let names = name_length(&primary, &apex) + name_length(&mailbox, &apex);
                 let room = self
@@ -159,13 +212,19 @@ impl<'m, 'o> RecordWriter<'m, 'o> {
     /// fit.
     #[inline]
     fn room(&mut self, owner: [u8; 2], record: &Record<'_>, length: usize) -> Option<Room<'_>> {
-        let [o1, o2] = owner;
+        let head = self.head(owner, record, length);
+        let room = self.message.room(HEAD + length).map(Room)?;
+        Some(room.put(&head))
+    }
+
+    /// Returns a record without its data, which has this length.
+    #[inline]
+    fn head(&self, [o1, o2]: [u8; 2], record: &Record<'_>, length: usize) -> [u8; HEAD] {
         let [t1, t2] = record.data.rtype().0.to_be_bytes();
         let [c1, c2] = self.class.to_be_bytes();
         let [a, b, c, d] = record.ttl.to_be_bytes();
         let [l1, l2] = (length as u16).to_be_bytes(); // less than 512
-        let room = self.message.room(HEAD + length).map(Room)?;
-        Some(room.put(&[o1, o2, t1, t2, c1, c2, a, b, c, d, l1, l2]))
+        [o1, o2, t1, t2, c1, c2, a, b, c, d, l1, l2]
     }
 }
 

@@ -438,7 +438,7 @@ fn answer_says_why_it_fails() {
         ),
         (&published(shop()), None),
     ] {
-        assert_eq!(failure(now, "db.prod.global"), expected);
+        assert_eq!(failure(now, "db.prod.global").as_deref(), expected);
         assert_eq!(failure(now, "db.prod.example"), None);
     }
 }

@@ -1,7 +1,6 @@
 //! Names of zones with the grammar `mcs` (rule K9).
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use serde_json::Value;
 
@@ -43,7 +42,7 @@ fn mirror_with(cluster: &str, ip: &str, is_ready: bool, ports: &Value) -> Vec<Va
 }
 
 /// Returns the answer section and the additional section of SRV records.
-fn srv_records(objects: &[Value], name: &str, turn: Option<u32>) -> Vec<String> {
+fn srv_records(objects: &[Value], name: &str, turn: u32) -> Vec<String> {
     let table = table_by(&rules_with_mcs(), objects);
     let zones = zones(&["set=mcs"]);
     let name = Name::from_text(name).unwrap();
@@ -162,60 +161,15 @@ fn shared_target_has_all_its_addresses_once() {
         ("_http._tcp.web.prod.svc.set", &[80, 8080]),
         ("_metrics._tcp.web.prod.svc.set", &[80]),
     ] {
-        for turn in [None, Some(0), Some(1), Some(2)] {
+        for turn in 0..3 {
             let mut records = srv_records(&objects, name, turn);
             let additional = records.split_off(ports.len());
             records.sort();
             let srv = |port| format!("{name}. SRV 0 10 {port} web.prod.svc.set.");
             assert_eq!(records, ports.iter().map(srv).collect::<Vec<_>>());
-            assert_eq!(additional, addresses, "{name} {turn:?}");
+            assert_eq!(additional, addresses, "{name} {turn}");
         }
     }
-}
-
-/// A query must not compare the ports of each cluster with those of all others: a tenant can have many of both.
-#[test]
-fn shared_rows_are_computed_when_the_service_is_built() {
-    const CLUSTERS: u8 = 200;
-    const PORTS: u16 = 100;
-    // `step` is the difference between the port numbers of two clusters.
-    let table_with = |rules: &Rules, step: u16| {
-        let mirror = |cluster: u8| {
-            let (name, ip) = (format!("c{cluster}"), format!("10.96.0.{cluster}"));
-            let first = 1000 + step * u16::from(cluster);
-            let port = |n: u16| json!({"name": format!("p{n}"), "port": first + n});
-            let mut mirror = service_mirror("prod", "web", &name, &ip);
-            mirror["spec"]["ports"] = (0..PORTS).map(port).collect();
-            mirror
-        };
-        table_by(rules, &(0..CLUSTERS).map(mirror).collect::<Vec<_>>())
-    };
-    // Returns the number of rows, and the number of ports that are walked to find them.
-    let counts = |table: &Table, name: &str| {
-        let zones = zones(&["set=mcs"]);
-        let name = Name::from_text(name).unwrap();
-        let Reading::View(_, view) = read(&zones, table, &name) else {
-            panic!("{name}")
-        };
-        let mut rows = 0;
-        let _ = view.visit_rows(RecordType::SRV, &mut |_| {
-            rows += 1;
-            ControlFlow::Continue(())
-        });
-        (rows, view.candidates().count())
-    };
-    let (clusters, ports) = (usize::from(CLUSTERS), usize::from(PORTS));
-    let (own, one) = ("web.prod.svc.set", "_p7._tcp.web.prod.svc.set");
-    let same = table_with(&rules_with_mcs(), 0);
-    assert_eq!(counts(&same, own), (ports, ports));
-    assert_eq!(counts(&same, one), (1, ports));
-    let different = table_with(&rules_with_mcs(), PORTS);
-    let all = clusters * ports;
-    assert_eq!(counts(&different, own), (all, all));
-    assert_eq!(counts(&different, one), (clusters, all));
-    // Without a zone of the API, nothing is kept.
-    let kept = |table: &Table| table.service("prod", "web").unwrap().shared_ports.len();
-    assert_eq!(kept(&table_with(&rules(), 0)), 0);
 }
 
 /// A port is attributed to an endpoint that is alive, so that the omission of the others loses none.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::*;
-use crate::testing::local;
-use crate::zone::order::{mix, visit_rows};
+use crate::testing::{gateway, local};
+use crate::zone::order::{mix, srv_rows, visit_addresses};
 
 fn shop() -> Table {
     let mut objects = vec![
@@ -19,33 +19,43 @@ fn shop() -> Table {
     table(&objects)
 }
 
-/// Returns the hosts of the rows of `db.prod.global` in an order.
-fn hosts(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
+/// Returns the view of `db.prod.global`.
+fn with_view<R>(table: &Table, ask: impl FnOnce(&View<'_>) -> R) -> R {
     let name = Name::from_text("db.prod.global").unwrap();
     let zones = zones(&["global"]);
     let Reading::View(_, view) = read(&zones, table, &name) else {
         panic!()
     };
-    let mut hosts = Vec::new();
-    let flow = visit_rows(&view, RecordType::A, order, Some(turn), |row| {
-        let origin = if row.endpoint.is_local {
-            "local"
-        } else {
-            "remote"
-        };
-        hosts.push(format!("{origin} {}", row.endpoint.labels()[0]));
-        ControlFlow::Continue(())
+    ask(&view)
+}
+
+/// Returns the IPv4 addresses of `db.prod.global` in an order.
+fn addresses(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
+    let mut all = Vec::new();
+    let _ = with_view(table, |view| {
+        visit_addresses(view, RecordType::A, order, turn, |part| {
+            all.extend(part.each().map(|one| Data::Addresses(one).to_string()));
+            ControlFlow::Continue(())
+        })
     });
-    assert!(flow.is_continue());
-    hosts
+    all.iter().map(|text| text.replace("A\t", "")).collect()
+}
+
+/// Returns the hosts and ports of the SRV records of `db.prod.global` in an order.
+fn rows(table: &Table, order: AnswerOrder, turn: u32) -> Vec<(String, u16)> {
+    with_view(table, |view| {
+        let rows = srv_rows(view, order, turn);
+        rows.map(|row| (row.endpoint.labels().join("."), row.port))
+            .collect()
+    })
 }
 
 #[test]
 fn rows_rotate_and_local_rows_come_first_if_configured() {
     let table = shop();
     let (remote, own) = (
-        ["remote db-0", "remote db-1", "remote db-2"],
-        ["local db-0", "local db-1"],
+        ["10.96.0.1", "10.96.0.2", "10.96.0.3"],
+        ["192.0.2.1", "192.0.2.2"],
     );
     let rotated = |rows: &[&str], turn: usize| -> Vec<String> {
         let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
@@ -57,12 +67,15 @@ fn rows_rotate_and_local_rows_come_first_if_configured() {
         let number = turn as u32;
         let all = [&remote[..], &own].concat();
         assert_eq!(
-            hosts(&table, AnswerOrder::Rotate, number),
+            addresses(&table, AnswerOrder::Rotate, number),
             rotated(&all, turn)
         );
         let remote_turn = mix(number) as usize;
         let own_first = [rotated(&own, turn), rotated(&remote, remote_turn)].concat();
-        assert_eq!(hosts(&table, AnswerOrder::LocalFirst, number), own_first);
+        assert_eq!(
+            addresses(&table, AnswerOrder::LocalFirst, number),
+            own_first
+        );
     }
 }
 
@@ -77,16 +90,49 @@ fn both_parts_of_local_first_rotate_independently() {
     let table = table(&[objects, local("prod", "db", &pods).to_vec()].concat());
     let mut counts = BTreeMap::new();
     for count in 0..400 {
-        let hosts = hosts(&table, AnswerOrder::LocalFirst, mix(count));
-        assert!(hosts[1].starts_with("local") && hosts[2].starts_with("remote"));
-        *counts
-            .entry((hosts[0].clone(), hosts[2].clone()))
-            .or_insert(0) += 1;
+        let order = AnswerOrder::LocalFirst;
+        let all = addresses(&table, order, mix(count));
+        assert!(all[1].starts_with("192.0.2.") && all[2].starts_with("10.96."));
+        let rows = rows(&table, order, mix(count));
+        assert!(rows[1].0.ends_with("hub") && rows[2].0.ends_with("east"));
+        *counts.entry((all[0].clone(), all[2].clone())).or_insert(0) += 1;
     }
     assert_eq!(counts.len(), 4);
     assert!(
         counts.values().all(|count| (70..130).contains(count)),
         "{counts:?}"
+    );
+}
+
+/// Only some endpoints are alive, and each has three ports, of which two have one number.
+#[test]
+fn services_begin_at_each_endpoint_and_port_equally_often() {
+    let ports =
+        json!([{"name": "a", "port": 1}, {"name": "b", "port": 1}, {"name": "c", "port": 2}]);
+    let mut objects = vec![mirror("prod", "db", "east")];
+    for number in 0..150 {
+        let host = format!("db-{number}");
+        let mut mirror = endpoint("prod", "db", "east", &host, &[&format!("10.96.0.{number}")]);
+        mirror["spec"]["ports"] = ports.clone();
+        objects.push(mirror);
+        objects.push(gateway("prod", &format!("{host}-east"), number % 30 == 7));
+    }
+    let table = table(&objects);
+    let (mut first, mut set) = (BTreeMap::new(), BTreeMap::new());
+    for turn in 0..200 {
+        let rows = rows(&table, AnswerOrder::Rotate, turn);
+        *first.entry(rows[0].clone()).or_insert(0) += 1;
+        for row in rows {
+            *set.entry(row).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(set.len(), 10);
+    assert!(set.values().all(|count| *count == 200), "{set:?}");
+    // Two of three choices are the first number.
+    assert_eq!(first.len(), 10);
+    assert!(
+        first.values().all(|count| (10..30).contains(count)),
+        "{first:?}"
     );
 }
 

@@ -19,6 +19,7 @@ fn expect(replay: &Replay, question: &str, answer: &Answer) {
         Answer::Data(data) => data.clone(),
         Answer::NoData => ["NODATA".to_owned()].into(),
         Answer::NxDomain => ["NXDOMAIN".to_owned()].into(),
+        Answer::ServFail => ["SERVFAIL".to_owned()].into(),
         Answer::Refused => unreachable!("the table has no name of another zone"),
     };
     let answers = replay.ask(question);

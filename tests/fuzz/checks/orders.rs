@@ -260,6 +260,8 @@ pub fn expected(scene: &Scene<'_>, flags: Flags, memory: &Memory, now: u64) -> E
     };
     let has_other = candidates.iter().any(|one| !covers(one));
     let (steps, step, answering) = match order {
+        // Without an endpoint, the name fails if a host is known whose endpoint mirror is missing.
+        None if chosen.is_empty() && scene.has_missing_host() => (vec![None], 0, chosen),
         None => (vec![Some(answer(&chosen, gateway_down))], 0, chosen),
         Some(order) => answers_of_steps(order, &chosen, gateway_down, own_name),
     };

@@ -331,26 +331,40 @@ impl<'w> Scene<'w> {
                 ..self.of_link(link, Rank::Pods)
             }
         });
-        let mut candidates: Vec<Candidate> = own_mirrors.collect();
+        let adopted = self.listed_hosts();
+        let adopted = adopted.iter().filter_map(|(host, link, listed)| {
+            let mirror = self.mirror_of_pod(host, link);
+            let address = first_address(listed)?;
+            mirror.filter(|mirror| mirror.addresses.contains(&address))
+        });
+        own_mirrors.chain(adopted).collect()
+    }
+
+    /// Returns the hosts that a headless mirror lists and that have no endpoint mirror: hostnames, links and entries.
+    fn listed_hosts(&self) -> Vec<(&'w str, &'w str, &'w Value)> {
+        let pods = self.pods();
+        let mut hosts = Vec::new();
         for (parent, _, kind, link) in self.mirrors() {
             let lists = self.slices(Role::MirrorSlice, &parent).into_iter();
             let lists = lists.filter(|slice| kind == MirrorKind::Headless && is_host_list(slice));
             for listed in lists.flat_map(endpoints) {
-                let Some(host) = listed["hostname"].as_str() else {
-                    continue;
+                let is_mirrored = |host: &str| {
+                    pods.iter().any(|(_, _, name, of, from)| {
+                        name == host && *of == parent && *from == link
+                    })
                 };
-                let has_mirror = pods
-                    .iter()
-                    .any(|(_, _, name, of, from)| name == host && *of == parent && *from == link);
-                let mirror = self.mirror_of_pod(host, link);
-                let mirror = mirror.filter(|mirror| {
-                    let address = first_address(listed);
-                    address.is_some_and(|address| mirror.addresses.contains(&address))
-                });
-                candidates.extend(mirror.filter(|_| !has_mirror));
+                let host = listed["hostname"].as_str();
+                let missing = host.filter(|host| !is_mirrored(host));
+                hosts.extend(missing.map(|host| (host, link, listed)));
             }
         }
-        candidates
+        hosts
+    }
+
+    /// Returns whether a headless mirror of a linked cluster lists a host without an endpoint mirror.
+    pub fn has_missing_host(&self) -> bool {
+        let mut hosts = self.listed_hosts().into_iter();
+        hosts.any(|(_, link, _)| !self.unlinked.contains(link))
     }
 
     /// Returns the mirror of the exported Service of a pod.

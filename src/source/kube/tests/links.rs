@@ -66,7 +66,7 @@ impl Server {
     fn answered(&self) -> usize {
         let now = self.reader.load();
         let service = now.table.as_ref().unwrap().service("prod", "db").unwrap();
-        service.name_addresses.v4.len()
+        service.names.v4.len()
     }
 
     fn has_problem(&self, kind: ProblemKind) -> bool {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use support::objects::{Gateway, Manifest, mirror, objects};
+use support::repository::repository;
 use support::server::{Server, WaitUntil};
 use support::wait::{TIMEOUT, wait_for};
 use support::wire::Transport;
@@ -48,6 +49,40 @@ fn changed_file_changes_answers_generation_and_serial() {
     server.wait_for_outcome("cache.shop.global. A", "10.96.2.1");
     assert_eq!(server.outcome("db.prod.global. A"), "NXDOMAIN");
     assert_eq!(server.generation_and_serial().0, 3);
+}
+
+/// Linkerd deletes endpoint mirrors and creates them again within half a second. A cache would keep an NXDOMAIN for as long as
+/// its negative TTL.
+#[test]
+fn name_fails_while_endpoint_mirrors_are_deleted_and_created_again() {
+    let demo = fs::read_to_string(repository("src/demo.yaml")).unwrap();
+    let listing = mirror("prod", "cache", "west").listing(&[("cache-0", "10.96.40.1")]);
+    let (before, rest) = demo
+        .split_once("- apiVersion: v1\n  kind: Service\n  metadata:\n    name: cache-0-west")
+        .unwrap();
+    let (_, after) = rest.split_once("\n- apiVersion").unwrap();
+    let text = |objects: &str| format!("{objects}---\n{listing}\n");
+    let with_mirrors = text(&demo);
+    let server = Server::with_text(&with_mirrors, &[]);
+    for name in ["cache.prod.global.", "cache-0.west.cache.prod.global."] {
+        assert_eq!(server.outcome(&format!("{name} A")), "10.96.40.1");
+    }
+    server.rewrite(&text(&format!("{before}- apiVersion{after}")));
+    server.wait_for_outcome("cache.prod.global. A", "SERVFAIL");
+    let question = "cache-0.west.cache.prod.global. A +bufsize=1232";
+    let options = server.ask(question, Transport::Udp).opt.unwrap().options;
+    let (code, error) = &options[0];
+    let text = b"endpoint mirror cache-0-west is missing";
+    assert_eq!(
+        (*code, &error[..]),
+        (15, &[&[0, 14], &text[..]].concat()[..])
+    );
+    assert_eq!(
+        server.outcome("cache-1.west.cache.prod.global. A"),
+        "NXDOMAIN"
+    );
+    server.rewrite(&with_mirrors);
+    server.wait_for_outcome("cache.prod.global. A", "10.96.40.1");
 }
 
 #[test]

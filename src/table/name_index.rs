@@ -1,0 +1,362 @@
+//! What the names of a service return, computed when the service is built, so that the time of a query does not grow with the
+//! number of endpoints. Memory does not grow with names times ports: it is one bit for each endpoint and property, and for each
+//! port that not all endpoints have.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use super::{Duplicate, Endpoint, EndpointLiveness};
+use crate::model::{GatewayDown, Port, PortName, Protocol};
+
+/// The endpoints and addresses of the names of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameIndex {
+    /// The IPv4 addresses of the service's own name, each once, in the order of the table.
+    pub v4: Box<[Ipv4Addr]>,
+    /// The IPv6 addresses of the service's own name.
+    pub v6: Box<[Ipv6Addr]>,
+    /// The properties of 64 endpoints each. Empty if all endpoints are [`TYPICAL`].
+    properties: Box<[[u64; PROPERTIES]]>,
+    /// The named ports, sorted, with a bit for each endpoint that has one. Empty if all endpoints have the same ports.
+    ports: Box<[(Port, Box<[u64]>)]>,
+    /// The ports of its cluster IPs, each once. Zones with the grammar `mcs` have one SRV record for each (rule K9). Empty
+    /// without such a zone.
+    pub shared_ports: Box<[SharedPort]>,
+}
+
+/// A property of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Property {
+    /// It is one of `S.N.Z` (rules K1, K5).
+    Selected,
+    /// Connections to it can succeed (rule M3).
+    Alive,
+    /// A Link names its cluster (rule L3).
+    Linked,
+    /// It belongs to this cluster, by its name.
+    Local,
+    /// It belongs to another cluster, or to no single one.
+    Remote,
+    /// It has a hostname.
+    Host,
+    /// It has a port.
+    WithPorts,
+    /// It has an IPv4 address that no earlier endpoint of the service has.
+    NewV4,
+    /// It has an IPv6 address that no earlier endpoint of the service has.
+    NewV6,
+    /// It has an IPv4 address that no earlier endpoint of its cluster has.
+    NewV4InCluster,
+    /// It has an IPv6 address that no earlier endpoint of its cluster has.
+    NewV6InCluster,
+}
+
+/// The number of properties.
+const PROPERTIES: usize = 11;
+
+/// The properties of 64 endpoints of other clusters that answers return: hosts with an IPv4 address and a port.
+const TYPICAL: [u64; PROPERTIES] = {
+    const ALL: u64 = u64::MAX;
+    [ALL, ALL, ALL, 0, ALL, ALL, ALL, ALL, 0, ALL, 0]
+};
+
+/// Endpoints of a service: those in a range that have a port and some properties.
+#[derive(Clone, Debug)]
+pub struct Members<'t> {
+    properties: &'t [[u64; PROPERTIES]],
+    /// A bit for each endpoint of the service that has the port. Empty: all.
+    port: &'t [u64],
+    range: Range<usize>,
+    /// A bit for each property.
+    required: u16,
+}
+
+/// A port of the cluster IPs of a service. Their SRV records have one target, so an SRV record exists once for each number,
+/// however many clusters have the port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedPort {
+    /// Index of the first endpoint that has the port. Endpoints that fewer rules omit come first, so that the omission of the
+    /// others never loses a port.
+    pub endpoint: usize,
+    /// The port.
+    pub port: Port,
+    /// Whether no port before it, in the same order, has its number.
+    pub is_new_number: bool,
+}
+
+// === impl NameIndex ===
+
+impl NameIndex {
+    /// Computes the index of a service with these endpoints, which are sorted by cluster.
+    pub(super) fn new(
+        endpoints: &[Endpoint],
+        gateway_down: GatewayDown,
+        has_mcs_zones: bool,
+    ) -> Self {
+        let mut index = Self {
+            properties: properties(endpoints),
+            ports: ports(endpoints),
+            ..Self::default()
+        };
+        if has_mcs_zones {
+            index.shared_ports = SharedPort::collect(endpoints);
+        }
+        let own = index.members(0..endpoints.len(), &[]);
+        let own = own.requiring(Property::Selected).answered(gateway_down);
+        let addresses = own.iter().flat_map(|index| &endpoints[index].addresses);
+        let mut ips = (Vec::new(), Vec::new());
+        for address in addresses.filter(|address| !address.duplicate.in_service) {
+            match address.ip {
+                IpAddr::V4(ip) => ips.0.push(ip),
+                IpAddr::V6(ip) => ips.1.push(ip),
+            }
+        }
+        (index.v4, index.v6) = (ips.0.into(), ips.1.into());
+        index
+    }
+
+    /// Returns the endpoints in a range. `port` is that of [`NameIndex::named_ports`], or empty.
+    pub fn members<'t>(&'t self, range: Range<usize>, port: &'t [u64]) -> Members<'t> {
+        Members {
+            properties: &self.properties,
+            port,
+            range,
+            required: 0,
+        }
+    }
+
+    /// Returns the named ports, with a bit for each endpoint that has one. `endpoints` are those of the service.
+    pub fn named_ports<'t>(
+        &'t self,
+        endpoints: &'t [Endpoint],
+    ) -> impl Iterator<Item = (&'t Port, &'t [u64])> {
+        let common = match endpoints.first() {
+            Some(first) if self.ports.is_empty() => &first.ports[..],
+            _ => &[],
+        };
+        let common = common.iter().filter(|port| port.name.is_some());
+        let of_some = self.ports.iter().map(|(port, bits)| (port, &**bits));
+        common.map(|port| (port, &[][..])).chain(of_some)
+    }
+
+    /// Estimates the size of what it has on the heap, in octets.
+    pub(super) fn size(&self) -> usize {
+        let ports = self.ports.iter().map(|(_, bits)| 64 + bits.len() * 8);
+        self.v4.len() * 4
+            + self.v6.len() * 16
+            + self.properties.len() * size_of::<[u64; PROPERTIES]>()
+            + ports.sum::<usize>()
+            + self.shared_ports.len() * 128
+    }
+}
+
+/// Returns the properties of endpoints.
+fn properties(endpoints: &[Endpoint]) -> Box<[[u64; PROPERTIES]]> {
+    let own = endpoints.iter().find(|endpoint| endpoint.is_local);
+    let own = own.map(|endpoint| &endpoint.cluster);
+    let of_chunk = |chunk: &[Endpoint]| {
+        let mut words = TYPICAL;
+        for (bit, endpoint) in chunk.iter().enumerate() {
+            let is_local = own == Some(&endpoint.cluster);
+            let has_new = |is_v4: bool, is_duplicate: fn(&Duplicate) -> bool| {
+                let mut addresses = endpoint.addresses.iter();
+                addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_duplicate(&one.duplicate))
+            };
+            let has = [
+                endpoint.is_selected,
+                endpoint.is_alive(),
+                endpoint.liveness != EndpointLiveness::Unlinked,
+                is_local,
+                !is_local,
+                endpoint.hostname.is_some(),
+                !endpoint.ports.is_empty(),
+                has_new(true, |duplicate| duplicate.in_service),
+                has_new(false, |duplicate| duplicate.in_service),
+                has_new(true, |duplicate| duplicate.in_cluster),
+                has_new(false, |duplicate| duplicate.in_cluster),
+            ];
+            for (word, has) in words.iter_mut().zip(has) {
+                *word = *word & !(1 << bit) | u64::from(has) << bit;
+            }
+        }
+        words
+    };
+    let all: Vec<_> = endpoints.chunks(64).map(of_chunk).collect();
+    if all.iter().all(|words| *words == TYPICAL) {
+        return Box::default();
+    }
+    all.into()
+}
+
+/// Returns the named ports of endpoints with different ports. Mirrors of one Service usually have the same list, so that most
+/// lists are equal to the one before.
+fn ports(endpoints: &[Endpoint]) -> Box<[(Port, Box<[u64]>)]> {
+    let is_same = |one: &Endpoint, other: &Endpoint| {
+        one.ports.as_ptr() == other.ports.as_ptr() || one.ports == other.ports
+    };
+    let mut pairs = endpoints.windows(2);
+    if pairs.all(|pair| is_same(&pair[0], &pair[1])) {
+        return Box::default();
+    }
+    let mut all: BTreeMap<(&PortName, Protocol), (&Port, Vec<u64>)> = BTreeMap::new();
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        for port in &endpoint.ports {
+            if let Some(name) = &port.name {
+                let new = || (port, vec![0; endpoints.len().div_ceil(64)]);
+                let (_, bits) = all.entry((name, port.protocol)).or_insert_with(new);
+                bits[index / 64] |= 1 << (index % 64);
+            }
+        }
+    }
+    let all = all.into_values();
+    all.map(|(port, bits)| (port.clone(), bits.into()))
+        .collect()
+}
+
+/// Returns the range of each cluster in endpoints that are sorted by cluster.
+pub(super) fn cluster_ranges(endpoints: &[Endpoint]) -> impl Iterator<Item = Range<usize>> + Clone {
+    let mut end = 0;
+    std::iter::from_fn(move || {
+        let rest = &endpoints[end..];
+        let first = rest.first()?;
+        let start = end;
+        end += rest.partition_point(|endpoint| endpoint.cluster == first.cluster);
+        Some(start..end)
+    })
+}
+
+// === impl Members ===
+
+impl<'t> Members<'t> {
+    /// Returns those that have a property, too.
+    pub fn requiring(&self, property: Property) -> Self {
+        Self {
+            required: self.required | 1 << property as u8,
+            ..self.clone()
+        }
+    }
+
+    /// Returns those in a range.
+    pub fn within(&self, range: Range<usize>) -> Self {
+        Self {
+            range: range.start.max(self.range.start)..range.end.min(self.range.end),
+            ..self.clone()
+        }
+    }
+
+    /// Decides for an owner name which of its endpoints answers include, by their liveness (rules M4, L3): those that are alive,
+    /// else those of linked clusters, else all.
+    pub fn answered(&self, gateway_down: GatewayDown) -> Self {
+        let best = match gateway_down {
+            GatewayDown::LastResort => Property::Alive,
+            GatewayDown::Include => Property::Linked,
+        };
+        let mut better = [best, Property::Linked]
+            .map(|one| self.requiring(one))
+            .into_iter();
+        better
+            .find(|members| !members.is_empty())
+            .unwrap_or_else(|| self.clone())
+    }
+
+    /// Returns the endpoints of a word, as bits.
+    fn word(&self, at: usize) -> u64 {
+        let properties = self.properties.get(at).unwrap_or(&TYPICAL);
+        let from = self.range.start.saturating_sub(at * 64);
+        let until = self.range.end.saturating_sub(at * 64);
+        let below = |bit: usize| if bit < 64 { (1 << bit) - 1 } else { u64::MAX };
+        let mut word = self.port.get(at).unwrap_or(&u64::MAX) & below(until) & !below(from);
+        for (property, bits) in properties.iter().enumerate() {
+            if self.required >> property & 1 == 1 {
+                word &= bits;
+            }
+        }
+        word
+    }
+
+    /// Returns the indexes of words with endpoints of the range.
+    fn words(&self) -> Range<usize> {
+        self.range.start / 64..self.range.end.div_ceil(64)
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.words().all(|at| self.word(at) == 0)
+    }
+
+    /// Returns their number.
+    pub fn count(&self) -> usize {
+        self.words()
+            .map(|at| self.word(at).count_ones() as usize)
+            .sum()
+    }
+
+    /// Returns whether an endpoint is one of them, by its index.
+    pub fn contains(&self, index: usize) -> bool {
+        self.word(index / 64) >> (index % 64) & 1 == 1
+    }
+
+    /// Returns the index of the one with a number, counted from zero.
+    pub fn nth(&self, mut number: usize) -> Option<usize> {
+        for at in self.words() {
+            let word = self.word(at);
+            let count = word.count_ones() as usize;
+            if number < count {
+                return bits(at, word).nth(number);
+            }
+            number -= count;
+        }
+        None
+    }
+
+    /// Returns their indexes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + use<'t> {
+        let members = self.clone();
+        self.words().flat_map(move |at| bits(at, members.word(at)))
+    }
+
+    /// Returns their indexes, from one of them on, and then those before it.
+    pub fn iter_from(&self, first: usize) -> impl Iterator<Item = usize> + Clone + use<'t> {
+        let (start, end) = (self.range.start, self.range.end);
+        self.within(first..end)
+            .iter()
+            .chain(self.within(start..first).iter())
+    }
+}
+
+/// Returns the indexes of the bits of a word.
+fn bits(at: usize, mut word: u64) -> impl Iterator<Item = usize> + Clone {
+    std::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as usize;
+        word &= word.checked_sub(1)?;
+        Some(at * 64 + bit)
+    })
+}
+
+// === impl SharedPort ===
+
+impl SharedPort {
+    /// Collects the ports of the cluster IPs that a service's own name returns, sorted by endpoint. The time grows with the
+    /// number of different lists of ports: mirrors of one Service usually have the same one.
+    fn collect(endpoints: &[Endpoint]) -> Box<[Self]> {
+        let is_shared = |one: &(usize, &Endpoint)| one.1.is_selected && one.1.hostname.is_none();
+        let mut in_order: Vec<_> = endpoints.iter().enumerate().filter(is_shared).collect();
+        in_order.sort_by_key(|(_, endpoint)| endpoint.liveness);
+        let (mut lists, mut known, mut numbers) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut shared = Vec::new();
+        for (index, endpoint) in in_order {
+            if !lists.insert(endpoint.ports.as_ptr()) {
+                continue; // an endpoint before it has the same ports
+            }
+            let new = endpoint.ports.iter().filter(|port| known.insert(*port));
+            shared.extend(new.map(|port| Self {
+                endpoint: index,
+                port: port.clone(),
+                is_new_number: numbers.insert(port.number),
+            }));
+        }
+        shared.sort_by_key(|port: &Self| port.endpoint);
+        shared.into()
+    }
+}
