@@ -71,7 +71,7 @@ impl<'t> Difference<'t> {
             let is_changed = old.map(std::ptr::from_ref) != new.map(std::ptr::from_ref);
             if is_changed {
                 note_gained(&mut gained, key, old, new);
-                let left = old.map(|old| left_clusters(old, new, next, own));
+                let left = old.map(|old| left_clusters(old, new, own));
                 let left = left.unwrap_or_default();
                 old.iter().for_each(|old| difference.note_left(old, &left));
                 difference.note_changes(key, old, new, &left);
@@ -306,7 +306,7 @@ fn only_mirror(service: &Service) -> Option<Line> {
         .endpoints
         .iter()
         .filter(|one| one.hostname.is_none());
-    only(mirrors.chain(addresses.flat_map(|one| service.object_refs(one))))
+    only(mirrors.chain(addresses.flat_map(|one| one.objects.iter().cloned())))
 }
 
 /// Returns the object, if there is one and no other.
@@ -369,30 +369,22 @@ fn linked_clusters(service: &Service) -> BTreeSet<&ClusterName> {
 fn left_clusters<'s>(
     old: &'s Service,
     new: Option<&Service>,
-    next: &Table,
     own: &ClusterName,
 ) -> LeftClusters<'s> {
     let present = new.map(linked_clusters).unwrap_or_default();
     let left = linked_clusters(old).into_iter();
     let left = left.filter(|cluster| !present.contains(cluster));
-    left.map(|cluster| (cluster, leave_cause(cluster, new, next, own)))
+    left.map(|cluster| (cluster, leave_cause(cluster, new, own)))
         .collect()
 }
 
 /// Returns why a cluster left a service.
-fn leave_cause(
-    cluster: &ClusterName,
-    new: Option<&Service>,
-    next: &Table,
-    own: &ClusterName,
-) -> ChangeCause {
+fn leave_cause(cluster: &ClusterName, new: Option<&Service>, own: &ClusterName) -> ChangeCause {
     let Some(new) = new else {
         return ChangeCause::Unexported;
     };
     let is_of = |one: &Endpoint| one.cluster.as_ref() == Some(cluster);
-    let aliased = new.alias_of.iter();
-    let aliased = aliased.filter_map(|source| find(next.all(), &source.key));
-    let mut mirrors = aliased.chain([new]).flat_map(|one| &one.mirrors);
+    let mut mirrors = new.mirrors.iter();
     let has_member = cluster == own && new.has_member;
     if new.endpoints.iter().any(is_of) {
         ChangeCause::Unlinked
@@ -580,7 +572,7 @@ fn of_endpoint(kind: ChangeKind, service: &Service, endpoint: &Endpoint, text: S
     Change {
         cluster: endpoint.cluster.clone(),
         hostname: endpoint.hostname.clone(),
-        object: only(service.object_refs(endpoint)),
+        object: only(endpoint.objects.iter().cloned()),
         ..Change::of_service(kind, &service.key, text)
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `shortNames.pinned S=N` | `N`, if it has the service; otherwise none |
 //! | `shortNames.defaultNamespace N` | `N`, if it has the service |
-//! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
+//! | neither applies | the only namespace that has a headless service of this name; none, if several have it. An alias comes before its sources |
 //!
 //! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
 //! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a flag assigns it to
@@ -120,10 +120,15 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
         (_, Some(pin), _) => Err(NoOwner::Pinned(pin.clone())),
         (_, None, Some(default)) => Ok(default.clone()),
         (ShortNames::Pinned, None, None) => failing_default.cloned().ok_or(NoOwner::Unpinned),
-        (ShortNames::All, None, None) if headless.len() > 1 => Err(NoOwner::Ambiguous),
         (ShortNames::All, None, None) => {
-            let only = headless.first().or(failing_default);
-            only.cloned().ok_or(NoOwner::Unpinned)
+            // An alias comes before its sources.
+            let mut owners = headless
+                .iter()
+                .filter(|one| !has_alias(one, name, headless, rules));
+            match (owners.next(), owners.next()) {
+                (Some(_), Some(_)) => Err(NoOwner::Ambiguous),
+                (only, _) => only.or(failing_default).cloned().ok_or(NoOwner::Unpinned),
+            }
         }
     };
     let is_empty = headless.is_empty() && others.is_empty() && failing.is_empty();
@@ -133,6 +138,21 @@ fn short_name(name: &ServiceName, namespaces: Namespaces, rules: &Rules) -> Opti
         others: namespaces.others.into_iter().collect(),
         failing: namespaces.failing.into_iter().collect(),
     })
+}
+
+/// Returns whether a service is a source of an alias with the same name in one of these namespaces.
+fn has_alias(
+    namespace: &Namespace,
+    name: &ServiceName,
+    namespaces: &BTreeSet<Namespace>,
+    rules: &Rules,
+) -> bool {
+    let key = ServiceKey {
+        namespace: namespace.clone(),
+        service: name.clone(),
+    };
+    let mut aliases = rules.aliases.of_source(&key);
+    aliases.any(|alias| alias.service == *name && namespaces.contains(&alias.namespace))
 }
 
 /// Updates the problems of names after the services in `dirty` changed. The time of the build is that since which new ones hold.

@@ -110,14 +110,10 @@ fn size(service: &Service) -> usize {
     let times = service.times.len() * size_of::<(u64, Timestamp)>();
     let mirrors = service.mirrors.len() * size_of::<(ClusterName, ObjectRef)>();
     let others = service.missing.len() + service.shared_ports.len();
-    let settings = [
-        service.failover.is_some(),
-        service.unused_order.is_some(),
-        service.gate.is_some(),
-    ]
-    .into_iter()
-    .filter(|is_set| *is_set)
-    .count();
+    let settings = [service.failover.is_some(), service.gate.is_some()]
+        .into_iter()
+        .filter(|is_set| *is_set)
+        .count();
     4 * ALLOCATION
         + size_of::<Service>()
         + endpoints.map(size_of_endpoint).sum::<usize>()

@@ -39,7 +39,7 @@ pub fn visit_rows<'t>(
     let Some(turn) = turn else {
         return view.visit_rows(rtype, &mut visit);
     };
-    let is_local = |row: &Row<'_>| row.endpoint.is_local;
+    let is_local = |row: &Row<'_>| row.endpoint.is_local();
     match order {
         AnswerOrder::Rotate => rotate(view, rtype, turn, |_| true, &mut visit),
         AnswerOrder::LocalFirst => {

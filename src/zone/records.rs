@@ -182,11 +182,7 @@ fn visit_targets<'a>(
     visit_rows(view, rtype, context.order, context.turn, |row| {
         let section = Section::Additional { of: number };
         number += 1;
-        // The name of a cluster of another service may have more addresses than this endpoint.
-        let is_of_other = row.endpoint.alias_source != 0
-            && row.endpoint.hostname.is_none()
-            && !view.is_shared_target(row.endpoint);
-        if !row.is_first || is_of_other {
+        if !row.is_first {
             return ControlFlow::Continue(());
         }
         let owner = RecordName::target(view, context.question, row.endpoint);

@@ -4,16 +4,13 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_json::Value;
 
 use super::*;
-use crate::model::{
-    ExpectedClusters, Kind, Namespace, ObjectKey, ObjectName, Port, ProblemKind, Protocol, Watch,
-};
+use crate::model::{ExpectedClusters, Namespace, ObjectKey, Port, ProblemKind, Protocol, Watch};
 use crate::table::Address;
 use crate::table::content::NameScope;
-use crate::table::failover::OrderOrigin;
 use crate::table::links::{LinkState, LinkStates, UnknownReason};
-use crate::table::local::NonMember;
 use crate::table::missing::MissingHost;
 use crate::table::own_name::SharedPort;
+use crate::table::rules::NonMember;
 use crate::table::short_name::NoOwner;
 use crate::testing::{endpoint, listing, local, mirror, service_keys, table};
 
@@ -57,7 +54,7 @@ fn first_address_and_object_of_an_endpoint_are_part_of_it() {
     );
     let mut more = one.clone();
     more.objects = vec![one.objects[0].clone(); 2].into();
-    let objects = 2 * size_of::<(Kind, ObjectName)>();
+    let objects = 2 * size_of::<ObjectRef>();
     assert_eq!(
         size_of_endpoint(&more),
         size_of::<Endpoint>() + ALLOCATION + objects
@@ -97,11 +94,10 @@ fn each_part_of_a_service_adds_its_size() {
         missing: Box::default(),
         closes_until: None,
     };
-    let order = || ("east:west".parse().unwrap(), OrderOrigin::DefaultSetting);
     let fact = size_of::<(u64, Timestamp)>();
     let setting = size_of::<Gate>() + 512;
     type Case<'c> = (&'c str, usize, &'c dyn Fn(&mut Service));
-    let cases: [Case<'_>; 13] = [
+    let cases: [Case<'_>; 12] = [
         ("nothing", 0, &|_| ()),
         ("an endpoint", size_of::<Endpoint>(), &|service| {
             service.endpoints = [endpoint.clone(), endpoint.clone()].into();
@@ -134,9 +130,6 @@ fn each_part_of_a_service_adds_its_size() {
         }),
         ("an order", setting, &|service| {
             service.failover = failover.clone();
-        }),
-        ("an order that does not apply", setting, &|service| {
-            service.unused_order = Some(Box::new(order()));
         }),
         ("an order and expected clusters", 2 * setting, &|service| {
             service.failover = failover.clone();

@@ -28,7 +28,7 @@ fn hosts(table: &Table, order: AnswerOrder, turn: u32) -> Vec<String> {
     };
     let mut hosts = Vec::new();
     let flow = visit_rows(&view, RecordType::A, order, Some(turn), |row| {
-        let origin = if row.endpoint.is_local {
+        let origin = if row.endpoint.is_local() {
             "local"
         } else {
             "remote"
