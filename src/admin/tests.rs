@@ -87,11 +87,11 @@ pub(crate) async fn livez(liveness: &Liveness) -> (u16, String) {
 pub(crate) async fn wait_until_alive(liveness: &Liveness) {
     let alive = async {
         while livez(liveness).await.0 != 200 {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
             liveness.check();
         }
     };
-    let limit = std::time::Duration::from_secs(60);
+    let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, alive).await.unwrap();
 }
 

@@ -174,8 +174,8 @@ fn mirror_names(table: &Table) -> BTreeSet<(&str, Text)> {
     let others = table.services().flat_map(|service| {
         let mirrored = service.endpoints.iter().filter(|e| e.kind.is_mirrored());
         let objects = mirrored.flat_map(|endpoint| &endpoint.objects);
-        let services = objects.filter(|(kind, _)| *kind == Kind::Service);
-        services.map(move |(_, name)| (service.key.namespace.as_str(), name.text()))
+        let services = objects.filter(|object| object.kind == Kind::Service);
+        services.map(|object| (&*object.key.namespace, object.key.name.text()))
     });
     let mut names = headless_names(table);
     names.extend(others);

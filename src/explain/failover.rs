@@ -6,18 +6,10 @@ use crate::table::failover::{Failover, OrderOrigin, StepHealth};
 
 /// Returns the notes about the failover and the expected clusters of a service.
 pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<String> {
-    let failover = service.failover.as_ref();
-    let order = failover.map(|failover| order_note(failover, context));
-    let unused = service.unused_order.as_deref().and_then(|(order, origin)| {
-        let is_of_all = *origin == OrderOrigin::DefaultSetting;
-        is_of_all.then(|| {
-            format!(
-                "the failover order {order} ({}) does not apply: the service has one address for all its clusters",
-                describe_origin(*origin)
-            )
-        })
-    });
-    order.into_iter().chain(unused).collect()
+    let failover = service.failover.iter();
+    failover
+        .map(|failover| order_note(failover, context))
+        .collect()
 }
 
 /// Returns the order, the step that answers, and the state of the others.

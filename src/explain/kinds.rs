@@ -4,21 +4,15 @@ use std::collections::BTreeSet;
 
 use super::Context;
 use super::failover::failover_notes;
-use crate::model::{ClusterName, list_some};
+use crate::model::ClusterName;
 pub(super) use crate::table::list_clusters as list;
 use crate::table::{Service, ServiceKind};
-
-/// Maximum number of services of an alias in one sentence.
-const MAX_SOURCES: usize = 10;
 
 /// Returns the notes about the services of a name.
 pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
     let mut notes: Vec<String> = services
         .iter()
-        .flat_map(|service| {
-            let notes = alias_note(service).into_iter().chain(kind_notes(service));
-            notes.chain(failover_notes(service, context))
-        })
+        .flat_map(|service| kind_notes(service).chain(failover_notes(service, context)))
         .collect();
     let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
     if endpoints.any(|endpoint| endpoint.kind.is_mirrored()) {
@@ -27,15 +21,6 @@ pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec
         );
     }
     notes
-}
-
-/// Returns the services whose members an alias has.
-fn alias_note(service: &Service) -> Option<String> {
-    let sources = service.alias_of.iter().map(|source| &source.key);
-    let sources = list_some(sources, MAX_SOURCES);
-    (!sources.is_empty()).then(|| {
-        format!("an alias (aliases) with the members of {sources}, which keep their own names as SRV targets")
-    })
 }
 
 /// Returns a note for each kind of the endpoints of a service.

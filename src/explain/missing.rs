@@ -179,9 +179,9 @@ fn describe_occupants(
     let expected: BTreeSet<&ObjectRef> = missing.iter().map(|host| &host.expected).collect();
     for service in table.services_in(namespace.as_str()) {
         for endpoint in &service.endpoints {
-            let objects = service.object_refs(endpoint);
+            let objects = endpoint.objects.iter();
             for object in objects.filter(|object| expected.contains(object)) {
-                occupants.insert(object, describe_occupant(service, endpoint));
+                occupants.insert(object.clone(), describe_occupant(service, endpoint));
             }
         }
     }

@@ -147,6 +147,15 @@ impl Item {
         }
     }
 
+    /// Returns whether it covers this cluster.
+    pub fn has_own(&self) -> bool {
+        match &self.clusters {
+            Clusters::Own => true,
+            Clusters::Several(set) => set.has_own,
+            Clusters::Linked(_) => false,
+        }
+    }
+
     /// Returns what a Service of this cluster is.
     pub fn own(&self) -> Option<OwnService> {
         match self.kind {

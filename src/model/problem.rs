@@ -118,8 +118,12 @@ pub enum ProblemKind {
     SettingWithoutEffect,
     /// An annotation of a mirror counts on the Service of this cluster only, or cannot be read (rule K6).
     IgnoredAnnotation,
+    /// A cluster offers one address where others offer pods (rule K1).
+    NoHostnames,
     /// The default order does not apply to one address for several clusters (rule K5).
     UnusedOrder,
+    /// The first step of an order that is held is down (rule K5a).
+    HeldStepDown,
     /// Not the first step of a failover order answers.
     StandbyAnswers,
     /// The step of a failover order that answers has no endpoint, so that the name fails (rule K5).
@@ -144,6 +148,10 @@ pub enum ProblemKind {
     MissingHost,
     /// The pods behind endpoint mirrors listen on another port than that of the exported Service.
     DeadPort,
+    /// A service has more distinct ports than answers can have.
+    TooManyPorts,
+    /// The build of a service panicked.
+    BuildPanicked,
     /// A headless Service of this cluster does not join the service of its name (rule M5).
     NotAMember,
     /// No Link names a cluster of Linkerd's mirrors (rule L3).
@@ -229,7 +237,7 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             "query the hidden service by its name with a namespace, or rename one of the two"),
         row(K::ClusterName, Conflict, Warning, "Cluster name has several sources",
             "give each cluster a name of its own with clusterName and clusterAliases"),
-        row(K::Endpoint, Conflict, Warning, "Endpoint has several sources",
+        row(K::Endpoint, Conflict, Error, "Endpoint has several sources",
             "rename one of the two pods, or delete the object that does not belong to the endpoint"),
         row(K::Kind, Conflict, Note, "Name has endpoints of several kinds",
             "nothing, or export the service in the same way in every cluster; for a headless one, turn on \
@@ -243,8 +251,12 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::IgnoredAnnotation, State, Note, "Annotation of a mirror is ignored",
             "set the annotation on the Service of this cluster, which alone decides; Linkerd copies that of an exported Service \
             to its mirrors"),
+        row(K::NoHostnames, State, Warning, "Cluster has one address where others have pods",
+            "turn on enableHeadlessServices for the link of cluster {cluster}, and export the service as a headless one there"),
         row(K::UnusedOrder, State, Note, "Default failover order does not apply",
             "nothing, or export the service so that each cluster has an address of its own"),
+        row(K::HeldStepDown, State, Warning, "Step of a held failover order is down",
+            "repair the cluster of the step, or let another step answer with the command in the detail"),
         row(K::StandbyAnswers, State, Warning, "Standby step of the failover order answers",
             "repair the earlier steps; global-dns explain {service}.{namespace} shows the state of each"),
         row(K::StepWithoutEndpoint, State, Error, "Failover step has no endpoint",
@@ -278,6 +290,10 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
             Services of one name"),
         row(K::DeadPort, State, Error, "Port cannot be reached from other clusters",
             "in the exported Service, set targetPort = port, and restart the pods: an endpoint mirror keeps its first ports"),
+        row(K::TooManyPorts, State, Error, "Service has too many ports",
+            "remove ports from the exported Services, or give some of them a Service of their own"),
+        row(K::BuildPanicked, State, Error, "Service cannot be built",
+            "report the panic in the log: it is a defect of this program"),
         row(K::NotAMember, State, Note, "Service of this cluster is not a member",
             "nothing, or export it: kubectl label service {service} -n {namespace} mirror.linkerd.io/exported=true --overwrite"),
         row(K::Unlinked, State, Warning, "Cluster has no Link",

@@ -293,10 +293,7 @@ impl EndpointReport {
 
     /// Makes the report on an endpoint of a service that is not returned.
     fn new(service: &Service, endpoint: &Endpoint, state: EndpointState) -> Self {
-        let objects: Vec<String> = service
-            .object_refs(endpoint)
-            .map(|object| object.to_string())
-            .collect();
+        let objects: Vec<String> = endpoint.objects.iter().map(ToString::to_string).collect();
         let [hostname, cluster] = endpoint.labels().map(str::to_owned);
         let addresses = endpoint.addresses.iter();
         Self {

@@ -12,15 +12,6 @@ pub struct Aliases {
     by_source: BTreeMap<ServiceKey, BTreeSet<ServiceKey>>,
 }
 
-/// A service that is a source of an alias.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AliasSource {
-    /// Its key.
-    pub key: ServiceKey,
-    /// Whether a mirror or a member of this cluster exists.
-    pub is_known: bool,
-}
-
 /// Why aliases are not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAlias {
@@ -38,7 +29,7 @@ pub enum InvalidAlias {
     TooMany(ServiceKey, usize),
 }
 
-/// The maximum number of services of one alias. An endpoint has the number of its service in an octet.
+/// The maximum number of services of one alias.
 const MAX_SOURCES: usize = 255;
 
 // === impl Aliases ===

@@ -4,14 +4,14 @@
 //! gives the same table; a property test checks this.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::content::KnownClusters;
+use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
-use super::items::Items;
-use super::local::non_member;
-use super::members::{BuildContext, build_service};
-use super::rules::Rules;
+use super::members::build_service;
+use super::rules::{NonMember, Rules};
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
 use super::{Service, Table, index, short};
@@ -40,62 +40,53 @@ pub fn build(
     rules: &Rules,
     timers: &Timers,
 ) -> Built {
-    let listing = with_listing_services(last, dirty);
-    let mut services = with_services_of_settings(last, with_aliases(listing, rules), rules);
+    build_with(last, store, dirty, rules, timers, build_service)
+}
+
+/// Builds a table with a function that builds one service. If that panics, the old version of the service stays, with a
+/// problem, and all other services are built.
+fn build_with(
+    last: &Table,
+    store: &Store,
+    dirty: &ServiceKeys,
+    rules: &Rules,
+    timers: &Timers,
+    build_service: impl Fn(&ServiceKey, BuildContext<'_>) -> BuiltService,
+) -> Built {
     let mut table = last.clone();
-    let known = known_clusters(store, rules);
-    if *table.known_clusters.0 != known {
-        services.extend(services_that_name(
-            &(&*table.known_clusters.0 ^ &known),
-            last,
-        ));
-        table.known_clusters = KnownClusters(Arc::new(known));
-    }
-    let dirty = &services;
+    let known = Arc::new(known_clusters(store, rules));
+    table.known_clusters = KnownClusters(known.clone());
     table.skipped = store.skipped().clone();
     table.links = timers.links.states().clone();
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut has_other_answers = false;
+    let services = closure(last, dirty, &known, rules);
     let mut next_timers = Vec::new();
-    for key in dirty {
-        let items = Items::of(key, store);
-        is_changed |= update_non_member(&mut table, key, &items, rules);
+    for key in &services {
         let old = last.service(key.namespace.as_str(), key.service.as_str());
         let context = BuildContext {
-            items: &items,
             store,
             rules,
-            known_clusters: &table.known_clusters.0.clone(),
+            known_clusters: &known,
             timers,
             old,
         };
-        let mut next = ServiceTimers::default();
-        let new = build_service(key, context, &mut next).map(|new| {
-            Arc::new(match timers.seen() {
-                Some(now) => new.with_times(old, now),
-                None => new,
-            })
-        });
-        if timers.of(key).unwrap_or(&ServiceTimers::default()) != &next {
-            next_timers.push((key.clone(), next));
+        let built = catch_unwind(AssertUnwindSafe(|| build_service(key, context)));
+        let built = built.unwrap_or_else(|_| panicked(key, last, context));
+        is_changed |= replace_non_member(&mut table, key, built.non_member);
+        if timers.of(key).unwrap_or(&ServiceTimers::default()) != &built.timers {
+            next_timers.push((key.clone(), built.timers));
         }
-        if !table.services.replace(key, new.clone()) {
-            continue;
-        }
-        is_changed = true;
-        let new = new.as_deref();
-        has_other_answers |= !has_same_answers(old, new);
-        match new {
-            Some(new) if !new.missing_clusters().is_empty() => {
-                table.waiting.insert_mut(key.clone());
-            }
-            _ => _ = table.waiting.remove_mut(key),
-        }
-        let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
-        index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
+        let with_times = |new: Service| match timers.seen() {
+            Some(now) => new.with_times(old, now),
+            None => new,
+        };
+        let new = built.service.map(with_times).map(Arc::new);
+        has_other_answers |= !has_same_answers(old, new.as_deref());
+        is_changed |= replace(&mut table, key, old, new);
     }
-    let has_other_owners = short::assign_owners(&mut table, dirty, rules);
-    short::update_problems(&mut table, dirty, rules, timers);
+    let has_other_owners = short::assign_owners(&mut table, &services, rules);
+    short::update_problems(&mut table, &services, rules, timers);
     Built {
         table,
         is_changed: is_changed || has_other_owners,
@@ -105,14 +96,49 @@ pub fn build(
     }
 }
 
-/// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
-fn update_non_member(
+/// Replaces a service, with the indexes of the table. Returns whether it changed.
+fn replace(
     table: &mut Table,
     key: &ServiceKey,
-    items: &Items<'_>,
-    rules: &Rules,
+    old: Option<&Service>,
+    new: Option<Arc<Service>>,
 ) -> bool {
-    let new = non_member(items, rules);
+    if !table.services.replace(key, new.clone()) {
+        return false;
+    }
+    let new = new.as_deref();
+    match new {
+        Some(new) if !new.missing_clusters().is_empty() => {
+            table.waiting.insert_mut(key.clone());
+        }
+        _ => _ = table.waiting.remove_mut(key),
+    }
+    let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
+    index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
+    true
+}
+
+/// Returns the version of a service after its build panicked: the old one, with a problem.
+fn panicked(key: &ServiceKey, last: &Table, context: BuildContext<'_>) -> BuiltService {
+    let old = context.old.cloned();
+    let mut service = old.unwrap_or_else(|| Service::new(key.clone()));
+    let kind = ProblemKind::BuildPanicked;
+    if service.problems.iter().all(|problem| problem.kind != kind) {
+        let problem = Problem::new(kind, "its last version stays").of_service(key);
+        let mut problems = Vec::from(service.problems);
+        problems.push(problem);
+        problems.sort();
+        service.problems = problems.into();
+    }
+    BuiltService {
+        service: Some(service),
+        timers: context.timers.of(key).cloned().unwrap_or_default(),
+        non_member: last.non_members.get(key).cloned(),
+    }
+}
+
+/// Records why the headless Service of this cluster is not a member of a service. Returns whether the record changed.
+fn replace_non_member(table: &mut Table, key: &ServiceKey, new: Option<NonMember>) -> bool {
     if table.non_members.get(key) == new.as_ref() {
         return false; // the shared map is not copied
     }
@@ -123,24 +149,46 @@ fn update_non_member(
     true
 }
 
-/// Adds the services that list a host with the name of a service that changed (rule M1b).
-fn with_listing_services(last: &Table, dirty: &ServiceKeys) -> ServiceKeys {
-    let listing = dirty
-        .iter()
-        .filter_map(|key| {
-            let host = (key.namespace.clone(), key.service.text().clone());
-            last.listed_hosts.get(&host)
-        })
-        .flat_map(|services| services.iter().cloned());
-    dirty.iter().cloned().chain(listing).collect()
-}
-
-/// Adds the aliases of services that changed.
-fn with_aliases(mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
-    let aliases = dirty.iter().flat_map(|key| rules.aliases.of_source(key));
+/// Returns the services that must be built after those in `dirty` changed: these, those that list a host with the name of one of
+/// them (rule M1b), and their aliases; those with an order, if the clusters that something here knows changed; and those that
+/// exist for a setting alone and are not in the table (rule K5).
+fn closure(
+    last: &Table,
+    dirty: &ServiceKeys,
+    known: &BTreeSet<ClusterName>,
+    rules: &Rules,
+) -> ServiceKeys {
+    let mut services = dirty.clone();
+    for key in dirty {
+        let host = (key.namespace.text().clone(), key.service.text().clone());
+        services.extend(
+            last.listed_hosts
+                .get(&host)
+                .into_iter()
+                .flat_map(|all| all.iter().cloned()),
+        );
+    }
+    let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
-    dirty.extend(aliases);
-    dirty
+    services.extend(aliases);
+    if *last.known_clusters.0 != *known {
+        // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
+        let changed = &*last.known_clusters.0 ^ known;
+        let is_unknown = |problem: &Problem| problem.kind == ProblemKind::UnknownCluster;
+        let depends = |service: &&Service| {
+            let mut named = service.failover.iter().flat_map(|one| one.order.named());
+            named.any(|name| changed.contains(name)) || service.problems.iter().any(is_unknown)
+        };
+        let dependent = last.services().filter(depends);
+        services.extend(dependent.map(|service| service.key.clone()));
+    }
+    let is_new = |key: &&ServiceKey| {
+        let service = last.service(key.namespace.as_str(), key.service.as_str());
+        service.is_none()
+    };
+    let of_settings = rules.ordered_services().chain(rules.aliases.names());
+    services.extend(of_settings.filter(is_new).cloned());
+    services
 }
 
 /// Returns the clusters that something here knows: by a mirror or a Link, and this cluster. Excluded clusters are none.
@@ -151,31 +199,6 @@ fn known_clusters(store: &Store, rules: &Rules) -> BTreeSet<ClusterName> {
     let all = remote.chain([rules.cluster_name.clone()]);
     all.filter(|cluster| !rules.excluded_clusters.contains(cluster))
         .collect()
-}
-
-/// Returns the services with a failover order that names one of these clusters, or an unknown one: its problem says the
-/// nearest name of all that are known (rule K5a). Reads every service, because a cluster appears rarely.
-fn services_that_name(clusters: &BTreeSet<ClusterName>, last: &Table) -> Vec<ServiceKey> {
-    let is_unknown = |problem: &Problem| problem.kind == ProblemKind::UnknownCluster;
-    let names = |service: &&Service| {
-        let failover = service.failover.as_ref();
-        failover.is_some_and(|one| one.order.named().any(|name| clusters.contains(name)))
-            || service.problems.iter().any(is_unknown)
-    };
-    let services = last.services().filter(names);
-    services.map(|service| service.key.clone()).collect()
-}
-
-/// Adds the services that exist without an object, because the settings have an order or an alias for them (rule K5).
-fn with_services_of_settings(last: &Table, mut dirty: ServiceKeys, rules: &Rules) -> ServiceKeys {
-    let is_new = |key: &&ServiceKey| {
-        last.service(key.namespace.as_str(), key.service.as_str())
-            .is_none()
-    };
-    let ordered = rules.ordered_services();
-    let of_settings = ordered.chain(rules.aliases.names());
-    dirty.extend(of_settings.filter(is_new).cloned());
-    dirty
 }
 
 #[cfg(test)]

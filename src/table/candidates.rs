@@ -1,88 +1,65 @@
-//! The endpoints that each kind offers for a service, and the choice of those that answer `S.N.Z` (rule K1).
+//! What the items of a service offer: the first step of a build.
 
-use std::collections::{BTreeMap, BTreeSet};
+use super::candidate::Candidate;
+use super::context::BuildContext;
+use super::headless::{self, EndpointMirrors};
+use super::items::Items;
+use super::{cluster_ip, local};
+use crate::model::{ItemKind, ObjectRef, Problem, ProblemKind, ServiceKey, list_some};
 
-use super::endpoint::Draft;
-use super::kind::{Rank, ServiceKind, list_clusters};
-use crate::model::{ClusterName, Problem, ProblemKind};
+/// Maximum number of services in one sentence.
+const MAX_LISTED: usize = 5;
 
-/// Selects the candidates that answer `S.N.Z`: for each cluster those with the best rank. A candidate without a cluster counts
-/// as a cluster of its own. So a newcomer adds its own cluster and takes none away.
-///
-/// Candidates that are not selected keep the names of their cluster, except mirrors of an unlinked cluster.
-pub(super) fn choose(mut drafts: Vec<Draft>) -> Vec<Draft> {
-    // Candidates of an unlinked cluster come after all others (rule L3).
-    let place = |draft: &Draft| (draft.is_unlinked(), draft.rank);
-    let mut best = BTreeMap::new();
-    for draft in drafts.iter().filter(|draft| draft.ready) {
-        for cluster in clusters(draft) {
-            let best = best.entry(cluster).or_insert(place(draft));
-            *best = place(draft).min(*best);
+/// Collects what the items of a service offer. Items of excluded clusters offer nothing. A service is known if there is a
+/// candidate, also one without endpoints.
+pub(super) fn candidates<'s>(
+    key: &ServiceKey,
+    items: &Items<'s>,
+    context: BuildContext<'s>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Candidate<'s>> {
+    let rules = context.rules;
+    let mut of_hosts = EndpointMirrors::of(items);
+    let mut candidates = Vec::new();
+    for (object, item) in items.iter() {
+        let cluster = item.link().map(|link| rules.name_of(link));
+        if let Some(problem) = cluster.and_then(|cluster| rules.exclusion(&cluster)) {
+            problems.push(problem.of_object(ObjectRef::service(object)));
+            continue;
         }
+        candidates.extend(match item.kind {
+            ItemKind::EndpointMirror => None,
+            ItemKind::HeadlessMirror => {
+                let mirrors = of_hosts.take(object, item);
+                headless::candidate(object, item, &mirrors, context, problems)
+            }
+            ItemKind::GatewayMirror | ItemKind::FlatMirror | ItemKind::Federated => {
+                cluster_ip::candidate(object, item, context)
+            }
+            ItemKind::Own(own) => local::candidate(object, item, own, items, context, problems),
+        });
     }
-    let is_best = |draft: &Draft| {
-        let mut clusters = clusters(draft).peekable();
-        let is_alone = clusters.peek().is_none();
-        is_alone
-            || clusters.any(|cluster| best.get(cluster).is_none_or(|best| *best == place(draft)))
-    };
-    let verdict = |draft: &Draft| {
-        let is_selected = is_best(draft);
-        let has_name = draft.endpoint.cluster.is_some();
-        // The pods that are selected instead may have the same hostnames.
-        let is_kept = is_selected || has_name && !draft.is_unlinked();
-        (is_selected, is_kept)
-    };
-    let verdicts: Vec<(bool, bool)> = drafts.iter().map(verdict).collect();
-    let mut verdicts = verdicts.into_iter();
-    drafts.retain_mut(|draft| {
-        verdicts.next().is_some_and(|(is_selected, is_kept)| {
-            draft.endpoint.is_selected = is_selected;
-            is_kept
-        })
-    });
-    drafts
+    of_hosts.report_rest(rules, problems);
+    report_unknown_sources(key, &candidates, context, problems);
+    // Of endpoints with one name, that of a mirror comes first.
+    candidates.sort_by_key(|candidate| candidate.item.own().is_some());
+    for candidate in &mut candidates {
+        candidate.omit_long_names(key, rules.longest_zone, problems);
+    }
+    candidates
 }
 
-/// Returns the clusters that a draft covers.
-fn clusters(draft: &Draft) -> impl Iterator<Item = &ClusterName> {
-    draft.endpoint.cluster.iter().chain(&draft.shared_by)
-}
-
-/// Returns the kind of a service with these candidates: the first of those that are selected.
-pub(super) fn kind_of(drafts: &[Draft]) -> Option<ServiceKind> {
-    let selected = drafts.iter().filter(|d| d.ready && d.endpoint.is_selected);
-    let kinds: BTreeSet<ServiceKind> = selected.map(|draft| draft.endpoint.kind).collect();
-    kinds.first().copied()
-}
-
-/// Reports a name that returns endpoints of several kinds. Their SRV targets and their liveness differ.
-pub(super) fn mixed_kinds(drafts: &[Draft]) -> Option<Problem> {
-    let kind = |draft: &Draft| match draft.rank {
-        Rank::Headless => "pods",
-        Rank::Federated => "a federated service",
-        Rank::ClusterIp if draft.endpoint.kind == ServiceKind::Flat => "a flat network",
-        Rank::ClusterIp => "a cluster IP",
-    };
-    let selected = drafts.iter().filter(|d| d.ready && d.endpoint.is_selected);
-    let first = selected.clone().next()?;
-    if selected.clone().all(|draft| kind(draft) == kind(first)) {
-        return None;
+/// Reports the sources of an alias that no mirror or member of this cluster makes.
+fn report_unknown_sources(
+    key: &ServiceKey,
+    candidates: &[Candidate<'_>],
+    context: BuildContext<'_>,
+    problems: &mut Vec<Problem>,
+) {
+    let is_known = |source: &ServiceKey| candidates.iter().any(|one| one.item.service == *source);
+    let sources = context.rules.aliases.sources_of(key).iter();
+    let names = list_some(sources.filter(|source| !is_known(source)), MAX_LISTED);
+    if !names.is_empty() {
+        problems.push(Problem::new(ProblemKind::UnknownAlias, names));
     }
-    let mut kinds: BTreeMap<&str, BTreeSet<&ClusterName>> = BTreeMap::new();
-    for draft in selected {
-        kinds
-            .entry(kind(draft))
-            .or_default()
-            .extend(clusters(draft));
-    }
-    let part = |(kind, clusters): (&str, BTreeSet<&ClusterName>)| {
-        if clusters.is_empty() {
-            kind.to_owned()
-        } else {
-            format!("{kind} in {}", list_clusters(clusters.into_iter()))
-        }
-    };
-    let parts: Vec<String> = kinds.into_iter().map(part).collect();
-    Some(Problem::new(ProblemKind::Kind, parts.join("; ")))
 }

@@ -1,91 +1,81 @@
-//! Endpoints with a cluster IP of their own: mirrors of whole Services, federated services, and Services of this cluster
+//! What Services with a cluster IP offer: mirrors of whole Services, federated services, and Services of this cluster
 //! (kinds `gateway`, `flat`, `federated` and `local`).
 
-use super::endpoint::{Draft, Source};
-use super::items::{Items, Mirror, shared_by};
+use std::collections::BTreeSet;
+
+use super::candidate::Candidate;
+use super::context::BuildContext;
 use super::kind::Rank;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, ServiceKind};
-use crate::model::{
-    ClusterName, Hostname, Item, ItemKind, ObjectKey, ObjectRef, Problem, SliceContent,
-};
+use crate::model::{ClusterName, Item, ItemKind, ObjectKey, SliceContent};
 
-/// Collects the mirrors with a cluster IP. Those of excluded clusters are skipped.
-pub(super) fn mirror_drafts(
-    items: &Items<'_>,
-    store: &Store,
-    rules: &Rules,
-    problems: &mut Vec<Problem>,
-) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    for Mirror { object, item, link } in items.service_mirrors() {
-        let cluster = rules.name_of(link);
-        match rules.exclusion(&cluster) {
-            Some(problem) => problems.push(problem.of_object(ObjectRef::service(object))),
-            None => drafts.push(mirror_draft(object, item, cluster, None, store)),
-        }
-    }
-    drafts
-}
-
-/// Makes the draft of a mirror with a cluster IP. With a hostname, it stands for one pod (rule M1b).
-pub(super) fn mirror_draft(
-    object: &ObjectKey,
-    mirror: &Item,
-    cluster: ClusterName,
-    hostname: Option<Hostname>,
-    store: &Store,
-) -> Draft {
-    let (kind, liveness) = if mirror.kind == ItemKind::FlatMirror {
-        // The mesh finds the pods itself.
-        (ServiceKind::Flat, EndpointLiveness::Alive)
-    } else {
-        let liveness = match liveness(store, object) {
-            // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
-            EndpointLiveness::NotReady if !store.slices_of(object).is_empty() => {
-                EndpointLiveness::GatewayDown
-            }
-            other => other,
-        };
-        (ServiceKind::Gateway, liveness)
-    };
-    let endpoint = Endpoint {
-        cluster: Some(cluster),
-        hostname,
-        liveness,
-        ..Endpoint::of_item(object, mirror, kind)
-    };
-    // A pod with a Service of its own is one of the pods.
-    let rank = if endpoint.hostname.is_some() {
-        Rank::Headless
-    } else {
-        Rank::ClusterIp
-    };
-    Draft::ready(endpoint, Source::of(mirror), rank)
-}
-
-/// Collects the federated services. There is at most one in practice, because its name follows from the service's.
-pub(super) fn federated_drafts(items: &Items<'_>, rules: &Rules) -> impl Iterator<Item = Draft> {
-    let federated = items.of_kind(ItemKind::Federated);
-    federated.filter_map(|(object, item)| {
+/// Makes the candidate of a Service with a cluster IP: its address. A federated service of excluded clusters alone has none.
+pub(super) fn candidate<'s>(
+    object: &'s ObjectKey,
+    item: &'s Item,
+    context: BuildContext<'s>,
+) -> Option<Candidate<'s>> {
+    let BuildContext { store, rules, .. } = context;
+    let clusters = clusters(item, rules)?;
+    let (rank, endpoint) = if item.kind == ItemKind::Federated {
         let endpoint = Endpoint::of_item(object, item, ServiceKind::Federated);
-        Some(Draft {
-            shared_by: shared_by(item, rules)?,
-            ..Draft::ready(endpoint, Source::of(item), Rank::Federated)
-        })
-    })
+        (Rank::Federated, endpoint)
+    } else {
+        let cluster = clusters.first()?.clone();
+        (Rank::ClusterIp, endpoint(object, item, cluster, store))
+    };
+    let endpoints = vec![endpoint];
+    Some(Candidate::new(
+        (object, item),
+        rank,
+        clusters,
+        endpoints,
+        &context.timers.links,
+    ))
 }
 
-/// Makes the draft of the Service of this cluster with a cluster IP.
-pub(super) fn own_draft(own: &Item, store: &Store, rules: &Rules) -> Draft {
-    let object = ObjectKey::of_service(&own.service);
-    let endpoint = Endpoint {
-        cluster: Some(rules.cluster_name.clone()),
-        liveness: liveness(store, &object),
-        ..Endpoint::of_item(&object, own, ServiceKind::Local)
+/// Makes the endpoint of the cluster IP of a Service in one cluster.
+pub(super) fn endpoint(
+    object: &ObjectKey,
+    item: &Item,
+    cluster: ClusterName,
+    store: &Store,
+) -> Endpoint {
+    let (kind, liveness) = match item.kind {
+        // The mesh finds the pods itself.
+        ItemKind::FlatMirror => (ServiceKind::Flat, EndpointLiveness::Alive),
+        ItemKind::Own(_) => (ServiceKind::Local, liveness(store, object)),
+        _ => {
+            let liveness = match liveness(store, object) {
+                // Linkerd removes the slice if the exported Service has no ready endpoint, and keeps it if the gateway is down.
+                EndpointLiveness::NotReady if !store.slices_of(object).is_empty() => {
+                    EndpointLiveness::GatewayDown
+                }
+                other => other,
+            };
+            (ServiceKind::Gateway, liveness)
+        }
     };
-    Draft::ready(endpoint, Source::of(own), Rank::ClusterIp)
+    Endpoint {
+        cluster: Some(cluster),
+        liveness,
+        ..Endpoint::of_item(object, item, kind)
+    }
+}
+
+/// Returns the clusters of an item after aliases, without excluded ones. Returns `None` if all of them are excluded.
+fn clusters(item: &Item, rules: &Rules) -> Option<BTreeSet<ClusterName>> {
+    let linked = item.linked().iter().map(|link| rules.name_of(link));
+    let own = item.has_own().then(|| rules.cluster_name.clone());
+    let all: BTreeSet<_> = linked.chain(own).collect();
+    // Members of this cluster stay, whatever is excluded.
+    if item.own().is_some() {
+        return Some(all);
+    }
+    let rest = &all - &rules.excluded_clusters;
+    (all.is_empty() || !rest.is_empty()).then_some(rest)
 }
 
 /// Returns the liveness of a cluster IP: whether a slice of its Service has a ready address.

@@ -7,7 +7,7 @@ use rpds::RedBlackTreeSetSync;
 
 use super::index::{HostKey, Index};
 use super::links::LinkStates;
-use super::local::NonMember;
+use super::rules::NonMember;
 use super::service::Service;
 use super::services::Services;
 use super::shared::SharedMap;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Hostname, Item, ListedHost, ListedHosts, MirroredHost, ObjectKey, OwnForm, Port,
-    Ports, Problem, ProblemKind, Protocol, ServiceKey, SliceContent, SliceEndpoint, list_some,
+    ClusterName, Hostname, Item, MirroredHost, ObjectKey, OwnForm, Port, Ports, Problem,
+    ProblemKind, Protocol, SliceContent, SliceEndpoint, list_some,
 };
 
 /// Maximum number of ports in one sentence.
@@ -22,22 +22,14 @@ pub(super) struct DeadPorts<'p>(BTreeSet<(&'p Port, u16)>);
 // === impl DeadPorts ===
 
 impl<'p> DeadPorts<'p> {
-    /// Adds the ports of an endpoint mirror. A mirror keeps the ports that it was made with, so that the slices of its headless
-    /// mirror are newer.
-    pub(super) fn add_mirror(
-        &mut self,
-        mirror: &'p Item,
-        host: &MirroredHost,
-        slices: &[&ListedHosts],
-    ) {
-        // Most mirrors need no search for the host.
-        if !slices.is_empty() && slices.iter().all(|one| one.ports == mirror.ports) {
+    /// Adds the ports of an endpoint mirror. A mirror keeps the ports that it was made with, so that those that the slices of
+    /// its headless mirror list for its host are newer.
+    pub(super) fn add_mirror(&mut self, mirror: &'p Item, host: &MirroredHost, listed: &[&Ports]) {
+        // Most mirrors have the numbers of their pods.
+        if !listed.is_empty() && listed.iter().all(|ports| **ports == mirror.ports) {
             return;
         }
-        let name = &host.hostname;
-        let lists = |hosts: &[ListedHost]| hosts.binary_search_by(|one| one.hostname.cmp(name));
-        let listing = slices.iter().filter(|slice| lists(&slice.hosts).is_ok());
-        let of_pods = listing.map(|slice| &slice.ports).chain([&host.pod_ports]);
+        let of_pods = listed.iter().copied().chain([&host.pod_ports]);
         self.add(&mirror.ports, &Vec::from_iter(of_pods));
     }
 
@@ -68,7 +60,7 @@ impl<'p> DeadPorts<'p> {
 /// Returns the problem that other clusters have, or will have, with a headless Service that this cluster exports. Linkerd makes
 /// endpoint mirrors only of pods with a hostname.
 pub(super) fn exported_problem(
-    key: &ServiceKey,
+    object: &ObjectKey,
     item: &Item,
     store: &Store,
     rules: &Rules,
@@ -78,7 +70,7 @@ pub(super) fn exported_problem(
     })?;
     let mut dead = DeadPorts::default();
     let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
-    for (_, slice) in store.slices_of(&ObjectKey::of_service(key)) {
+    for (_, slice) in store.slices_of(object) {
         if let SliceContent::Endpoints(listed) = &slice.content
             && listed.endpoints.iter().any(has_hostname)
         {

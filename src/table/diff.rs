@@ -146,13 +146,10 @@ fn gate_text(gate: &Gate) -> String {
     gate.expected.clusters() + &until
 }
 
-/// Returns the failover order of a service, also one that does not apply.
+/// Returns the failover order that applies to a service.
 fn order(service: Option<&Service>) -> Option<String> {
-    let service = service?;
-    let unused = service.unused_order.as_ref();
-    let unused = unused.map(|unused| format!("{}, which does not apply", unused.0));
-    let order = service.failover.as_ref().map(|one| one.order.to_string());
-    order.or(unused)
+    let failover = service?.failover.as_ref()?;
+    Some(failover.order.to_string())
 }
 
 /// Returns what was seen when another step began to answer.
@@ -405,9 +402,7 @@ fn loss(
     let not_ready = not_ready.filter_map(|pod| pod.hostname.as_ref());
     let not_ready = list_some(not_ready.filter(|pod| is_gone(pod)), MAX_LISTED);
     let has_mirror = new.is_some_and(|new| new.mirrors.iter().any(|(one, _)| one == cluster));
-    let text = match (first.is_local, &first.hostname) {
-        // The objects of an alias are those of its sources.
-        _ if first.alias_source != 0 => return None,
+    let text = match (first.is_local(), &first.hostname) {
         (true, _) if !not_ready.is_empty() => format!("{not_ready} is not ready"),
         (true, Some(_)) => "no ready pod here has its name".to_owned(),
         (true, None) => "the Service of this cluster is no member any more".to_owned(),

@@ -6,11 +6,8 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 
 use super::ServiceKind;
-use super::kind::Rank;
-use super::links::Links;
 use crate::model::{
-    ClusterName, Clusters, Few, Hostname, Item, Kind, Namespace, ObjectKey, ObjectName, ObjectRef,
-    Ports, Text,
+    ClusterName, Few, Hostname, Item, ObjectKey, ObjectRef, Ports, Problem, ProblemKind,
 };
 
 /// An endpoint.
@@ -29,17 +26,12 @@ pub struct Endpoint {
     pub liveness: EndpointLiveness,
     /// The kind of the objects that the endpoint comes from.
     pub kind: ServiceKind,
-    /// Whether it belongs to this cluster: a pod or a Service of it.
-    pub is_local: bool,
     /// Whether the endpoint is one of `S.N.Z`. The others have names of their cluster only (rules K1, K5).
     pub is_selected: bool,
     /// Whether another step of the failover order answers `S.N.Z` (rule K5).
     pub is_standby: bool,
-    /// The service that it belongs to, of an alias: zero for the service itself, otherwise the position in
-    /// [`Service::alias_of`](super::Service::alias_of), counted from one.
-    pub alias_source: u8,
-    /// The source objects of the endpoint. They are in the namespace of the service that it belongs to.
-    pub objects: Few<(Kind, ObjectName)>,
+    /// The source objects of the endpoint, sorted. Those of an alias are in the namespaces of its sources.
+    pub objects: Few<ObjectRef>,
 }
 
 /// Whether connections to an endpoint can succeed, the best state first.
@@ -74,33 +66,6 @@ pub struct Duplicate {
     pub in_cluster: bool,
 }
 
-/// An endpoint of one object, before endpoints of one name are merged.
-pub(super) struct Draft {
-    /// The endpoint.
-    pub(super) endpoint: Endpoint,
-    /// The source of the object: a link or this cluster.
-    pub(super) source: Source,
-    /// The rank of its kind, by which each cluster has its best candidates (rule K1).
-    pub(super) rank: Rank,
-    /// The clusters behind an address that belongs to no single cluster.
-    pub(super) shared_by: BTreeSet<ClusterName>,
-    /// The UID of a local endpoint's pod. One pod has one endpoint for each address family.
-    pub(super) target: Option<Text>,
-    /// Whether the endpoint is ready.
-    pub(super) ready: bool,
-}
-
-/// The source of an object.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
-    /// This cluster.
-    Local,
-    /// A link.
-    Link(ClusterName),
-    /// A federation: the clusters of links in it, if it has no others.
-    Federation(Box<[ClusterName]>),
-}
-
 /// Returns the distinct addresses of an endpoint, sorted.
 pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
     let ips = ips.into_iter();
@@ -127,35 +92,25 @@ impl Endpoint {
             ports: item.ports.clone(),
             liveness: EndpointLiveness::Alive,
             kind,
-            is_local: kind == ServiceKind::Local,
             is_selected: true,
             is_standby: false,
-            alias_source: 0,
-            objects: Few::one((Kind::Service, object.name.clone())),
+            objects: Few::one(ObjectRef::service(object)),
         }
     }
 
-    /// Returns its name within its service: its cluster and hostname. Endpoints of several services of an alias may have the
-    /// same.
-    pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>, u8) {
-        (&self.cluster, &self.hostname, self.alias_source)
+    /// Returns its name within its service: its cluster and hostname.
+    pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>) {
+        (&self.cluster, &self.hostname)
+    }
+
+    /// Returns whether it is a pod or a Service of this cluster.
+    pub fn is_local(&self) -> bool {
+        self.kind == ServiceKind::Local
     }
 
     /// Returns whether connections can succeed.
     pub fn is_alive(&self) -> bool {
         self.liveness == EndpointLiveness::Alive
-    }
-
-    /// Returns references to the source objects of an endpoint. `namespace` is that of the service that it belongs to.
-    pub(super) fn object_refs(&self, namespace: &Namespace) -> impl Iterator<Item = ObjectRef> {
-        let namespace = namespace.text();
-        self.objects.iter().map(move |(kind, name)| ObjectRef {
-            kind: *kind,
-            key: ObjectKey {
-                namespace: namespace.clone(),
-                name: name.clone(),
-            },
-        })
     }
 
     /// Returns the labels `H` and `C`. They are empty if the endpoint has none.
@@ -167,67 +122,39 @@ impl Endpoint {
         ]
     }
 
+    /// Reports another endpoint of the same name.
+    pub(super) fn conflict(&self, other: &Self) -> Problem {
+        let objects = self.objects.iter().chain(&other.objects);
+        let objects: Vec<String> = objects.map(ToString::to_string).collect();
+        let (endpoint, objects) = (self.describe(), objects.join(" and "));
+        let detail = format!("{endpoint} comes from {objects}; merged");
+        Problem::new(ProblemKind::Endpoint, detail)
+    }
+
+    /// Merges another endpoint of the same name into it.
+    pub(super) fn merge(&mut self, other: &mut Self) {
+        let is_unlinked = |endpoint: &Self| endpoint.liveness == EndpointLiveness::Unlinked;
+        match (is_unlinked(self), is_unlinked(other)) {
+            // Nobody maintains the addresses of an unlinked cluster (rule L3).
+            (true, false) => std::mem::swap(self, other),
+            (false, true) => {}
+            (true, true) | (false, false) => {
+                let addresses = self.addresses.iter().chain(&other.addresses);
+                self.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
+                self.ports = self.ports.union(&other.ports);
+                self.liveness = self.liveness.min(other.liveness);
+            }
+        }
+        let objects: BTreeSet<_> = self.objects.iter().chain(&other.objects).collect();
+        self.objects = objects.into_iter().cloned().collect();
+    }
+
     /// Returns the name of the endpoint as the subject of a sentence.
     pub(super) fn describe(&self) -> String {
         match (&self.hostname, &self.cluster) {
             (Some(hostname), Some(cluster)) => format!("'{hostname}' of cluster '{cluster}'"),
             (_, Some(cluster)) => format!("the cluster IP of cluster '{cluster}'"),
             (_, None) => "the address of all clusters".to_owned(),
-        }
-    }
-}
-
-// === impl Draft ===
-
-impl Draft {
-    /// Makes the draft of a ready endpoint that is not a pod of this cluster.
-    pub(super) fn ready(endpoint: Endpoint, source: Source, rank: Rank) -> Self {
-        Self {
-            endpoint,
-            source,
-            rank,
-            shared_by: BTreeSet::new(),
-            target: None,
-            ready: true,
-        }
-    }
-
-    /// Returns whether no Link names its cluster any more (rule L3).
-    pub(super) fn is_unlinked(&self) -> bool {
-        self.endpoint.liveness == EndpointLiveness::Unlinked
-    }
-}
-
-// === impl Source ===
-
-impl Source {
-    /// Returns the source of an item.
-    pub(super) fn of(item: &Item) -> Self {
-        match &item.clusters {
-            Clusters::Own => Self::Local,
-            Clusters::Linked(link) => Self::Link(link.clone()),
-            Clusters::Several(several) if several.has_own => Self::Federation(Box::default()),
-            Clusters::Several(_) => Self::Federation(item.linked().into()),
-        }
-    }
-
-    /// Returns the source as part of a sentence.
-    pub(super) fn describe(&self) -> String {
-        match self {
-            Self::Local => "this cluster".to_owned(),
-            Self::Link(link) => format!("link '{link}'"),
-            Self::Federation(_) => "all clusters".to_owned(),
-        }
-    }
-
-    /// Returns whether no Link names its clusters any more (rule L3).
-    pub(super) fn is_unlinked(&self, links: &Links) -> bool {
-        match self {
-            Self::Link(link) => links.is_unlinked(link),
-            Self::Federation(names) => {
-                !names.is_empty() && names.iter().all(|name| links.is_unlinked(name))
-            }
-            Self::Local => false,
         }
     }
 }

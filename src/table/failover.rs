@@ -2,14 +2,15 @@
 //!
 //! The name of the service, and no name below it, returns the endpoints of one step of a [`FailoverOrder`]. Of an order that
 //! is held, that is the first step, until a person changes the order. An order that begins with `auto:` moves by itself.
-//! [`FailoverMemory`] keeps it from flapping. It is a pure function of the last memory, the health of the steps, and the time.
-//! It is all that a process remembers of an order, so that replicas differ for no longer than a delay.
+//! `step` keeps it from flapping: a pure function of the health of the steps, the last [`Debounce`] and the time. That is all
+//! that a process remembers of an order, so that replicas differ for no longer than a delay.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::ServiceKind;
-use super::endpoint::{Draft, Endpoint};
+use super::candidate::{Candidate, Role};
+use super::endpoint::Endpoint;
 use super::own_settings::{KeptOrder, OwnSettings};
 use super::rules::Rules;
 use crate::model::{
@@ -79,8 +80,8 @@ pub type Order = (FailoverOrder, OrderOrigin);
 
 /// What is remembered of the steps of an order that moves by itself (rule K7).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailoverMemory {
-    /// The order that it belongs to. A changed order has a new memory.
+pub struct Debounce {
+    /// The order that it belongs to. A changed order begins with a new one.
     order: FailoverOrder,
     steps: Box<[StepMemory]>,
     /// The time since which the service has no object.
@@ -99,14 +100,14 @@ struct StepMemory {
     up_at: Option<Timestamp>,
 }
 
-/// What [`Failover::apply`] needs to know of a service.
+/// What [`order`] needs to know of a service.
 #[derive(Clone, Copy)]
-pub(super) struct FailoverContext<'c> {
+pub(super) struct OrderContext<'c> {
+    pub(super) key: &'c ServiceKey,
     pub(super) has_pods: bool,
     /// Whether the service has an object.
     pub(super) has_items: bool,
-    /// The last memory.
-    pub(super) last: Option<&'c FailoverMemory>,
+    pub(super) last: Option<&'c Debounce>,
     /// Whether the service is new in a process that has a table. Its objects arrive one after the other, and a mirror before
     /// its slice.
     pub(super) is_arriving: bool,
@@ -210,54 +211,112 @@ pub(super) fn order_problems(
     unknown.chain(twice).collect()
 }
 
+// === The third step of a build ===
+
+/// Decides which step of an order answers, and makes the candidates of the other steps standby. Returns what is remembered of
+/// an order that moves by itself, and when it can change although nothing happens.
+pub(super) fn order(
+    (order, origin): Order,
+    context: OrderContext<'_>,
+    candidates: &mut [Candidate<'_>],
+    problems: &mut Vec<Problem>,
+) -> (Failover, Option<Debounce>, Option<Timestamp>) {
+    let own = &context.rules.cluster_name;
+    let step_of = |one: &Candidate<'_>| order.step_of(one.clusters.first()?, own);
+    let mut health = vec![StepHealth::Empty; order.count()];
+    let mut flat = None::<usize>;
+    for one in candidates.iter().filter(|one| one.is_answering()) {
+        let Some(step) = step_of(one) else { continue };
+        let best = one.endpoints.iter().map(StepHealth::of).min();
+        health[step] = best.map_or(health[step], |best| health[step].min(best));
+        if one
+            .endpoints
+            .iter()
+            .any(|endpoint| endpoint.kind == ServiceKind::Flat)
+        {
+            flat = Some(flat.map_or(step, |flat| flat.min(step)));
+        }
+    }
+    let (answering, debounce, wake) = debounced(&order, &health, context);
+    for one in candidates
+        .iter_mut()
+        .filter(|one| one.role == Role::Answers)
+    {
+        if step_of(one) != Some(answering) {
+            one.role = Role::Standby;
+        }
+    }
+    let since = |index: usize| debounce.as_ref()?.steps[index].since();
+    let steps = health.iter().enumerate().map(|(index, health)| Step {
+        health: *health,
+        since: since(index),
+    });
+    let failover = Failover {
+        steps: steps.collect(),
+        order,
+        origin,
+        has_pods: context.has_pods,
+        answering,
+        flat,
+    };
+    problems.extend(failover.held_step_down(context.key));
+    (failover, debounce, wake)
+}
+
+/// Returns the step that answers. An order that is held remembers nothing. What is known of a service without objects is
+/// dropped after `failover.back`.
+fn debounced(
+    order: &FailoverOrder,
+    health: &[StepHealth],
+    context: OrderContext<'_>,
+) -> (usize, Option<Debounce>, Option<Timestamp>) {
+    let OrderContext { now, has_items, .. } = context;
+    let delays = Delays::of(context.rules);
+    let last = context.last.filter(|last| last.order == *order);
+    let gone_since = last.and_then(|last| last.gone_since).unwrap_or(now);
+    let gone_since = (!has_items).then_some(gone_since);
+    let end = gone_since.map(|since| since.after(delays.failback));
+    if !order.is_auto() || last.is_none() && !has_items || end.is_some_and(|end| end <= now) {
+        return (0, None, None);
+    }
+    let new = || Debounce::new(order, health, context.is_arriving, now);
+    let last = last.cloned().unwrap_or_else(new);
+    let (answering, next, wake) = step(health, &last, now, delays);
+    let next = Debounce { gone_since, ..next };
+    (answering, Some(next), wake.into_iter().chain(end).min())
+}
+
+/// Returns the step of an order that answers, what is remembered of the steps, and the time at which it can change although
+/// nothing else happens (rule K7): the first that counts as alive and has an endpoint, else the first with an endpoint that is
+/// alive, else the first with an endpoint.
+fn step(
+    health: &[StepHealth],
+    last: &Debounce,
+    now: Timestamp,
+    delays: Delays,
+) -> (usize, Debounce, Option<Timestamp>) {
+    let steps = last.steps.iter().zip(health);
+    let steps = steps.map(|(step, health)| step.next(*health == StepHealth::Alive, now, delays));
+    let next = Debounce {
+        steps: steps.collect(),
+        ..last.clone()
+    };
+    let has = |step: &usize| health[*step] != StepHealth::Empty;
+    let counts = |step: &usize| next.steps[*step].counts && has(step);
+    let is_alive = |step: &usize| health[*step] == StepHealth::Alive;
+    let all = 0..health.len();
+    let first = all
+        .clone()
+        .find(counts)
+        .or_else(|| all.clone().find(is_alive));
+    let answering = first.or_else(|| all.clone().find(has)).unwrap_or(0);
+    let wake = next.steps.iter().filter_map(|step| step.wake(delays)).min();
+    (answering, next, wake)
+}
+
 // === impl Failover ===
 
 impl Failover {
-    /// Decides which step of a service answers, and deselects the endpoints of the others. Returns the next memory of an order
-    /// that moves by itself.
-    pub(super) fn apply(
-        (order, origin): Order,
-        context: FailoverContext<'_>,
-        drafts: &mut [Draft],
-    ) -> (Self, Option<FailoverMemory>) {
-        let own = &context.rules.cluster_name;
-        let step = |draft: &Draft| order.step_of(selected_cluster(draft)?, own);
-        let mut health = vec![StepHealth::Empty; order.count()];
-        for draft in drafts.iter().filter(|draft| draft.ready) {
-            if let Some(step) = step(draft) {
-                health[step] = health[step].min(StepHealth::of(&draft.endpoint));
-            }
-        }
-        let is_flat = |draft: &&Draft| draft.endpoint.kind == ServiceKind::Flat;
-        let flat = drafts.iter().filter(is_flat).filter_map(step).min();
-        let memory = FailoverMemory::next(&order, &health, context);
-        let answering = match &memory {
-            Some(memory) => memory.choose(&health),
-            None => 0,
-        };
-        for draft in drafts.iter_mut() {
-            let is_answering = step(draft) == Some(answering);
-            if draft.endpoint.is_selected && !is_answering {
-                draft.endpoint.is_selected = false;
-                draft.endpoint.is_standby = true;
-            }
-        }
-        let since = |index: usize| memory.as_ref()?.steps[index].since();
-        let steps = health.iter().enumerate().map(|(index, health)| Step {
-            health: *health,
-            since: since(index),
-        });
-        let failover = Self {
-            steps: steps.collect(),
-            order,
-            origin,
-            has_pods: context.has_pods,
-            answering,
-            flat,
-        };
-        (failover, memory)
-    }
-
     /// Returns the text of the step that answers, as in the order.
     pub fn answering_text(&self) -> String {
         self.order.step_text(self.answering)
@@ -277,67 +336,56 @@ impl Failover {
         self.flat
             .filter(|step| self.order.is_auto() && !is_last(*step))
     }
-}
 
-/// Returns the cluster of an endpoint that is selected.
-fn selected_cluster(draft: &Draft) -> Option<&ClusterName> {
-    let cluster = draft.endpoint.cluster.as_ref();
-    cluster.filter(|_| draft.endpoint.is_selected)
-}
-
-// === impl FailoverMemory ===
-
-impl FailoverMemory {
-    /// Returns the next memory of an order. An order that is held has none. What is known of a service without objects is
-    /// dropped after `failover.back`.
-    fn next(
-        order: &FailoverOrder,
-        health: &[StepHealth],
-        context: FailoverContext<'_>,
-    ) -> Option<Self> {
-        let FailoverContext { last, now, .. } = context;
-        let delays = Delays::of(context.rules);
-        let last = last.filter(|last| last.order == *order);
-        let gone_since = last.and_then(|last| last.gone_since).unwrap_or(now);
-        let gone_since = (!context.has_items).then_some(gone_since);
-        let is_dropped = gone_since.is_some_and(|since| since.after(delays.failback) <= now);
-        if !order.is_auto() || is_dropped || last.is_none() && !context.has_items {
+    /// Reports the first step of an order that is held, if it is down: no other takes over. Says the command that lets the first
+    /// step that is alive answer.
+    fn held_step_down(&self, key: &ServiceKey) -> Option<Problem> {
+        let (order, ServiceKey { namespace, service }) = (&self.order, key);
+        if order.is_auto() || order.count() < 2 || self.answering_health() != StepHealth::Down {
             return None;
         }
-        let steps = health.iter().enumerate().map(|(index, health)| {
+        let first = self.answering_text();
+        let mut detail = format!("{order}: {first} is down, and no other step takes over");
+        let alive = self
+            .steps
+            .iter()
+            .position(|step| step.health == StepHealth::Alive);
+        if let Some(alive) = alive {
+            let others = (0..order.count()).filter(|step| *step != alive);
+            let steps: Vec<String> = [alive]
+                .into_iter()
+                .chain(others)
+                .map(|step| order.step_text(step))
+                .collect();
+            let steps = steps.join(":");
+            detail += &format!(
+                "; to let {} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={steps} --overwrite",
+                order.step_text(alive)
+            );
+        }
+        Some(Problem::new(ProblemKind::HeldStepDown, detail))
+    }
+}
+
+// === impl Debounce ===
+
+impl Debounce {
+    /// Begins with the steps as they are. If the objects of the service are arriving, steps that are down count as alive.
+    fn new(
+        order: &FailoverOrder,
+        health: &[StepHealth],
+        is_arriving: bool,
+        now: Timestamp,
+    ) -> Self {
+        let step = |health: &StepHealth| {
             let is_alive = *health == StepHealth::Alive;
-            let step = match last {
-                Some(last) => last.steps[index],
-                // A mirror comes before its slice.
-                None => StepMemory::new(is_alive, is_alive || context.is_arriving, now),
-            };
-            step.next(is_alive, now, delays)
-        });
-        Some(Self {
+            StepMemory::new(is_alive, is_alive || is_arriving, now)
+        };
+        Self {
             order: order.clone(),
-            steps: steps.collect(),
-            gone_since,
-        })
-    }
-
-    /// Chooses the step that answers: the first that counts as alive and has an endpoint, else the first with an endpoint that
-    /// is alive, else the first with an endpoint.
-    fn choose(&self, health: &[StepHealth]) -> usize {
-        let has = |step: &usize| health[*step] != StepHealth::Empty;
-        let counts = |step: &usize| self.steps[*step].counts && has(step);
-        let is_alive = |step: &usize| health[*step] == StepHealth::Alive;
-        let steps = 0..health.len();
-        let first = steps.clone().find(counts);
-        let first = first.or_else(|| steps.clone().find(is_alive));
-        first.or_else(|| steps.clone().find(has)).unwrap_or(0)
-    }
-
-    /// Returns the time at which it can change although nothing else happens.
-    pub(super) fn wake(&self, rules: &Rules) -> Option<Timestamp> {
-        let delays = Delays::of(rules);
-        let steps = self.steps.iter().filter_map(|step| step.wake(delays));
-        let gone = self.gone_since.map(|since| since.after(delays.failback));
-        steps.chain(gone).min()
+            steps: health.iter().map(step).collect(),
+            gone_since: None,
+        }
     }
 }
 

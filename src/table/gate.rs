@@ -8,7 +8,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::Endpoint;
 use super::own_settings::OwnSettings;
 use super::rules::Rules;
 use crate::model::{ClusterName, ExpectedClusters, Line, Timestamp};
@@ -30,26 +29,21 @@ const WINDOW: Duration = Duration::from_secs(3600);
 // === impl Gate ===
 
 impl Gate {
-    /// Returns the gate of a service, or `None` if no cluster is expected. `shared` are the clusters behind addresses that
-    /// belong to no single cluster.
+    /// Returns the gate of a service, or `None` if no cluster is expected. `present` are the clusters with an endpoint, also
+    /// those of an address that belongs to no single cluster.
     pub(super) fn new(
         own: Option<&OwnSettings>,
-        endpoints: &[Endpoint],
-        shared: &BTreeSet<ClusterName>,
+        present: &BTreeSet<ClusterName>,
         rules: &Rules,
         now: Timestamp,
     ) -> Option<Self> {
         let own = own?;
         let expected = own.settings.expected.clone()?;
-        let clusters = endpoints
-            .iter()
-            .filter_map(|endpoint| endpoint.cluster.clone());
-        let present = clusters.chain(shared.iter().cloned()).collect();
         // A creation in the future counts as now: its hour has not ended.
         let hour = || Some(own.created?.after(WINDOW));
         let end = expected.until().or_else(hour);
         Some(Self {
-            missing: expected.missing(&present, &rules.cluster_name),
+            missing: expected.missing(present, &rules.cluster_name),
             expected,
             closes_until: end.filter(|end| now < *end),
         })

@@ -85,16 +85,10 @@ fn hash_service(version: &str, service: &Service) -> u64 {
     form.text(version);
     form.text(service.key.namespace.as_str());
     form.text(service.key.service.as_str());
-    for source in &service.alias_of {
-        form.text(&source.key.to_string());
-    }
     form.number(service.ttl);
     form.count(service.endpoints.len());
     for endpoint in &service.endpoints {
         form.endpoint(endpoint);
-        if endpoint.alias_source != 0 {
-            form.number(endpoint.alias_source.into());
-        }
     }
     let omitted = omitted(service);
     form.count(omitted.len());
@@ -265,31 +259,5 @@ mod tests {
         let hash = table(&shop()).answers_hash();
         assert_eq!((hash as f64) as u64, hash);
         assert!(hash < 1 << 53);
-    }
-
-    /// The owner of a Service chooses the number of ports. A search for each port at each endpoint would take minutes.
-    #[test]
-    fn omitted_endpoints_take_time_linear_in_the_number_of_ports() {
-        let ports = |host: usize| -> Value {
-            let port = |port: usize| json!({"name": format!("p{host}-{port}"), "port": port + 1});
-            (0..60).map(port).collect()
-        };
-        let mut objects = vec![
-            mirror("prod", "db", "east"),
-            gateway("prod", "h-0-east", false),
-        ];
-        for host in 0..1_000 {
-            let ip = format!("10.96.{}.{}", host / 250, host % 250 + 1);
-            let name = format!("h-{host}");
-            let mut mirror = endpoint("prod", "db", "east", &name, &[&ip]);
-            mirror["spec"]["ports"] = ports(host);
-            objects.push(mirror);
-        }
-        let table = table(&objects);
-        let started = std::time::Instant::now();
-        // It is omitted at the names of the service and of the cluster, but not at the names of its own ports.
-        let omitted = omitted(table.service("prod", "db").unwrap());
-        assert_eq!(omitted, [0, 61_000]);
-        assert!(started.elapsed() < std::time::Duration::from_secs(60));
     }
 }

@@ -1,124 +1,221 @@
-//! Endpoints of headless mirrors (kind `headless`, rules M1 to M3).
+//! What headless mirrors offer (kind `headless`, rules M1 to M3).
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
+use smallvec::SmallVec;
+
+use super::candidate::Candidate;
+use super::context::BuildContext;
 use super::dead_ports::DeadPorts;
-use super::endpoint::{Draft, Source};
-use super::items::{Items, Mirror};
+use super::items::Items;
 use super::kind::Rank;
-use super::missing::listed_hosts;
 use super::rules::Rules;
 use super::store::Store;
 use super::{Endpoint, EndpointLiveness, MissingHost, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Item, ItemKind, ListedHosts, MirroredHost, ObjectKey, ObjectRef, Problem,
-    ProblemKind, ServiceKey, SliceContent, Text,
+    ClusterName, Hostname, Item, ItemKind, MirroredHost, ObjectKey, ObjectRef, Port, Ports,
+    Problem, ProblemKind, SliceContent, Text,
 };
 
-/// Collects the endpoints of other clusters (rules M1, M2, M3, M6).
-pub(super) fn mirror_drafts(
-    items: &Items<'_>,
-    key: &ServiceKey,
-    store: &Store,
-    rules: &Rules,
+/// An endpoint mirror (rule M1).
+pub(super) type EndpointMirror<'s> = (&'s ObjectKey, &'s Item, &'s MirroredHost);
+
+/// The endpoint mirrors of a service by their parents: the namespace, name and link of a headless mirror (rule M2).
+pub(super) struct EndpointMirrors<'s>(
+    BTreeMap<(&'s Text, Text, &'s ClusterName), Vec<EndpointMirror<'s>>>,
+);
+
+/// What the slices of a headless mirror say of a host.
+#[derive(Default)]
+struct ListedHost<'s> {
+    address: Option<IpAddr>,
+    /// The ports of its pod.
+    ports: SmallVec<[&'s Ports; 1]>,
+    has_mirror: bool,
+}
+
+/// Makes the candidate of a headless mirror: the endpoints of its endpoint mirrors, and of listed hosts with a Service of
+/// their own (rule M1b).
+pub(super) fn candidate<'s>(
+    object: &'s ObjectKey,
+    item: &'s Item,
+    mirrors: &[EndpointMirror<'s>],
+    context: BuildContext<'s>,
     problems: &mut Vec<Problem>,
-) -> Vec<Draft> {
-    // Collected once, because a service may have thousands of endpoint mirrors, and the parent of each is looked up.
-    let parents: BTreeMap<(Text, &ClusterName), Vec<&ListedHosts>> = items
-        .headless_mirrors()
-        .map(|parent| {
-            let slices = listed_hosts(store, parent.object).collect();
-            ((parent.object.name.text(), parent.link), slices)
-        })
-        .collect();
-    // The mirrors of a cluster are in the order of its hosts, with few exceptions.
-    let mut clusters: BTreeMap<ClusterName, Vec<(Mirror<'_>, &MirroredHost)>> = BTreeMap::new();
-    for (mirror, host) in items.endpoint_mirrors() {
-        let cluster = rules.name_of(mirror.link);
-        clusters.entry(cluster).or_default().push((mirror, host));
+) -> Option<Candidate<'s>> {
+    let BuildContext { store, rules, .. } = context;
+    let cluster = &rules.name_of(item.link()?);
+    let mut listed = listed_hosts(store, object);
+    let mut dead_ports = DeadPorts::default();
+    let mut endpoints = Vec::with_capacity(mirrors.len());
+    for (object, mirror, host) in mirrors {
+        let listed = listed.get_mut(&host.hostname).map(|listed| {
+            listed.has_mirror = true;
+            &*listed.ports
+        });
+        let listed = listed.unwrap_or_default();
+        dead_ports.add_mirror(mirror, host, listed);
+        endpoints.push(Endpoint {
+            cluster: Some(cluster.clone()),
+            hostname: Some(host.hostname.clone()),
+            ports: ports_of_host(&mirror.ports, listed),
+            liveness: liveness(store, object),
+            ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
+        });
     }
-    let mut drafts = Vec::with_capacity(clusters.values().map(Vec::len).sum());
-    for (cluster, mirrors) in clusters {
-        let exclusion = rules.exclusion(&cluster);
-        let mut dead_ports = DeadPorts::default();
-        for (Mirror { object, item, link }, host) in mirrors {
-            let problem = if let Some(problem) = &exclusion {
-                problem.clone()
-            } else if let Some(slices) = parents.get(&(host.parent.clone(), link)) {
-                drafts.push(draft_of_mirror(object, item, host, cluster.clone(), store));
-                dead_ports.add_mirror(item, host, slices);
-                continue;
-            } else {
-                let parent = &host.parent;
-                let detail = format!(
-                    "headless mirror '{parent}' of {key} in cluster '{link}' does not exist"
-                );
-                Problem::new(ProblemKind::NoParent, detail).of_cluster(link)
-            };
-            problems.push(problem.of_object(ObjectRef::service(object)));
+    problems.extend(dead_ports.problem(cluster));
+    let mut missing = Vec::new();
+    for (hostname, listed) in listed.iter().filter(|(_, listed)| !listed.has_mirror) {
+        let host = missing_host(object, item, cluster, hostname, listed.address);
+        match adopt(&host, &listed.ports, store, rules) {
+            Some(endpoint) => endpoints.push(endpoint),
+            None => missing.push(host),
         }
-        problems.extend(dead_ports.problem(&cluster));
     }
-    drafts
+    let (clusters, links) = ([cluster.clone()].into(), &context.timers.links);
+    let candidate = Candidate::new((object, item), Rank::Headless, clusters, endpoints, links);
+    // Nobody maintains the list of an unlinked cluster.
+    missing.retain(|_| !candidate.is_unlinked);
+    Some(Candidate {
+        missing,
+        ..candidate
+    })
 }
 
-/// Makes endpoints of the missing hosts that have an exported Service with a cluster IP of their own (rule M1b). Linkerd
-/// lists the address of that Service instead of making an endpoint mirror. These hosts are no longer missing.
-pub(super) fn adopt_hosts(
-    missing: &mut Vec<MissingHost>,
-    store: &Store,
-    rules: &Rules,
-) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    missing.retain(|host| {
-        let stands_for_host = |mirror: &&Item| {
-            matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
-                && mirror.service.service.as_str() == host.hostname.as_str()
-                && mirror.link().map(|link| rules.name_of(link)).as_ref() == Some(&host.cluster)
-                && host
-                    .address
-                    .is_some_and(|address| mirror.addresses.contains(&address))
+/// Returns the hosts that the slices of a headless mirror list.
+fn listed_hosts<'s>(
+    store: &'s Store,
+    mirror: &ObjectKey,
+) -> BTreeMap<&'s Hostname, ListedHost<'s>> {
+    let mut listed: BTreeMap<&Hostname, ListedHost<'_>> = BTreeMap::new();
+    for (_, slice) in store.slices_of(mirror) {
+        let SliceContent::Hosts(slice) = &slice.content else {
+            continue;
         };
-        let object = &host.expected.key;
-        let mirror = store.item_at(object).filter(stands_for_host);
-        drafts.extend(mirror.map(|mirror| {
-            let (cluster, hostname) = (host.cluster.clone(), Some(host.hostname.clone()));
-            cluster_ip::mirror_draft(object, mirror, cluster, hostname, store)
-        }));
-        mirror.is_none()
-    });
-    drafts
+        for host in &slice.hosts {
+            let listed = listed.entry(&host.hostname).or_default();
+            if listed.ports.is_empty() {
+                listed.address = host.address;
+            }
+            listed.ports.push(&slice.ports);
+        }
+    }
+    listed
 }
 
-/// Makes the draft of an endpoint mirror.
-fn draft_of_mirror(
-    object: &ObjectKey,
-    mirror: &Item,
-    host: &MirroredHost,
-    cluster: ClusterName,
-    store: &Store,
-) -> Draft {
-    let endpoint = Endpoint {
-        cluster: Some(cluster),
-        hostname: Some(host.hostname.clone()),
-        liveness: liveness(store, object),
-        ..Endpoint::of_item(object, mirror, ServiceKind::Headless)
+/// Returns the ports that a host has, of those of its mirror: those with the names that its slices have, if there are any
+/// (rule M1c). An endpoint mirror keeps the names that it was made with.
+fn ports_of_host(ports: &Ports, listed: &[&Ports]) -> Ports {
+    let is_same = |one: &Port, port: &Port| one.name == port.name && one.protocol == port.protocol;
+    let is_listed = |port: &&Port| {
+        let mut all = listed.iter().flat_map(|ports| ports.iter());
+        all.any(|one| is_same(one, port))
     };
-    Draft::ready(endpoint, Source::of(mirror), Rank::Headless)
+    match ports.iter().filter(is_listed).count() {
+        0 => ports.clone(),
+        count if count == ports.len() => ports.clone(),
+        _ => Ports::interned(ports.iter().filter(is_listed).cloned()),
+    }
 }
 
 /// Returns the liveness of an endpoint mirror (rule M3). It is alive if one of its slices has a ready gateway address, or no
 /// slice has an endpoint.
 fn liveness(store: &Store, mirror: &ObjectKey) -> EndpointLiveness {
-    let slices = store.slices_of(mirror);
-    let gateways = slices
-        .into_iter()
-        .filter_map(|(_, slice)| match slice.content {
-            SliceContent::Ready(ready) => ready,
-            _ => None,
-        });
+    let slices = store.slices_of(mirror).into_iter();
+    let gateways = slices.filter_map(|(_, slice)| match slice.content {
+        SliceContent::Ready(ready) => ready,
+        _ => None,
+    });
     match gateways.reduce(|one, other| one || other) {
         Some(true) | None => EndpointLiveness::Alive,
         Some(false) => EndpointLiveness::GatewayDown,
+    }
+}
+
+fn missing_host(
+    mirror: &ObjectKey,
+    item: &Item,
+    cluster: &ClusterName,
+    hostname: &Hostname,
+    address: Option<IpAddr>,
+) -> MissingHost {
+    let link = item.link().map_or("", ClusterName::as_str);
+    let expected = mirror.sibling(&Text::from(format!("{hostname}-{link}")));
+    MissingHost {
+        cluster: cluster.clone(),
+        hostname: hostname.clone(),
+        address,
+        mirror: ObjectRef::service(mirror),
+        expected: ObjectRef::service(&expected),
+    }
+}
+
+/// Makes the endpoint of a listed host that has an exported Service with a cluster IP of its own (rule M1b). Linkerd lists the
+/// address of that Service instead of making an endpoint mirror.
+fn adopt(host: &MissingHost, ports: &[&Ports], store: &Store, rules: &Rules) -> Option<Endpoint> {
+    let stands_for_host = |mirror: &&Item| {
+        matches!(mirror.kind, ItemKind::GatewayMirror | ItemKind::FlatMirror)
+            && mirror.service.service.as_str() == host.hostname.as_str()
+            && mirror.link().map(|link| rules.name_of(link)).as_ref() == Some(&host.cluster)
+            && host
+                .address
+                .is_some_and(|address| mirror.addresses.contains(&address))
+    };
+    let object = &host.expected.key;
+    let mirror = store.item_at(object).filter(stands_for_host)?;
+    Some(Endpoint {
+        hostname: Some(host.hostname.clone()),
+        ports: ports_of_host(&mirror.ports, ports),
+        ..cluster_ip::endpoint(object, mirror, host.cluster.clone(), store)
+    })
+}
+
+// === impl EndpointMirrors ===
+
+impl<'s> EndpointMirrors<'s> {
+    /// Collects the endpoint mirrors of a service. It may have thousands.
+    pub(super) fn of(items: &Items<'s>) -> Self {
+        let mut by_parent = BTreeMap::<_, Vec<_>>::new();
+        for (object, item) in items.iter() {
+            if let (Some(host), Some(link)) = (&item.host, item.link()) {
+                let parent = (&object.namespace, host.parent.clone(), link);
+                by_parent
+                    .entry(parent)
+                    .or_default()
+                    .push((object, item, host));
+            }
+        }
+        Self(by_parent)
+    }
+
+    /// Removes and returns the endpoint mirrors of a headless mirror.
+    pub(super) fn take(
+        &mut self,
+        object: &'s ObjectKey,
+        item: &'s Item,
+    ) -> Vec<EndpointMirror<'s>> {
+        let parent = item
+            .link()
+            .map(|link| (&object.namespace, object.name.text(), link));
+        let mirrors = parent.and_then(|parent| self.0.remove(&parent));
+        mirrors.unwrap_or_default()
+    }
+
+    /// Reports the endpoint mirrors without a parent. Those of excluded clusters have a problem already.
+    pub(super) fn report_rest(self, rules: &Rules, problems: &mut Vec<Problem>) {
+        for ((_, parent, link), mirrors) in self.0 {
+            if rules.excluded_clusters.contains(&rules.name_of(link)) {
+                continue;
+            }
+            problems.extend(mirrors.into_iter().map(|(object, item, _)| {
+                let service = &item.service;
+                let detail = format!(
+                    "headless mirror '{parent}' of {service} in cluster '{link}' does not exist"
+                );
+                let problem = Problem::new(ProblemKind::NoParent, detail).of_cluster(link);
+                problem.of_object(ObjectRef::service(object))
+            }));
+        }
     }
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
+use super::endpoint::Endpoint;
 use super::kind::ServiceKind;
 use super::service::Service;
-use crate::model::{Namespace, ServiceKey, Text};
+use crate::model::{ServiceKey, Text};
 
 /// Services by a property of theirs.
 pub(super) type Index<K> = RedBlackTreeMapSync<K, Arc<BTreeSet<ServiceKey>>>;
 
 /// A host that a headless mirror lists: its namespace and hostname. A Service of that name can stand for it (rule M1b).
-pub(super) type HostKey = (Namespace, Text);
+pub(super) type HostKey = (Text, Text);
 
 /// Updates an index after the keys of a service changed.
 pub(super) fn update<K: Ord + Clone>(
@@ -61,19 +62,20 @@ pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostKey> {
     let Some(service) = service else {
         return BTreeSet::new();
     };
-    let namespace = &service.key.namespace;
-    let missing = service.missing.iter().map(|host| &host.hostname);
-    let endpoints = service.endpoints.iter();
+    let missing = service.missing.iter();
+    let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
     // An endpoint of several objects has the kind of the first one.
-    let adopted = endpoints
-        .filter(|endpoint| endpoint.alias_source == 0)
-        .filter(|endpoint| {
-            let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
-            is_mirror || endpoint.objects.len() > 1
-        })
-        .filter_map(|endpoint| endpoint.hostname.as_ref());
+    let is_adopted = |endpoint: &&Endpoint| {
+        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
+        is_mirror || endpoint.objects.len() > 1
+    };
+    let adopted = service.endpoints.iter().filter(is_adopted);
+    let adopted = adopted.flat_map(|endpoint| {
+        let namespaces = endpoint.objects.iter().map(|object| &object.key.namespace);
+        namespaces.filter_map(|namespace| Some((namespace, endpoint.hostname.as_ref()?)))
+    });
     let names = missing.chain(adopted);
     names
-        .map(|hostname| (namespace.clone(), hostname.text().clone()))
+        .map(|(namespace, hostname)| (namespace.clone(), hostname.text().clone()))
         .collect()
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
-use crate::model::{ClusterName, Lease, Line, ObjectKey, Timestamp};
+use crate::model::{ClusterName, Item, Lease, Line, ObjectKey, Timestamp};
 
 /// How long a Lease must stay as it was until its controller counts as stopped. The next controller takes over a Lease that
 /// was not released after 32 seconds.
@@ -148,6 +148,12 @@ impl Links {
     /// Returns the states after the last update.
     pub fn states(&self) -> &Arc<LinkStates> {
         &self.states
+    }
+
+    /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none.
+    pub(super) fn is_item_unlinked(&self, item: &Item) -> bool {
+        let linked = item.linked();
+        !item.has_own() && !linked.is_empty() && linked.iter().all(|link| self.is_unlinked(link))
     }
 
     /// Returns whether the endpoints of a cluster are down because no Link names it.

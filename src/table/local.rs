@@ -1,48 +1,37 @@
-//! Decides which headless Services of this cluster are members (rule M5).
+//! What Services of this cluster offer, if they are members (rule M5).
 
-use std::collections::BTreeSet;
-
-use super::endpoint::{Draft, Source, distinct};
+use super::candidate::Candidate;
+use super::context::BuildContext;
+use super::dead_ports::exported_problem;
+use super::endpoint::distinct;
 use super::items::Items;
 use super::kind::Rank;
-use super::rules::{LocalMembers, Rules};
-use super::store::Store;
-use super::{Endpoint, EndpointLiveness, ServiceKind};
+use super::rules::{LocalMembers, NonMember, Rules};
+use super::{Endpoint, EndpointLiveness, ServiceKind, cluster_ip};
 use crate::model::{
-    ClusterName, Export, Few, Item, Kind, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
+    ClusterName, Export, Few, Item, ObjectKey, ObjectRef, OwnForm, OwnService, Problem,
     ProblemKind, ServiceKey, SliceContent, SliceEndpoint, SliceEndpoints,
 };
 
 /// How a headless Service of this cluster is a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Membership {
+enum Membership {
     /// By itself: it is exported, it has an annotation of this server, or an alias names it.
     Own,
     /// Only while a mirror of its name exists.
     ByMirror,
 }
 
-/// The reason for which a headless Service of this cluster is not a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NonMember {
-    /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
-    NotExported(Export),
-    /// `localMembers=off`.
-    Off,
-}
-
-/// Returns the headless Service of this cluster, and how it is a member or why it is not. Mirrors of excluded clusters count
-/// as well, because the exclusion of a cluster must not remove members of this cluster.
-pub(super) fn headless_own(
+/// Returns how a headless Service of this cluster is a member, or why it is not. Mirrors of excluded clusters count as well,
+/// because the exclusion of a cluster must not remove members of this cluster.
+fn membership(
+    item: &Item,
+    own: OwnService,
     items: &Items<'_>,
     rules: &Rules,
-) -> Option<(OwnService, Result<Membership, NonMember>)> {
-    let (item, own) = items.own()?;
-    let OwnForm::Headless { .. } = own.form else {
-        return None;
-    };
+) -> Result<Membership, NonMember> {
     let not_exported = Err(NonMember::NotExported(own.export));
-    let membership = match rules.local_members {
+    match rules.local_members {
         LocalMembers::None => Err(NonMember::Off),
         _ if own.export.is_through_gateway() => Ok(Membership::Own),
         LocalMembers::Exported => not_exported,
@@ -51,90 +40,123 @@ pub(super) fn headless_own(
         }
         LocalMembers::Matching if items.has_mirror() => Ok(Membership::ByMirror),
         LocalMembers::Matching => not_exported,
-    };
-    Some((own, membership))
+    }
 }
 
 /// Returns why the headless Service of this cluster with the name of a service is not a member. Returns `None` if it is
 /// a member or does not exist.
-pub(super) fn non_member(items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
-    headless_own(items, rules)?.1.err()
+pub(super) fn non_member(key: &ServiceKey, items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
+    let (item, own) = items.own().find(|(item, _)| item.service == *key)?;
+    let OwnForm::Headless { .. } = own.form else {
+        return None;
+    };
+    membership(item, own, items, rules).err()
 }
 
-/// Returns the headless Service of this cluster, if it is a member, and how.
-pub(super) fn headless_member(
-    items: &Items<'_>,
-    rules: &Rules,
-) -> Option<(OwnService, Membership)> {
-    let (own, membership) = headless_own(items, rules)?;
-    Some((own, membership.ok()?))
-}
-
-/// Returns the Service of this cluster with a cluster IP, if it is a member: it is exported.
-pub(super) fn cluster_ip_member<'i>(items: &Items<'i>, rules: &Rules) -> Option<&'i Item> {
-    let (item, own) = items.own()?;
-    let is_member = own.form == OwnForm::ClusterIp
-        && own.export.is_any()
-        && rules.local_members != LocalMembers::None;
-    is_member.then_some(item)
-}
-
-/// Collects the pods of the headless Service of this cluster.
-pub(super) fn pod_drafts(
-    key: &ServiceKey,
-    store: &Store,
-    rules: &Rules,
+/// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
+pub(super) fn candidate<'s>(
+    object: &'s ObjectKey,
+    item: &'s Item,
+    own: OwnService,
+    items: &Items<'s>,
+    context: BuildContext<'s>,
     problems: &mut Vec<Problem>,
-) -> Vec<Draft> {
-    let mut drafts = Vec::new();
-    for (object, slice) in store.slices_of(&ObjectKey::of_service(key)) {
+) -> Option<Candidate<'s>> {
+    let rules = context.rules;
+    problems.extend(exported_problem(object, item, context.store, rules));
+    match own.form {
+        OwnForm::Headless { .. } => {
+            let membership = membership(item, own, items, rules).ok()?;
+            let candidate = pods(object, item, context, problems);
+            // A Service without pods contributes nothing. It may exist for its annotations only.
+            if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
+                problems.extend(not_exported(own, membership, rules));
+            }
+            Some(candidate)
+        }
+        OwnForm::ClusterIp if own.export.is_any() && rules.local_members != LocalMembers::None => {
+            cluster_ip::candidate(object, item, context)
+        }
+        OwnForm::ClusterIp | OwnForm::Other => None,
+    }
+}
+
+/// Makes the candidate of the pods of a headless Service of this cluster, joined over all its slices.
+fn pods<'s>(
+    object: &'s ObjectKey,
+    item: &'s Item,
+    context: BuildContext<'s>,
+    problems: &mut Vec<Problem>,
+) -> Candidate<'s> {
+    let (cluster, links) = (&context.rules.cluster_name, &context.timers.links);
+    let (mut ready, mut not_ready) = (Vec::new(), Vec::new());
+    for (object, slice) in context.store.slices_of(object) {
         let SliceContent::Endpoints(listed) = &slice.content else {
             continue;
         };
         let left_out = listed.left_out.iter();
         problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
-        let pods = listed.endpoints.iter();
-        drafts.extend(pods.map(|pod| draft_of_pod(object, listed, pod, &rules.cluster_name)));
+        for pod in &listed.endpoints {
+            let pods = if pod.ready {
+                &mut ready
+            } else {
+                &mut not_ready
+            };
+            pods.push((pod, endpoint(object, listed, pod, cluster)));
+        }
     }
-    drafts
+    let endpoints = join(ready, problems);
+    let clusters = [cluster.clone()].into();
+    Candidate {
+        not_ready: join(not_ready, &mut Vec::new()),
+        ..Candidate::new((object, item), Rank::Headless, clusters, endpoints, links)
+    }
 }
 
-/// Makes the draft of an entry of a slice of this cluster.
-fn draft_of_pod(
+/// Joins the entries of one hostname. Reports those that are not one pod. A dual-stack pod is in a slice of each address family.
+fn join(mut pods: Vec<(&SliceEndpoint, Endpoint)>, problems: &mut Vec<Problem>) -> Vec<Endpoint> {
+    let is_one_pod = |one: &SliceEndpoint, other: &SliceEndpoint| match (&one.target, &other.target)
+    {
+        _ if one.address == other.address => true,
+        (Some(one), Some(other)) => one == other,
+        // Slices that are written by hand do not name the pod.
+        _ => one.address.is_ipv4() != other.address.is_ipv4(),
+    };
+    pods.sort_by(|(_, one), (_, other)| one.hostname.cmp(&other.hostname));
+    pods.dedup_by(|(pod, endpoint), (first_pod, first)| {
+        let is_same = endpoint.hostname == first.hostname;
+        if is_same {
+            problems.extend((!is_one_pod(first_pod, pod)).then(|| first.conflict(endpoint)));
+            first.merge(endpoint);
+        }
+        is_same
+    });
+    pods.into_iter().map(|(_, endpoint)| endpoint).collect()
+}
+
+/// Makes the endpoint of an entry of a slice of this cluster.
+fn endpoint(
     object: &ObjectKey,
     listed: &SliceEndpoints,
     pod: &SliceEndpoint,
     cluster: &ClusterName,
-) -> Draft {
-    Draft {
-        endpoint: Endpoint {
-            cluster: Some(cluster.clone()),
-            hostname: Some(pod.hostname.clone()),
-            addresses: distinct([pod.address]),
-            ports: listed.ports.clone(),
-            liveness: EndpointLiveness::Alive,
-            kind: ServiceKind::Local,
-            is_local: true,
-            is_selected: true,
-            is_standby: false,
-            alias_source: 0,
-            objects: Few::one((Kind::EndpointSlice, object.name.clone())),
-        },
-        source: Source::Local,
-        rank: Rank::Headless,
-        shared_by: BTreeSet::new(),
-        target: pod.target.clone(),
-        ready: pod.ready,
+) -> Endpoint {
+    Endpoint {
+        cluster: Some(cluster.clone()),
+        hostname: Some(pod.hostname.clone()),
+        addresses: distinct([pod.address]),
+        ports: listed.ports.clone(),
+        liveness: EndpointLiveness::Alive,
+        kind: ServiceKind::Local,
+        is_selected: true,
+        is_standby: false,
+        objects: Few::one(ObjectRef::slice(object)),
     }
 }
 
 /// Reports a member of this cluster that other clusters do not have, and that leaves with the last mirror of its name if it is
 /// a member only because of a mirror.
-pub(super) fn not_exported(
-    own: OwnService,
-    membership: Membership,
-    rules: &Rules,
-) -> Option<Problem> {
+fn not_exported(own: OwnService, membership: Membership, rules: &Rules) -> Option<Problem> {
     let why = match own.export {
         Export::No => "its Service is not exported",
         Export::RemoteDiscovery => {

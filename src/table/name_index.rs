@@ -139,21 +139,11 @@ impl NameIndex {
         let of_some = self.ports.iter().map(|(port, bits)| (port, &**bits));
         common.map(|port| (port, &[][..])).chain(of_some)
     }
-
-    /// Estimates the size of what it has on the heap, in octets.
-    pub(super) fn size(&self) -> usize {
-        let ports = self.ports.iter().map(|(_, bits)| 64 + bits.len() * 8);
-        self.v4.len() * 4
-            + self.v6.len() * 16
-            + self.properties.len() * size_of::<[u64; PROPERTIES]>()
-            + ports.sum::<usize>()
-            + self.shared_ports.len() * 128
-    }
 }
 
 /// Returns the properties of endpoints.
 fn properties(endpoints: &[Endpoint]) -> Box<[[u64; PROPERTIES]]> {
-    let own = endpoints.iter().find(|endpoint| endpoint.is_local);
+    let own = endpoints.iter().find(|endpoint| endpoint.is_local());
     let own = own.map(|endpoint| &endpoint.cluster);
     let of_chunk = |chunk: &[Endpoint]| {
         let mut words = TYPICAL;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::items::Items;
 use super::store::Store;
 use crate::model::{
-    FailoverOrder, ObjectKey, OwnForm, ServiceKey, ServiceSettings, SliceContent, Timestamp,
+    FailoverOrder, Item, ObjectKey, OwnForm, OwnService, ServiceKey, ServiceSettings, SliceContent,
+    Timestamp,
 };
 
 /// What the Service of this cluster decides for a service.
@@ -14,8 +15,6 @@ use crate::model::{
 pub(super) struct OwnSettings {
     /// Its annotations.
     pub(super) settings: ServiceSettings,
-    /// Whether it is headless, with a selector or with an endpoint.
-    pub(super) has_pods: bool,
     /// `metadata.creationTimestamp`.
     pub(super) created: Option<Timestamp>,
 }
@@ -35,47 +34,42 @@ const KEPT: Duration = Duration::from_secs(10);
 // === impl OwnSettings ===
 
 impl OwnSettings {
-    /// Returns the settings of a Service without pods.
-    #[cfg(test)]
-    pub(super) fn new(settings: ServiceSettings, created: Option<Timestamp>) -> Self {
-        Self {
-            settings,
-            has_pods: false,
-            created,
-        }
-    }
-
-    /// Returns what the Service of this cluster decides.
+    /// Returns what the Service of this cluster decides. Of an alias, its own Service alone does.
     pub(super) fn of(key: &ServiceKey, items: &Items<'_>, store: &Store) -> Option<Self> {
         let object = ObjectKey::of_service(key);
         let time = |created: Option<NonZeroU32>| {
             let seconds = u64::from(created?.get());
             Some(Timestamp::from_seconds(seconds))
         };
-        let Some((item, own)) = items.own() else {
+        let Some((item, _)) = items.own().find(|(item, _)| item.service == *key) else {
             let created = store.plain_service(&object)?;
             return Some(Self {
                 settings: ServiceSettings::default(),
-                has_pods: false,
                 created: time(created),
             });
         };
-        let has_endpoint = || {
-            let slices = store.slices_of(&object);
-            slices.iter().any(|(_, slice)| match &slice.content {
-                SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
-                _ => false,
-            })
-        };
         Some(Self {
             settings: item.settings.as_deref().cloned().unwrap_or_default(),
-            has_pods: match own.form {
-                OwnForm::Headless { has_selector } => has_selector || has_endpoint(),
-                OwnForm::ClusterIp | OwnForm::Other => false,
-            },
             created: time(item.created),
         })
     }
+}
+
+/// Returns whether a service has pods (rule K5a): a headless mirror, or a headless Service of this cluster with a selector or an
+/// endpoint.
+pub(super) fn has_pods(items: &Items<'_>, has_mirrors: bool, store: &Store) -> bool {
+    let has_endpoint = |item: &Item| {
+        let slices = store.slices_of(&ObjectKey::of_service(&item.service));
+        slices.iter().any(|(_, slice)| match &slice.content {
+            SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
+            _ => false,
+        })
+    };
+    let has_pods = |(item, own): (&Item, OwnService)| match own.form {
+        OwnForm::Headless { has_selector } => has_selector || has_endpoint(item),
+        OwnForm::ClusterIp | OwnForm::Other => false,
+    };
+    has_mirrors || items.own().any(has_pods)
 }
 
 // === impl KeptOrder ===
@@ -112,7 +106,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::testing::{local, service_keys, store};
+    use crate::testing::{local, rules, service_keys, store};
 
     fn db() -> ServiceKey {
         service_keys(&["db"]).pop_first().unwrap()
@@ -120,23 +114,24 @@ mod tests {
 
     fn of(objects: &[Value]) -> Option<OwnSettings> {
         let store = store(objects);
-        OwnSettings::of(&db(), &Items::of(&db(), &store), &store)
+        OwnSettings::of(&db(), &Items::of(&db(), &store, &rules()), &store)
     }
 
     #[test]
     fn headless_service_has_pods_if_it_has_a_selector_or_an_endpoint() {
-        let has_pods = |has_selector: bool, hosts: &[(&str, &str, bool)]| {
+        let with = |has_selector: bool, hosts: &[(&str, &str, bool)]| {
             let [mut service, slice] = local("prod", "db", hosts);
             service["spec"]["selector"] = if has_selector {
                 json!({"app": "db"})
             } else {
                 Value::Null
             };
-            of(&[service, slice]).unwrap().has_pods
+            let store = store(&[service, slice]);
+            has_pods(&Items::of(&db(), &store, &rules()), false, &store)
         };
         let host = [("db-0", "10.0.0.1", false)];
-        assert!(has_pods(true, &host) && has_pods(true, &[]));
-        assert!(has_pods(false, &host) && !has_pods(false, &[]));
+        assert!(with(true, &host) && with(true, &[]));
+        assert!(with(false, &host) && !with(false, &[]));
     }
 
     #[test]

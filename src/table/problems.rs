@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::failover::OrderOrigin;
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
-use super::local::NonMember;
+use super::rules::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
     ClusterName, Export, Kind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp,
@@ -213,7 +212,6 @@ impl Service {
         let mut problems = Vec::from(std::mem::take(&mut self.problems));
         self.add_mirrors(&mut problems);
         self.add_endpoints(&mut problems);
-        self.add_alias(&mut problems);
         self.add_order(&mut problems);
         let gate = self.gate.as_deref();
         problems.extend(gate.and_then(|gate| self.problem_of_gate(gate)));
@@ -304,28 +302,8 @@ impl Service {
         }
     }
 
-    /// Adds the services that an alias names in vain.
-    fn add_alias(&self, problems: &mut Vec<Problem>) {
-        let unknown = self.alias_of.iter().filter(|source| !source.is_known);
-        let names = list_some(unknown.map(|source| &source.key), MAX_LISTED);
-        if !names.is_empty() {
-            problems.push(self.problem(ProblemKind::UnknownAlias, names));
-        }
-    }
-
     /// Adds what is wrong with the failover order.
     fn add_order(&self, problems: &mut Vec<Problem>) {
-        if let Some((order, origin)) = self.unused_order.as_deref() {
-            let kind = match origin {
-                OrderOrigin::Annotation | OrderOrigin::ServiceSetting => {
-                    ProblemKind::SettingWithoutEffect
-                }
-                // It is not meant for this service alone.
-                OrderOrigin::DefaultSetting => ProblemKind::UnusedOrder,
-            };
-            let detail = format!("{order}: the service has one address for all its clusters");
-            problems.push(self.problem(kind, detail));
-        }
         let Some(failover) = &self.failover else {
             return;
         };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alias::Aliases;
 use crate::model::{
-    ClusterName, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
+    ClusterName, Export, FailoverOrder, GatewayDown, Namespace, Problem, ProblemKind, ServiceKey,
     ServiceName, ServiceSettings,
 };
 
@@ -87,6 +87,15 @@ pub enum LocalMembers {
     Exported,
     /// No Service.
     None,
+}
+
+/// The reason for which a headless Service of this cluster is not a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NonMember {
+    /// Links do not select it by default, no mirror of its name exists, and it has no annotation of this server.
+    NotExported(Export),
+    /// `localMembers=off`.
+    Off,
 }
 
 /// The services that have a short name.

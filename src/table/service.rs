@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::alias::AliasSource;
 use super::endpoint::{Endpoint, EndpointLiveness};
-use super::failover::{Failover, Order};
+use super::failover::Failover;
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::missing::MissingHost;
@@ -20,23 +19,19 @@ use crate::model::{
 pub struct Service {
     /// Namespace and name.
     pub key: ServiceKey,
-    /// The services whose members it has, too: `aliases`.
-    pub alias_of: Box<[AliasSource]>,
     /// The kind of the endpoints of its own name. If they are of several kinds, the first of these (rule K1).
     pub kind: ServiceKind,
     /// Why its own name fails, if it does.
     pub failure: Option<NameFailure>,
     /// The failover order and the step that answers, if the service has an order (rule K5).
     pub failover: Option<Box<Failover>>,
-    /// An order that does not apply, because the name returns an address that belongs to no single cluster (rule K5).
-    pub unused_order: Option<Box<Order>>,
     /// The expected clusters, if there are any (rule K8).
     pub gate: Option<Box<Gate>>,
     /// TTL of the records, seconds.
     pub ttl: u32,
     /// The treatment of endpoints with a gateway that is down (rule M4).
     pub gateway_down: GatewayDown,
-    /// Endpoints that can be returned, sorted by cluster, hostname, and the service that they belong to. Each triple is unique.
+    /// Endpoints that can be returned, sorted by cluster and hostname. Each pair is unique.
     pub endpoints: Box<[Endpoint]>,
     /// What its names return.
     pub names: NameIndex,
@@ -90,6 +85,29 @@ impl NameFailure {
 // === impl Service ===
 
 impl Service {
+    /// Makes a service without anything.
+    pub(super) fn new(key: ServiceKey) -> Self {
+        Self {
+            key,
+            kind: ServiceKind::Local,
+            failure: None,
+            failover: None,
+            gate: None,
+            ttl: 0,
+            gateway_down: GatewayDown::default(),
+            endpoints: Box::default(),
+            names: NameIndex::default(),
+            not_ready: Box::default(),
+            mirrors: Box::default(),
+            federated: Box::default(),
+            has_member: false,
+            missing: Box::default(),
+            is_known: false,
+            is_headless: false,
+            problems: Box::default(),
+        }
+    }
+
     /// Returns the endpoints of one cluster.
     pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
         &self.endpoints[self.cluster_range(cluster)]
@@ -104,7 +122,7 @@ impl Service {
         range_of(&self.endpoints, 0..self.endpoints.len(), place)
     }
 
-    /// Returns the endpoints of one host: one or none; of an alias, one for each service that has it.
+    /// Returns the endpoints of one host: one or none.
     pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
         &self.endpoints[self.host_range(cluster, hostname)]
     }
@@ -116,18 +134,6 @@ impl Service {
             own.cmp(&Some(hostname))
         };
         range_of(&self.endpoints, self.cluster_range(cluster), place)
-    }
-
-    /// Returns the service that an endpoint belongs to: of an alias, one of those that it names.
-    pub fn key_of(&self, endpoint: &Endpoint) -> &ServiceKey {
-        let index = usize::from(endpoint.alias_source).checked_sub(1);
-        let source = index.and_then(|index| self.alias_of.get(index));
-        source.map_or(&self.key, |source| &source.key)
-    }
-
-    /// Returns references to the source objects of an endpoint.
-    pub fn object_refs(&self, endpoint: &Endpoint) -> impl Iterator<Item = ObjectRef> {
-        endpoint.object_refs(&self.key_of(endpoint).namespace)
     }
 
     /// Returns the time since which endpoints of a cluster like this one are down or not ready, as far as this process knows: that of

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `shortNames.pinned S=N` | `N`, if it has the service; otherwise none |
 //! | `shortNames.defaultNamespace N` | `N`, if it has the service |
-//! | neither applies | the only namespace that has a headless service of this name; none, if several have it |
+//! | neither applies | the only namespace that has a headless service of this name; none, if several have it. An alias comes before its sources |
 //!
 //! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
 //! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a flag assigns it to

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Family, Kind, Object, ObjectKey, Problem, ProblemKind, key};
+use crate::model::{Kind, Object, ObjectKey, Problem, ProblemKind, key};
 use crate::testing::{
     Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
     table_by, zones,
@@ -373,22 +373,6 @@ fn conflict_is_new_once() {
 }
 
 #[test]
-fn conflict_kinds_have_the_names_in_metrics() {
-    let names: Vec<_> = ProblemKind::of_family(Family::Conflict)
-        .map(ProblemKind::name)
-        .collect();
-    let expected = [
-        "short-name",
-        "shadowed",
-        "cluster-name",
-        "endpoint",
-        "kind",
-        "not-exported",
-    ];
-    assert_eq!(names, expected);
-}
-
-#[test]
 fn short_name_without_owner_keeps_its_reason() {
     let db = "db".parse().unwrap();
     let rules = Rules {
@@ -429,15 +413,6 @@ fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
         pods(&[("db-0", "192.0.2.1", true), ("db-0", "192.0.2.2", false)]),
         (1, 1)
     );
-}
-
-#[test]
-fn objects_of_different_namespaces_are_distinct() {
-    let [prod, shop] = ["prod", "shop"].map(|namespace| mirror(namespace, "db", "east"));
-    let mut both = store(&[prod, shop.clone()]);
-    let dirty = both.delete(Kind::Service, ObjectKey::new("prod", "db-east"));
-    assert_eq!(dirty, [key_of("prod", "db")].into());
-    assert_eq!(both, store(&[shop]));
 }
 
 #[test]
@@ -543,13 +518,6 @@ fn table_lists_its_namespaces_services_and_short_names() {
     assert_eq!(table.waiting_count(), 1);
     let open = table_by(&rules(), &objects[1..]);
     assert_eq!(open.waiting_count(), 0);
-}
-
-#[test]
-fn kind_is_printed_by_its_name() {
-    for kind in ServiceKind::ALL {
-        assert_eq!(kind.to_string(), kind.name());
-    }
 }
 
 /// Returns the problems of these kinds as text.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::failover::FailoverMemory;
+use super::failover::Debounce;
 use super::links::Links;
 use super::own_settings::KeptOrder;
 use super::store::ServiceKeys;
@@ -30,7 +30,7 @@ pub struct Timers {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTimers {
     /// That of its failover.
-    pub(super) failover: Option<FailoverMemory>,
+    pub(super) failover: Option<Debounce>,
     /// The order of the Service of this cluster.
     pub(super) order: Option<KeptOrder>,
     /// The time at which the service can change although no object does.

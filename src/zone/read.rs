@@ -114,8 +114,7 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         && !yields(table, service)
     {
         // The name belongs to the service of that namespace, even if it does not exist.
-        let reading = look_up(zone, service, part(scope, 2));
-        return with_own_targets(reading, name, labels.len());
+        return look_up(zone, service, part(scope, 2));
     }
     let [scope @ .., service] = path else {
         return Reading::Missing(zone, MissingReason::NoService);
@@ -135,23 +134,12 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
         Some(_) => Reading::Missing(zone, MissingReason::NoOwner),
         None => Reading::Missing(zone, MissingReason::NoService),
     };
-    let reading = with_own_targets(reading, name, labels.len());
     if let Reading::Missing(_, reason) = reading {
         return if is_parent(table, labels) {
             Reading::Empty(zone)
         } else {
             Reading::Missing(zone, reason.max(MissingReason::NoService))
         };
-    }
-    reading
-}
-
-/// Makes the targets of an alias the names of the services that they belong to. The zone has `below` labels before it.
-fn with_own_targets<'t>(mut reading: Reading<'t>, name: &Name, below: usize) -> Reading<'t> {
-    if let Reading::View(_, view) = &mut reading
-        && !view.service.alias_of.is_empty()
-    {
-        view.targets = Targets::Canonical(name.start_of(below));
     }
     reading
 }
@@ -197,10 +185,7 @@ fn read_mcs<'t>(
             let part = Part {
                 scope,
                 prefix,
-                targets: Targets::Mcs {
-                    service: name.start_of(labels.len() - 3),
-                    svc: name.start_of(labels.len() - 1),
-                },
+                targets: Targets::Mcs(name.start_of(labels.len() - 3)),
             };
             return match services.service(namespace, service) {
                 Some(service) => look_up(zone, service, part),

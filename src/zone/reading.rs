@@ -63,17 +63,12 @@ pub enum Targets {
     /// The form of the question, canonical or short: `H.C.` and the question's name from label `S` on. That label
     /// starts at this octet.
     SameFamily(usize),
-    /// The canonical form, because some of the short names belong to another service, or because the service is an alias, whose
-    /// endpoints keep their own names: `H.C.S.N.` and the zone. The zone starts at this octet of the question's name.
+    /// The canonical form, because some of the short names belong to another service: `H.C.S.N.` and the zone. The zone starts
+    /// at this octet of the question's name.
     Canonical(usize),
-    /// The form of zones with the grammar `mcs`: the target of a cluster IP is the name of the service (rule K9). Those of
-    /// pods have the name of the service that they belong to, also in an alias.
-    Mcs {
-        /// The octet of the question's name at which label `S` starts.
-        service: usize,
-        /// The octet at which label `svc` starts.
-        svc: usize,
-    },
+    /// The form of zones with the grammar `mcs`: the target of a cluster IP is the name of the service (rule K9). Label `S`
+    /// starts at this octet of the question's name.
+    Mcs(usize),
 }
 
 /// The scope of an owner name within a service, the widest first.

@@ -58,20 +58,9 @@ impl<'a> RecordName<'a> {
     pub(super) fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
         let (labels, at) = match view.targets {
             Targets::SameFamily(at) => (Labels::Host(endpoint), at),
-            Targets::Canonical(at) => {
-                let key = view.service.key_of(endpoint);
-                (Labels::HostOf(endpoint, key), at)
-            }
-            Targets::Mcs { service, .. } if view.is_shared_target(endpoint) => {
-                (Labels::Fixed(b""), service)
-            }
-            Targets::Mcs { service, .. } if endpoint.alias_source == 0 => {
-                (Labels::Host(endpoint), service)
-            }
-            Targets::Mcs { svc, .. } => {
-                let key = view.service.key_of(endpoint);
-                (Labels::HostOf(endpoint, key), svc)
-            }
+            Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
+            Targets::Mcs(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
+            Targets::Mcs(at) => (Labels::Host(endpoint), at),
         };
         let rest = &question.wire()[at..];
         Self { labels, rest }

@@ -186,11 +186,7 @@ fn visit_services<'a>(
         visit(Record::answer(question, ttl, Data::Srv { port, target }))
     })?;
     rows.enumerate().try_for_each(|(of, row)| {
-        // The name of a cluster of another service may have more addresses than this endpoint.
-        let is_of_other = row.endpoint.alias_source != 0
-            && row.endpoint.hostname.is_none()
-            && !view.is_shared_target(row.endpoint);
-        if !row.is_first || is_of_other {
+        if !row.is_first {
             return ControlFlow::Continue(());
         }
         let (section, owner) = (Section::Additional { of }, target(&row));

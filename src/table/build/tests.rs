@@ -1,5 +1,4 @@
 use crate::table::Timers;
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Value, json};
@@ -44,6 +43,12 @@ fn conflicts(table: &Table) -> Vec<(&'static str, String, String)> {
 
 fn conflict(kind: &'static str, name: &str, detail: &str) -> Vec<(&'static str, String, String)> {
     vec![(kind, name.to_owned(), detail.to_owned())]
+}
+
+/// Returns the details of all problems of a kind.
+fn details(table: &Table, kind: ProblemKind) -> Vec<String> {
+    let problems = table.problems().filter(|problem| problem.kind == kind);
+    problems.map(|problem| problem.detail.to_string()).collect()
 }
 
 fn reasons(table: &Table) -> Vec<(String, ProblemKind)> {
@@ -379,8 +384,14 @@ fn name_with_endpoints_of_several_kinds_is_noted() {
         "a cluster IP in north; pods in east, west",
     );
     assert_eq!(conflicts(&table(&objects)), expected);
+    let warnings = |objects: &[Value]| details(&table(objects), ProblemKind::NoHostnames);
+    assert_eq!(
+        warnings(&objects),
+        ["names of hosts in cluster 'north' do not exist"]
+    );
     // Without a headless mirror, there is one kind.
     assert_eq!(conflicts(&table(&objects[4..])), Vec::new());
+    assert_eq!(warnings(&objects[4..]), [""; 0]);
 }
 
 /// Returns the missing hosts: `Service/prod/db-east: db-1 of east at 10.96.0.9, not Service/prod/db-1-east`.
@@ -448,17 +459,6 @@ fn missing_hosts_follow_aliases_and_excluded_clusters() {
     assert_eq!(missing(&table_by(&rules, &objects)), [one]);
     rules.excluded_clusters.insert("oregon".parse().unwrap());
     assert_eq!(missing(&table_by(&rules, &objects)), [""; 0]);
-}
-
-#[test]
-fn listed_hosts_do_not_change_liveness() {
-    let mut objects = shop();
-    let mut listed = listing("prod", "db-east", &[("db-0", "10.96.0.1")]);
-    listed["endpoints"][0]["conditions"]["ready"] = json!(false);
-    objects.push(listed);
-    let table = table(&objects);
-    let mut endpoints = table.service("prod", "db").unwrap().endpoints.iter();
-    assert!(endpoints.all(|endpoint| endpoint.is_alive()));
 }
 
 #[test]
@@ -618,7 +618,7 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
             .iter()
             .filter(|endpoint| !endpoint.is_alive());
         let objects = down.flat_map(|endpoint| &endpoint.objects);
-        objects.map(|(_, name)| name.to_string()).collect()
+        objects.map(|object| object.key.name.to_string()).collect()
     };
     let slice = |name: &str, mirror: &str| {
         let slice = with(
@@ -645,32 +645,6 @@ fn slice_belongs_to_the_service_in_its_label_whatever_its_name() {
     let count = |mirror| store.slices_of(&ObjectKey::new("prod", mirror)).len();
     assert_eq!(count(mirrors[1]), names.len());
     assert_eq!(count(mirrors[0]), 0);
-}
-
-/// An endpoint may have one slice for each address family, and one mirror for each link.
-#[test]
-fn endpoint_is_alive_if_any_gateway_is_up() {
-    let alias = [("west".parse().unwrap(), "east".parse().unwrap())].into();
-    let one_cluster = Rules {
-        cluster_aliases: alias,
-        ..rules()
-    };
-    let is_alive = |rules: &Rules, gateways: [Value; 2]| {
-        let objects: Vec<Value> = shop().into_iter().chain(gateways).collect();
-        let table = table_by(rules, &objects);
-        table.service("prod", "db").unwrap().at_host("east", "db-0")[0].is_alive()
-    };
-    for (one, other) in [(true, true), (true, false), (false, true), (false, false)] {
-        let v4 = gateway("prod", "db-0-east", one);
-        let v6 = gateway("prod", "db-0-east", other);
-        let slices = [
-            v4.clone(),
-            with(v6, "/metadata/name", json!("db-0-east-v6")),
-        ];
-        assert_eq!(is_alive(&rules(), slices), one || other, "{one} {other}");
-        let links = [v4, gateway("prod", "db-0-west", other)];
-        assert_eq!(is_alive(&one_cluster, links), one || other, "{one} {other}");
-    }
 }
 
 #[test]
@@ -707,39 +681,76 @@ fn two_pods_with_one_name_are_a_conflict_but_dual_stack_pod_is_not() {
 }
 
 #[test]
-fn change_of_one_endpoint_keeps_the_others() {
-    let mut objects = vec![mirror("prod", "db", "east")];
-    let host = |number: usize, last: usize| {
-        let ip = format!("10.{}.{}.{last}", number / 250, number % 250);
-        endpoint("prod", "db", "east", &format!("db-{number}"), &[&ip])
+fn service_has_at_most_128_distinct_ports() {
+    let with_ports = |count: u16| {
+        let port = |number: u16| json!({"name": format!("p{number}"), "port": number});
+        let ports: Value = (1..=count).map(port).collect();
+        let table = table(&[
+            mirror("prod", "db", "east"),
+            with(
+                endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+                "/spec/ports",
+                ports.clone(),
+            ),
+            // The same ports do not count twice.
+            with(
+                endpoint("prod", "db", "east", "db-1", &["10.96.0.2"]),
+                "/spec/ports",
+                ports,
+            ),
+        ]);
+        let endpoints = &table.service("prod", "db").unwrap().endpoints;
+        let counts: Vec<usize> = endpoints.iter().map(|one| one.ports.len()).collect();
+        (counts, details(&table, ProblemKind::TooManyPorts))
     };
-    let count = usize::from(rounds(5_000));
-    objects.extend((0..count).map(|number| host(number, 1)));
-    let mut store = store(&objects);
-    let before = build(
-        &Table::default(),
-        &store,
-        &store.services(),
-        &rules(),
-        &Timers::default(),
-    )
-    .table;
-    let (key, object) = parsed(Kind::Service, &host(17, 2));
-    let dirty = store.apply(Kind::Service, key, object);
-    let after = build(&before, &store, &dirty, &rules(), &Timers::default());
-    assert!(after.is_changed);
-    let ips = |table: &Table| -> BTreeSet<IpAddr> {
-        let service = table.service("prod", "db").unwrap();
-        let endpoints = service.endpoints.iter();
-        endpoints
-            .flat_map(|endpoint| &endpoint.addresses)
-            .map(|address| address.ip)
-            .collect()
+    assert_eq!(with_ports(128), (vec![128, 128], vec![]));
+    let detail = "130 ports; the first 128 count, up to number 128".to_owned();
+    assert_eq!(with_ports(130), (vec![128, 128], vec![detail]));
+}
+
+/// The old version stays, with a problem, until a build of the service succeeds.
+#[test]
+fn panic_in_the_build_of_one_service_leaves_all_others_alive() {
+    let one = |service: &str, ip: &str| {
+        let host = endpoint("prod", service, "east", &format!("{service}-0"), &[ip]);
+        [mirror("prod", service, "east"), host]
     };
-    let (before, after) = (ips(&before), ips(&after.table));
-    assert_eq!((before.len(), after.len()), (count, count));
-    let removed: Vec<&IpAddr> = before.difference(&after).collect();
-    assert_eq!(removed, [&"10.0.17.1".parse::<IpAddr>().unwrap()]);
+    let objects = |ip: &str| [one("db", ip), one("web", ip)].concat();
+    let next = |last: &Table, ip: &str, panics_for: &str| {
+        let store = store(&objects(ip));
+        let (services, timers) = (store.services(), Timers::default());
+        build_with(
+            last,
+            &store,
+            &services,
+            &rules(),
+            &timers,
+            |key, context| {
+                assert_ne!(key.service.as_str(), panics_for);
+                build_service(key, context)
+            },
+        )
+    };
+    let addresses = |table: &Table| {
+        let address = |name: &str| {
+            let service = table.service("prod", name)?;
+            Some(service.endpoints.first()?.addresses[0].ip.to_string())
+        };
+        [address("db"), address("web")].map(Option::unwrap_or_default)
+    };
+    let first = next(&Table::default(), "10.96.0.1", "").table;
+    let second = next(&first, "10.96.0.2", "db");
+    assert!(second.is_changed);
+    assert_eq!(addresses(&second.table), ["10.96.0.1", "10.96.0.2"]);
+    let problems = |table: &Table| details(table, ProblemKind::BuildPanicked);
+    assert_eq!(problems(&second.table), ["its last version stays"]);
+    // There is nothing to keep of a new service.
+    let new = next(&Table::default(), "10.96.0.1", "db").table;
+    assert_eq!(addresses(&new), ["", "10.96.0.1"]);
+    assert_eq!(problems(&new).len(), 1);
+    let third = next(&second.table, "10.96.0.2", "").table;
+    assert_eq!(addresses(&third), ["10.96.0.2", "10.96.0.2"]);
+    assert_eq!(problems(&third), [""; 0]);
 }
 
 #[test]
@@ -794,144 +805,6 @@ fn service_that_only_has_settings_is_in_the_table_without_names() {
         let names = (service.is_known, service.is_listed(), service.has_names());
         assert_eq!(names, (false, false, false), "{annotation}");
     }
-}
-
-/// Two links may have one cluster name. The endpoint mirror of the first one gives the host its kind.
-#[test]
-fn host_of_two_links_follows_the_service_of_one_of_them() {
-    let rules = Rules {
-        cluster_aliases: [("north".parse().unwrap(), "west".parse().unwrap())].into(),
-        ..rules()
-    };
-    let own = |ip| service_mirror("prod", "db-0", "north", ip);
-    let mut store = store(&[
-        mirror("prod", "db", "west"),
-        endpoint("prod", "db", "west", "db-0", &["10.96.2.1"]),
-        mirror("prod", "db", "north"),
-        listing("prod", "db-north", &[("db-0", "10.96.3.1")]),
-        own("10.96.3.1"),
-    ]);
-    let timers = Timers::default();
-    let addresses = |table: &Table| {
-        let endpoints = &table.service("prod", "db").unwrap().endpoints;
-        let addresses = endpoints.iter().flat_map(|one| &one.addresses);
-        addresses.map(|one| one.ip.to_string()).collect::<Vec<_>>()
-    };
-    let services = store.services();
-    let before = build(&Table::default(), &store, &services, &rules, &timers).table;
-    assert_eq!(addresses(&before), ["10.96.2.1", "10.96.3.1"]);
-    // The list has the address of another Service now.
-    let (key, object) = parsed(Kind::Service, &own("10.96.3.9"));
-    let dirty = store.apply(Kind::Service, key, object);
-    let after = build(&before, &store, &dirty, &rules, &timers).table;
-    assert_eq!(addresses(&after), ["10.96.2.1"]);
-}
-
-/// Rule M1b. The service of the pod's own Service changes, and the headless service must follow.
-#[test]
-fn host_with_a_service_of_its_own_follows_that_service() {
-    let watch = Kind::Service;
-    let own = || service_mirror("prod", "db-0", "west", "10.96.2.1");
-    let listed = [("db-0", "10.96.2.1"), ("db-1", "10.96.2.2")];
-    let mut store = store(&[
-        mirror("prod", "db", "west"),
-        listing("prod", "db-west", &listed),
-        endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]),
-    ]);
-    let rules = rules();
-    let mut table = build(
-        &Table::default(),
-        &store,
-        &store.services(),
-        &rules,
-        &Timers::default(),
-    )
-    .table;
-    let mut states = Vec::new();
-    let slice = |ready| backends("prod", "db-0-west", true, ready);
-    let of_another_service = annotated(
-        own(),
-        "mirror.linkerd.io/remote-svc-fq-name",
-        "api.prod.svc.cluster.local",
-    );
-    for (watch, object, exists) in [
-        (watch, own(), true),
-        (Kind::EndpointSlice, slice(true), true),
-        (Kind::EndpointSlice, slice(false), true),
-        (
-            watch,
-            service_mirror("prod", "db-0", "west", "10.96.2.9"),
-            true,
-        ),
-        (watch, own(), true),
-        (watch, of_another_service, true),
-        (watch, own(), true),
-        (watch, own(), false),
-    ] {
-        let (key, object) = parsed(watch, &object);
-        let dirty = if exists {
-            store.apply(watch, key, object)
-        } else {
-            store.delete(watch, key)
-        };
-        table = build(&table, &store, &dirty, &rules, &Timers::default()).table;
-        let full = build(
-            &Table::default(),
-            &store,
-            &store.services(),
-            &rules,
-            &Timers::default(),
-        )
-        .table;
-        assert_eq!(table.service("prod", "db"), full.service("prod", "db"));
-        let service = table.service("prod", "db").unwrap();
-        let alive = service
-            .endpoints
-            .iter()
-            .filter(|endpoint| endpoint.is_alive());
-        states.push((
-            service.endpoints.len(),
-            alive.count(),
-            service.missing.len(),
-        ));
-    }
-    let expected = [
-        (2, 1, 0),
-        (2, 2, 0),
-        (2, 1, 0),
-        (1, 1, 1),
-        (2, 1, 0),
-        (1, 1, 1),
-        (2, 1, 0),
-        (1, 1, 1),
-    ];
-    assert_eq!(states, expected);
-}
-
-#[test]
-fn annotation_of_an_excluded_cluster_does_not_count() {
-    let mirror = |cluster: &str, ip: &str, ttl: &str| {
-        annotated(
-            service_mirror("prod", "web", cluster, ip),
-            "global-dns/ttl",
-            ttl,
-        )
-    };
-    let objects = [
-        mirror("east", "10.96.0.1", "4"),
-        mirror("west", "10.96.0.2", "3"),
-    ];
-    let rules = Rules {
-        excluded_clusters: ["west".parse().unwrap()].into(),
-        ..rules()
-    };
-    let ttl = |rules| {
-        table_by(rules, &objects)
-            .service("prod", "web")
-            .unwrap()
-            .ttl
-    };
-    assert_eq!([ttl(&rules), ttl(&crate::testing::rules())], [4, 3]);
 }
 
 #[test]

@@ -154,6 +154,35 @@ fn order_is_held_unless_it_begins_with_auto() {
     assert!(!has_order(&[&gateways(true, true)[..], &pods].concat()));
 }
 
+/// No other step takes over. The problem says the command that lets one answer.
+#[test]
+fn first_step_of_a_held_order_that_is_down_is_reported_with_the_command() {
+    for (order, [east, west], expected) in [
+        (
+            "east:west",
+            [false, true],
+            &[
+                "east:west: east is down, and no other step takes over; to let west answer: kubectl annotate service web \
+               -n prod global-dns/failover=west:east --overwrite",
+            ][..],
+        ),
+        (
+            "east:west",
+            [false, false],
+            &["east:west: east is down, and no other step takes over"],
+        ),
+        ("east:west", [true, false], &[]),
+        ("east", [false, true], &[]),
+        ("auto:east:west", [false, true], &[]),
+    ] {
+        let table = table_by(&ordered(order), &gateways(east, west));
+        let problems = table.problems();
+        let held = problems.filter(|one| one.kind == ProblemKind::HeldStepDown);
+        let details: Vec<String> = held.map(|one| one.detail.to_string()).collect();
+        assert_eq!(details, expected, "{order}");
+    }
+}
+
 /// A Link or a mirror of any service makes a cluster known, and the service with the order is built again.
 #[test]
 fn cluster_that_nothing_knows_is_reported_until_something_does() {
@@ -181,13 +210,6 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
 }
 
 #[test]
-fn first_table_of_a_process_leaves_a_step_that_is_down_at_once() {
-    let mut server = Server::new(ordered("auto:east:west"));
-    server.see(1, &gateways(false, true));
-    assert_eq!(failover_of(&server.table).answering, 1);
-}
-
-#[test]
 fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
     let mut rules = ordered("auto:east:west");
     let services = std::mem::take(&mut rules.services);
@@ -198,17 +220,6 @@ fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
     (ordered.table, ordered.timers) = (server.table, server.timers);
     ordered.see(2, &gateways(false, true));
     assert_eq!(failover_of(&ordered.table).answering, 1);
-}
-
-/// The mirrors of a new service may exist before their slices.
-#[test]
-fn first_step_of_a_service_that_is_new_to_a_process_has_the_failover_delay() {
-    let mut server = Server::new(ordered("auto:east:west"));
-    server.timers.note_started();
-    server.see(1, &gateways(false, true));
-    assert_eq!(failover_of(&server.table).answering, 0);
-    server.see(3, &gateways(false, true));
-    assert_eq!(failover_of(&server.table).answering, 1);
 }
 
 /// Objects that return within that time are those of the same service, and later ones those of a new one.

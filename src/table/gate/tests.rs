@@ -7,10 +7,13 @@ fn closes_until(expected: &str, created: Option<u64>, now: u64) -> Option<u32> {
         expected: Some(ExpectedClusters::read(expected)),
         ..ServiceSettings::default()
     };
-    let own = OwnSettings::new(settings, created.map(Timestamp::from_seconds));
+    let own = OwnSettings {
+        settings,
+        created: created.map(Timestamp::from_seconds),
+    };
     let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
     let now = Timestamp::from_seconds(now);
-    let gate = Gate::new(Some(&own), &[], &BTreeSet::new(), &rules, now).unwrap();
+    let gate = Gate::new(Some(&own), &BTreeSet::new(), &rules, now).unwrap();
     assert_eq!(
         gate.missing_clusters().is_empty(),
         gate.closes_until.is_none()
@@ -39,12 +42,12 @@ fn gate_closes_until_the_time_of_the_annotation() {
 
 #[test]
 fn service_without_the_annotation_has_no_gate() {
-    let own = OwnSettings::new(ServiceSettings::default(), None);
+    let own = OwnSettings {
+        settings: ServiceSettings::default(),
+        created: None,
+    };
     let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
     for own in [Some(&own), None] {
-        assert_eq!(
-            Gate::new(own, &[], &BTreeSet::new(), &rules, Timestamp(0)),
-            None
-        );
+        assert_eq!(Gate::new(own, &BTreeSet::new(), &rules, Timestamp(0)), None);
     }
 }

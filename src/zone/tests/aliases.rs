@@ -41,7 +41,7 @@ fn check(table: &Table, cases: &[(&str, RecordType, &str)]) {
 }
 
 #[test]
-fn alias_has_the_members_of_its_services_under_their_own_names() {
+fn alias_has_the_members_of_its_services_under_its_names() {
     let rules = Rules {
         has_mcs_zones: true,
         ..aliased()
@@ -56,15 +56,15 @@ fn alias_has_the_members_of_its_services_under_their_own_names() {
             (
                 "_sql._tcp.db.prod.global",
                 srv,
-                "SRV 0 10 26257 db-0.east.db.db-east.global., SRV 0 10 26257 db-1.east.db.db-east.global., \
-                 SRV 0 10 26257 db-0.west.db.db-west.global.",
+                "SRV 0 10 26257 db-0.east.db.prod.global., SRV 0 10 26257 db-1.east.db.prod.global., \
+                 SRV 0 10 26257 db-0.west.db.prod.global.",
             ),
             ("east.db.prod.global", a, "A 10.96.0.1, A 10.96.0.2"),
             ("db-0.west.db.prod.global", a, "A 10.96.0.3"),
             (
                 "_sql._tcp.db-0.west.db.prod.global",
                 srv,
-                "SRV 0 10 26257 db-0.west.db.db-west.global.",
+                "SRV 0 10 26257 db-0.west.db.prod.global.",
             ),
             ("db-1.west.db.prod.global", a, "NXDOMAIN global."),
             // The services keep their names, and theirs have nothing of the other one.
@@ -78,8 +78,8 @@ fn alias_has_the_members_of_its_services_under_their_own_names() {
             (
                 "_sql._tcp.db.prod.svc.set",
                 srv,
-                "SRV 0 10 26257 db-0.east.db.db-east.svc.set., SRV 0 10 26257 db-1.east.db.db-east.svc.set., \
-                 SRV 0 10 26257 db-0.west.db.db-west.svc.set.",
+                "SRV 0 10 26257 db-0.east.db.prod.svc.set., SRV 0 10 26257 db-1.east.db.prod.svc.set., \
+                 SRV 0 10 26257 db-0.west.db.prod.svc.set.",
             ),
             ("db-0.west.db.prod.svc.set", a, "A 10.96.0.3"),
         ],
@@ -106,17 +106,17 @@ fn targets_resolve_to_the_addresses_that_come_with_them() {
     assert_eq!(
         additional,
         [
-            "db-0.east.db.db-east.global. A",
-            "db-0.east.db.db-east.global. AAAA",
-            "db-1.east.db.db-east.global. A",
-            "db-0.west.db.db-west.global. A",
+            "db-0.east.db.prod.global. A",
+            "db-0.east.db.prod.global. AAAA",
+            "db-1.east.db.prod.global. A",
+            "db-0.west.db.prod.global. A",
         ]
     );
 }
 
-/// Two services of an alias have a host of the same name in one cluster: the name of the host has both.
+/// Two services of an alias have a host of the same name in one cluster: the name of the host has both, which is an error.
 #[test]
-fn hosts_of_one_name_keep_their_own_targets() {
+fn hosts_of_one_name_are_united_and_reported() {
     let mut objects = database();
     objects.extend([
         mirror("db-west", "db", "east"),
@@ -134,13 +134,23 @@ fn hosts_of_one_name_keep_their_own_targets() {
             (
                 "_sql._tcp.db-0.east.db.prod.global",
                 RecordType::SRV,
-                "SRV 0 10 26257 db-0.east.db.db-east.global., SRV 0 10 26257 db-0.east.db.db-west.global.",
+                "SRV 0 10 26257 db-0.east.db.prod.global.",
             ),
             ("db-0.east.db.db-west.global", RecordType::A, "A 10.96.0.4"),
         ],
     );
-    let mut conflicts = table.conflicts();
-    assert!(conflicts.all(|one| one.kind != ProblemKind::Endpoint));
+    let conflicts: Vec<String> = table
+        .conflicts()
+        .filter(|one| one.kind == ProblemKind::Endpoint)
+        .map(|one| one.to_string())
+        .collect();
+    assert_eq!(
+        conflicts,
+        [
+            "Endpoint has several sources: prod/db: 'db-0' of cluster 'east' comes from Service/db-east/db-0-east and \
+          Service/db-west/db-0-east; merged"
+        ]
+    );
 }
 
 /// The members of the name itself come first, and keep its names.
@@ -260,7 +270,7 @@ fn gateways_that_are_down_are_omitted_once() {
     );
 }
 
-/// Cluster IPs keep the names of their cluster. Their addresses do not come with an SRV answer: the name may have more.
+/// Cluster IPs of one cluster are united.
 #[test]
 fn cluster_ips_are_members_too() {
     let objects = [
@@ -281,7 +291,7 @@ fn cluster_ips_are_members_too() {
             (
                 "_http._tcp.db.prod.global",
                 RecordType::SRV,
-                "SRV 0 10 80 east.db.db-east.global., SRV 0 10 80 east.db.db-west.global.",
+                "SRV 0 10 80 east.db.prod.global.",
             ),
         ],
     );
@@ -333,16 +343,10 @@ fn change_of_a_service_changes_its_aliases() {
     check(&server.table, &[("db.prod.global", a, "NXDOMAIN global.")]);
 }
 
-/// Short names: an alias claims none, because the namespaces of its services have the same name. A flag gives it one.
+/// An alias owns the short name before its sources, whose namespaces have services of the same name.
 #[test]
-fn alias_has_a_short_name_by_a_flag_only() {
-    let mut rules = aliased();
-    check(
-        &table_by(&rules, &database()),
-        &[("db.global", RecordType::A, "NXDOMAIN global.")],
-    );
-    rules.pinned_names = [("db".parse().unwrap(), "prod".parse().unwrap())].into();
-    let table = table_by(&rules, &database());
+fn alias_owns_the_short_name_before_its_sources() {
+    let table = table_by(&aliased(), &database());
     check(
         &table,
         &[
@@ -354,8 +358,14 @@ fn alias_has_a_short_name_by_a_flag_only() {
             (
                 "_sql._tcp.west.db.global",
                 RecordType::SRV,
-                "SRV 0 10 26257 db-0.west.db.db-west.global.",
+                "SRV 0 10 26257 db-0.west.db.global.",
             ),
         ],
+    );
+    // Another tenant has a service of that name.
+    let other = [&database()[..], &[mirror("shop", "db", "east")]].concat();
+    check(
+        &table_by(&aliased(), &other),
+        &[("db.global", RecordType::A, "NXDOMAIN global.")],
     );
 }

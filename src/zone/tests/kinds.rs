@@ -299,6 +299,39 @@ fn listed_host_with_a_service_of_its_own_is_an_endpoint() {
     assert_eq!(answer(&all), "A 10.96.2.2; SERVFAIL; A 10.96.2.9");
 }
 
+/// Rule M1c: two pods of one Service with a port each. Linkerd gives the mirrors of both all ports of the Service.
+#[test]
+fn host_has_the_ports_that_the_slices_list_for_it() {
+    let list = include_str!("../../../tests/fixtures/ports-of-some-pods.json");
+    let list: Value = serde_json::from_str(list).unwrap();
+    let mut objects = list["items"].as_array().unwrap().clone();
+    let zones = zones(&["global"]);
+    let srv = |objects: &[Value], name: &str| {
+        let name = format!("{name}.brokers.kafka.global");
+        ask(&zones, &table(objects), &name, RecordType::SRV)
+    };
+    let both = "SRV 0 10 9092 brk-0.east.brokers.kafka.global., SRV 0 10 9092 ctl-0.east.brokers.kafka.global.";
+    let one = "SRV 0 10 9092 brk-0.east.brokers.kafka.global.";
+    assert_eq!(srv(&objects, "_clients._tcp"), one);
+    assert_eq!(
+        srv(&objects, "_ctrl._tcp"),
+        "SRV 0 10 9090 ctl-0.east.brokers.kafka.global."
+    );
+    assert_eq!(
+        srv(&objects, "_clients._tcp.ctl-0.east"),
+        "NXDOMAIN global."
+    );
+    // A renamed port has no name in common with the mirror, which keeps the old names.
+    let slices = objects.len() - 2;
+    for slice in &mut objects[slices..] {
+        slice["ports"][0]["name"] = "renamed".into();
+    }
+    assert_eq!(srv(&objects, "_clients._tcp"), both);
+    // Without slices, a host has all ports.
+    objects.truncate(slices);
+    assert_eq!(srv(&objects, "_clients._tcp"), both);
+}
+
 #[test]
 fn service_that_is_not_headless_has_a_short_name_only_by_a_flag() {
     let objects = through_gateway("east", "10.96.0.1", true);

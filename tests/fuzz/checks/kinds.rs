@@ -274,7 +274,14 @@ fn host_list(choices: &mut Choices<'_>, identity: Identity) -> Value {
         2 => json!([host("db-1", 0), host("db-0", octet / 8 % 2)]),
         _ => gateway(octet),
     };
-    let slice = identity.mirror().listing(&[]);
+    let mut slice = identity.mirror().listing(&[]);
+    match octet / 32 {
+        0..4 => {}
+        4 => slice["ports"] = json!([{"name": "sql", "port": 26257}]),
+        5 => slice["ports"] = json!([{"name": "dns", "port": 53, "protocol": "UDP"}]),
+        6 => slice["ports"] = json!([{"name": "renamed", "port": 26257}]),
+        _ => slice["ports"] = json!([]),
+    }
     with_endpoints(slice, octet / 16 % 2, hosts)
 }
 

@@ -143,7 +143,7 @@ fn check_completeness(cluster: &Cluster) {
             let in_mirrors = |service: &Service| service.mirrors.iter().any(|m| m.1 == reference);
             let in_endpoints = |service: &Service| {
                 let all = service.endpoints.iter().chain(&service.not_ready);
-                let mut objects = all.flat_map(|e| service.object_refs(e));
+                let mut objects = all.flat_map(|e| e.objects.iter().cloned());
                 objects.any(|object| object == reference)
             };
             let is_in_table = match object {
@@ -194,7 +194,7 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         assert!(octets + rules.longest_zone <= 255, "{endpoint:?}");
         assert!(!endpoint.addresses.is_empty() && !endpoint.objects.is_empty());
         assert!(endpoint.ports.iter().all(|port| port.number > 0));
-        let objects: Vec<_> = service.object_refs(endpoint).collect();
+        let objects: Vec<_> = endpoint.objects.to_vec();
         for object in &objects {
             check_member(cluster, service, endpoint, object);
         }

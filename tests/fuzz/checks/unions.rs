@@ -75,6 +75,20 @@ fn addresses(list: &Value) -> BTreeSet<IpAddr> {
     ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect()
 }
 
+/// Returns the ports of a list: name and protocol, with the number. Returns `None` if one cannot be used.
+fn ports(list: &Value) -> Option<Vec<((String, String), u64)>> {
+    let port = |port: &Value| {
+        let (name, protocol) = (port["name"].as_str(), port["protocol"].as_str());
+        let (name, protocol) = (name.unwrap_or_default(), protocol.unwrap_or("TCP"));
+        let is_usable = (name.is_empty() || is_label(name)) && protocol != "X";
+        let number = port["port"]
+            .as_u64()
+            .filter(|one| (1..65536).contains(one))?;
+        is_usable.then(|| ((name.to_owned(), protocol.to_owned()), number))
+    };
+    list.as_array().into_iter().flatten().map(port).collect()
+}
+
 fn endpoints(slice: &Value) -> impl Iterator<Item = &Value> {
     slice["endpoints"].as_array().into_iter().flatten()
 }
@@ -365,6 +379,36 @@ impl<'w> Scene<'w> {
     pub fn has_missing_host(&self) -> bool {
         let mut hosts = self.listed_hosts().into_iter();
         hosts.any(|(_, link, _)| !self.unlinked.contains(link))
+    }
+
+    /// Returns the numbers of the ports of a pod with this mirror (rule M1c). Returns `None` if a port cannot be read.
+    pub fn ports_of_pod(&self, mirror: &str, host: &str) -> Option<BTreeSet<u64>> {
+        let object = self.service_at(mirror)?;
+        let own = ports(&object["spec"]["ports"])?;
+        let link = label(object, key::CLUSTER_NAME)?;
+        let parent = label(object, key::HEADLESS_MIRROR);
+        let mut listed = BTreeSet::new();
+        for (name, _, kind, from) in self.mirrors() {
+            let is_parent = parent.is_none_or(|parent| parent == name);
+            if kind != MirrorKind::Headless || from != link || !is_parent {
+                continue;
+            }
+            let slices = self.slices(Watch::MirrorSlices, &name).into_iter();
+            let lists_host = |slice: &&Value| {
+                is_host_list(slice) && endpoints(slice).any(|one| one["hostname"] == host)
+            };
+            for slice in slices.filter(lists_host) {
+                listed.extend(ports(&slice["ports"])?.into_iter().map(|(port, _)| port));
+            }
+        }
+        let common = own.iter().filter(|(port, _)| listed.contains(port));
+        let common: BTreeSet<u64> = common.map(|(_, number)| *number).collect();
+        let all = own.iter().map(|(_, number)| *number);
+        Some(if common.is_empty() {
+            all.collect()
+        } else {
+            common
+        })
     }
 
     /// Returns the mirror of the exported Service of a pod.

@@ -363,12 +363,27 @@ fn note(seen: &mut Seen, present: &Expected, answer: &Returned) {
     seen.has_kept_setting |= present.is_kept;
 }
 
-/// Asserts that the TTL of a service and the note about its kinds follow from the objects.
+/// Asserts that the TTL of a service, the ports of its pods and the note about its kinds follow from the objects.
 fn check_service(table: &Table, scene: &Scene<'_>, present: &Expected) {
     let Some(service) = table.service(scene.namespace, scene.service) else {
         return;
     };
     assert_eq!(service.ttl, present.ttl, "{}", describe(scene));
+    for endpoint in service.endpoints.iter().filter(|one| !one.is_local()) {
+        let ([object], Some(host)) = (&endpoint.objects[..], &endpoint.hostname) else {
+            continue;
+        };
+        let expected = scene.ports_of_pod(&object.key.name.text(), host.as_str());
+        let numbers = endpoint.ports.iter().map(|port| u64::from(port.number));
+        if let Some(expected) = expected {
+            assert_eq!(
+                numbers.collect::<BTreeSet<_>>(),
+                expected,
+                "{host}: {}",
+                describe(scene)
+            );
+        }
+    }
     let has_note = service
         .problems
         .iter()

@@ -199,11 +199,11 @@ fn tenants_of_a_source_add_members_and_decide_nothing() {
         &server,
         "a source",
         &[
-            // Their member answers together with those of the others, and has a name that tells whose it is.
+            // Their member answers together with those of the others.
             (DB, "10.96.11.1 10.96.12.1 10.96.66.1"),
             (
                 "_sql._tcp.north.db.prod.global. SRV",
-                "0 10 26257 db-0.north.db.team-a.global.",
+                "0 10 26257 db-0.north.db.prod.global.",
             ),
             // The name of the other team has nothing of it.
             ("db.team-b.global. A", "10.96.12.1"),

@@ -97,7 +97,7 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         // The new cluster changes the text of the conflict of kinds, so it is logged again.
         let times = if *problem == notes[1] { 2 } else { 1 };
         let level = match problem.0.as_str() {
-            "short-name" => "ERROR",
+            "endpoint" | "short-name" => "ERROR",
             _ if notes.contains(problem) => "INFO",
             _ => "WARN",
         };
@@ -108,9 +108,11 @@ fn each_conflict_is_logged_once_counted_and_listed() {
         );
     }
     // The state of a service is logged, too.
-    let state = ("service-not-ready".to_owned(), "prod/db".to_owned());
-    assert_eq!(logged.get(&state), Some(&(1, "WARN".into())));
-    assert_eq!(logged.len(), all.len() + 2, "{logged:?}");
+    for kind in ["service-not-ready", "no-hostnames"] {
+        let state = (kind.to_owned(), "prod/db".to_owned());
+        assert_eq!(logged.get(&state), Some(&(1, "WARN".into())));
+    }
+    assert_eq!(logged.len(), all.len() + 3, "{logged:?}");
 }
 
 #[test]

@@ -110,7 +110,11 @@ const CASES: [Case; 18] = [
     ),
     (
         &["aliases.all/db=[prod/db, shop/db]"],
-        &[("db.all.global. A", "10.96.1.1 10.96.3.1 192.0.2.1")],
+        // The same host of two services is one endpoint, which is alive if one of its mirrors is.
+        &[(
+            "db.all.global. A",
+            "10.96.1.1 10.96.2.1 10.96.3.1 192.0.2.1",
+        )],
     ),
 ];
 
@@ -143,15 +147,12 @@ fn explain_shows_why_a_short_name_has_no_owner() {
 }
 
 #[test]
-fn explain_names_the_services_of_an_alias() {
+fn explain_names_the_objects_of_an_alias() {
     let alias = "aliases.all/db=[prod/db, shop/db, north/db]";
     let server = Server::with_objects(sample(), &[alias]);
     let unknown = problems_of_kind(&server, "unknown-alias");
     assert_eq!(unknown[0]["detail"], "north/db");
     let explained = server.api("/api/v1/explain?name=db.all");
-    let notes = explained["notes"].to_string();
-    let expected = "an alias (aliases) with the members of prod/db, shop/db";
-    assert!(notes.contains(expected), "{notes}");
     // The objects are those of the services.
     assert_eq!(
         explained["endpoints"][0]["object"],

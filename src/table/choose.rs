@@ -1,0 +1,125 @@
+//! The choice of the candidates that answer the name of a service (rule K1): the second step of a build.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::candidate::{Candidate, Role};
+use super::kind::{Rank, ServiceKind, list_clusters};
+use crate::model::{ClusterName, ItemKind, Problem, ProblemKind};
+
+/// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. An
+/// address that names no cluster counts as a cluster of its own. Others keep the names of their cluster, except mirrors of an
+/// unlinked cluster. With an order, addresses of several clusters are left out before: nobody can void an order by joining a
+/// federation.
+pub(super) fn choose(
+    candidates: &mut [Candidate<'_>],
+    has_order: bool,
+    problems: &mut Vec<Problem>,
+) {
+    // Candidates of an unlinked cluster come after all others (rule L3).
+    let place = |one: &Candidate<'_>| (one.is_unlinked, one.rank);
+    let is_left_out = |one: &Candidate<'_>| has_order && one.is_shared();
+    let mut best = BTreeMap::new();
+    for one in candidates
+        .iter()
+        .filter(|one| !is_left_out(one) && !one.endpoints.is_empty())
+    {
+        for cluster in &one.clusters {
+            let best = best.entry(cluster.clone()).or_insert(place(one));
+            *best = place(one).min(*best);
+        }
+    }
+    for one in &mut *candidates {
+        let is_best = |cluster| best.get(cluster).is_none_or(|best| *best == place(one));
+        one.role = if is_left_out(one) {
+            Role::Omitted
+        } else if one.clusters.is_empty() || one.clusters.iter().any(is_best) {
+            Role::Answers
+        } else if one.is_shared() || one.is_unlinked {
+            // The pods that are chosen instead of mirrors may have the same hostnames.
+            Role::Omitted
+        } else {
+            Role::ClusterOnly
+        };
+    }
+    problems.extend(several_sources(candidates));
+    report_kinds(candidates, problems);
+}
+
+/// Reports names of clusters with several sources (rule M6).
+fn several_sources(candidates: &[Candidate<'_>]) -> Vec<Problem> {
+    // By the link, or none of this cluster.
+    let mut sources: BTreeMap<&ClusterName, BTreeSet<Option<&ClusterName>>> = BTreeMap::new();
+    let is_used = |one: &&Candidate<'_>| {
+        let has_any = !one.endpoints.is_empty() || !one.not_ready.is_empty();
+        one.role != Role::Omitted && !one.is_shared() && has_any
+    };
+    for one in candidates.iter().filter(is_used) {
+        for cluster in &one.clusters {
+            sources.entry(cluster).or_default().insert(one.item.link());
+        }
+    }
+    let describe = |link: Option<&ClusterName>| match link {
+        Some(link) => format!("link '{link}'"),
+        None => "this cluster".to_owned(),
+    };
+    let ambiguous = sources.into_iter().filter(|(_, sources)| sources.len() > 1);
+    let problems = ambiguous.map(|(cluster, sources)| {
+        let sources: Vec<String> = sources.into_iter().map(describe).collect();
+        let sources = sources.join(" and ");
+        let detail = format!("cluster name '{cluster}' stands for {sources}; merged");
+        Problem::new(ProblemKind::ClusterName, detail).of_cluster(cluster)
+    });
+    problems.collect()
+}
+
+/// Reports a name that returns endpoints of several kinds: their SRV targets and their liveness differ. Reports the clusters
+/// with one address where others have pods: their pods have no names.
+fn report_kinds(candidates: &[Candidate<'_>], problems: &mut Vec<Problem>) {
+    let mut kinds: BTreeMap<&str, BTreeSet<&ClusterName>> = BTreeMap::new();
+    let answering = candidates.iter().filter(|one| one.is_answering());
+    for one in answering.clone() {
+        let kind = match one.rank {
+            Rank::Headless => "pods",
+            Rank::Federated => "a federated service",
+            Rank::ClusterIp if one.item.kind == ItemKind::FlatMirror => "a flat network",
+            Rank::ClusterIp => "a cluster IP",
+        };
+        kinds.entry(kind).or_default().extend(&one.clusters);
+    }
+    if kinds.len() < 2 {
+        return;
+    }
+    let part = |(kind, clusters): (&&str, &BTreeSet<&ClusterName>)| {
+        if clusters.is_empty() {
+            (*kind).to_owned()
+        } else {
+            format!("{kind} in {}", list_clusters(clusters.iter().copied()))
+        }
+    };
+    let parts: Vec<String> = kinds.iter().map(part).collect();
+    problems.push(Problem::new(ProblemKind::Kind, parts.join("; ")));
+    if kinds.contains_key("pods") {
+        let addresses = answering.filter(|one| one.rank == Rank::ClusterIp);
+        problems.extend(addresses.flat_map(|one| &one.clusters).map(|cluster| {
+            let detail = format!("names of hosts in cluster '{cluster}' do not exist");
+            Problem::new(ProblemKind::NoHostnames, detail).of_cluster(cluster)
+        }));
+    }
+}
+
+/// Returns the kind of a service: the first of the kinds of its answer, or of its mirrors if it has no answer.
+pub(super) fn kind_of(candidates: &[Candidate<'_>], has_mirrors: bool) -> ServiceKind {
+    let answering = candidates.iter().filter(|one| one.is_answering());
+    if has_mirrors && answering.clone().any(|one| one.rank == Rank::Headless) {
+        return ServiceKind::Headless;
+    }
+    let kinds = answering
+        .flat_map(|one| &one.endpoints)
+        .map(|endpoint| endpoint.kind);
+    let none = if has_mirrors {
+        ServiceKind::Headless
+    } else {
+        ServiceKind::Local
+    };
+    kinds.min().unwrap_or(none)
+}
