@@ -402,7 +402,7 @@ fn keepalive_is_returned_only_over_tcp_and_tls() {
     assert_eq!(keepalive(Transport::Udp, true), None);
 }
 
-/// Returns the first record of the answer for `db.prod.global`. `number` is the number of the query.
+/// Returns the first address or target of the answer for `db.prod.global`. `number` is the number of the query.
 fn first_record(
     settings: &ResponseSettings,
     now: &Published,
@@ -417,11 +417,11 @@ fn first_record(
     let reply = respond(settings, now, &query, &context).unwrap();
     let mut first = String::new();
     let _ = reply.visit_records(&query.unwrap().name, |record| {
-        if let Data::Addresses(addresses) = record.data {
-            first = Data::Addresses(addresses.each().next().unwrap()).to_string();
-        } else {
-            first = record.data.to_string();
-        }
+        first = match record.data {
+            Data::Addresses(part) => Data::Addresses(part.each().next().unwrap()).to_string(),
+            Data::Srv { target, .. } => target.to_string(),
+            other => panic!("{other:?}"),
+        };
         std::ops::ControlFlow::Break(())
     });
     first

@@ -4,8 +4,6 @@ use std::net::IpAddr;
 
 use domain::base::Message as DomainMessage;
 use domain::rdata::AllRecordData;
-use hickory_proto::op::Message;
-use hickory_proto::rr::Record;
 use support::reply::{Reply, rtype};
 
 /// The parts of a reply that both decoders return.
@@ -38,36 +36,6 @@ pub fn decode(reply: &[u8], over: &str) -> Decoded {
         decode_with_domain(reply).unwrap_or_else(|e| panic!("{over}: domain: {e}: {reply:?}"));
     assert_eq!(one, other, "{over}: the decoders disagree: {reply:?}");
     one
-}
-
-/// Asserts that a reply has these records in each section. The additional section may omit RRsets that do not fit.
-pub fn check_same_records(reply: &[u8], sections: [&[Record]; 3]) {
-    let message = Message::from_vec(reply).unwrap();
-    let texts = |records: &[Record]| -> Vec<String> {
-        let texts = records.iter().map(ToString::to_string);
-        texts.map(|text| text.to_ascii_lowercase()).collect()
-    };
-    let [answers, authorities, additionals] = sections.map(texts);
-    assert_eq!(texts(&message.answers), answers);
-    assert_eq!(texts(&message.authorities), authorities);
-    let actual = texts(&message.additionals);
-    assert!(
-        actual.iter().all(|record| additionals.contains(record)),
-        "{actual:?}"
-    );
-    // An RRset is complete or absent (RFC 2181 section 9).
-    let rrset = |record: &Record| (record.name.to_lowercase(), record.record_type());
-    for record in &message.additionals {
-        let count = |records: &[Record]| {
-            let own = records.iter().filter(|other| rrset(other) == rrset(record));
-            own.count()
-        };
-        assert_eq!(
-            count(&message.additionals),
-            count(sections[2]),
-            "{actual:?}"
-        );
-    }
 }
 
 fn decode_with_reader(reply: &[u8]) -> Result<Decoded, String> {
