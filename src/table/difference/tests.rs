@@ -717,7 +717,7 @@ fn change_or_problem_tells_the_state_of_a_link() {
     let missing = |cluster: &str, before: &str| {
         let line = format!(
             "link-changed - - {cluster} -: Cluster has no Link: {cluster}: its endpoints count until \
-             1970-01-01T00:05:00Z, and until a list of Links confirms it."
+             1970-01-01T00:05:00Z."
         );
         let field = format!("link-changed {before} | missing | \"unlinked\" | -");
         (vec![], vec![line], vec![field])
