@@ -4,6 +4,7 @@
 //! flag. Commas separate the items of lists.
 
 mod check;
+mod cluster;
 mod command;
 mod completions;
 mod environment;
@@ -20,6 +21,7 @@ mod variables;
 mod view;
 
 pub use check::CheckArgs;
+pub use cluster::{Cluster, ConnectError, Credentials, KubeAccess, Replica, ReplicaError};
 pub use command::{Cli, Command};
 pub use environment::unknown_variables;
 pub use fleet::FleetArgs;

@@ -18,7 +18,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`app`] | wiring: opens sources, binds listeners, starts and stops tasks |
-//! | [`cli`] | flags and subcommands; they override settings |
+//! | [`cli`] | flags and subcommands; they override settings; the way to an API server |
 //! | [`settings`] | everything that `serve` can be told: one file, its checks, its schema |
 //! | [`admin`] | `/livez /readyz`, metrics, `/api/v1/…`, the status page |
 //! | [`server`] | listeners for UDP and TCP and, if enabled, TLS and QUIC; limits and counters |

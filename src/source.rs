@@ -13,7 +13,6 @@ pub mod feeds;
 pub mod file;
 mod flapping;
 pub mod kube;
-mod link_feeds;
 mod problem_log;
 mod steady_clock;
 
@@ -23,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
@@ -33,14 +32,13 @@ use backoff::Backoff;
 use change_log::ChangeLog;
 pub use events::Events;
 pub use feeds::{Feed, Feeds};
-use link_feeds::LinkFeeds;
 pub use problem_log::{log_problem, problem_of_failures};
 pub use steady_clock::SteadyClock;
 
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
 use crate::model::{Kind, Namespace, Object, ObjectKey, ObjectRef, Problem, Timestamp};
-use crate::table::links::LeasePoll;
+use crate::table::links::{LeasePoll, LinkList};
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
@@ -63,8 +61,9 @@ pub enum Update {
     Reset {
         /// Each feed with all its objects.
         lists: Vec<(Feed, Objects)>,
-        /// Whether a list that lacks most objects of its watch is in doubt, and another one must be read.
-        can_be_doubted: bool,
+        /// If a list lacks most objects of its feed, lists are not applied, and this says so. Without it, they are applied in
+        /// any case.
+        doubt: Option<oneshot::Sender<()>>,
     },
     /// The Leases of mirror controllers (rule L1).
     Leases(LeasePoll),
@@ -76,15 +75,14 @@ pub type Updates = mpsc::Sender<Update>;
 /// The smallest number of objects of a watch of which a list may not lack most. Fewer may lose any share, but not all.
 const MIN_GUARDED: usize = 11;
 
-/// The pause before another list follows one that lacks most objects. After a shorter one, one outage could cause both
-/// lists.
-const DOUBT_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum time for which the first table waits for the first list of Links (rule L2).
+const LINKS_WAIT: Duration = Duration::from_secs(5);
 
 /// When to free replaced tables. Queries use a table for much less time than this.
 const FREE_RETIRED_AFTER: Duration = Duration::from_millis(100);
 
 /// The first and the longest pause after a panic.
-const PANIC_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+const PANIC_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
 /// The number of updates that may be queued: several pages of a list.
 const QUEUE_LENGTH: usize = 1024;
@@ -111,7 +109,8 @@ pub async fn run(
     publisher: Publisher,
     mut settings: UpdateSettings,
 ) {
-    let mut backoff = Backoff::new(PANIC_PAUSES.0, 2);
+    let [first, longest] = PANIC_PAUSES;
+    let mut backoff = Backoff::new(first, longest);
     let mut memory = LoopMemory::default();
     loop {
         let (updates, inbox) = channel();
@@ -123,7 +122,7 @@ pub async fn run(
         }
         feeds.note_panic();
         feeds.panic_problem().iter().for_each(log_problem);
-        sleep(backoff.next(PANIC_PAUSES.1)).await;
+        sleep(backoff.next()).await;
     }
 }
 
@@ -142,9 +141,6 @@ async fn run_update_loop(
     settings: &mut UpdateSettings,
     memory: &mut LoopMemory,
 ) {
-    for feed in feeds.all() {
-        feeds.clear_relist(&feed);
-    }
     memory.timers.is_following = settings.is_following;
     let mut update_loop = UpdateLoop {
         reader: publisher.reader(),
@@ -154,7 +150,7 @@ async fn run_update_loop(
         dirty: ServiceKeys::new(),
         arrivals: Vec::new(),
         unlisted: feeds.needed(),
-        links: LinkFeeds::new(feeds.links()),
+        links_deadline: None,
         has_news: false,
         feeds,
         log: &mut memory.log,
@@ -175,9 +171,10 @@ struct UpdateLoop<'p> {
     dirty: ServiceKeys,
     /// The arrivals of these changes, without those of lists. At most [`QUEUE_LENGTH`].
     arrivals: Vec<Arrival>,
-    /// Feeds that are not listed yet. The table is published when there are none.
+    /// Feeds that a table needs and that are not listed yet.
     unlisted: BTreeSet<Feed>,
-    links: LinkFeeds,
+    /// Until when the first table waits for Links, since all other lists are complete.
+    links_deadline: Option<Instant>,
     /// Whether an update or a link changed something that is not published yet.
     has_news: bool,
     feeds: &'p Feeds,
@@ -192,10 +189,8 @@ impl UpdateLoop<'_> {
             self.feeds.heartbeat().beat();
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
-            // Until all feeds are listed, no delay changes the table.
-            let wake = self.next_wake().filter(|_| self.unlisted.is_empty());
             let record = self.log.next_due().map(|due| self.until(due));
-            let waits = [free, wake, record, Some(heartbeat::INTERVAL)];
+            let waits = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
             let now = self.clock.now();
@@ -221,10 +216,7 @@ impl UpdateLoop<'_> {
                     object,
                     arrival,
                 } => self.apply(kind, key, object, arrival),
-                Update::Reset {
-                    lists,
-                    can_be_doubted,
-                } => self.reset(lists, can_be_doubted),
+                Update::Reset { lists, doubt } => self.reset(lists, doubt),
                 Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
             }
             applied += 1;
@@ -235,47 +227,60 @@ impl UpdateLoop<'_> {
                 None
             };
         }
-        self.update_links();
-        if self.unlisted.is_empty() && self.has_news {
-            self.publish();
-        }
+        self.publish_news();
     }
 
     /// Publishes the services that change because a delay has ended.
     fn end_delays(&mut self) {
-        if self.next_wake() == Some(Duration::ZERO) && self.unlisted.is_empty() {
+        self.has_news |= self.next_wake() == Some(Duration::ZERO);
+        self.publish_news();
+    }
+
+    /// Publishes what changed, if a table can be built.
+    fn publish_news(&mut self) {
+        if self.is_complete() {
             self.update_links();
-            self.publish();
+            if self.has_news {
+                self.publish();
+            }
         }
     }
 
-    /// Determines the states of links. If no Link has named a cluster for `links.unlinkedAfter`, requests a list to confirm it.
-    fn update_links(&mut self) {
-        // Without all Services, the clusters of mirrors are not known.
+    /// Returns whether every feed that a table needs has been listed. The first table also waits for Links, for a while.
+    fn is_complete(&mut self) -> bool {
         if !self.unlisted.is_empty() {
-            return;
+            return false;
         }
-        let Some(list) = self.links.take_list(self.feeds) else {
+        let now = Instant::now();
+        let deadline = *self.links_deadline.get_or_insert(now + LINKS_WAIT);
+        now >= deadline || !self.feeds.are_links_awaited()
+    }
+
+    /// Determines the states of links.
+    fn update_links(&mut self) {
+        let Some(list) = self.feeds.link_list() else {
             return;
         };
-        let now = self.clock.now();
-        let links = &mut self.timers.links;
+        let (now, links) = (self.clock.now(), &mut self.timers.links);
         if let Some(services) = links.update(&self.store, list, self.rules, now) {
             self.dirty.extend(services);
             self.has_news = true;
         }
-        if links.next_list(self.rules).is_some_and(|due| due <= now) {
-            self.links.request_list(self.feeds, now);
-        }
     }
 
-    /// Returns the time until the next delay ends.
+    /// Returns the time until the next delay ends. Until all feeds are listed, no delay changes the table.
     fn next_wake(&self) -> Option<Duration> {
-        let links = &self.timers.links;
-        let list = links.next_list(self.rules);
-        let can_request = self.links.is_listed() && !self.links.is_list_requested();
-        let list = list.filter(|_| can_request);
-        let wake = self.timers.next_wake().into_iter().chain(list).min()?;
+        let deadline = self.links_deadline?;
+        if self.feeds.are_links_awaited() && Instant::now() < deadline {
+            return Some(deadline - Instant::now());
+        }
+        let is_complete = self.feeds.link_list() == Some(LinkList::Listed { is_complete: true });
+        let links = self
+            .timers
+            .links
+            .next_end(self.rules)
+            .filter(|_| is_complete);
+        let wake = self.timers.next_wake().into_iter().chain(links).min()?;
         Some(self.until(wake))
     }
 
@@ -331,13 +336,17 @@ impl UpdateLoop<'_> {
     }
 
     /// Applies complete lists. When all feeds are listed, the first lists replace the current table, if there is one.
-    fn reset(&mut self, mut lists: Vec<(Feed, Objects)>, can_be_doubted: bool) {
-        lists.retain(|(feed, objects)| !(can_be_doubted && self.doubts(feed, objects)));
-        if lists.is_empty() {
+    fn reset(&mut self, lists: Vec<(Feed, Objects)>, doubt: Option<oneshot::Sender<()>>) {
+        if let Some(doubt) = doubt
+            && lists
+                .iter()
+                .any(|(feed, objects)| self.lacks_most(feed, objects))
+        {
+            // The source may have stopped.
+            _ = doubt.send(());
             return;
         }
         let (old, changes) = (self.store.skipped().clone(), self.store.changes());
-        let was_incomplete = !self.unlisted.is_empty();
         for (feed, mut objects) in lists {
             debug!(%feed, objects = objects.len(), "Listed");
             for (key, object) in &mut objects {
@@ -347,31 +356,27 @@ impl UpdateLoop<'_> {
             }
             let services = self.store.reset(feed.kind, namespace_of(&feed), objects);
             self.dirty.extend(services);
-            self.unlisted.remove(&feed);
-            self.links.note_listed(&feed);
+            // The first table may be empty.
+            self.has_news |= self.unlisted.remove(&feed);
         }
-        self.has_news |= was_incomplete || self.store.changes() > changes;
+        self.has_news |= self.store.changes() > changes;
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
             log_problem(problem);
         }
     }
 
-    /// Returns whether a list has less than a tenth of the objects that its watch had, or none. It may be complete, well-formed
-    /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy. Then another list
-    /// is requested, which is applied whatever it has.
-    fn doubts(&self, feed: &Feed, listed: &Objects) -> bool {
+    /// Returns whether a list has less than a tenth of the objects that its feed had, or none. It may be complete, well-formed
+    /// and wrong: of an API server that was restored from an empty backup, or of another one behind a proxy.
+    fn lacks_most(&self, feed: &Feed, listed: &Objects) -> bool {
         let known = self.store.count(feed.kind, namespace_of(feed));
         let lacks_all = listed.is_empty() && known > 0;
         let lacks_most = known >= MIN_GUARDED && listed.len() * 10 < known;
-        if !lacks_all && !lacks_most {
-            return false;
+        if lacks_all || lacks_most {
+            let objects = listed.len();
+            warn!(%feed, objects, known, "List lacks most objects; listing again");
         }
-        let objects = listed.len();
-        warn!(%feed, objects, known, pause = ?DOUBT_PAUSE, "List lacks most objects; listing again");
-        self.feeds
-            .request_relist(feed, Instant::now() + DOUBT_PAUSE);
-        true
+        lacks_all || lacks_most
     }
 
     /// Tells the views and the history which services flap, if others did before.
@@ -402,7 +407,7 @@ impl UpdateLoop<'_> {
             self.log
                 .note_published(&last, &now, &services, self.feeds, time);
         }
-        self.feeds.note_published(self.links.is_listed());
+        self.feeds.note_published();
     }
 }
 

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::source::kube::{Cluster, Replica, ReplicaError};
+use crate::cli::{Cluster, Replica, ReplicaError};
 
 /// Maximum time for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

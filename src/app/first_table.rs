@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use tokio::task::JoinSet;
 
 use super::source::SelectedSource;
-use crate::cli::SourceArgs;
+use crate::cli::{KubeAccess, SourceArgs};
 use crate::settings::Settings;
 use crate::source::{Feeds, UpdateSettings, kube};
 use crate::table::Publisher;
@@ -15,7 +15,7 @@ use crate::table::publish::Reader;
 /// Maximum time until a command has a complete table of a cluster.
 const FIRST_TABLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The intervals for a command that ends when it has a table.
-pub(super) const ONE_SHOT_TIMING: kube::WatchTiming = kube::WatchTiming {
+const ONE_SHOT_TIMING: kube::WatchTiming = kube::WatchTiming {
     watch_timeout: FIRST_TABLE_TIMEOUT,
     relist: FIRST_TABLE_TIMEOUT,
 };
@@ -43,7 +43,7 @@ pub(super) async fn first_table(
     let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let source = SelectedSource::open(args, ONE_SHOT_TIMING, kube::KubeAccess::Auto).await?;
+    let source = SelectedSource::open(args, ONE_SHOT_TIMING, KubeAccess::Auto).await?;
     let mut tasks = JoinSet::new();
     let update_settings = UpdateSettings {
         rules: settings.rules(),
@@ -75,7 +75,7 @@ impl TableSource {
                 cluster: None,
                 way_out: "check the files of --file".to_owned(),
             },
-            SelectedSource::Cluster(cluster) => Self {
+            SelectedSource::Cluster(cluster, _) => Self {
                 cluster: Some((
                     cluster.url().trim_end_matches('/').to_owned(),
                     cluster.credentials().to_string(),

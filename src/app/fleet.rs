@@ -18,19 +18,18 @@ use tokio::time::{sleep, timeout};
 use super::api::Api;
 use super::command_log::log_to_stderr;
 use super::diagnose::api_server::read_gateways;
-use super::first_table::{ONE_SHOT_TIMING, first_table};
+use super::first_table::first_table;
 use super::output::{print, print_to_stderr, render};
 use super::screen::{CLEAR_LINE, harmless};
 use crate::VERSION;
 use crate::check::fleet::{Member, MemberFacts, ReplicaFacts, ReplicaStatus, ServerTable, compare};
 use crate::check::{Fact, NotChecked};
-use crate::cli::FleetArgs;
+use crate::cli::{Cluster, FleetArgs, KubeAccess, Replica, ReplicaError};
 use crate::clock::unix_milliseconds;
 use crate::log::error_chain;
 use crate::model::{ClusterName, Namespace, Timestamp};
 use crate::report::{ClusterReport, KnownItems, Report, SchemaVersion};
 use crate::settings::Settings;
-use crate::source::kube::{Cluster, KubeAccess, Replica, ReplicaError};
 
 /// Maximum number of replicas of a cluster that are read. A DaemonSet may have hundreds.
 const MAX_REPLICAS: usize = 8;
@@ -180,7 +179,7 @@ async fn read_in_thread(args: &Arc<FleetArgs>, place: Place) -> Fact<MemberFacts
 
 /// Reads the replicas of a cluster.
 async fn read_cluster(access: KubeAccess, namespace: Option<&Namespace>) -> Fact<MemberFacts> {
-    let opened = Cluster::open(access, ONE_SHOT_TIMING).await;
+    let opened = Cluster::open(access).await;
     let cluster = Arc::new(opened.map_err(|error| NotChecked::new(error_chain(&error), HINT))?);
     let replicas = cluster.replicas(namespace).await.map_err(not_read)?;
     let read = replicas.iter().take(MAX_REPLICAS);

@@ -8,16 +8,15 @@ use anyhow::{Context as _, bail};
 
 use super::api::{Api, with_query};
 use super::command_log::log_to_stderr;
-use super::first_table::{FirstTable, ONE_SHOT_TIMING};
+use super::first_table::FirstTable;
 use super::origin::{ChosenServer, NO_HISTORY, Origin, ServerDocument, at_parameter, note};
 use super::output::{print, print_to_stderr, render};
 use super::screen::{Screen, harmless};
-use crate::cli::{ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
+use crate::cli::{Cluster, ExplainArgs, Output, SourceArgs, TableArgs, ViewArgs};
 use crate::explain::{Context, Explanation, Observer, PlainService, Subject, service_of};
 use crate::model::{Namespace, ServiceKey, Timestamp};
 use crate::report::{EndpointSelection, Report, Selection, Summary};
 use crate::source::file;
-use crate::source::kube::Cluster;
 
 /// The interval at which `table --watch` looks for a change.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -273,7 +272,7 @@ async fn plain_service(source: &SourceArgs, name: &ServiceKey) -> Option<PlainSe
         return None;
     }
     if source.file.is_empty() {
-        let opened = Cluster::open(source.kubeconfig.access(), ONE_SHOT_TIMING).await;
+        let opened = Cluster::open(source.kubeconfig.access()).await;
         let cluster = opened.ok()?;
         let service = cluster.service(name).await.ok()??;
         return PlainService::read(&service, name);

@@ -17,14 +17,13 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::api::{Api, with_query};
-use super::first_table::{FirstTable, ONE_SHOT_TIMING, first_table};
+use super::first_table::{FirstTable, first_table};
 use super::screen::harmless;
 use super::variables::local_api;
 use crate::admin::choose_zone;
-use crate::cli::{KubeconfigArgs, ServerArgs, ViewArgs};
+use crate::cli::{Cluster, KubeconfigArgs, Replica, ReplicaError, ServerArgs, ViewArgs};
 use crate::log::error_chain;
 use crate::model::{Namespace, Timestamp};
-use crate::source::kube::{Cluster, Replica, ReplicaError};
 use crate::table::Published;
 use crate::zone::Zones;
 use crate::zone::print::zone_file;
@@ -272,7 +271,7 @@ impl RemoteServer {
         match &args.server {
             Some(url) => Ok(Self::named(url)),
             None => {
-                let cluster = Cluster::open(kubeconfig.access(), ONE_SHOT_TIMING).await?;
+                let cluster = Cluster::open(kubeconfig.access()).await?;
                 let cluster = Arc::new(cluster);
                 Ok(find_replica(cluster, args.server_namespace.as_ref()).await?)
             }
@@ -414,7 +413,7 @@ pub(super) async fn find_server(
         return Ok(Ok(RemoteServer::named(url)));
     }
     let is_cluster_named = kubeconfig.is_given() || args.server_namespace.is_some();
-    let found = match Cluster::open(kubeconfig.access(), ONE_SHOT_TIMING).await {
+    let found = match Cluster::open(kubeconfig.access()).await {
         Ok(cluster) => Ok(find_replica(Arc::new(cluster), args.server_namespace.as_ref()).await),
         Err(error) => Err(error),
     };

@@ -26,7 +26,7 @@ use super::variables::{NODE_IPS, POD_IPS, SERVICE_IPS, addresses_from, log_unkno
 use crate::admin::{
     AdminState, ApiHosts, CurrentFacts, Liveness, Metrics, admin_routes, api_routes,
 };
-use crate::cli::ServeArgs;
+use crate::cli::{KubeAccess, ServeArgs};
 use crate::failures::Failures;
 use crate::heartbeat::{self, Heartbeat};
 use crate::log::start_queued_logging;
@@ -100,7 +100,7 @@ impl Resources {
             given => given.to_vec(),
         };
         let timing = kube::WatchTiming::SERVE;
-        let source = SelectedSource::open(&args.source, timing, kube::KubeAccess::Pod).await?;
+        let source = SelectedSource::open(&args.source, timing, KubeAccess::Pod).await?;
         let is_pod = args.source.file.is_empty() && !args.source.kubeconfig.is_given();
         if is_pod && settings.cluster_name.as_str() == DEFAULT_CLUSTER_NAME {
             bail!(

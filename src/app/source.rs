@@ -3,14 +3,14 @@
 use tokio::task::JoinSet;
 
 use super::thread::{Priority, Thread};
-use crate::cli::SourceArgs;
+use crate::cli::{Cluster, KubeAccess, SourceArgs};
 use crate::source::{self, Feeds, UpdateSettings, file, kube};
 use crate::table::Publisher;
 
 /// A source that is open but not running.
 pub(super) enum SelectedSource {
     Files(file::Files),
-    Cluster(Box<kube::Cluster>),
+    Cluster(Box<Cluster>, kube::WatchTiming),
 }
 
 impl SelectedSource {
@@ -18,7 +18,7 @@ impl SelectedSource {
     pub(super) async fn open(
         args: &SourceArgs,
         timing: kube::WatchTiming,
-        default: kube::KubeAccess,
+        default: KubeAccess,
     ) -> anyhow::Result<Self> {
         let SourceArgs {
             file,
@@ -31,8 +31,8 @@ impl SelectedSource {
                 file::FileTiming::default(),
             )?));
         }
-        let cluster = kube::Cluster::open(kubeconfig.access_or(default), timing).await?;
-        Ok(Self::Cluster(Box::new(cluster)))
+        let cluster = Cluster::open(kubeconfig.access_or(default)).await?;
+        Ok(Self::Cluster(Box::new(cluster), timing))
     }
 
     /// Runs the source and the update loop on a separate thread. Building a large table must not delay connections.
@@ -53,7 +53,9 @@ impl SelectedSource {
     async fn run(mut self, feeds: Feeds, publisher: Publisher, settings: UpdateSettings) {
         let run = async |feeds, updates| match &mut self {
             Self::Files(files) => files.run(feeds, updates).await,
-            Self::Cluster(cluster) => cluster.run(feeds, updates).await,
+            Self::Cluster(cluster, timing) => {
+                kube::run(cluster.config().clone(), *timing, feeds, updates).await;
+            }
         };
         source::run(run, feeds, publisher, settings).await;
     }

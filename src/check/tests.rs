@@ -394,8 +394,7 @@ fn name_with_endpoints_of_several_kinds_is_normal() {
 
 /// The sentence of a cluster without a Link at the start of a process.
 fn without_link(cluster: &str) -> String {
-    let effect =
-        "its endpoints count until 1970-01-01T00:05:00Z, and until a list of Links confirms it";
+    let effect = "its endpoints count until 1970-01-01T00:05:00Z";
     format!("Cluster has no Link: {cluster}: {effect}")
 }
 

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, ColorChoice};
 use strum::VariantArray as _;
 
+use super::cluster::KubeAccess;
 use super::values::one_of;
 use crate::log::{LogFilter, LogFormat};
 use crate::model::Namespace;
 use crate::report::Colors;
 use crate::server::ListenAddress;
 use crate::settings::LogSettings;
-use crate::source::kube::KubeAccess;
 
 /// The cluster to connect to, by a kubeconfig.
 #[derive(Debug, Default, Args)]

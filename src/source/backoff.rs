@@ -2,36 +2,38 @@
 
 use std::time::Duration;
 
-/// The longest pause between attempts if the server answers with errors. An overloaded API server recovers if its
-/// clients retry rarely.
-pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
+/// The longest pause after failed requests, whatever failed: the return of an API server must be noticed soon. It is a third
+/// of what client-go waits on average (30 to 60 s), because a replica has one turn to list for all its watches.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Pauses that grow from attempt to attempt.
+/// Pauses that double from attempt to attempt.
 #[derive(Debug)]
 pub(super) struct Backoff {
     first: Duration,
-    /// The factor between one pause and the next.
-    growth: u32,
+    longest: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    /// Creates pauses that start at `first` and grow by the factor `growth`.
-    pub(super) fn new(first: Duration, growth: u32) -> Self {
+    /// Creates pauses that start at `first` and grow to `longest`.
+    pub(super) fn new(first: Duration, longest: Duration) -> Self {
         Self {
             first,
-            growth,
+            longest,
             next: first,
         }
     }
 
-    /// Returns the next pause: at most `longest`, plus jitter of up to half, so that replicas do not act in step. The one after
-    /// it is not longer than `longest` either, whatever its own limit is: an API server that was down may refuse a request
-    /// while it starts, which must not delay its return for a minute.
-    pub(super) fn next(&mut self, longest: Duration) -> Duration {
-        let pause = self.next.min(longest);
-        self.next = (pause * self.growth).min(longest);
-        pause.mul_f64(1.0 + 0.5 * fastrand::f64())
+    /// Creates pauses between requests.
+    pub(super) fn of_requests() -> Self {
+        Self::new(Duration::from_secs(1), LONGEST_PAUSE)
+    }
+
+    /// Returns the next pause. Jitter of up to half adds to it, so that replicas do not act in step, but not beyond the longest one.
+    pub(super) fn next(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (2 * pause).min(self.longest);
+        pause.mul_f64(1.0 + 0.5 * fastrand::f64()).min(self.longest)
     }
 
     /// Starts again at the first pause.
@@ -50,37 +52,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_five_minutes_and_are_never_shortened_by_jitter() {
+    fn pauses_grow_from_one_second_to_fifteen_with_jitter() {
         let second = Duration::from_secs(1);
-        let mut backoff = Backoff::new(5 * second, 3);
-        for expected in [5, 15, 45, 135, 300, 300] {
-            let pause = backoff.next(LONGEST_PAUSE);
-            let expected = expected * second;
+        let mut backoff = Backoff::of_requests();
+        for (least, most) in [(1, 2), (2, 3), (4, 6), (8, 12), (15, 15), (15, 15)] {
+            let pause = backoff.next();
             assert!(
-                (expected..=expected.mul_f64(1.5)).contains(&pause),
+                (least * second..=most * second).contains(&pause),
                 "{pause:?}"
             );
         }
         backoff.reset();
-        assert!(backoff.next(LONGEST_PAUSE) < 8 * second);
-    }
-
-    #[test]
-    fn pause_after_another_limit_starts_there() {
-        let second = Duration::from_secs(1);
-        let mut backoff = Backoff::new(5 * second, 3);
-        for _ in 0..10 {
-            assert!(backoff.next(10 * second) <= 15 * second);
-        }
-        assert!(backoff.next(LONGEST_PAUSE) <= 15 * second);
-        assert!(backoff.next(LONGEST_PAUSE) >= 30 * second);
-    }
-
-    #[test]
-    fn replicas_get_different_pauses() {
-        let pauses: std::collections::BTreeSet<Duration> = (0..100)
-            .map(|_| Backoff::new(LONGEST_PAUSE, 2).next(LONGEST_PAUSE))
-            .collect();
+        let pauses = (0..100).map(|_| {
+            backoff.reset();
+            backoff.next()
+        });
+        let pauses: std::collections::BTreeSet<Duration> = pauses.collect();
         assert!(pauses.len() > 90, "{} of 100", pauses.len());
     }
 }

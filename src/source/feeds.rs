@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::Events;
 use super::arrival::UpdateTimes;
@@ -16,7 +15,7 @@ use super::steady_clock::SteadyClock;
 use crate::failures::Failures;
 use crate::heartbeat::Heartbeat;
 use crate::model::{Kind, Line, Namespace, Problem, ProblemKind, Timestamp, list_some};
-use crate::table::links::UnknownReason;
+use crate::table::links::{LinkList, UnknownReason};
 
 /// Maximum number of different messages about one outage that are logged. Messages may differ in figures, so the number
 /// is bounded.
@@ -25,7 +24,7 @@ const MAX_LOGGED: usize = 8;
 /// Maximum number of feeds that one problem names.
 const MAX_NAMED: usize = 10;
 
-/// One stream of objects: a watch of all namespaces, or of one.
+/// One stream of objects: a watch of a kind in all namespaces, or in one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Feed {
     /// The kind of the objects.
@@ -38,8 +37,6 @@ pub struct Feed {
 #[derive(Clone, Debug)]
 pub struct Feeds {
     state: Arc<Mutex<State>>,
-    /// When to list feeds again.
-    relists: watch::Sender<BTreeMap<Feed, Instant>>,
     /// The changes of answers by the feeds.
     events: Events,
     /// The heartbeat of the update loop.
@@ -58,8 +55,6 @@ struct State {
     feeds: BTreeMap<Feed, FeedState>,
     /// Whether a table was published, and its lines were logged.
     has_published: bool,
-    /// Whether that table had the states of links.
-    has_published_links: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,15 +63,13 @@ struct FeedState {
     is_listed: bool,
     /// Why the source has no objects of its kind, if it does not define them.
     undefined: Option<UnknownReason>,
-    /// The problem of its watch or file.
-    problem: Option<FeedFailure>,
-    /// The reason why its last list failed. Activity on the watch does not clear it.
-    list_problem: Option<FeedFailure>,
-    /// The different problems that were logged since the feed last had none.
+    /// Why its list, its watch or its file fails.
+    failure: Option<FeedFailure>,
+    /// The different failures that were logged since the feed last had none.
     logged: Vec<String>,
 }
 
-/// Why a watch, a list or a file fails.
+/// A failure of a feed.
 #[derive(Clone, Debug)]
 struct FeedFailure {
     reason: Line,
@@ -108,11 +101,9 @@ impl Feeds {
             started: Instant::now(),
             feeds: feeds.collect(),
             has_published: false,
-            has_published_links: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),
-            relists: watch::Sender::default(),
             events: Events::default(),
             heartbeat: Heartbeat::default(),
             clock: SteadyClock::start(),
@@ -172,108 +163,60 @@ impl Feeds {
         state.links().map(|(feed, _)| feed.clone()).collect()
     }
 
-    /// Notes whether the source defines the kind of a feed.
-    pub(super) fn note_definition(&self, feed: &Feed, undefined: Option<UnknownReason>) {
-        if let Some(state) = self.state.lock().feeds.get_mut(feed) {
-            state.undefined = undefined;
-        }
-    }
-
-    /// Returns why the source has no Links, if it does not define them.
-    pub(super) fn undefined_links(&self) -> Option<UnknownReason> {
-        self.state.lock().links().next()?.1.undefined
-    }
-
-    /// Returns the kinds of the feeds.
-    pub fn kinds(&self) -> BTreeSet<Kind> {
+    /// Returns how the Links are listed, as the states of links need it (rule L2). Returns `None` before that is known.
+    pub(super) fn link_list(&self) -> Option<LinkList> {
         let state = self.state.lock();
-        state.feeds.keys().map(|feed| feed.kind).collect()
+        let (listed, missing): (Vec<_>, Vec<_>) = state
+            .links()
+            .map(|(_, feed)| feed)
+            .partition(|feed| feed.is_listed);
+        let undefined = listed.first()?.undefined;
+        let is_complete = missing.is_empty() && listed.iter().all(|feed| feed.failure.is_none());
+        let is_awaited = missing.iter().any(|feed| feed.failure.is_none());
+        let list = undefined.map_or(LinkList::Listed { is_complete }, LinkList::None);
+        (!is_awaited).then_some(list)
     }
 
-    /// Notes activity on a feed, which clears the problem of its watch.
+    /// Returns whether the first list of Links of a namespace is under way.
+    pub(super) fn are_links_awaited(&self) -> bool {
+        let state = self.state.lock();
+        let mut links = state.links();
+        links.any(|(_, feed)| !feed.is_listed && feed.failure.is_none())
+    }
+
+    /// Notes activity on a feed, which ends its failure.
     pub fn note_activity(&self, feed: &Feed) {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {
             state.last_activity = Some(Instant::now());
-            state.problem = None;
-            if state.list_problem.is_none() {
-                state.logged.clear();
-            }
+            state.failure = None;
+            state.logged.clear();
         }
     }
 
-    /// Notes a complete list of a feed.
-    pub fn note_listed(&self, feed: &Feed) {
+    /// Notes a complete list of a feed, or why the source has no objects of its kind.
+    pub(super) fn note_listed(&self, feed: &Feed, undefined: Option<UnknownReason>) {
         if let Some(state) = self.state.lock().feeds.get_mut(feed) {
             state.is_listed = true;
-            state.list_problem = None;
+            state.undefined = undefined;
         }
         self.note_activity(feed);
     }
 
-    /// Notes the failure of a feed's watch or file. Returns the problem to log: failures may alternate, and each is logged
-    /// once.
+    /// Notes the failure of a feed's list, watch or file. Returns the problem to log: failures may alternate, and each is
+    /// logged once.
     pub fn note_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
-        self.note_problem(feed, failure, |state| &mut state.problem)
-    }
-
-    /// Notes why a list of a feed failed. Returns the problem to log.
-    pub(super) fn note_list_failure(&self, feed: &Feed, failure: &str) -> Option<Problem> {
-        self.note_problem(feed, failure, |state| &mut state.list_problem)
-    }
-
-    fn note_problem(
-        &self,
-        feed: &Feed,
-        failure: &str,
-        slot: impl FnOnce(&mut FeedState) -> &mut Option<FeedFailure>,
-    ) -> Option<Problem> {
         let mut state = self.state.lock();
         let state = state.feeds.get_mut(feed)?;
-        let slot = slot(state);
-        let since = slot.as_ref().map_or(self.clock.now(), |last| last.since);
+        let last = state.failure.as_ref();
+        let since = last.map_or(self.clock.now(), |last| last.since);
         let reason = failure.into();
-        *slot = Some(FeedFailure { reason, since });
+        state.failure = Some(FeedFailure { reason, since });
         let is_logged = state.logged.iter().any(|other| other == failure);
         if is_logged || state.logged.len() >= MAX_LOGGED {
             return None;
         }
         state.logged.push(failure.to_owned());
         Some(state.problem_of(feed, failure).holds_since(since))
-    }
-
-    /// Requests another list of a feed at `due`.
-    pub(super) fn request_relist(&self, feed: &Feed, due: Instant) {
-        self.relists
-            .send_modify(|relists| _ = relists.insert(feed.clone(), due));
-    }
-
-    /// Waits until a requested relist of a feed is due.
-    pub(super) async fn wait_for_relist(&self, feed: &Feed) {
-        let mut relists = self.relists.subscribe();
-        let requested = relists.wait_for(|relists| relists.contains_key(feed)).await;
-        let Some(due) = requested
-            .ok()
-            .and_then(|relists| relists.get(feed).copied())
-        else {
-            return; // unreachable: `self` holds a sender
-        };
-        sleep_until(due).await;
-    }
-
-    /// Removes the requested relist of a feed.
-    pub(super) fn clear_relist(&self, feed: &Feed) {
-        self.relists
-            .send_if_modified(|relists| relists.remove(feed).is_some());
-    }
-
-    /// Removes the requested relists that are due. Returns whether there were any.
-    pub(super) fn take_due_relists(&self) -> bool {
-        let now = Instant::now();
-        self.relists.send_if_modified(|relists| {
-            let requested = relists.len();
-            relists.retain(|_, due| now < *due);
-            relists.len() < requested
-        })
     }
 
     /// Counts a panic of the source or of the update loop.
@@ -291,21 +234,15 @@ impl Feeds {
         self.panics.count()
     }
 
-    /// Notes that a table was published, and its lines were logged, and whether it has the states of links.
-    pub(super) fn note_published(&self, has_links: bool) {
+    /// Notes that a table was published, and its lines were logged.
+    pub(super) fn note_published(&self) {
         let mut state = self.state.lock();
         state.has_published = true;
-        state.has_published_links = has_links;
     }
 
-    /// Returns whether a table was published, and its lines were logged. It has the states of links, unless Links are not read
-    /// or cannot be listed.
+    /// Returns whether a table was published, and its lines were logged.
     pub fn has_published(&self) -> bool {
-        let state = self.state.lock();
-        let links = state.links();
-        let mut problems = links.map(|(_, state)| &state.list_problem).peekable();
-        let are_readable = problems.peek().is_some() && problems.all(Option::is_none);
-        state.has_published && (state.has_published_links || !are_readable)
+        self.state.lock().has_published
     }
 
     /// Returns the time since the oldest feed that a table needs was heard from. A feed without activity counts from the
@@ -320,23 +257,19 @@ impl Feeds {
     /// Returns the problems of the feeds: those that are not listed yet, and failures. Problems of one kind with the
     /// same cause are one: if the API server cannot be reached, every watch of it fails.
     pub fn problems(&self) -> Vec<Problem> {
-        let problems = |(feed, state): (&Feed, &FeedState)| {
-            if state.is_listed {
-                let problem = |(failure, since): (String, _)| {
-                    let problem = state.problem_of(feed, &failure);
-                    problem.holds_since(since)
-                };
-                state.failures().map(problem).collect::<Vec<_>>()
-            } else {
-                let failures: Vec<String> = state.failures().map(|(failure, _)| failure).collect();
-                let problem = state.problem_of(feed, &failures.join("; "));
-                vec![problem.holds_since(self.clock.started())]
-            }
-        };
         let state = self.state.lock();
-        let all: Vec<Problem> = state.feeds.iter().flat_map(problems).collect();
+        let problem = |(feed, state): (&Feed, &FeedState)| {
+            let failure = state.failure.as_ref();
+            if failure.is_none() && state.is_listed {
+                return None;
+            }
+            let reason = failure.map_or("", |failure| failure.reason.as_str());
+            let since = failure.filter(|_| state.is_listed).map(|one| one.since);
+            let since = since.unwrap_or(self.clock.started());
+            Some(state.problem_of(feed, reason).holds_since(since))
+        };
         let mut united: Vec<Vec<Problem>> = Vec::new();
-        for problem in all {
+        for problem in state.feeds.iter().filter_map(problem) {
             let is_alike = |group: &&mut Vec<Problem>| {
                 group[0].kind == problem.kind && group[0].detail == problem.detail
             };
@@ -351,8 +284,8 @@ impl Feeds {
     /// Returns each current failure of the feeds that a table needs once, without their names.
     pub fn failures(&self) -> BTreeSet<String> {
         let state = self.state.lock();
-        let failures = state.needed().flat_map(|(_, feed)| feed.failures());
-        failures.map(|(failure, _)| failure).collect()
+        let failures = state.needed().filter_map(|(_, feed)| feed.failure.as_ref());
+        failures.map(|failure| failure.reason.to_string()).collect()
     }
 }
 
@@ -398,26 +331,6 @@ impl FeedState {
         };
         Problem::new(kind, failure).of_name(feed.to_string())
     }
-
-    /// Returns the current failures of the feed, with their times. The failure of a relist has a prefix.
-    fn failures(&self) -> impl Iterator<Item = (String, Timestamp)> {
-        let of_list = self
-            .list_problem
-            .iter()
-            .map(|FeedFailure { reason, since }| {
-                let prefix = if self.is_listed {
-                    "the last list failed: "
-                } else {
-                    ""
-                };
-                (format!("{prefix}{reason}"), *since)
-            });
-        let of_watch = self
-            .problem
-            .iter()
-            .map(|failure| (failure.reason.to_string(), failure.since));
-        of_watch.chain(of_list)
-    }
 }
 
 // === impl Feed ===
@@ -458,41 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn list_failure_is_reported_until_a_list_succeeds() {
-        let feeds = Feeds::new(&[]);
-        let feed = feeds.all().pop_first().unwrap();
-        let of_feed = || -> Vec<String> {
-            let problems = feeds.problems().into_iter();
-            let own = problems.filter(|one| one.subject() == feed.to_string());
-            own.map(|one| format!("{}: {}", one.kind, one.detail))
-                .collect()
-        };
-        let logged = feeds.note_list_failure(&feed, "refused").unwrap();
-        assert_eq!(logged, feeds.problems()[0]);
-        assert_eq!(of_feed(), ["not-listed: refused"]);
-        feeds.note_listed(&feed);
-        assert!(of_feed().is_empty());
-
-        let logged = feeds.note_list_failure(&feed, "refused").unwrap();
-        assert_eq!(logged.kind, ProblemKind::SourceFailed);
-        feeds.note_activity(&feed);
-        assert_eq!(of_feed(), ["source-failed: the last list failed: refused"]);
-        let expected = "the last list failed: refused".to_owned();
-        assert_eq!(feeds.failures(), BTreeSet::from([expected]));
-        // Activity on the watch does not cause a second warning.
-        assert_eq!(feeds.note_list_failure(&feed, "refused"), None);
-        assert!(feeds.note_failure(&feed, "silent").is_some());
-        assert_eq!(of_feed().len(), 2);
-        feeds.note_listed(&feed);
-        assert!(of_feed().is_empty());
-    }
-
-    #[test]
     fn failures_with_one_cause_are_one_problem() {
         let feeds = Feeds::new(&[]);
         let all = feeds.all();
         for feed in &all {
-            feeds.note_listed(feed);
+            feeds.note_listed(feed, None);
             feeds.note_failure(feed, "cannot reach https://10.0.0.1");
         }
         let problems = feeds.problems();
@@ -522,7 +405,7 @@ mod tests {
         pause().await;
         feeds.note_failure(&feed, "refused");
         assert_eq!(since(ProblemKind::NotListed), Some(0));
-        feeds.note_listed(&feed);
+        feeds.note_listed(&feed, None);
         for failure in ["refused", "silent"] {
             pause().await;
             feeds.note_failure(&feed, failure);

@@ -5,8 +5,7 @@
 //! a short pause, and used if both reads are equal, so a half-written file is never used. If a file is replaced all the time,
 //! each pause is half as long as the last one, so that it is read every few seconds. If a file is invalid or
 //! contains no relevant object, the last table stays in use. An empty `List`, which `kubectl` prints for an empty
-//! cluster, is valid and empties the table. The files are also read again when
-//! [`Feeds`] requests it.
+//! cluster, is valid and empties the table.
 
 mod objects;
 mod read;
@@ -70,8 +69,7 @@ enum LastRead {
     Good,
     /// The files are invalid. They are read again when they change.
     Unusable,
-    /// The files must be read again even without a change: [`Feeds`] requests it, a file could not
-    /// be read, or the update loop panicked.
+    /// The files must be read again even without a change: a file could not be read, or the update loop panicked.
     Incomplete,
 }
 
@@ -126,9 +124,6 @@ impl Files {
     /// updates is closed.
     async fn poll(&mut self, feeds: &Feeds, updates: &Updates) -> Result<(), SendError<Update>> {
         let now = read_stamps(&self.paths);
-        if feeds.take_due_relists() {
-            self.last = LastRead::Incomplete;
-        }
         if now == self.stamps && self.last != LastRead::Incomplete {
             if self.last == LastRead::Good {
                 feeds
@@ -215,16 +210,11 @@ async fn send(mut lists: Lists, feeds: &Feeds, updates: &Updates) -> Result<(), 
     let mut links = lists.iter().filter(|(feed, _)| feed.kind == Kind::Link);
     let has_links = links.any(|(_, links)| !links.is_empty());
     for (feed, _) in &lists {
-        feeds.note_definition(feed, (!has_links).then_some(UnknownReason::NotGiven));
-        feeds.note_listed(feed);
+        feeds.note_listed(feed, (!has_links).then_some(UnknownReason::NotGiven));
     }
-    // A person writes files.
-    let can_be_doubted = false;
-    let update = Update::Reset {
-        lists,
-        can_be_doubted,
-    };
-    updates.send(update).await
+    // A person writes files, so they are not doubted.
+    let doubt = None;
+    updates.send(Update::Reset { lists, doubt }).await
 }
 
 /// The metadata that shows a change of a file: time, size and inode, which changes if the file is replaced. `None`: the

@@ -1,18 +1,12 @@
-//! The source that watches an API server. All use of the `kube` client is in this module.
+//! The source that watches an API server.
 
 mod client;
-mod connect_error;
-mod credentials;
 mod failure;
 mod leases;
 mod limiter;
 mod lines;
 mod list;
-mod overlap;
-mod query;
-mod replica;
 mod requests;
-mod timing;
 mod watcher;
 
 #[cfg(test)]
@@ -20,159 +14,46 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tracing::{Instrument, info_span, warn};
 
-pub use connect_error::ConnectError;
-pub use credentials::Credentials;
-pub use replica::{Replica, ReplicaError};
-pub use timing::WatchTiming;
+pub(crate) use client::client;
+pub(crate) use failure::{Failure, within};
+pub(crate) use requests::list_few;
+pub use watcher::WatchTiming;
 
-use credentials::kubeconfig_error;
-use requests::ApiServer;
+use limiter::ListLimiter;
 use watcher::Watcher;
 
 use super::{Feeds, Updates};
 use crate::log::error_chain;
 
-/// Maximum time for connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The way to reach the API server.
-#[derive(Clone, Debug)]
-pub enum KubeAccess {
-    /// With the service account of the pod.
-    Pod,
-    /// With a kubeconfig.
-    Kubeconfig {
-        /// The file. Default: `KUBECONFIG`, or else the file in the home directory.
-        path: Option<PathBuf>,
-        /// The context. Default: the current context.
-        context: Option<String>,
-    },
-    /// In a pod, with its service account; otherwise with the kubeconfig at the default location.
-    Auto,
-}
-
-/// An API server to watch.
-pub struct Cluster {
-    config: Config,
-    client: Client,
-    credentials: Credentials,
-    timing: WatchTiming,
-}
-
-impl Cluster {
-    /// Reads the configuration. Does not connect.
-    ///
-    /// # Errors
-    ///
-    /// If the kubeconfig, the service account, or a file that they name cannot be used.
-    pub async fn open(access: KubeAccess, timing: WatchTiming) -> Result<Self, ConnectError> {
-        let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let (mut config, credentials) = match access {
-            KubeAccess::Auto if is_pod => Self::pod()?,
-            KubeAccess::Pod => Self::pod()?,
-            KubeAccess::Auto => Self::kubeconfig(None, None).await?,
-            KubeAccess::Kubeconfig { path, context } => Self::kubeconfig(path, context).await?,
-        };
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
-        // The watcher logs failed requests and retries them itself. The client would retry without a log message, after
-        // growing pauses.
-        config.default_retry = false;
-        let client = client::client(config.clone());
-        Ok(Self {
-            config,
-            client: client.map_err(|e| ConnectError::Client(Box::new(e)))?,
-            credentials,
-            timing,
-        })
-    }
-
-    /// Returns the URL of the API server.
-    pub fn url(&self) -> String {
-        self.config.cluster_url.to_string()
-    }
-
-    /// Returns the origin of the configuration.
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
-    }
-
-    fn pod() -> Result<(Config, Credentials), ConnectError> {
-        let config = Config::incluster().map_err(|e| ConnectError::NotInCluster(Box::new(e)))?;
-        Ok((config, Credentials::Pod))
-    }
-
-    async fn kubeconfig(
-        path: Option<PathBuf>,
-        context: Option<String>,
-    ) -> Result<(Config, Credentials), ConnectError> {
-        let file = match &path {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let file = file.map_err(|error| kubeconfig_error(path.as_ref(), None, error))?;
-        let options = KubeConfigOptions {
-            context,
-            ..KubeConfigOptions::default()
-        };
-        let authority = certificate_authority(&file, options.context.as_ref());
-        let mut config = Config::from_custom_kubeconfig(file.clone(), &options)
-            .await
-            .map_err(|error| kubeconfig_error(path.as_ref(), Some(&file), error))?;
-        let context = options.context.or(file.current_context).unwrap_or_default();
-        // The client reloads this file, because certificates rotate. In a pod it does so without this setting.
-        config.root_cert_file = authority;
-        Ok((config, Credentials::Kubeconfig { path, context }))
-    }
-
-    /// Watches every feed until the receiver of the updates is closed.
-    pub async fn run(&self, feeds: Feeds, updates: Updates) {
-        // A client is bound to its runtime, and this runtime may differ from the one of `open`.
-        let client = match client::client(self.config.clone()) {
-            Ok(client) => client,
-            Err(error) => {
-                return warn!(
-                    error = error_chain(&error),
-                    "Cannot set up the Kubernetes client"
-                );
-            }
-        };
-        watch(client, self.timing, &feeds, &updates).await;
-    }
-}
-
 /// Watches every feed of an API server, and polls Leases, until the receiver of the updates is closed.
+pub async fn run(config: Config, timing: WatchTiming, feeds: Feeds, updates: Updates) {
+    // A client is bound to its runtime, and the source has one of its own.
+    match client(config) {
+        Ok(client) => watch(client, timing, &feeds, &updates).await,
+        Err(error) => warn!(
+            error = error_chain(&error),
+            "Cannot set up the Kubernetes client"
+        ),
+    }
+}
+
 async fn watch(client: Client, timing: WatchTiming, feeds: &Feeds, updates: &Updates) {
-    let server = Arc::new(ApiServer::new(client));
+    let limiter = Arc::new(ListLimiter::default());
     let watches = feeds.all().into_iter().map(|feed| {
         let span = info_span!("watch", %feed);
-        let (server, feeds, updates) = (server.clone(), feeds.clone(), updates.clone());
-        let watcher = Watcher::new(server, timing, feed, feeds, updates);
+        let (client, limiter) = (client.clone(), limiter.clone());
+        let (feeds, updates) = (feeds.clone(), updates.clone());
+        let watcher = Watcher::new(client, limiter, timing, feed, feeds, updates);
         watcher.run().instrument(span)
     });
-    let leases = leases::poll_leases(server.clone(), feeds.clone(), updates.clone());
+    let leases = leases::poll_leases(&client, feeds, updates);
     tokio::select! {
         _ = futures::future::join(futures::future::join_all(watches), leases) => {}
         () = updates.closed() => {}
     }
-}
-
-/// Returns the file with the certificate authority of a context, if the kubeconfig names one.
-fn certificate_authority(file: &Kubeconfig, context: Option<&String>) -> Option<PathBuf> {
-    let name = context.or(file.current_context.as_ref())?;
-    let context = file.contexts.iter().find(|context| context.name == *name)?;
-    let name = &context.context.as_ref()?.cluster;
-    let named = file.clusters.iter().find(|other| other.name == *name)?;
-    let cluster = named.cluster.as_ref()?;
-    // Data in the kubeconfig itself take precedence over a file.
-    let is_file = cluster.certificate_authority_data.is_none();
-    let file = cluster.certificate_authority.as_ref().filter(|_| is_file)?;
-    Some(PathBuf::from(file))
 }

@@ -76,10 +76,10 @@ pub enum LinkState {
     Missing {
         /// When this process first saw that.
         since: Timestamp,
-        /// The end of `links.unlinkedAfter`. After it, a new list of Links must confirm the state.
+        /// The end of `links.unlinkedAfter`.
         end: Timestamp,
     },
-    /// No Link has named the cluster for `links.unlinkedAfter`, and a new list has confirmed it.
+    /// No Link has named the cluster for `links.unlinkedAfter`.
     Unlinked {
         /// When this process first saw that no Link names it.
         since: Timestamp,
@@ -104,8 +104,9 @@ pub enum LinkList {
     None(UnknownReason),
     /// They are listed.
     Listed {
-        /// The time at which a list was requested that is complete now, if there was a request.
-        requested: Option<Timestamp>,
+        /// Whether those of every namespace are, and their watches are heard from. Otherwise, a Link that is missing unlinks
+        /// no further cluster.
+        is_complete: bool,
     },
 }
 
@@ -127,7 +128,7 @@ pub enum LeasePoll {
 #[derive(Clone, Copy, Debug)]
 struct Absence {
     since: Timestamp,
-    is_confirmed: bool,
+    is_unlinked: bool,
 }
 
 /// A Lease, with the times at which this process saw it.
@@ -203,14 +204,14 @@ impl Links {
             named.entry(cluster).or_default().push(link);
         }
         let has_lease = !self.leases.is_empty();
-        let has_confirmed = self.absences.values().any(|one| one.is_confirmed);
-        let (unknown, requested) = match list {
-            LinkList::None(reason) => (Some(reason), None),
-            // If an absence was confirmed, the namespaces are the right ones.
-            LinkList::Listed { .. } if named.is_empty() && !has_lease && !has_confirmed => {
-                (Some(UnknownReason::Nothing), None)
+        let has_unlinked = self.absences.values().any(|one| one.is_unlinked);
+        let (unknown, is_complete) = match list {
+            LinkList::None(reason) => (Some(reason), false),
+            // If a cluster is unlinked, the namespaces are the right ones.
+            LinkList::Listed { .. } if named.is_empty() && !has_lease && !has_unlinked => {
+                (Some(UnknownReason::Nothing), false)
             }
-            LinkList::Listed { requested } => (None, requested),
+            LinkList::Listed { is_complete } => (None, is_complete),
         };
         let mut absences = BTreeMap::new();
         let mut clusters = BTreeMap::new();
@@ -226,10 +227,10 @@ impl Links {
                     let known = self.absences.get(link).copied();
                     let mut absence = known.unwrap_or(Absence {
                         since: now,
-                        is_confirmed: false,
+                        is_unlinked: false,
                     });
-                    let end = absence.since.after(rules.unlinked_after);
-                    absence.is_confirmed |= requested.is_some_and(|requested| end <= requested);
+                    let is_over = absence.since.after(rules.unlinked_after) <= now;
+                    absence.is_unlinked |= is_complete && is_over;
                     absences.insert(link.clone(), absence);
                     absence.state(rules)
                 }
@@ -253,9 +254,9 @@ impl Links {
         Some(store.services_linked_to(&turned.cloned().collect()))
     }
 
-    /// Returns the next time at which a list of Links must confirm that a cluster has none.
-    pub fn next_list(&self, rules: &Rules) -> Option<Timestamp> {
-        let open = self.absences.values().filter(|one| !one.is_confirmed);
+    /// Returns the next time at which a cluster is unlinked, if the Links are listed then.
+    pub fn next_end(&self, rules: &Rules) -> Option<Timestamp> {
+        let open = self.absences.values().filter(|one| !one.is_unlinked);
         open.map(|absence| absence.since.after(rules.unlinked_after))
             .min()
     }
@@ -333,7 +334,7 @@ impl LinkState {
 impl Absence {
     fn state(self, rules: &Rules) -> LinkState {
         let since = self.since;
-        if self.is_confirmed {
+        if self.is_unlinked {
             LinkState::Unlinked { since }
         } else {
             let end = since.after(rules.unlinked_after);

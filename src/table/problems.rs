@@ -178,10 +178,7 @@ impl ClusterLink {
                 (ProblemKind::Frozen, since, detail)
             }
             LinkState::Missing { since, end } => {
-                let end = end.to_text();
-                let detail = format!(
-                    "its endpoints count until {end}, and until a list of Links confirms it"
-                );
+                let detail = format!("its endpoints count until {}", end.to_text());
                 (ProblemKind::Unlinked, since, detail)
             }
             LinkState::Unlinked { since } => {

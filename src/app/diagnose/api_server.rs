@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 
 use super::facts::{SourceFacts, named_namespaces, table_of};
-use crate::app::first_table::{ONE_SHOT_TIMING, first_table};
+use crate::app::first_table::first_table;
 use crate::check::objects::{
     CheckedObjects, Deployment, EXPORTED, EndpointSlice, Endpoints, GATEWAYS, Gateway, Gateways,
     KubeType, Link, MIRRORS, PROBE_SERVICES, UNWATCHED_OBJECTS, is_exported_headless, parse_all,
@@ -13,11 +13,10 @@ use crate::check::objects::{
 };
 use crate::check::permissions::{ApiServerStatus, Permission, Review, needed, not_needed};
 use crate::check::{Fact, NotChecked};
-use crate::cli::SourceArgs;
+use crate::cli::{Cluster, SourceArgs};
 use crate::log::error_chain;
-use crate::model::{Kind, Namespace};
+use crate::model::Namespace;
 use crate::settings::Settings;
-use crate::source::kube;
 use crate::table::Table;
 
 /// Gathers the facts from the API server.
@@ -29,8 +28,8 @@ pub(super) async fn query_api_server(source: &SourceArgs, settings: &Settings) -
 }
 
 /// Connects to the API server. Returns it with its version, or a sentence with the reason of the failure.
-async fn connect(source: &SourceArgs) -> Result<(kube::Cluster, String), String> {
-    let cluster = kube::Cluster::open(source.kubeconfig.access(), ONE_SHOT_TIMING)
+async fn connect(source: &SourceArgs) -> Result<(Cluster, String), String> {
+    let cluster = Cluster::open(source.kubeconfig.access())
         .await
         .map_err(|error| error_chain(&error))?;
     let version = cluster
@@ -42,7 +41,7 @@ async fn connect(source: &SourceArgs) -> Result<(kube::Cluster, String), String>
 
 /// Gathers all facts from an API server, with concurrent requests.
 async fn gather(
-    cluster: &kube::Cluster,
+    cluster: &Cluster,
     version: String,
     source: &SourceArgs,
     settings: &Settings,
@@ -53,7 +52,7 @@ async fn gather(
         review(cluster, needed(namespaces, settings.links_namespaces())),
         review(cluster, not_needed(namespaces)),
         read_table(source, settings),
-        select(cluster, Kind::Service, &services, namespaces),
+        select(cluster, &services, namespaces),
         endpoints_and_slices(cluster, namespaces),
         read_links(cluster),
         read_gateways(cluster, namespaces, settings.links_namespaces()),
@@ -89,15 +88,14 @@ async fn read_table(source: &SourceArgs, settings: &Settings) -> Fact<Table> {
 }
 
 /// Returns the objects of a kind that one of the selectors selects.
-async fn select<T: KubeType>(
-    cluster: &kube::Cluster,
-    kind: Kind,
+async fn select<T: KubeType + kube::Resource<DynamicType = ()>>(
+    cluster: &Cluster,
     selectors: &[&str],
     namespaces: &[Namespace],
 ) -> Fact<Vec<T>> {
     let mut objects = Vec::new();
     for selector in selectors {
-        let selected = cluster.select(kind, selector, namespaces).await;
+        let selected = cluster.select::<T>(selector, namespaces).await;
         let not_listed = |why| NotChecked::new(why, "see the permissions above");
         objects.extend(parse_all(selected.map_err(not_listed)?));
     }
@@ -107,15 +105,15 @@ async fn select<T: KubeType>(
 /// Returns the Endpoints of mirrors and slices. The slices are listed later, so that Kubernetes has had the time to copy even
 /// the newest Endpoints.
 async fn endpoints_and_slices(
-    cluster: &kube::Cluster,
+    cluster: &Cluster,
     namespaces: &[Namespace],
 ) -> (Fact<Vec<Endpoints>>, Fact<Vec<EndpointSlice>>) {
-    let endpoints = match cluster.select_of::<Endpoints>(MIRRORS, namespaces).await {
+    let endpoints = match cluster.select::<Endpoints>(MIRRORS, namespaces).await {
         Ok(endpoints) => Ok(parse_all(endpoints)),
         Err(why) => Err(not_permitted("Endpoints", "endpoints", &why)),
     };
     let selectors = [MIRRORS, UNWATCHED_OBJECTS];
-    let slices = select(cluster, Kind::EndpointSlice, &selectors, namespaces).await;
+    let slices = select(cluster, &selectors, namespaces).await;
     (endpoints, slices)
 }
 
@@ -131,7 +129,7 @@ fn not_permitted(objects: &str, resource: &str, why: &str) -> NotChecked {
 
 /// Returns for each namespace whether it exists.
 async fn find_namespaces(
-    cluster: &kube::Cluster,
+    cluster: &Cluster,
     names: BTreeSet<Namespace>,
 ) -> Fact<Vec<(Namespace, bool)>> {
     let mut namespaces = Vec::new();
@@ -145,11 +143,11 @@ async fn find_namespaces(
 
 /// Returns the gateways in the namespaces of Links, if one of `namespaces`, or of all, exports a headless Service.
 pub(in crate::app) async fn read_gateways(
-    cluster: &kube::Cluster,
+    cluster: &Cluster,
     namespaces: &[Namespace],
     of_links: &[Namespace],
 ) -> Gateways {
-    let exported = select(cluster, Kind::Service, &[EXPORTED], namespaces).await?;
+    let exported = select(cluster, &[EXPORTED], namespaces).await?;
     if !exported.iter().any(is_exported_headless) {
         return Ok(None);
     }
@@ -160,8 +158,8 @@ pub(in crate::app) async fn read_gateways(
 }
 
 /// Returns the gateways in a namespace.
-async fn gateways_in(cluster: &kube::Cluster, name: &Namespace) -> Fact<Vec<Fact<Gateway>>> {
-    let selected = cluster.select_of::<Deployment>(GATEWAYS, std::slice::from_ref(name));
+async fn gateways_in(cluster: &Cluster, name: &Namespace) -> Fact<Vec<Fact<Gateway>>> {
+    let selected = cluster.select::<Deployment>(GATEWAYS, std::slice::from_ref(name));
     let (deployments, namespace) = tokio::join!(selected, cluster.namespace(name));
     let deployments =
         deployments.map_err(|why| not_permitted("Deployments", "deployments.apps", &why))?;
@@ -173,7 +171,7 @@ async fn gateways_in(cluster: &kube::Cluster, name: &Namespace) -> Fact<Vec<Fact
 }
 
 /// Returns the Links, or the reason why they are unknown.
-async fn read_links(cluster: &kube::Cluster) -> Fact<Vec<Link>> {
+async fn read_links(cluster: &Cluster) -> Fact<Vec<Link>> {
     match cluster.links().await {
         Ok(Some(links)) => Ok(parse_links(links)),
         Ok(None) => Err(NotChecked::new(
@@ -206,7 +204,7 @@ fn unreachable(why: String) -> SourceFacts {
 }
 
 /// Returns for each permission whether the caller has it.
-async fn review(cluster: &kube::Cluster, permissions: Vec<Permission>) -> Vec<Review> {
+async fn review(cluster: &Cluster, permissions: Vec<Permission>) -> Vec<Review> {
     let review = async |permission: Permission| Review {
         allowed: cluster.is_allowed(&permission).await,
         permission,

@@ -32,7 +32,7 @@ const USER_AGENT_VALUE: &str = concat!("global-dns/", env!("CARGO_PKG_VERSION"))
 /// # Errors
 ///
 /// If certificates or credentials cannot be used.
-pub(super) fn client(mut config: Config) -> Result<Client, kube::Error> {
+pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     let user_agent = HeaderValue::from_static(USER_AGENT_VALUE);
     config.headers.push((USER_AGENT, user_agent));
     let url = config.cluster_url.to_string();

@@ -1,4 +1,4 @@
-//! Failures of lists and watches, their meaning for the watcher, and the pauses after them.
+//! Failures of lists and watches: what they mean, and the pauses after them.
 
 use std::io;
 use std::time::Duration;
@@ -6,31 +6,17 @@ use std::time::Duration;
 use kube::core::Status;
 use tokio::time::timeout;
 
-use super::super::backoff::{Backoff, LONGEST_PAUSE};
+use super::super::backoff::Backoff;
 use super::client::error_text;
 use super::list::ListError;
 use crate::log::error_chain;
 
-/// The first pause after a failed list. With [`LIST_GROWTH`] there are three lists in the first minute, and later less
-/// than one in five minutes.
-pub(super) const LIST_PAUSE: Duration = Duration::from_secs(5);
-/// The factor between one pause after a failed list and the next.
-pub(super) const LIST_GROWTH: u32 = 3;
-
-/// The first pause after a failed watch. Each following pause is twice as long.
-pub(super) const WATCH_PAUSE: Duration = Duration::from_millis(200);
-
-/// The longest pause while the server is unreachable. Such a server is not overloaded, and its return must be noticed
-/// soon.
-pub(super) const LONGEST_UNREACHABLE: Duration = Duration::from_secs(15);
-
-/// The longest pause while the requests of one feed are denied. A denial costs the server little, and an administrator
-/// who has granted a permission waits for the effect.
-const LONGEST_DENIED: Duration = Duration::from_secs(60);
+/// The longest pause that a server may ask for (`Retry-After`). Its recovery must be noticed.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The reason why a list failed or a watch stopped.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The server refused the request.
     #[error("the API server returned {code}: {message}")]
     Refused {
@@ -38,22 +24,19 @@ pub(super) enum Failure {
         code: u16,
         /// The message of the server.
         message: String,
-        /// The time until the next request that the server named (`Retry-After`).
-        retry_after: Option<Duration>,
+        /// The time until the next request that the server named (`Retry-After`), or zero.
+        retry_after: Duration,
     },
-    /// The version has expired or is in the future, or the kind is not defined any more. The feed must be relisted.
+    /// The version has expired or is in the future, or the kind is not defined any more. The feed must be listed.
     #[error("{0}")]
     Gone(String),
-    /// The server is unreachable.
-    #[error("{0}")]
-    Unreachable(String),
-    /// The server sent nothing in time, a list did not end in time, or the response broke off.
+    /// The server is unreachable, sent nothing in time, or the response broke off.
     #[error("{0}")]
     Broken(String),
     /// The connection ended. Servers and proxies often end a watch in this way.
     #[error("{0}")]
     Ended(String),
-    /// The response, or an event, cannot be parsed. The feed must be relisted.
+    /// The response, or an event, cannot be parsed. The feed must be listed.
     #[error("{0}")]
     Unreadable(String),
 }
@@ -86,21 +69,11 @@ impl Failure {
             return Self::Gone(format!("the resource version is gone: {message}"));
         }
         let seconds = details.map_or(0, |details| details.retry_after_seconds);
-        // The limit ensures that the recovery of the server is noticed.
-        let pause = Duration::from_secs(seconds.into()).min(LONGEST_PAUSE);
         Self::Refused {
             code,
             message,
-            retry_after: (!pause.is_zero()).then_some(pause),
+            retry_after: Duration::from_secs(seconds.into()).min(MAX_RETRY_AFTER),
         }
-    }
-
-    /// Returns the failure of a server that sent nothing in time.
-    pub(super) fn silent(limit: Duration) -> Self {
-        Self::Broken(format!(
-            "the API server sent nothing for {} s",
-            limit.as_secs()
-        ))
     }
 
     /// Returns whether the server or the network is the cause, so that requests of other feeds would fail too. Other
@@ -109,34 +82,20 @@ impl Failure {
         match self {
             Self::Refused {
                 code, retry_after, ..
-            } => !matches!(code, 400..=499) || matches!(code, 408 | 429) || retry_after.is_some(),
+            } => !matches!(code, 400..=407 | 409..=428 | 430..=499) || !retry_after.is_zero(),
             Self::Gone(_) => false,
             _ => true,
         }
     }
 
-    /// Returns how long to wait before the next list.
-    pub(super) fn pause(&self, backoff: &mut Backoff) -> Duration {
-        match self {
-            Self::Refused {
-                retry_after: Some(requested),
-                ..
-            } => *requested + backoff.next(LONGEST_PAUSE),
-            // Credentials rotate. The client reloads them within a minute.
-            Self::Unreachable(_) | Self::Refused { code: 401, .. } => {
-                backoff.next(LONGEST_UNREACHABLE)
-            }
-            _ if self.is_server_wide() => backoff.next(LONGEST_PAUSE),
-            _ => backoff.next(LONGEST_DENIED),
-        }
-    }
-
-    /// Returns how long to wait before the next watch.
-    pub(super) fn watch_pause(&self, backoff: &mut Backoff) -> Duration {
-        match self {
-            Self::Refused { .. } => self.pause(backoff),
-            _ => backoff.next(LONGEST_UNREACHABLE),
-        }
+    /// Returns how long to wait before the next request: at least as long as the server asked, with jitter.
+    pub(super) fn pause(&self, pauses: &mut Backoff) -> Duration {
+        let requested = match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            _ => Duration::ZERO,
+        };
+        let requested = requested.mul_f64(1.0 + 0.2 * fastrand::f64());
+        pauses.next().max(requested)
     }
 }
 
@@ -144,10 +103,7 @@ impl From<kube::Error> for Failure {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(*status),
-            kube::Error::ReadEvents(_) | kube::Error::SerdeError(_) => {
-                Self::Broken(error_text(&error))
-            }
-            _ => Self::Unreachable(error_text(&error)),
+            _ => Self::Broken(error_text(&error)),
         }
     }
 }
@@ -171,14 +127,16 @@ impl From<ListError> for Failure {
 }
 
 /// Waits for a part of a response, up to a limit.
-pub(super) async fn within<T, E>(
+pub(crate) async fn within<T, E>(
     limit: Duration,
     part: impl Future<Output = Result<T, E>>,
 ) -> Result<T, Failure>
 where
     Failure: From<E>,
 {
-    Ok(timeout(limit, part)
-        .await
-        .map_err(|_| Failure::silent(limit))??)
+    let silent = |_| {
+        let seconds = limit.as_secs();
+        Failure::Broken(format!("the API server sent nothing for {seconds} s"))
+    };
+    Ok(timeout(limit, part).await.map_err(silent)??)
 }

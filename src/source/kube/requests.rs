@@ -6,11 +6,9 @@
 //!
 //! Each object is reduced when it arrives. All objects are returned when the list is complete.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures::{AsyncBufRead, AsyncBufReadExt as _, FutureExt as _, pin_mut};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, pin_mut};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -21,11 +19,9 @@ use tokio::time::timeout;
 
 use super::super::Feed;
 use super::failure::{Failure, within};
-use super::limiter::ListLimiter;
 use super::lines::EventReader;
 use super::list::ListReader;
-use crate::model::LINK_VERSIONS;
-use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
+use crate::model::{Kind, KubeObject, LINK_VERSIONS, parse};
 use crate::table::store::Objects;
 
 /// Maximum silence of a list, before and during the response. A part of a list is not activity of the feed: only a
@@ -43,44 +39,26 @@ const NOT_COMPRESSED: HeaderValue = HeaderValue::from_static("identity");
 /// The header of the request for a list. A connection keeps the buffers of a long list until it is closed.
 const CLOSED: HeaderValue = HeaderValue::from_static("close");
 
-/// An API server. All feeds share it.
-pub(super) struct ApiServer {
-    pub(super) client: Client,
-    pub(super) limiter: ListLimiter,
-}
-
 /// The requests of one feed.
 pub(super) struct Requests {
-    pub(super) server: Arc<ApiServer>,
+    client: Client,
     feed: Feed,
-    /// The version of the kind that the API server has, as an index of [`versions`].
-    version: AtomicUsize,
+    /// The version of Links that the API server has, as an index of [`LINK_VERSIONS`].
+    version: usize,
 }
 
 /// A complete list and its resource version.
 pub(super) type VersionedList = (Objects, String);
 
-// === impl ApiServer ===
-
-impl ApiServer {
-    /// Creates an API server.
-    pub(super) fn new(client: Client) -> Self {
-        Self {
-            client,
-            limiter: ListLimiter::default(),
-        }
-    }
-}
-
 // === impl Requests ===
 
 impl Requests {
     /// Creates the requests of a feed.
-    pub(super) fn new(server: Arc<ApiServer>, feed: Feed) -> Self {
+    pub(super) fn new(client: Client, feed: Feed) -> Self {
         Self {
-            server,
+            client,
             feed,
-            version: AtomicUsize::new(0),
+            version: 0,
         }
     }
 
@@ -91,16 +69,18 @@ impl Requests {
     ///
     /// [`Failure::Gone`] if the server does not have the version. Other failures if the list is not complete.
     pub(super) async fn list(
-        &self,
+        &mut self,
         oldest: Option<&str>,
     ) -> Result<Option<VersionedList>, Failure> {
-        if !self.is_optional() {
-            return self.list_version(oldest).await.map(Some);
-        }
-        for version in 0..versions(self.feed.kind).len() {
-            self.version.store(version, Ordering::Relaxed);
+        let versions = if self.is_optional() {
+            LINK_VERSIONS.len()
+        } else {
+            1
+        };
+        for version in 0..versions {
+            self.version = version;
             match self.list_version(oldest).await {
-                Err(Failure::Refused { code: 404, .. }) => {}
+                Err(Failure::Refused { code: 404, .. }) if self.is_optional() => {}
                 other => return other.map(Some),
             }
         }
@@ -108,8 +88,8 @@ impl Requests {
     }
 
     /// Returns whether an API server without the kind of the feed is complete: a CRD defines it.
-    pub(super) fn is_optional(&self) -> bool {
-        !versions(self.feed.kind).is_empty()
+    fn is_optional(&self) -> bool {
+        self.feed.kind == Kind::Link
     }
 
     /// Lists all objects of the feed, in one version of their kind.
@@ -130,7 +110,7 @@ impl Requests {
         };
         let mut request = self.path().list(&params)?;
         request.headers_mut().insert(CONNECTION, CLOSED);
-        let body = within(LIST_SILENCE, self.server.client.request_stream(request)).await?;
+        let body = within(LIST_SILENCE, self.client.request_stream(request)).await?;
         pin_mut!(body);
         let mut reader = ListReader::default();
         let mut objects = Objects::new();
@@ -163,19 +143,17 @@ impl Requests {
             .at(version)
             .matching(VersionMatch::NotOlderThan);
         let request = self.path().list(&params)?;
-        let response = self
-            .server
-            .client
-            .request_text(request)
-            .map(|response| match response {
-                // A server that does not support or permit this list may still support the watch.
-                Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 404) => Ok(()),
-                other => other.map(drop).map_err(Failure::from),
-            });
-        within(CHECK_TIMEOUT, response).await
+        match within(CHECK_TIMEOUT, self.client.request_text(request)).await {
+            // A server that does not support or permit this list may still support the watch.
+            Err(Failure::Refused {
+                code: 400 | 403 | 404,
+                ..
+            }) => Ok(()),
+            other => other.map(drop),
+        }
     }
 
-    /// Opens a watch from `version`. Requests that the server end it after `duration`.
+    /// Opens a watch from `version`. Requests bookmarks, and that the server end it after `duration`.
     ///
     /// # Errors
     ///
@@ -185,67 +163,39 @@ impl Requests {
         version: &str,
         duration: Duration,
     ) -> Result<EventReader<impl AsyncBufRead + Unpin + use<>>, Failure> {
-        let request = self.watch_request(&self.watch_params(duration), version)?;
-        self.open_watch(request).await
-    }
-
-    async fn open_watch(
-        &self,
-        request: http::Request<Vec<u8>>,
-    ) -> Result<EventReader<impl AsyncBufRead + Unpin + use<>>, Failure> {
-        let body = self.server.client.request_stream(request).await?;
-        Ok(EventReader::new(Box::pin(body)))
-    }
-
-    fn watch_request(
-        &self,
-        params: &WatchParams,
-        version: &str,
-    ) -> Result<http::Request<Vec<u8>>, Failure> {
-        let mut request = self.path().watch(params, version)?;
-        request
-            .headers_mut()
-            .insert(ACCEPT_ENCODING, NOT_COMPRESSED);
-        Ok(request)
-    }
-
-    fn watch_params(&self, duration: Duration) -> WatchParams {
-        WatchParams {
+        let params = WatchParams {
             timeout: u32::try_from(duration.as_secs()).ok(),
             ..WatchParams::default()
+        };
+        let mut request = self.path().watch(&params, version)?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT_ENCODING, NOT_COMPRESSED);
+        match self
+            .client
+            .request_stream(request)
+            .await
+            .map_err(Failure::from)
+        {
+            Ok(body) => Ok(EventReader::new(Box::pin(body))),
+            // The CRD was removed, or no longer has the version.
+            Err(Failure::Refused {
+                code: 404, message, ..
+            }) if self.is_optional() => Err(Failure::Gone(message)),
+            Err(failure) => Err(failure),
         }
     }
 
     fn path(&self) -> Request {
         let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
-        let kind = self.feed.kind;
-        let version = versions(kind).get(self.version.load(Ordering::Relaxed));
-        Request::new(url_path(
-            kind,
-            namespace,
-            version.copied().unwrap_or_default(),
-        ))
-    }
-}
-
-/// Returns the versions of a kind that a CRD defines, the newest first.
-pub(super) fn versions(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::Service | Kind::EndpointSlice => &[],
-        Kind::Link => &LINK_VERSIONS,
-    }
-}
-
-/// Returns the path of all objects of a kind, in one namespace or in all. `version` is that of a kind that a CRD defines.
-pub(super) fn url_path(kind: Kind, namespace: Option<&str>, version: &str) -> String {
-    let resource = match kind {
-        Kind::Service => return Service::url_path(&(), namespace),
-        Kind::EndpointSlice => return EndpointSlice::url_path(&(), namespace),
-        Kind::Link => "links",
-    };
-    match namespace {
-        None => format!("/apis/{version}/{resource}"),
-        Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/{resource}"),
+        Request::new(match (self.feed.kind, namespace) {
+            (Kind::Service, _) => Service::url_path(&(), namespace),
+            (Kind::EndpointSlice, _) => EndpointSlice::url_path(&(), namespace),
+            (Kind::Link, None) => format!("/apis/{}/links", LINK_VERSIONS[self.version]),
+            (Kind::Link, Some(namespace)) => {
+                let version = LINK_VERSIONS[self.version];
+                format!("/apis/{version}/namespaces/{namespace}/links")
+            }
+        })
     }
 }
 
@@ -254,7 +204,7 @@ pub(super) fn url_path(kind: Kind, namespace: Option<&str>, version: &str) -> St
 /// # Errors
 ///
 /// If the list is not complete within the limit.
-pub(super) async fn list_few(
+pub(crate) async fn list_few(
     client: &Client,
     path: &str,
     params: &ListParams,
@@ -267,12 +217,4 @@ pub(super) async fn list_few(
     reader.read(text.as_bytes(), &mut take)?;
     reader.finish(take)?;
     Ok(())
-}
-
-/// Applies a change of an object to a list.
-pub(super) fn apply(objects: &mut Objects, (key, object): (ObjectKey, Option<Object>)) {
-    match object {
-        Some(object) => _ = objects.insert(key, object),
-        None => _ = objects.remove(&key),
-    }
 }

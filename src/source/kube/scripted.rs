@@ -16,7 +16,7 @@ use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::with_retry_after;
@@ -40,6 +40,10 @@ pub(super) enum Behavior {
     ListsFail,
     /// Every request gets 504. Open watches stay open.
     EverythingFails,
+    /// Every request gets 500.
+    InternalErrors,
+    /// Watches are accepted. Nothing is sent on them, not even their end.
+    WatchesSilent,
     /// Every request gets 429 with this `Retry-After` in seconds.
     TooManyRequests(u32),
     /// Lists that name a version get this status.
@@ -52,12 +56,12 @@ pub(super) enum Behavior {
     WatchesEnd,
     /// Watches of this feed get a line without an end, [`ENDLESS`] octets of it.
     EndlessLine(&'static str),
-    /// Lists wait for [`ScriptedServer::release_lists`].
-    ListsWait,
     /// Lists of EndpointSlices get 403.
     SlicesDenied,
     /// Requests for Links get 404.
     LinksUndefined,
+    /// Requests for Links get no response.
+    LinksWait,
     /// Requests for Links and Leases get 403.
     LinksDenied,
     /// Requests for Leases get 504.
@@ -88,7 +92,6 @@ pub(super) struct RecordedRequest {
 #[derive(Clone)]
 pub(super) struct ScriptedServer {
     state: Arc<Mutex<State>>,
-    held: Arc<Notify>,
 }
 
 struct State {
@@ -115,7 +118,6 @@ impl ScriptedServer {
         };
         Self {
             state: Arc::new(Mutex::new(state)),
-            held: Arc::default(),
         }
     }
 
@@ -138,11 +140,6 @@ impl ScriptedServer {
 
     pub(super) fn set_behavior(&self, behavior: Behavior) {
         self.state().behavior = behavior;
-    }
-
-    /// Answers the waiting lists.
-    pub(super) fn release_lists(&self) {
-        self.held.notify_waiters();
     }
 
     /// Sets the items of the lists of a feed.
@@ -193,6 +190,11 @@ impl ScriptedServer {
         let is_list_or_check = is_list || query.verb == Verb::Check;
         match behavior {
             Behavior::EverythingFails => return refuse(504, "the server is overloaded"),
+            Behavior::InternalErrors => return refuse(500, "internal error"),
+            Behavior::WatchesSilent if query.verb == Verb::Watch => {
+                let frames = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+                return Response::new(StreamBody::new(frames).boxed_unsync());
+            }
             Behavior::ListsFail if is_list_or_check => {
                 return refuse(504, "the server is overloaded");
             }
@@ -218,12 +220,14 @@ impl ScriptedServer {
             Behavior::EndlessLine(feed) if query.verb == Verb::Watch && query.feed == feed => {
                 return self.endless_line();
             }
-            Behavior::ListsWait if is_list => self.held.notified().await,
             Behavior::SlicesDenied if is_list && uri.path().contains("endpointslices") => {
                 return refuse(403, "forbidden");
             }
             Behavior::LinksUndefined if uri.path().ends_with("/links") => {
                 return refuse(404, "the server could not find the requested resource");
+            }
+            Behavior::LinksWait if uri.path().ends_with("/links") => {
+                std::future::pending::<()>().await;
             }
             Behavior::LinksDenied if uri.path().contains("/linkerd-multicluster/") => {
                 return refuse(403, "forbidden");

@@ -37,7 +37,7 @@ impl Process {
     }
 
     fn state(&mut self, second: u64) -> LinkState {
-        let list = LinkList::Listed { requested: None };
+        let list = LinkList::Listed { is_complete: false };
         let now = Timestamp::from_seconds(second);
         self.links.update(&self.store, list, &self.rules, now);
         let clusters = &self.links.states().clusters;
@@ -161,13 +161,13 @@ fn cluster_has_the_state_of_its_best_link() {
 
 /// A deleted Link leaves its Lease, which the controller renews (recording 37).
 #[test]
-fn absence_is_confirmed_by_a_list_that_was_requested_after_it() {
+fn cluster_is_unlinked_after_the_delay_while_the_links_are_listed() {
     let mut process = Process::new(&[]);
     let east = "east".parse().unwrap();
     let at = Timestamp::from_seconds;
-    let poll = |process: &mut Process, second, requested| {
+    let poll = |process: &mut Process, second, is_complete| {
         process.poll(second, &[("east", "a")]);
-        let list = LinkList::Listed { requested };
+        let list = LinkList::Listed { is_complete };
         let changed = process
             .links
             .update(&process.store, list, &process.rules, at(second));
@@ -176,13 +176,13 @@ fn absence_is_confirmed_by_a_list_that_was_requested_after_it() {
             changed.map(|services| services.len()),
         )
     };
-    assert_eq!(poll(&mut process, 0, None), (false, None));
-    assert_eq!(process.links.next_list(&process.rules), Some(at(300)));
-    assert_eq!(poll(&mut process, 299, Some(at(299))), (false, None));
-    assert_eq!(poll(&mut process, 3000, None), (false, None));
-    assert_eq!(poll(&mut process, 3001, Some(at(300))), (true, Some(1)));
-    assert_eq!(process.links.next_list(&process.rules), None);
-    assert_eq!(poll(&mut process, 3002, None), (true, None));
+    assert_eq!(poll(&mut process, 0, true), (false, None));
+    assert_eq!(process.links.next_end(&process.rules), Some(at(300)));
+    assert_eq!(poll(&mut process, 299, true), (false, None));
+    assert_eq!(poll(&mut process, 3000, false), (false, None));
+    assert_eq!(poll(&mut process, 3001, true), (true, Some(1)));
+    assert_eq!(process.links.next_end(&process.rules), None);
+    assert_eq!(poll(&mut process, 3002, false), (true, None));
 }
 
 /// Without the CRD, nothing is known, and a wait begins again.
@@ -190,13 +190,13 @@ fn absence_is_confirmed_by_a_list_that_was_requested_after_it() {
 fn removed_definition_forgets_absences() {
     let mut process = Process::new(&[]);
     process.poll(0, &[("east", "a")]);
-    assert!(process.links.next_list(&process.rules).is_some());
+    assert!(process.links.next_end(&process.rules).is_some());
     let list = LinkList::None(UnknownReason::Undefined);
     let now = Timestamp::from_seconds(10);
     process
         .links
         .update(&process.store, list, &process.rules, now);
-    assert_eq!(process.links.next_list(&process.rules), None);
+    assert_eq!(process.links.next_end(&process.rules), None);
     let expected = LinkState::Missing {
         since: Timestamp::from_seconds(20),
         end: Timestamp::from_seconds(320),

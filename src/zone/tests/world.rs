@@ -49,9 +49,7 @@ impl World {
         self.timers.now = Timestamp(now);
         let store = store(&self.objects);
         if self.has_links {
-            // A list that is due is complete at once.
-            let requested = Some(self.timers.now);
-            let list = LinkList::Listed { requested };
+            let list = LinkList::Listed { is_complete: true };
             let links = &mut self.timers.links;
             links.update(&store, list, &self.rules, self.timers.now);
         }
@@ -73,7 +71,7 @@ impl World {
     }
 
     fn next_wake(&self) -> Option<Timestamp> {
-        let list = self.timers.links.next_list(&self.rules);
+        let list = self.timers.links.next_end(&self.rules);
         self.timers.next_wake().into_iter().chain(list).min()
     }
 

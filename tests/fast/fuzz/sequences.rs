@@ -243,8 +243,7 @@ fn links(unlinked: &BTreeSet<String>, rules: &Rules) -> Links {
     let store = Configuration::new(objects).store;
     let mut links = Links::default();
     for now in [Timestamp(0), Timestamp(300_000)] {
-        let requested = Some(now);
-        links.update(&store, LinkList::Listed { requested }, rules, now);
+        links.update(&store, LinkList::Listed { is_complete: true }, rules, now);
     }
     links
 }

@@ -272,8 +272,7 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
     let mut links = Links::default();
     let mut timers = Timers::default();
     for now in [Timestamp(0), timers.now.after(rules.unlinked_after)] {
-        let requested = Some(now);
-        links.update(&store, LinkList::Listed { requested }, rules, now);
+        links.update(&store, LinkList::Listed { is_complete: true }, rules, now);
     }
     (timers.now, timers.links) = (cluster.timers.now, links);
     build(

@@ -72,10 +72,14 @@ impl LinkReplay {
             };
             self.timers.links.note_leases(poll, now);
         }
-        let requested = Some(now);
         let links = &mut self.timers.links;
         let before = links.states().clone();
-        links.update(&self.store, LinkList::Listed { requested }, &rules, now);
+        links.update(
+            &self.store,
+            LinkList::Listed { is_complete: true },
+            &rules,
+            now,
+        );
         let services = services_of(&self.store);
         let built = build(&self.table, &self.store, &services, &rules, &self.timers);
         self.timers.apply(built.timers);

@@ -393,7 +393,7 @@ impl<'w> Scene<'w> {
             if kind != MirrorKind::Headless || from != link || !is_parent {
                 continue;
             }
-            let slices = self.slices(Watch::MirrorSlices, &name).into_iter();
+            let slices = self.slices(Role::MirrorSlice, &name).into_iter();
             let lists_host = |slice: &&Value| {
                 is_host_list(slice) && endpoints(slice).any(|one| one["hostname"] == host)
             };

@@ -14,12 +14,11 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, Resource};
 
 use super::Cluster;
-use super::failure::{Failure, within};
-use super::requests::{list_few, url_path, versions};
 use crate::check::objects::LINKS_GROUP;
 use crate::check::permissions::Permission;
 use crate::log::error_chain;
-use crate::model::{Kind, Namespace, ServiceKey};
+use crate::model::{Namespace, ServiceKey};
+use crate::source::kube::{Failure, list_few, within};
 
 /// Maximum time for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -82,47 +81,17 @@ impl Cluster {
     /// # Errors
     ///
     /// If the caller may not list them, or the request fails.
-    pub async fn select(
+    pub async fn select<K: Resource<DynamicType = ()>>(
         &self,
-        kind: Kind,
-        selector: &str,
-        namespaces: &[Namespace],
-    ) -> Result<Vec<String>, String> {
-        let path = |namespace: Option<&str>| {
-            url_path(
-                kind,
-                namespace,
-                versions(kind).first().copied().unwrap_or_default(),
-            )
-        };
-        self.select_at(path, selector, namespaces).await
-    }
-
-    /// Lists the objects of a kind that only `check` reads and that a label selector selects, in each of `namespaces` or in
-    /// all, each as JSON.
-    ///
-    /// # Errors
-    ///
-    /// If the caller may not list them, or the request fails.
-    pub async fn select_of<K: Resource<DynamicType = ()>>(
-        &self,
-        selector: &str,
-        namespaces: &[Namespace],
-    ) -> Result<Vec<String>, String> {
-        let path = |namespace: Option<&str>| K::url_path(&(), namespace);
-        self.select_at(path, selector, namespaces).await
-    }
-
-    /// Lists the objects that a label selector selects, at the path of each of `namespaces` or of all.
-    async fn select_at(
-        &self,
-        path: impl Fn(Option<&str>) -> String,
         selector: &str,
         namespaces: &[Namespace],
     ) -> Result<Vec<String>, String> {
         let paths = match namespaces {
-            [] => vec![path(None)],
-            some => some.iter().map(|one| path(Some(one.as_str()))).collect(),
+            [] => vec![K::url_path(&(), None)],
+            some => {
+                let path = |one: &Namespace| K::url_path(&(), Some(one.as_str()));
+                some.iter().map(path).collect()
+            }
         };
         let mut objects = Vec::new();
         for path in paths {
