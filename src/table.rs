@@ -81,7 +81,7 @@
 //! | L2 | A cluster of Linkerd's mirrors, as its label names it, has the state of the best of its Links. *linked*: a Link names it. *frozen*: its Lease has not changed for 45 seconds, as this process saw it, or is released for as long; no clocks are compared. A Link without a Lease is linked. *missing*: no Link names it. *unlinked*: for `links.unlinkedAfter`, no Link has named it, and the Links of all namespaces are listed and heard from at its end, also if no Link is left. *unknown*: the API server does not define Links, or the namespaces have neither a Link nor a Lease of a mirror controller, and no cluster was unlinked before. | `src/table/links/tests.rs`, `tests/fast/recordings/links.rs` |
 //! | L3 | An endpoint of an unlinked cluster is down (M4), and its candidates come after all others (K1). It is omitted also with `include`, and although every gateway is down, unless nothing else is left. A federated address is down if all its clusters are unlinked. Pods of this cluster and clusters without mirrors have no state. | `src/zone/tests/links.rs`, `tests/fuzz/sequences.rs`, `tests/fast/integration/members/links.rs` |
 //! | L4 | A frozen cluster changes no answer. It is a problem. | `src/table/links/tests.rs` |
-//! | L5 | A cluster that leaves a service, or that is unlinked, is a change in the log and the events, with its last endpoints and the cause. | `src/table/diff/tests.rs` |
+//! | L5 | A cluster that leaves a service, or that is unlinked, is a change in the log and the events, with its last endpoints and the cause that was seen, and is counted. | `src/table/diff/tests.rs` |
 //!
 //! `tests/fast/recordings` replays events of Linkerd's mirror controller against all rules.
 

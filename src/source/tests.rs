@@ -202,7 +202,6 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     objects.extend(unrelated.map(|(name, ip)| service(name, ip, 0)));
     let update_loop = Loop::start(&objects).await;
     let before = update_loop.reader.load();
-    let (_, tables) = update_loop.feeds.events().changed_after(0);
     let latest = update_loop.feeds.events().latest();
     for number in 0..500 {
         for (name, ip) in unrelated {
@@ -212,7 +211,6 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     let after = update_loop.reader.load();
     assert!(std::ptr::eq(&**before, &**after), "a table was published");
     assert_eq!(update_loop.feeds.events().latest(), latest);
-    assert_eq!(update_loop.feeds.events().changed_after(0).1, tables);
     // A change that matters is published.
     update_loop
         .apply(&endpoint("prod", "db", "east", "db-1", &["10.0.0.3"]))

@@ -103,6 +103,19 @@ pub const MAX_KEYS: usize = 100;
 /// Maximum number of endpoints that a change names.
 const MAX_ENDPOINTS: usize = 5;
 
+/// Maximum length of the causes of a change, in octets.
+const MAX_CAUSES: usize = 200;
+
+/// Returns the causes of two changes.
+fn merged_cause(first: Option<Line>, later: Option<&Line>) -> Option<Line> {
+    match (first, later) {
+        (Some(first), Some(later)) if !first.contains(&**later) && first.len() < MAX_CAUSES => {
+            Some(format!("{first}; {later}").into())
+        }
+        (first, later) => first.or_else(|| later.cloned()),
+    }
+}
+
 fn serialize_keys<S: Serializer>(
     keys: &BTreeSet<ServiceKey>,
     serializer: S,
@@ -224,20 +237,15 @@ impl Change {
     pub fn merge(&mut self, later: &Self) {
         // The change of a Link itself counts no endpoint, and its cause is that of all services.
         let are_links = [&*self, later].map(|one| one.services.is_empty());
-        (self.count, self.cause) = match are_links {
-            [true, false] => (later.count, self.cause.take()),
-            [_, true] => (
-                self.count,
-                self.cause.take().or_else(|| later.cause.clone()),
-            ),
-            [false, false] => {
-                let is_same = self.cause == later.cause;
-                (
-                    self.count + later.count,
-                    self.cause.take().filter(|_| is_same),
-                )
-            }
+        self.count = match are_links {
+            [true, false] => later.count,
+            [_, true] => self.count,
+            [false, false] => self.count + later.count,
         };
+        let is_of_link = are_links[0] && self.cause.is_some();
+        if !is_of_link {
+            self.cause = merged_cause(self.cause.take(), later.cause.as_ref());
+        }
         let is_same = self.services == later.services;
         let known = self.services.iter().chain(&later.services).cloned();
         self.services = known.take(2 * MAX_KEYS).collect::<BTreeSet<_>>();

@@ -9,8 +9,11 @@ import { dayOf, secondsOf, styleOfChange, timeElement } from "./words.js";
 /** As many as the server keeps. */
 const LIMIT = 1000;
 
-/** The changes, the newest first. They are loaded when the view is opened. */
+/** The changes, the newest first. They are loaded when they are needed. */
 let events;
+
+/** The request for them, while it goes on. */
+let loading;
 
 /** The changes that arrived since all were forgotten, the oldest first: those that are loaded may lack some. */
 let arrived = [];
@@ -21,17 +24,27 @@ const servicesOf = ({ services }) => services ?? [];
 /** Returns the services that the filter of this view offers. */
 export const known = () => ({ services: (events ?? []).flatMap(servicesOf) });
 
-/** Shows the changes that match the filter, and loads them first if nothing is known. */
+/** Returns all changes, the newest first, and loads them first if nothing is known. */
+export async function all() {
+  if (events) return events;
+  loading ??= loadAll().finally(() => (loading = undefined));
+  return loading;
+}
+
+async function loadAll() {
+  const before = arrived;
+  const loaded = (await load("events")).events.toReversed();
+  if (before !== arrived) return loadAll(); // forgotten in between
+  events = loaded;
+  arrived.forEach(insert);
+  return events;
+}
+
+/** Shows the changes that match the filter. */
 export async function show() {
-  if (!events) {
-    const before = arrived;
-    const loaded = (await load("events")).events.toReversed();
-    if (before !== arrived) return show(); // forgotten in between
-    events = loaded;
-    arrived.forEach(insert);
-  }
+  const changes = await all();
   const wanted = address.parameter("service");
-  const matching = events.filter((event) => (!wanted || servicesOf(event).includes(wanted)) && new Date(event.time) <= address.moment());
+  const matching = changes.filter((event) => (!wanted || servicesOf(event).includes(wanted)) && new Date(event.time) <= address.moment());
   const blank = element(
     "li",
     { class: "blank" },

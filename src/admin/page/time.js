@@ -2,6 +2,7 @@
 // which the address names.
 
 import * as address from "./address.js";
+import { all } from "./changes.js";
 import { rowOfName } from "./model.js";
 import { load } from "./server.js";
 import { announce, byId, setText } from "./dom.js";
@@ -41,14 +42,14 @@ function go(moment, isSmallStep = true) {
 /** Loads the marks. */
 export async function refresh() {
   const own = ++request;
-  const [status, { events }] = await Promise.all([load("status"), load("events")]);
+  const [status, events] = await Promise.all([load("status"), all()]);
   if (own !== request) return;
   marks = { start: status.historyStart, events };
   skew = parse(status.time) - Date.now();
   show();
 }
 
-/** Returns the changes of the open service, or all. */
+/** Returns the changes of the open service, or all, the newest first. */
 function shownChanges() {
   const row = rowOfName(address.parameter("name"));
   return marks.events.filter(({ services }) => !row || services?.includes(row.key));
@@ -110,7 +111,7 @@ function drop() {
 
 function moveByKey(event) {
   const at = chosen();
-  const times = shownChanges().map(({ time }) => parse(time));
+  const times = shownChanges().map(({ time }) => parse(time)).toReversed();
   const step = span() / 60;
   const targets = {
     ArrowLeft: () => at - step,

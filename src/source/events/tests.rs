@@ -212,6 +212,26 @@ fn changes_that_undo_each_other_are_told_in_their_order() {
 }
 
 #[test]
+fn merged_change_has_each_cause_once() {
+    let left = |service, cause: Option<&str>| Change {
+        cause: cause.map(Into::into),
+        ..of(ChangeKind::Left, "east", service)
+    };
+    let mut first = left("db", Some("its mirror is gone here"));
+    for cause in [
+        None,
+        Some("its mirror is gone here"),
+        Some("db-0 is not ready"),
+    ] {
+        first.merge(&left("web", cause));
+    }
+    assert_eq!(
+        &*first.text,
+        "Cluster east left 2 services, 4 endpoints: its mirror is gone here; db-0 is not ready."
+    );
+}
+
+#[test]
 fn change_names_a_hundred_services_and_counts_the_others() {
     let mut first = of(ChangeKind::Down, "east", "db");
     for number in 0..1000 {

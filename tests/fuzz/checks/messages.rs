@@ -56,7 +56,7 @@ static PUBLISHED: LazyLock<global_dns::table::publish::Reader> = LazyLock::new(|
         &Timers::default(),
     );
     let publisher = Publisher::default();
-    publisher.publish(built, Timestamp::from_seconds(1));
+    publisher.publish(built, Timestamp::from_seconds(1), 1);
     publisher.reader()
 });
 

@@ -85,10 +85,9 @@ fn each_conflict_is_logged_once_counted_and_listed() {
     let mark = server.log.mark();
     server.rewrite(&more.text());
     // Conflicts are logged before the changes.
-    server.log.wait(
-        mark,
-        "Endpoint db-0 of cluster south joined prod/db: 10.96.8.1.",
-    );
+    server
+        .log
+        .wait(mark, "Cluster south joined prod/db (db-0: 10.96.8.1).");
     assert_eq!(server.outcome("db-0.south.db.prod.global. A"), "10.96.8.1");
     let logged = logged_problems(&server);
     // Of both, nobody has to do anything now. The first is not a conflict.
