@@ -126,7 +126,8 @@ fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]
             ..
         }) => {
             let mut part = part(scope, 1);
-            if *has_hidden_cluster {
+            // The names of one cluster are all hidden or none.
+            if *has_hidden_cluster && scope.is_empty() {
                 part.targets = Targets::Canonical(name.start_of(labels.len()));
             }
             look_up(zone, owner, part)
