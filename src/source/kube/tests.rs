@@ -231,8 +231,8 @@ async fn pauses_grow_for_every_failure() {
         let start = Instant::now();
         // A watch that expires later has no problem meanwhile.
         let mut failed = BTreeSet::new();
-        for _ in 0..60 {
-            sleep(MINUTE).await;
+        while start.elapsed() < HOUR {
+            sleep(7 * SECOND).await;
             for problem in replica.feeds.problems() {
                 failed.extend(problem.subject().split(", ").map(str::to_owned));
             }
@@ -462,8 +462,8 @@ async fn requests_of_one_replica() {
         sleep(11 * MINUTE).await;
     }
     let start = Instant::now();
-    sleep(120 * 24 * HOUR).await;
-    print("120 quiet days", start);
+    sleep(10 * 24 * HOUR).await;
+    print("10 quiet days", start);
     let lists = server.count(Verb::List, start);
-    assert!(lists <= 245 * WATCHES, "{lists} lists");
+    assert!(lists <= 22 * WATCHES, "{lists} lists");
 }
