@@ -158,10 +158,10 @@ pub enum ProblemKind {
     Unlinked,
     /// The mirror controller of a cluster has stopped (rule L4).
     Frozen,
-    /// Links or Leases cannot be read, or there are none (rule L2).
-    LinksUnknown,
     /// A service changes more than five times a minute.
     Flapping,
+    /// Links or Leases cannot be read, or there are none (rule L2).
+    LinksUnknown,
     /// There is no complete table yet.
     NoTable,
     /// The process has received a signal to terminate.
@@ -302,12 +302,12 @@ pub static ROWS: [ProblemRow; ProblemKind::VARIANTS.len()] = {
         row(K::Frozen, State, Warning, "Mirror controller has stopped",
             "check the Deployment of the mirror controller of cluster {cluster}; until it works again, mirrors and their \
             liveness stay as they were"),
-        row(K::LinksUnknown, Server, Warning, "State of links is unknown",
-            "set links.namespaces to the namespace of the Links, and permit list and watch on links and list on leases there; \
-            or set links.enabled: false"),
         row(K::Flapping, State, Warning, "Service changes too often",
             "global-dns events shows the changes: look for a pod or a gateway that starts again and again, or for two controllers that \
             write the same object"),
+        row(K::LinksUnknown, Server, Warning, "State of links is unknown",
+            "set links.namespaces to the namespace of the Links, and permit list and watch on links and list on leases there; \
+            or set links.enabled: false"),
         row(K::NoTable, Server, Error, "No complete table yet",
             "wait for the first list of every watch; the other problems say which of them fails"),
         row(K::ShuttingDown, Server, Warning, "Server is shutting down",

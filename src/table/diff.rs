@@ -12,6 +12,7 @@ use super::failover::{Failover, StepHealth};
 use super::gate::Gate;
 use super::kind::ServiceKind;
 use super::links::{ClusterLink, LinkState, LinkStates};
+use super::missing::MissingHost;
 use super::service::Service;
 use super::store::ServiceKeys;
 use crate::model::{ClusterName, GatewayDown, Hostname, Port, ServiceKey, list_some};
@@ -91,6 +92,7 @@ pub(super) fn has_same_answers(old: Option<&Service>, new: Option<&Service>) -> 
     let has_settings = (before.ttl, before.gateway_down) == (after.ttl, after.gateway_down);
     has_settings
         && before.failure == after.failure
+        && labels(&before.missing).eq(labels(&after.missing))
         && before.endpoints.len() == after.endpoints.len()
         && pairs(&before.endpoints, &after.endpoints).all(|pair| match pair {
             (Some(before), Some(after)) => {
@@ -120,6 +122,8 @@ fn add_settings(versions: Versions<Option<&Service>>, changes: &mut Vec<Change>)
     add(ChangeKind::Gate, versions.map(gate), None);
     let failure = |one: Option<&Service>| Some(one?.failure?.reason().to_owned());
     add(ChangeKind::Failing, versions.map(failure), None);
+    let missing = [(old, new), (new, old)].map(|(one, other)| missing_alone(one?, other));
+    add(ChangeKind::Failing, missing, None);
     let (Some(old), Some(new)) = (old, new) else {
         return; // a service that is new or gone had no other setting
     };
@@ -138,6 +142,26 @@ fn add_settings(versions: Versions<Option<&Service>>, changes: &mut Vec<Change>)
         let steps = [last, next].map(|one| Some(one.answering_text()));
         add(ChangeKind::Step, steps, step_cause(last, next));
     }
+}
+
+fn labels(missing: &[MissingHost]) -> impl Iterator<Item = (&str, &str)> {
+    missing.iter().map(MissingHost::labels)
+}
+
+/// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. Hosts that have an
+/// endpoint in the other version are told with it.
+fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
+    let listed = other.map_or(&[][..], |other| &other.missing);
+    let is_told = |host: &&MissingHost| {
+        let (cluster, hostname) = host.labels();
+        let mut listed = labels(listed);
+        let has_endpoint = |other: &Service| !other.at_host(cluster, hostname).is_empty();
+        other.is_some_and(has_endpoint) || listed.any(|one| one == (cluster, hostname))
+    };
+    let alone = service.missing.iter().filter(|host| !is_told(host));
+    let hosts = alone.map(|host| format!("{}.{}", host.hostname, host.cluster));
+    let hosts = list_some(hosts, MAX_LISTED);
+    (!hosts.is_empty()).then(|| format!("no endpoint mirror of {hosts}"))
 }
 
 fn gate_text(gate: &Gate) -> String {
