@@ -275,11 +275,7 @@ impl UpdateLoop<'_> {
             return Some(deadline - Instant::now());
         }
         let is_complete = self.feeds.link_list() == Some(LinkList::Listed { is_complete: true });
-        let links = self
-            .timers
-            .links
-            .next_end(self.rules)
-            .filter(|_| is_complete);
+        let links = self.timers.links.next_end().filter(|_| is_complete);
         let wake = self.timers.next_wake().into_iter().chain(links).min()?;
         Some(self.until(wake))
     }

@@ -181,7 +181,7 @@ pub(crate) fn table_by(rules: &Rules, objects: &[Value]) -> Table {
 pub(crate) fn table_with_links(rules: &Rules, objects: &[Value]) -> Table {
     let store = store(objects);
     let mut timers = Timers::default();
-    let list = LinkList::Listed { is_complete: false };
+    let list = LinkList::Listed { is_complete: true };
     timers.links.update(&store, list, rules, timers.now);
     build(&Table::default(), &store, &store.services(), rules, &timers).table
 }

@@ -8,7 +8,7 @@
 //! clocks are compared: a Lease is frozen if it stays as it was.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const STALE: Duration = Duration::from_secs(45);
 pub struct Links {
     /// The states after the last update.
     states: Arc<LinkStates>,
+    /// The clusters that Links named when they were listed last.
+    named: BTreeSet<ClusterName>,
     /// The clusters of mirrors that no Link names.
     absences: BTreeMap<ClusterName, Absence>,
     /// The Leases, by the key of their Link.
@@ -79,7 +81,7 @@ pub enum LinkState {
         /// The end of `links.unlinkedAfter`.
         end: Timestamp,
     },
-    /// No Link has named the cluster for `links.unlinkedAfter`.
+    /// No Link has named the cluster for `links.unlinkedAfter`, or since this process listed the Links first.
     Unlinked {
         /// When this process first saw that no Link names it.
         since: Timestamp,
@@ -95,6 +97,8 @@ pub enum UnknownReason {
     NotGiven,
     /// The namespaces of `links.namespaces` have neither a Link nor a Lease of a mirror controller.
     Nothing,
+    /// No Link that can be read names the cluster, but a namespace of `links.namespaces` cannot be read.
+    Unreadable,
 }
 
 /// How the Links were listed.
@@ -128,6 +132,8 @@ pub enum LeasePoll {
 #[derive(Clone, Copy, Debug)]
 struct Absence {
     since: Timestamp,
+    /// When the cluster is unlinked: at once, unless this process saw its Link go.
+    end: Timestamp,
     is_unlinked: bool,
 }
 
@@ -203,12 +209,9 @@ impl Links {
         for (link, cluster) in store.links() {
             named.entry(cluster).or_default().push(link);
         }
-        let has_lease = !self.leases.is_empty();
-        let has_unlinked = self.absences.values().any(|one| one.is_unlinked);
         let (unknown, is_complete) = match list {
             LinkList::None(reason) => (Some(reason), false),
-            // If a cluster is unlinked, the namespaces are the right ones.
-            LinkList::Listed { .. } if named.is_empty() && !has_lease && !has_unlinked => {
+            LinkList::Listed { .. } if named.is_empty() && self.leases.is_empty() => {
                 (Some(UnknownReason::Nothing), false)
             }
             LinkList::Listed { is_complete } => (None, is_complete),
@@ -224,20 +227,19 @@ impl Links {
                 (Some(reason), _) => LinkState::Unknown(reason),
                 (None, Some(links)) => self.best_of(links),
                 (None, None) => {
-                    let known = self.absences.get(link).copied();
-                    let mut absence = known.unwrap_or(Absence {
-                        since: now,
-                        is_unlinked: false,
-                    });
-                    let is_over = absence.since.after(rules.unlinked_after) <= now;
-                    absence.is_unlinked |= is_complete && is_over;
+                    let mut absence = self.absence_of(link, rules, now);
+                    absence.is_unlinked |= is_complete && absence.end <= now;
                     absences.insert(link.clone(), absence);
-                    absence.state(rules)
+                    absence.state(is_complete)
                 }
             };
             clusters.insert(link.clone(), ClusterLink { cluster, state });
         }
-        self.absences = absences;
+        // Without a definition of Links, nothing is new.
+        if let LinkList::Listed { .. } = list {
+            self.absences = absences;
+            self.named = named.into_keys().cloned().collect();
+        }
         let mut next = LinkStates {
             clusters,
             leases_problem: self.leases_problem.clone(),
@@ -255,10 +257,23 @@ impl Links {
     }
 
     /// Returns the next time at which a cluster is unlinked, if the Links are listed then.
-    pub fn next_end(&self, rules: &Rules) -> Option<Timestamp> {
+    pub fn next_end(&self) -> Option<Timestamp> {
         let open = self.absences.values().filter(|one| !one.is_unlinked);
-        open.map(|absence| absence.since.after(rules.unlinked_after))
-            .min()
+        open.map(|absence| absence.end).min()
+    }
+
+    /// Returns since when no Link names a cluster.
+    fn absence_of(&self, cluster: &ClusterName, rules: &Rules, now: Timestamp) -> Absence {
+        let known = self.absences.get(cluster).copied();
+        known.unwrap_or_else(|| Absence {
+            since: now,
+            end: if self.named.contains(cluster) {
+                now.after(rules.unlinked_after)
+            } else {
+                now
+            },
+            is_unlinked: false,
+        })
     }
 
     /// Returns the state of a cluster with Links: that of the best one.
@@ -332,13 +347,16 @@ impl LinkState {
 // === impl Absence ===
 
 impl Absence {
-    fn state(self, rules: &Rules) -> LinkState {
-        let since = self.since;
+    /// Returns the state of the cluster. If the Links are not complete, one of them may name it.
+    fn state(self, is_complete: bool) -> LinkState {
+        let Self { since, end, .. } = self;
+        let was_seen_to_go = since < end;
         if self.is_unlinked {
             LinkState::Unlinked { since }
-        } else {
-            let end = since.after(rules.unlinked_after);
+        } else if is_complete || was_seen_to_go {
             LinkState::Missing { since, end }
+        } else {
+            LinkState::Unknown(UnknownReason::Unreadable)
         }
     }
 }

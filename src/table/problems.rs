@@ -146,6 +146,9 @@ impl LinkStates {
                 "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller"
                     .to_owned(),
             ),
+            LinkState::Unknown(UnknownReason::Unreadable) => {
+                Some("Links of a namespace in links.namespaces cannot be read".to_owned())
+            }
             _ => None,
         });
         let refused = || {

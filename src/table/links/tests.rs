@@ -37,7 +37,7 @@ impl Process {
     }
 
     fn state(&mut self, second: u64) -> LinkState {
-        let list = LinkList::Listed { is_complete: false };
+        let list = LinkList::Listed { is_complete: true };
         let now = Timestamp::from_seconds(second);
         self.links.update(&self.store, list, &self.rules, now);
         let clusters = &self.links.states().clusters;
@@ -159,49 +159,94 @@ fn cluster_has_the_state_of_its_best_link() {
     assert_eq!(process.poll(200, &[("east", "b")]), UNVERIFIED);
 }
 
-/// A deleted Link leaves its Lease, which the controller renews (recording 37).
+/// A deleted Link leaves its Lease, which the controller renews (recording 37). The first list may lack it already.
 #[test]
-fn cluster_is_unlinked_after_the_delay_while_the_links_are_listed() {
-    let mut process = Process::new(&[]);
-    let east = "east".parse().unwrap();
+fn cluster_is_unlinked_at_once_or_after_the_delay_if_its_link_was_seen() {
     let at = Timestamp::from_seconds;
-    let poll = |process: &mut Process, second, is_complete| {
-        process.poll(second, &[("east", "a")]);
-        let list = LinkList::Listed { is_complete };
-        let changed = process
-            .links
-            .update(&process.store, list, &process.rules, at(second));
-        (
-            process.links.is_unlinked(&east),
-            changed.map(|services| services.len()),
-        )
+    let poll =
+        |process: &mut Process, second: u64| process.poll(second, &[("east", &second.to_string())]);
+    let unlinked = |since| LinkState::Unlinked { since: at(since) };
+    let missing = |since, end| LinkState::Missing {
+        since: at(since),
+        end: at(end),
     };
-    assert_eq!(poll(&mut process, 0, true), (false, None));
-    assert_eq!(process.links.next_end(&process.rules), Some(at(300)));
-    assert_eq!(poll(&mut process, 299, true), (false, None));
-    assert_eq!(poll(&mut process, 3000, false), (false, None));
-    assert_eq!(poll(&mut process, 3001, true), (true, Some(1)));
-    assert_eq!(process.links.next_end(&process.rules), None);
-    assert_eq!(poll(&mut process, 3002, false), (true, None));
+    assert_eq!(poll(&mut Process::new(&[]), 7), unlinked(7));
+    let mut process = Process::new(&["east"]);
+    assert_eq!(poll(&mut process, 0), VERIFIED);
+    let linked = std::mem::replace(&mut process.store, Process::new(&[]).store);
+    assert_eq!(poll(&mut process, 10), missing(10, 310));
+    assert_eq!(process.links.next_end(), Some(at(310)));
+    assert_eq!(poll(&mut process, 309), missing(10, 310));
+    assert_eq!(poll(&mut process, 310), unlinked(10));
+    assert_eq!(process.links.next_end(), None);
+    // It returns, and goes again.
+    process.store = linked;
+    assert_eq!(poll(&mut process, 400), VERIFIED);
+    process.store = Process::new(&[]).store;
+    assert_eq!(poll(&mut process, 500), missing(500, 800));
 }
 
-/// Without the CRD, nothing is known, and a wait begins again.
+/// `links.namespaces` probably names the wrong ones.
 #[test]
-fn removed_definition_forgets_absences() {
+fn without_a_link_and_a_lease_the_state_is_unknown() {
     let mut process = Process::new(&[]);
+    assert_eq!(process.poll(0, &[("north", "a")]).name(), "unlinked");
+    let nothing = LinkState::Unknown(UnknownReason::Nothing);
+    assert_eq!(process.poll(10, &[]), nothing);
+}
+
+/// A Link may be in the namespace that cannot be read. Clusters that a readable Link names are linked as ever.
+#[test]
+fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
+    let state = |process: &mut Process, second, is_complete| {
+        let link = ObjectKey::new("linkerd-multicluster", "east");
+        let lease = Lease {
+            is_held: true,
+            renewal: "a".to_owned(),
+        };
+        let poll = read([(link, lease)].into(), None);
+        process.links.note_leases(poll, Timestamp(0));
+        let list = LinkList::Listed { is_complete };
+        let now = Timestamp::from_seconds(second);
+        process
+            .links
+            .update(&process.store, list, &process.rules, now);
+        let mut clusters = process.links.states().clusters.values();
+        clusters.next().unwrap().state.clone()
+    };
+    assert_eq!(state(&mut Process::new(&["east"]), 0, false), VERIFIED);
+    let mut process = Process::new(&["east"]);
+    assert_eq!(state(&mut process, 0, true), VERIFIED);
+    process.store = Process::new(&[]).store;
+    assert_eq!(state(&mut process, 999, false).name(), "missing");
+    assert_eq!(state(&mut process, 9999, false).name(), "missing");
+    assert_eq!(state(&mut process, 9999, true).name(), "unlinked");
+    // What is known stays.
+    assert_eq!(state(&mut process, 10_000, false).name(), "unlinked");
+    // The first list is not complete.
+    let mut process = Process::new(&[]);
+    let unreadable = LinkState::Unknown(UnknownReason::Unreadable);
+    assert_eq!(state(&mut process, 0, false), unreadable);
+    assert!(process.links.states().unknown_reason().is_some());
+    assert_eq!(state(&mut process, 1, true).name(), "unlinked");
+}
+
+/// Without the CRD, nothing is known.
+#[test]
+fn wait_goes_on_after_the_definition_of_links_was_removed() {
+    let mut process = Process::new(&["east"]);
     process.poll(0, &[("east", "a")]);
-    assert!(process.links.next_end(&process.rules).is_some());
+    process.store = Process::new(&[]).store;
+    let missing = process.poll(1, &[("east", "b")]);
+    assert_eq!(missing.name(), "missing");
     let list = LinkList::None(UnknownReason::Undefined);
     let now = Timestamp::from_seconds(10);
     process
         .links
         .update(&process.store, list, &process.rules, now);
-    assert_eq!(process.links.next_end(&process.rules), None);
-    let expected = LinkState::Missing {
-        since: Timestamp::from_seconds(20),
-        end: Timestamp::from_seconds(320),
-    };
-    assert_eq!(process.poll(20, &[("east", "b")]), expected);
+    let states = &process.links.states().clusters;
+    assert!(states.values().all(|one| one.state.name() == "unknown"));
+    assert_eq!(process.poll(20, &[("east", "c")]), missing);
 }
 
 #[test]

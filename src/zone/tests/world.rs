@@ -71,7 +71,7 @@ impl World {
     }
 
     fn next_wake(&self) -> Option<Timestamp> {
-        let list = self.timers.links.next_end(&self.rules);
+        let list = self.timers.links.next_end();
         self.timers.next_wake().into_iter().chain(list).min()
     }
 
