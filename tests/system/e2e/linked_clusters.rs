@@ -81,13 +81,16 @@ nginx-set-0.north A n0
 DELETED Service nginx-set-0-north
 @ A e0, e1, e2, n1, n2
 north A n1, n2
-nginx-set-0.north A NXDOMAIN
+nginx-set-0.north A SERVFAIL
 DELETED Service nginx-set-1-north
 @ A e0, e1, e2, n2
 north A n2
 DELETED Service nginx-set-2-north
 @ A e0, e1, e2
+north A SERVFAIL
+DELETED Service nginx-north
 north A NXDOMAIN
+nginx-set-0.north A NXDOMAIN
 ",
     },
     Links {

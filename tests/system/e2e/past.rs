@@ -24,21 +24,18 @@ use support::wait::eventually;
 use support::wire::read_datagram;
 
 const NAMESPACE: &str = "past";
-const NAME: &str = "db.past.global";
-/// Changes of objects.
-const CHANGES: u8 = 200;
+/// The services. One that changes more than five times a minute flaps, and the history leaves out its states.
+const SERVICES: u8 = 8;
+/// The changes of each service and cluster.
+const CHANGES: u8 = 2;
 /// Each round writes two objects: of each cluster one.
 const CLUSTERS: [&str; 2] = ["east", "west"];
 /// The step in which the history thins bursts, with the time from the start of a table until it answers on a busy machine.
 const THINNED: i64 = 100 + 100;
 /// The pause after each object, so that its state is longer than the step of the history.
 const PAUSE: Duration = Duration::from_millis(160);
-/// One of this many rounds has no pauses: the history leaves out states of bursts.
-const BURSTS: u8 = 16;
 /// The share of the changes of the reply that must be exact, in percent.
 const MIN_EXACT: usize = 90;
-/// One of this many changes of the reply is also compared with the command.
-const COMMANDS: usize = 40;
 
 /// Equal replies that follow each other.
 #[derive(Debug)]
@@ -61,32 +58,48 @@ struct Client {
 pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.step("each_change_of_the_reply_is_told_with_its_time", || {
         cluster.put(&namespace(NAMESPACE))?;
-        for cluster_name in CLUSTERS {
-            write(cluster, cluster_name, 0)?;
+        for service in 0..SERVICES {
+            for cluster_name in CLUSTERS {
+                write(cluster, service, cluster_name, first_step(service))?;
+            }
         }
         let server = Server::ready_of_cluster(&cluster.kubeconfig, &[]);
-        eventually("the answer", || {
-            let outcome = server.outcome(&format!("{NAME} A"));
-            ensure!(outcome.contains("10.96."), "{outcome}");
-            Ok(())
-        })?;
-        server.with_log(check(cluster, &server))
+        let check_all = || {
+            let mut counts = Counts::default();
+            for service in 0..SERVICES {
+                check(cluster, &server, service, &mut counts)?;
+            }
+            counts.check()
+        };
+        server.with_log(check_all())
     });
 }
 
-/// Writes the objects of one of the clusters, for the given step of its changes.
-fn write(cluster: &Cluster, name: &str, step: u8) -> Result<()> {
+/// The name of a service.
+fn name_of(service: u8) -> String {
+    format!("db-{service}.{NAMESPACE}.global")
+}
+
+/// Returns the step of the changes at which a service begins.
+fn first_step(service: u8) -> u8 {
+    service * CHANGES
+}
+
+/// Writes the objects of a service in one of the clusters, for the given step of its changes.
+fn write(cluster: &Cluster, service: u8, name: &str, step: u8) -> Result<()> {
+    let service = format!("db-{service}");
     let octet = if name == "east" { 71 } else { 72 };
-    let address = |number: u8| format!("10.96.{octet}.{}", number / 8 + 1);
+    let address = |number: u8| format!("10.96.{octet}.{}", number / CHANGES + 1);
     let of = |gateway: Gateway, annotation: Option<&str>| {
-        let mirror = mirror(NAMESPACE, "db", name);
+        let mirror = mirror(NAMESPACE, &service, name);
         let mirror = match annotation {
             Some(ttl) => mirror.annotation("global-dns/ttl", ttl),
             None => mirror,
         };
-        mirror.endpoint_behind(gateway, "db-0", &[&address(step)])
+        mirror.endpoint_behind(gateway, &format!("{service}-0"), &[&address(step)])
     };
-    let endpoint = of(Gateway::Up, None).endpoint_mirror("db-0", &[&address(step)]);
+    let endpoint =
+        of(Gateway::Up, None).endpoint_mirror(&format!("{service}-0"), &[&address(step)]);
     let writes = match step % 8 {
         0 => of(Gateway::Up, None).writes(),
         1 | 3 => of(Gateway::Down, None).writes(),
@@ -105,66 +118,92 @@ fn write(cluster: &Cluster, name: &str, step: u8) -> Result<()> {
     Ok(())
 }
 
-fn check(cluster: &Cluster, server: &Server) -> Result<()> {
-    let client = Client::start(server.dns)?;
+/// The changes of replies that were compared.
+#[derive(Default)]
+struct Counts {
+    replies: usize,
+    changes: usize,
+    exact: usize,
+    commands: usize,
+}
+
+impl Counts {
+    fn check(&self) -> Result<()> {
+        let Self {
+            replies,
+            changes,
+            exact,
+            commands,
+        } = *self;
+        print_line(&format!(
+            "past: {replies} replies, {changes} changes of the reply: {exact} exact, {} within the step of the history, \
+             {commands} also by the command",
+            changes - exact
+        ));
+        // Some writes change nothing that is answered.
+        let writes = usize::from(SERVICES * CHANGES) * CLUSTERS.len();
+        ensure!(
+            changes > 3 * writes / 4,
+            "the reply changed only {changes} times"
+        );
+        ensure!(
+            exact * 100 >= MIN_EXACT * changes,
+            "only {exact} of {changes} are exact"
+        );
+        ensure!(commands > 0, "no command was compared");
+        Ok(())
+    }
+}
+
+/// Changes the objects of a service, and compares each reply with what is told of its time.
+fn check(cluster: &Cluster, server: &Server, service: u8, counts: &mut Counts) -> Result<()> {
+    let name = &name_of(service);
+    eventually("the answer", || {
+        let outcome = server.outcome(&format!("{name} A"));
+        ensure!(outcome.contains("10.96."), "{outcome}");
+        Ok(())
+    })?;
+    let client = Client::start(server.dns, name)?;
     for step in 1..=CHANGES {
-        for name in CLUSTERS {
-            write(cluster, name, step)?;
-            if step % BURSTS != 0 {
-                sleep(PAUSE);
-            }
+        for cluster_name in CLUSTERS {
+            write(cluster, service, cluster_name, first_step(service) + step)?;
+            sleep(PAUSE);
         }
     }
     sleep(Duration::from_secs(1));
     let (runs, replies) = client.end()?;
-    // Some writes change nothing that is answered.
-    ensure!(
-        runs.len() > 3 * usize::from(CHANGES) / 2,
-        "the reply changed only {} times",
-        runs.len()
-    );
-    let (mut exact, mut excepted, mut commands) = (0, 0, 0);
-    for (index, run) in runs.iter().enumerate().skip(1) {
-        let (at_end, at_start) = (told(server, run.received)?, told(server, run.sent - 1)?);
+    counts.replies += replies;
+    for run in runs.iter().skip(1) {
+        counts.changes += 1;
+        let (at_end, at_start) = (
+            told(server, name, run.received)?,
+            told(server, name, run.sent - 1)?,
+        );
         if at_end == run.reply || at_start == run.reply {
-            exact += 1;
+            counts.exact += 1;
         } else {
             // The history may have left out the first table of this reply, in favor of the next one within the step. The reply has
             // answered until `last` for certain, also if the client had to wait for a core.
             let later = run.received + THINNED;
-            let is_told = run.last <= later || told(server, later)? == run.reply;
+            let is_told = run.last <= later || told(server, name, later)? == run.reply;
             ensure!(
                 is_told,
-                "{NAME} was {}, but --at gives {at_start} and {at_end}, also after the step of the history: {run:?}",
+                "{name} was {}, but --at gives {at_start} and {at_end}, also after the step of the history: {run:?}",
                 run.reply
             );
-            excepted += 1;
-            continue;
-        }
-        if index % COMMANDS == 0 && at_end == run.reply {
-            check_command(server, run)?;
-            commands += 1;
         }
     }
-    let changes = 2 * u32::from(CHANGES);
-    print_line(&format!(
-        "past: {changes} changes of objects, {replies} replies, {} changes of the reply: {exact} exact, {excepted} \
-         within the step of the history, {commands} also by the command",
-        runs.len() - 1
-    ));
-    ensure!(
-        exact * 100 >= MIN_EXACT * (runs.len() - 1),
-        "only {exact} of {} are exact",
-        runs.len() - 1
-    );
-    ensure!(commands > 0, "no command was compared");
+    if let Some(last) = runs.last() {
+        check_command(server, name, last)?;
+        counts.commands += 1;
+    }
     Ok(())
 }
 
 /// Returns what the API tells of a time.
-fn told(server: &Server, time: i64) -> Result<String> {
+fn told(server: &Server, name: &str, time: i64) -> Result<String> {
     let at = text(time)?;
-    let explained = server.try_api(&format!("/api/v1/explain?name={NAME}&at={at}"))?;
+    let explained = server.try_api(&format!("/api/v1/explain?name={name}&at={at}"))?;
     reply_of(&explained)
 }
 
@@ -190,12 +229,12 @@ fn reply_of(explained: &Value) -> Result<String> {
 }
 
 /// Compares a reply with the output of `explain --at`.
-fn check_command(server: &Server, run: &Run) -> Result<()> {
+fn check_command(server: &Server, name: &str, run: &Run) -> Result<()> {
     let (url, at) = (
         format!("--server=http://{}", server.api),
         text(run.received)?,
     );
-    let output = run_global_dns(&["explain", NAME, &url, "--at", &at, "-o", "json"]);
+    let output = run_global_dns(&["explain", name, &url, "--at", &at, "-o", "json"]);
     let explained = serde_json::from_str(&output.stdout).context("reading the output")?;
     let told = reply_of(&explained)?;
     ensure!(
@@ -209,15 +248,16 @@ fn check_command(server: &Server, run: &Run) -> Result<()> {
 // === impl Client ===
 
 impl Client {
-    fn start(server: SocketAddr) -> Result<Self> {
+    fn start(server: SocketAddr, name: &str) -> Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(server)?;
         socket.set_read_timeout(Some(Duration::from_secs(5)))?;
         let stop = Arc::<AtomicBool>::default();
         let stopped = stop.clone();
+        let question = format!("{name} A");
         let thread = thread::spawn(move || {
             let (mut runs, mut replies) = (Vec::<Run>::new(), 0);
-            let mut packet = query(&format!("{NAME} A"));
+            let mut packet = query(&question);
             while !stopped.load(Ordering::Relaxed) {
                 packet = packet.with_id(packet.id().wrapping_add(1));
                 let sent = Timestamp::now().as_millisecond();
