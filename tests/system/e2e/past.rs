@@ -87,9 +87,9 @@ fn first_step(service: u8) -> u8 {
 
 /// Writes the objects of a service in one of the clusters, for the given step of its changes.
 fn write(cluster: &Cluster, service: u8, name: &str, step: u8) -> Result<()> {
-    let service = format!("db-{service}");
     let octet = if name == "east" { 71 } else { 72 };
-    let address = |number: u8| format!("10.96.{octet}.{}", number / CHANGES + 1);
+    let address = |step: u8| format!("10.96.{octet}.{}", 10 * service + step / 8 + 1);
+    let service = format!("db-{service}");
     let of = |gateway: Gateway, annotation: Option<&str>| {
         let mirror = mirror(NAMESPACE, &service, name);
         let mirror = match annotation {
