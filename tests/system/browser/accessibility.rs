@@ -76,7 +76,12 @@ fn axe_finds_nothing_on_a_past_moment_and_the_time_bar() {
     for window in WINDOWS {
         for place in ["", "name=db.prod.global&"] {
             let route = format!("#/?{place}span=15m&at={}", times[1]);
-            check(&mut chromium, window, &route, ".t-attention[d]:not([d=\"\"])");
+            check(
+                &mut chromium,
+                window,
+                &route,
+                ".t-attention[d]:not([d=\"\"])",
+            );
         }
     }
 }
