@@ -179,10 +179,9 @@ fn page_waits_for_the_first_table_and_a_dead_api_server_is_one_line() {
     chromium.wait_for_text("#map", "db.prod");
     chromium.wait_for_text("#sentence", "All names are answered");
     standin.set_behavior(Behavior::InternalErrors);
-    // What fails is a long list.
-    chromium.wait_for_text("#attention", "… Source of objects fails since");
-    chromium.evaluate("document.querySelector('#attention .fold').click()");
-    chromium.wait_for_text("#attention .affected", "EndpointSlices");
+    // The watches fail one after the other.
+    let failing = "Services, EndpointSlices Source of objects fails since";
+    chromium.wait_for_text("#attention", failing);
     let lines = "document.querySelectorAll('#attention > li').length";
     assert_eq!(chromium.evaluate(lines), 1);
     chromium.screenshot("dead-api-server-1440-light");
