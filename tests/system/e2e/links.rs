@@ -61,6 +61,10 @@ pub fn run(steps: &mut Steps, cluster: &Cluster) {
     steps.prerequisite("links_of_a_tenant_change_nothing", || {
         check_links_of_a_tenant(&controllers)
     });
+    // Later scenarios have mirrors of clusters without a Link.
+    steps.step("links_are_not_defined_any_more", || {
+        cluster.delete(&link_definition()).map(drop)
+    });
 }
 
 fn start(cluster: &Cluster, links: &str) -> Server {
