@@ -120,7 +120,7 @@ fn observe_restore(cluster: &mut Cluster, server: &Server) -> Result<()> {
     ));
     let is_future = |line: &Value| {
         let reason = line["reason"].as_str().unwrap_or_default();
-        line["message"] == "Relisting" && reason.contains("Too large resource version")
+        line["message"] == "Listing again" && reason.contains("Too large resource version")
     };
     eventually("the message about a future resource version", || {
         server.log.find(is_future).context("it is not in the log")
