@@ -82,7 +82,7 @@ impl Failure {
         match self {
             Self::Refused {
                 code, retry_after, ..
-            } => !matches!(code, 400..=407 | 409..=428 | 430..=499) || !retry_after.is_zero(),
+            } => !matches!(code, 400..=499) || matches!(code, 408 | 429) || !retry_after.is_zero(),
             Self::Gone(_) => false,
             _ => true,
         }

@@ -22,7 +22,10 @@ pub(super) struct ListLimiter(Mutex<Turn>);
 #[derive(Debug)]
 struct Turn {
     not_before: Instant,
-    pauses: Backoff,
+    /// The pauses after lists.
+    lists: Backoff,
+    /// The pauses after checks. Lists may fail although these cheaper requests succeed.
+    checks: Backoff,
 }
 
 // === impl ListLimiter ===
@@ -31,36 +34,86 @@ impl Default for ListLimiter {
     fn default() -> Self {
         Self(Mutex::new(Turn {
             not_before: Instant::now(),
-            pauses: Backoff::of_requests(),
+            lists: Backoff::of_requests(),
+            checks: Backoff::of_requests(),
         }))
     }
 }
 
 impl ListLimiter {
-    /// Waits for the turn, then sends a list, or a request that is like one. The next one waits if it fails because of the
-    /// server, or if `is_repeated`: the same watch is lost again and again.
+    /// Waits for the turn, then lists. The next request waits if the list fails because of the server, or if `is_repeated`: the
+    /// same watch is lost again and again.
     ///
     /// # Errors
     ///
-    /// If the request fails.
+    /// If the list fails.
     pub(super) async fn list<T>(
         &self,
         is_repeated: bool,
         request: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
+        self.run(request, is_repeated, |turn| &mut turn.lists).await
+    }
+
+    /// Waits for the turn, then sends a request that is cheaper than a list. The next one waits if it fails because of the server.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails.
+    pub(super) async fn check<T>(
+        &self,
+        request: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        self.run(request, false, |turn| &mut turn.checks).await
+    }
+
+    async fn run<T>(
+        &self,
+        request: impl Future<Output = Result<T, Failure>>,
+        is_repeated: bool,
+        pauses: impl FnOnce(&mut Turn) -> &mut Backoff,
+    ) -> Result<T, Failure> {
         let mut turn = self.0.lock().await;
         sleep_until(turn.not_before).await;
         let result = request.await;
+        let pauses = pauses(&mut turn);
         let pause = match &result {
-            Err(failure) if failure.is_server_wide() => failure.pause(&mut turn.pauses),
-            Ok(_) if is_repeated => turn.pauses.next(),
+            Err(failure) if failure.is_server_wide() => failure.pause(pauses),
+            Ok(_) if is_repeated => pauses.next(),
             Ok(_) => {
-                turn.pauses.reset();
+                pauses.reset();
                 Duration::ZERO
             }
             Err(_) => Duration::ZERO,
         };
         turn.not_before = Instant::now() + pause;
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::backoff::LONGEST_PAUSE;
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_that_succeed_do_not_shorten_the_pauses_of_lists() {
+        let limiter = ListLimiter::default();
+        let list = async || {
+            let overloaded = Failure::Broken("the server is overloaded".to_owned());
+            let failed = limiter.list(false, async { Err::<(), _>(overloaded) });
+            failed.await.unwrap_err();
+        };
+        let check = async || {
+            let start = Instant::now();
+            limiter.check(async { Ok(()) }).await.unwrap();
+            start.elapsed()
+        };
+        for _ in 0..5 {
+            list().await;
+            check().await;
+        }
+        list().await;
+        assert_eq!(check().await, LONGEST_PAUSE);
     }
 }

@@ -79,7 +79,7 @@ impl ListReader {
             if self.part == Part::Items {
                 self.read_items(&mut take)?;
             }
-            self.enough = 2 * self.buffer.len();
+            self.enough = (2 * self.buffer.len()).min(MAX_OBJECT_OCTETS);
         }
         if self.part == Part::Tail {
             self.frame.append(&mut self.buffer);
@@ -258,6 +258,20 @@ mod tests {
         }
         let refused = result.unwrap_err().to_string();
         assert_eq!(refused, "the list has an object of more than 16 MiB");
+    }
+
+    /// Its length must not depend on what arrives with it.
+    #[test]
+    fn object_below_the_limit_is_read_in_any_parts() {
+        let name = "x".repeat(MAX_OBJECT_OCTETS * 3 / 4);
+        let items = vec![
+            json!({"name": name}),
+            json!({"name": "y".repeat(MAX_OBJECT_OCTETS / 2)}),
+        ];
+        let list = json!({"items": items, "metadata": {"resourceVersion": "7"}}).to_string();
+        for step in [1 << 16, 1_000_003, list.len()] {
+            assert!(read(list.as_bytes(), step).unwrap().0 == items, "{step}");
+        }
     }
 
     #[test]

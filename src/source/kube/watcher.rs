@@ -57,7 +57,7 @@ const UNDEFINED_POLL: Duration = Duration::from_secs(30);
 /// The pause before another list follows one that lacks most objects. After a shorter one, one outage could cause both
 /// lists.
 const DOUBT_PAUSE: Duration = Duration::from_secs(10);
-/// A watch that is lost twice within this time is lost again and again. client-go starts its pauses anew after it, too.
+/// A watch that is lost twice within this time is lost again and again. client-go starts its pauses again after it, too.
 const CALM_PERIOD: Duration = Duration::from_secs(2 * 60);
 /// The version of the first list, which may have any version.
 const ANY_VERSION: &str = "0";
@@ -274,7 +274,7 @@ impl Watcher {
     async fn watch(&mut self, is_doubtful: bool) -> Result<Infallible, Failure> {
         if is_doubtful {
             let check = self.requests.check_version(&self.version);
-            self.limiter.list(false, check).await?;
+            self.limiter.check(check).await?;
         }
         let limit = self.timing.watch_timeout + WATCH_GRACE;
         let watch = self

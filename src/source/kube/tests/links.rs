@@ -178,7 +178,7 @@ async fn last_link_that_goes_is_unlinked_too() {
     assert!(server.has_problem(ProblemKind::Unlinked));
 }
 
-/// Nobody knows whether the Link was created again.
+/// The Link may have been created again.
 #[tokio::test(start_paused = true)]
 async fn cluster_is_not_unlinked_while_links_are_not_heard_from() {
     let api = api();
