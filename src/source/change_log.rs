@@ -44,8 +44,8 @@ impl ChangeLog {
         let last_table = last.table.as_ref();
         let keys: Vec<&ServiceKey> = changed_services(last_table, next, built).collect();
         events.note_table(now, last_table.map(|_| &*keys));
-        let changes = changes(last_table, next, &keys);
-        log_new(last_table, next, &keys, &changes);
+        let of_services = changes_of_services(last_table, next, &keys);
+        log_new(last_table, next, &of_services);
         self.warn_of_cluster_name(next, &keys);
         let (generation, serial, services) = (now.generation, now.serial, keys.len());
         // Each of the others has lines of its changes.
@@ -54,8 +54,9 @@ impl ChangeLog {
         } else {
             debug!(generation, serial, services, "Published table");
         }
-        events.count(&changes);
-        for change in changes {
+        let changes = changes_of_links(last_table, next).into_iter();
+        for change in changes.chain(of_services.into_iter().flat_map(|(_, changes)| changes)) {
+            events.count(change.kind);
             let undone = self.window.add(change, time);
             self.record(undone, feeds, time);
         }
@@ -63,7 +64,6 @@ impl ChangeLog {
 
     /// Records the changes that have waited long enough. At the end of a minute, logs which services go on to flap.
     pub(super) fn record_due(&mut self, feeds: &Feeds, time: Timestamp) {
-        log_some(&self.flapping.end_minute(time));
         let due = self.window.take_due(time);
         self.record(due, feeds, time);
     }
@@ -85,8 +85,9 @@ impl ChangeLog {
         due.chain(self.flapping.due()).min()
     }
 
-    /// Logs and records changes. Those of services that flap have no line of their own.
+    /// Logs and records changes, in the minute to which they belong. Those of services that flap have no line of their own.
     fn record(&mut self, mut changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
+        log_some(&self.flapping.end_minute(time));
         for (moment, change) in &mut changes {
             *moment = feeds.clock().wall(*moment);
             log_some(&self.flapping.count(change, time));
@@ -109,16 +110,20 @@ impl ChangeLog {
     }
 }
 
-/// Returns the changes of services and links. Those of the first table are the links that need attention.
-fn changes(last: Option<&Table>, next: &Table, keys: &[&ServiceKey]) -> Vec<Change> {
-    let Some(last) = last else {
-        return diff_links(&LinkStates::default(), next.links());
-    };
-    let services = keys
-        .iter()
-        .flat_map(|key| diff(last.find(key), next.find(key)));
-    let links = diff_links(last.links(), next.links());
-    links.into_iter().chain(services).collect()
+/// Returns the changes of links. Those of the first table are the links that need attention.
+fn changes_of_links(last: Option<&Table>, next: &Table) -> Vec<Change> {
+    let none = LinkStates::default();
+    diff_links(last.map_or(&none, Table::links), next.links())
+}
+
+/// Returns the services that differ, each with its changes. In the first table, nothing changes.
+fn changes_of_services<'k>(
+    last: Option<&Table>,
+    next: &Table,
+    keys: &[&'k ServiceKey],
+) -> Vec<(&'k ServiceKey, Vec<Change>)> {
+    let changes = |key| last.map_or_else(Vec::new, |last| diff(last.find(key), next.find(key)));
+    keys.iter().map(|key| (*key, changes(key))).collect()
 }
 
 /// Logs a change, with the fields and the sentence of its event.
@@ -143,5 +148,28 @@ fn log_change(change: &Change, moment: Timestamp) {
         line!(warn);
     } else {
         line!(info);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::change::ChangeKind;
+    use crate::testing::service_keys;
+
+    #[test]
+    fn event_counts_in_its_own_minute() {
+        let (feeds, mut log) = (Feeds::new(&[]), ChangeLog::default());
+        let mut record = |second: u64, times: usize| {
+            let change = Change {
+                services: service_keys(&["db"]),
+                ..Change::new(ChangeKind::Down, "")
+            };
+            let changes = vec![(Timestamp::default(), change); times];
+            log.record(changes, &feeds, Timestamp::from_seconds(1000 + second));
+            log.take_flapping().is_some()
+        };
+        let recorded = [(0, 5), (100, 1), (110, 5)].map(|(second, times)| record(second, times));
+        assert_eq!(recorded, [false, false, true]);
     }
 }

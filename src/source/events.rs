@@ -167,12 +167,9 @@ impl Events {
         });
     }
 
-    /// Counts changes for the metrics, before any are merged.
-    pub(super) fn count(&self, changes: &[Change]) {
-        let totals = &mut self.0.ring.lock().totals;
-        for change in changes {
-            *totals.entry(change.kind).or_default() += 1;
-        }
+    /// Counts a change for the metrics, before it is merged with others.
+    pub(super) fn count(&self, kind: ChangeKind) {
+        *self.0.ring.lock().totals.entry(kind).or_default() += 1;
     }
 
     /// Notes the problems of services that change too often.

@@ -46,23 +46,18 @@ pub fn problem_of_failures(kind: ProblemKind, failures: &Failures) -> Option<Pro
 }
 
 /// Logs the problems that a table has and the last one had not: of names, of links, and of services that changed. A problem that a
-/// change tells is left out.
-pub(super) fn log_new(
-    last: Option<&Table>,
-    next: &Table,
-    keys: &[&ServiceKey],
-    changes: &[Change],
-) {
+/// change of its service tells is left out.
+pub(super) fn log_new(last: Option<&Table>, next: &Table, services: &[(&ServiceKey, Vec<Change>)]) {
     let of_names = next.new_name_problems(last).into_iter().map(Cow::Borrowed);
     // Changes tell those of clusters.
     let of_links = next.new_link_problems(last).into_iter();
     let of_links = of_links.filter(|one| one.cluster.is_none()).map(Cow::Owned);
     let mut new: Vec<Cow<'_, Problem>> = of_names.chain(of_links).collect();
-    for key in keys {
+    for (key, changes) in services {
         let (old, next) = (last.and_then(|last| last.find(key)), next.find(key));
         let known = old.map_or(&[][..], |old| &old.problems);
         let is_new = |one: &&Problem| {
-            !is_known(known, one) && !changes.iter().any(|change| tells(change, key, one))
+            !is_known(known, one) && !changes.iter().any(|change| tells(change, one))
         };
         let all = next.into_iter().flat_map(|next| &next.problems);
         new.extend(all.filter(is_new).map(Cow::Borrowed));
@@ -98,8 +93,8 @@ fn is_known(known: &[Problem], problem: &Problem) -> bool {
     known.binary_search(problem).is_ok() || known.iter().any(has_fact)
 }
 
-/// Returns whether a change tells a problem of a service.
-fn tells(change: &Change, service: &ServiceKey, problem: &Problem) -> bool {
+/// Returns whether a change of a service tells a problem of it.
+fn tells(change: &Change, problem: &Problem) -> bool {
     use ChangeKind::{Down, Failing, Left, Shrank, Step};
     let (kinds, is_of_cluster): (&[ChangeKind], _) = match problem.kind {
         ProblemKind::GatewayDown | ProblemKind::ServiceNotReady => (&[Down], true),
@@ -111,9 +106,7 @@ fn tells(change: &Change, service: &ServiceKey, problem: &Problem) -> bool {
         }
         _ => return false,
     };
-    kinds.contains(&change.kind)
-        && change.services.contains(service)
-        && (!is_of_cluster || change.cluster == problem.cluster)
+    kinds.contains(&change.kind) && (!is_of_cluster || change.cluster == problem.cluster)
 }
 
 /// Logs that there are more problems of a kind than those that were logged.
