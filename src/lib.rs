@@ -64,7 +64,8 @@
 //! 4. `source.rs` takes the update from the queue, and calls the next steps.
 //! 5. `table/store.rs` stores the slice, and returns the services that depend on it.
 //! 6. `table/build.rs` builds these services.
-//! 7. `table/members.rs` builds one service: `table/candidates.rs` collects what its items offer, `table/choose.rs` and `table/failover.rs` choose.
+//! 7. `table/build_service.rs` builds one service: `table/candidates.rs` collects what its items offer, `table/choose.rs` and
+//!    `table/failover.rs` choose.
 //! 8. `table/publish.rs` replaces the current table.
 //!
 //! **An annotation of a failover order**

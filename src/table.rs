@@ -87,6 +87,7 @@
 
 mod alias;
 pub mod build;
+mod build_service;
 mod candidate;
 mod candidates;
 pub mod change;
@@ -109,7 +110,6 @@ mod kind;
 pub mod links;
 mod lists;
 mod local;
-mod members;
 mod merge;
 mod missing;
 pub mod name_index;

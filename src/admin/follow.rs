@@ -92,8 +92,7 @@ impl SummaryFollower {
             return None;
         }
         let find = |key: &ServiceKey| {
-            let table = now.table.as_ref()?;
-            let service = table.service(key.namespace.as_str(), key.service.as_str());
+            let service = now.table.as_ref()?.find(key);
             service.filter(|service| service.is_listed())
         };
         let mut changes = SummaryChanges {

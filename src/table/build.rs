@@ -6,16 +6,20 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::build_service::build_service;
 use super::content::KnownClusters;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
-use super::members::build_service;
 use super::rules::{NonMember, Rules};
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
 use super::{Service, Table, index, short};
 use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
+
+/// The pause before the build of a service is repeated that panicked at the end of a delay.
+const PANIC_PAUSE: Duration = Duration::from_secs(60);
 
 /// The outcome of a build.
 #[derive(Debug)]
@@ -63,7 +67,7 @@ fn build_with(
     let services = closure(last, dirty, &known, rules);
     let mut next_timers = Vec::new();
     for key in &services {
-        let old = last.service(key.namespace.as_str(), key.service.as_str());
+        let old = last.find(key);
         let context = BuildContext {
             store,
             rules,
@@ -82,8 +86,10 @@ fn build_with(
             None => new,
         };
         let new = built.service.map(with_times).map(Arc::new);
-        has_other_answers |= !has_same_answers(old, new.as_deref());
-        is_changed |= replace(&mut table, key, old, new);
+        if replace(&mut table, key, old, new.clone()) {
+            is_changed = true;
+            has_other_answers |= !has_same_answers(old, new.as_deref());
+        }
     }
     let has_other_owners = short::assign_owners(&mut table, &services, rules);
     short::update_problems(&mut table, &services, rules, timers);
@@ -130,9 +136,15 @@ fn panicked(key: &ServiceKey, last: &Table, context: BuildContext<'_>) -> BuiltS
         problems.sort();
         service.problems = problems.into();
     }
+    let mut timers = context.timers.of(key).cloned().unwrap_or_default();
+    let now = context.timers.now;
+    // A delay that has ended would cause one build after the other.
+    if timers.wake.is_some_and(|wake| wake <= now) {
+        timers.wake = Some(now.after(PANIC_PAUSE));
+    }
     BuiltService {
         service: Some(service),
-        timers: context.timers.of(key).cloned().unwrap_or_default(),
+        timers,
         non_member: last.non_members.get(key).cloned(),
     }
 }
@@ -182,10 +194,7 @@ fn closure(
         let dependent = last.services().filter(depends);
         services.extend(dependent.map(|service| service.key.clone()));
     }
-    let is_new = |key: &&ServiceKey| {
-        let service = last.service(key.namespace.as_str(), key.service.as_str());
-        service.is_none()
-    };
+    let is_new = |key: &&ServiceKey| last.find(key).is_none();
     let of_settings = rules.ordered_services().chain(rules.aliases.names());
     services.extend(of_settings.filter(is_new).cloned());
     services

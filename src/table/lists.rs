@@ -2,7 +2,6 @@
 
 use super::content::Table;
 use super::service::Service;
-use crate::model::ServiceKey;
 
 // === impl Table ===
 
@@ -30,8 +29,7 @@ impl Table {
     /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other
     /// services.
     pub fn waiting_services(&self) -> impl Iterator<Item = &Service> {
-        let service = |key: &ServiceKey| self.service(key.namespace.as_str(), key.service.as_str());
-        self.waiting.iter().filter_map(service)
+        self.waiting.iter().filter_map(|key| self.find(key))
     }
 
     /// Returns the number of services whose names wait for expected clusters.

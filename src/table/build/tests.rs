@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{ClusterName, GatewayDown, Kind, Namespace, ObjectKey, Problem, ProblemKind};
+use crate::model::{
+    ClusterName, GatewayDown, Kind, Namespace, ObjectKey, Problem, ProblemKind, Timestamp,
+};
 use crate::table::store::Objects;
 use crate::table::{EndpointLiveness, LocalMembers, NoOwner, ShortNames};
 use crate::testing::support::rounds::rounds;
@@ -751,6 +753,28 @@ fn panic_in_the_build_of_one_service_leaves_all_others_alive() {
     let third = next(&second.table, "10.96.0.2", "").table;
     assert_eq!(addresses(&third), ["10.96.0.2", "10.96.0.2"]);
     assert_eq!(problems(&third), [""; 0]);
+}
+
+#[test]
+fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
+    let (store, last) = (store(&shop()), table(&shop()));
+    let services = crate::testing::service_keys(&["db"]);
+    let mut timers = Timers::default();
+    timers.now = Timestamp::from_seconds(100);
+    let mut due = ServiceTimers::default();
+    due.wake_at(Some(Timestamp::from_seconds(90)));
+    timers.apply(
+        services
+            .iter()
+            .map(|key| (key.clone(), due.clone()))
+            .collect(),
+    );
+    assert_eq!(timers.due(), services);
+    let panics = |_: &ServiceKey, _: BuildContext<'_>| panic!("at each build");
+    let built = build_with(&last, &store, &services, &rules(), &timers, panics);
+    timers.apply(built.timers);
+    assert!(timers.due().is_empty());
+    assert_eq!(timers.next_wake(), Some(timers.now.after(PANIC_PAUSE)));
 }
 
 #[test]

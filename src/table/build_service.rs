@@ -97,9 +97,7 @@ fn of_candidates(key: &ServiceKey, candidates: &mut [Candidate<'_>]) -> Service 
             federated.extend(clusters);
         }
     }
-    missing.sort_by(|one, other| {
-        (&one.cluster, &one.hostname).cmp(&(&other.cluster, &other.hostname))
-    });
+    missing.sort_by(|one, other| one.labels().cmp(&other.labels()));
     Service {
         kind: kind_of(candidates, !mirrors.is_empty()),
         is_known: !candidates.is_empty(),
