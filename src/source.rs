@@ -2,8 +2,8 @@
 //!
 //! A source sends [`Update`]s. The update loop applies them, builds the table and publishes it. A single change is
 //! published at once. Updates that are queued meanwhile are applied together, so there is no fixed delay and the queue
-//! is bounded. The first table is published when every feed has been listed. If a source fails, the last table stays in
-//! use. A list of the API server that lacks most objects is not applied; the next one is.
+//! is bounded. The first table is published when every feed that it needs has been listed. If a source fails, the last table
+//! stays in use. A list of the API server that lacks most objects is not applied; the next one is.
 
 mod arrival;
 mod backoff;
@@ -306,8 +306,8 @@ impl UpdateLoop<'_> {
             return;
         }
         self.has_news = true;
-        // The first lists take their own time.
-        if self.unlisted.is_empty() && !services.is_empty() {
+        // The first table takes its own time.
+        if !services.is_empty() && self.is_complete() {
             self.arrivals.push(arrival);
         }
         self.dirty.extend(services);

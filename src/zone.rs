@@ -68,7 +68,7 @@ mod zones;
 pub use answer::{Answer, AnswerResult, answer};
 pub use name::Name;
 pub use order::{Addresses, AnswerOrder};
-pub use read::{read, yields};
+pub use read::{read, read_own_name, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
 pub use record_name::RecordName;
 pub use record_type::RecordType;

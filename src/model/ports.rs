@@ -41,6 +41,11 @@ pub struct Ports(ThinArc<(), Port>);
 // === impl Port ===
 
 impl Port {
+    /// Returns whether a port has the same name and protocol, and so the same labels `_P._R`.
+    pub fn has_same_name(&self, other: &Self) -> bool {
+        self.name == other.name && self.protocol == other.protocol
+    }
+
     /// Returns whether the port has the labels `_name._protocol`.
     pub fn is_named(&self, name: &str, protocol: &str) -> bool {
         self.protocol.label() == protocol && self.name.as_ref().is_some_and(|n| n.as_str() == name)

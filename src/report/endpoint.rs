@@ -10,8 +10,8 @@ use strum::{IntoStaticStr, VariantArray};
 use super::Colors;
 use crate::model::{GatewayDown, Port, Protocol, Timestamp};
 use crate::table::{Endpoint, EndpointLiveness, Published, Service};
-use crate::zone::answer::{answer_own_name, answer_question};
-use crate::zone::{Answer, Name, RecordType, Scope, View, Zones};
+use crate::zone::answer::answer_question;
+use crate::zone::{Answer, Name, RecordType, Scope, View, Zones, read_own_name};
 
 /// The report on one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl EndpointState {
 impl<'t> NameReply<'t> {
     /// Returns what the replies for the own name of a service contain of it. Another zone may hide that name.
     pub fn of_own_name(service: &'t Service) -> Self {
-        match answer_own_name(service) {
+        match read_own_name(service) {
             Ok(view) => Self::Endpoints(view),
             Err(Some(failure)) => Self::Failing(failure.to_string()),
             Err(None) => Self::Nothing("the name does not exist"),

@@ -166,22 +166,19 @@ impl Feeds {
     /// Returns how the Links are listed, as the states of links need it (rule L2). Returns `None` before that is known.
     pub(super) fn link_list(&self) -> Option<LinkList> {
         let state = self.state.lock();
-        let (listed, missing): (Vec<_>, Vec<_>) = state
-            .links()
-            .map(|(_, feed)| feed)
-            .partition(|feed| feed.is_listed);
-        let undefined = listed.first()?.undefined;
-        let is_complete = missing.is_empty() && listed.iter().all(|feed| feed.failure.is_none());
-        let is_awaited = missing.iter().any(|feed| feed.failure.is_none());
-        let list = undefined.map_or(LinkList::Listed { is_complete }, LinkList::None);
-        (!is_awaited).then_some(list)
+        if state.awaits_links() {
+            return None;
+        }
+        let (_, listed) = state.links().find(|(_, feed)| feed.is_listed)?;
+        let mut links = state.links();
+        let is_complete = links.all(|(_, feed)| feed.is_listed && feed.failure.is_none());
+        let list = LinkList::Listed { is_complete };
+        Some(listed.undefined.map_or(list, LinkList::None))
     }
 
     /// Returns whether the first list of Links of a namespace is under way.
     pub(super) fn are_links_awaited(&self) -> bool {
-        let state = self.state.lock();
-        let mut links = state.links();
-        links.any(|(_, feed)| !feed.is_listed && feed.failure.is_none())
+        self.state.lock().awaits_links()
     }
 
     /// Notes activity on a feed, which ends its failure.
@@ -302,6 +299,11 @@ impl State {
     fn links(&self) -> impl Iterator<Item = (&Feed, &FeedState)> {
         let feeds = self.feeds.iter();
         feeds.filter(|(feed, _)| feed.kind == Kind::Link)
+    }
+
+    fn awaits_links(&self) -> bool {
+        let mut links = self.links();
+        links.any(|(_, feed)| !feed.is_listed && feed.failure.is_none())
     }
 }
 

@@ -7,15 +7,19 @@ use crate::admin::Liveness;
 use crate::admin::tests::{wait_until_alive, wait_until_stuck};
 use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
+/// Returns the settings of a loop whose tables follow each other.
+fn settings() -> UpdateSettings {
+    UpdateSettings {
+        rules: rules(),
+        is_following: true,
+    }
+}
+
 /// Starts an update loop. The test sends its updates.
-pub(super) fn spawn_update_loop(
-    feeds: Feeds,
-    publisher: Publisher,
-    mut settings: UpdateSettings,
-) -> (Updates, JoinHandle<()>) {
+fn spawn_update_loop(feeds: Feeds, publisher: Publisher) -> (Updates, JoinHandle<()>) {
     let (updates, inbox) = channel();
     let update_loop = async move {
-        let mut memory = LoopMemory::default();
+        let (mut settings, mut memory) = (settings(), LoopMemory::default());
         run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory).await
     };
     (updates, tokio::spawn(update_loop))
@@ -26,10 +30,6 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     let feeds = Feeds::new(&[]);
     let publisher = Publisher::default();
     let reader = publisher.reader();
-    let settings = UpdateSettings {
-        rules: rules(),
-        is_following: true,
-    };
     let lists = |count: usize| {
         let mirrors = mirrors(count);
         let list = |kind: Kind| {
@@ -58,7 +58,7 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
         watched.changed().await.unwrap();
         panic!("later");
     };
-    let _task = tokio::spawn(run(source, feeds.clone(), publisher, settings));
+    let _task = tokio::spawn(run(source, feeds.clone(), publisher, settings()));
     let answered = || {
         let now = reader.load();
         now.table
@@ -103,11 +103,7 @@ impl Loop {
         let feeds = Feeds::new(&[]);
         let publisher = Publisher::default();
         let reader = publisher.reader();
-        let settings = UpdateSettings {
-            rules: rules(),
-            is_following: true,
-        };
-        let (updates, task) = spawn_update_loop(feeds.clone(), publisher, settings);
+        let (updates, task) = spawn_update_loop(feeds.clone(), publisher);
         let list = |feed: Feed| {
             let own = services.iter().filter(|_| feed.kind == Kind::Service);
             let objects = own.map(|object| parsed(Kind::Service, object)).collect();
@@ -224,10 +220,6 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
     let feeds = Feeds::new(&[]);
     let heartbeat = feeds.heartbeat().clone();
     let liveness = Liveness::new([("the update loop".to_owned(), heartbeat)]);
-    let settings = UpdateSettings {
-        rules: rules(),
-        is_following: true,
-    };
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
     let source = async move |_: Feeds, updates: Updates| {
         while let Some((entered, blocker)) = wedged.recv().await {
@@ -240,7 +232,7 @@ async fn livez_fails_while_the_update_loop_is_stuck() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let run = run(source, feeds, Publisher::default(), settings);
+        let run = run(source, feeds, Publisher::default(), settings());
         runtime.unwrap().block_on(run);
     });
     // A loop that waits for events is alive.
@@ -264,12 +256,8 @@ type Blocker = std::sync::mpsc::Receiver<()>;
 #[tokio::test(start_paused = true)]
 async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let feeds = Feeds::new(&[]);
-    let settings = UpdateSettings {
-        rules: rules(),
-        is_following: true,
-    };
     let heartbeat = feeds.heartbeat().clone();
-    let (_updates, _task) = spawn_update_loop(feeds, Publisher::default(), settings);
+    let (_updates, _task) = spawn_update_loop(feeds, Publisher::default());
     for _ in 0..100 {
         sleep(2 * heartbeat::INTERVAL).await;
         assert!(heartbeat.take());

@@ -36,7 +36,7 @@ impl<'p> DeadPorts<'p> {
     /// Adds the ports that have another number in the first list of ports of pods with their name.
     fn add(&mut self, ports: &'p Ports, of_pods: &[&Ports]) {
         for port in ports.iter().filter(|one| one.protocol == Protocol::Tcp) {
-            let is_same = |one: &&Port| one.protocol == port.protocol && one.name == port.name;
+            let is_same = |one: &&Port| one.has_same_name(port);
             let mut same = of_pods.iter().flat_map(|ports| ports.iter().find(is_same));
             let of_pod = same.next().filter(|own| own.number != port.number);
             self.0.extend(of_pod.map(|own| (port, own.number)));

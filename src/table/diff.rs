@@ -148,8 +148,8 @@ fn labels(missing: &[MissingHost]) -> impl Iterator<Item = (&str, &str)> {
     missing.iter().map(MissingHost::labels)
 }
 
-/// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. Hosts that have an
-/// endpoint in the other version are told with it.
+/// Returns the hosts without endpoint mirror, whose names fail, if they differ from those of the other version. If a host has an
+/// endpoint in the other version, the change of that endpoint names it.
 fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
     let listed = other.map_or(&[][..], |other| &other.missing);
     let is_told = |host: &&MissingHost| {
@@ -279,7 +279,7 @@ fn add_cluster(
 
 impl<'s> ClusterVersions<'s> {
     fn of(versions: Versions<Option<&'s Service>>, cluster: Option<&ClusterName>) -> Self {
-        let endpoints = versions.map(|one| one.map_or(&[][..], |one| in_cluster(one, cluster)));
+        let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.of_cluster(cluster)));
         let is_named = versions.map(|one| {
             one.zip(cluster)
                 .is_some_and(|(one, cluster)| one.federated.contains(cluster))
@@ -374,14 +374,6 @@ impl Endpoint {
         };
         list_some(self.ports.iter().map(port), MAX_LISTED)
     }
-}
-
-/// Returns the endpoints of a cluster, or those that belong to no single one.
-fn in_cluster<'s>(service: &'s Service, cluster: Option<&ClusterName>) -> &'s [Endpoint] {
-    let all = &service.endpoints;
-    let start = all.partition_point(|one| one.cluster.as_ref() < cluster);
-    let rest = &all[start..];
-    &rest[..rest.partition_point(|one| one.cluster.as_ref() == cluster)]
 }
 
 /// Returns the addresses of endpoints. `None` if there are none.

@@ -98,8 +98,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns its name within its service: its cluster and hostname.
-    pub(super) fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>) {
+    /// Returns its name within its service: its cluster and hostname. Endpoints are sorted by it.
+    pub fn name(&self) -> (&Option<ClusterName>, &Option<Hostname>) {
         (&self.cluster, &self.hostname)
     }
 

@@ -69,9 +69,9 @@ pub struct Step {
 pub enum OrderOrigin {
     /// Annotation `global-dns/failover` on the Service of this cluster.
     Annotation,
-    /// `failover.default NAMESPACE/SERVICE=ORDER`.
+    /// `services.NAMESPACE/SERVICE.failover`.
     ServiceSetting,
-    /// `failover.default ORDER`.
+    /// `failover.default`.
     DefaultSetting,
 }
 
@@ -163,8 +163,8 @@ impl OrderOrigin {
 
 // === Settings ===
 
-/// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation. `applies_by_default` says whether the default
-/// order is for the service: it is known and has no pods.
+/// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation.
+/// `applies_by_default` says whether the default order is for the service: it is known and has no pods.
 pub(super) fn order_of(
     key: &ServiceKey,
     own: Option<&OwnSettings>,

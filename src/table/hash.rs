@@ -1,10 +1,10 @@
 //! Computes one number for all answers of a table. Operators compare replicas by it.
 //!
-//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, one for each short name that a canonical name
-//! hides, one for each service whose name fails, and one for each host without an endpoint mirror. A sum does not depend on the order. Each value is the hash
-//! of a canonical form with a fixed key. In that form, numbers are in network byte order, and texts follow their
-//! length. Tables with the same answers therefore have the same hash in every process and in every build. The key is
-//! not secret, because the hash does not protect against forgery.
+//! The hash is a sum of SipHash-2-4 values: one for each service with endpoints, one for each short name with an owner, one for
+//! each short name that a canonical name hides, one for each service whose name fails, and one for each host without an endpoint
+//! mirror. A sum does not depend on the order. Each value is the hash of a canonical form with a fixed key. In that form, numbers are
+//! in network byte order, and texts follow their length. Tables with the same answers therefore have the same hash in every process
+//! and in every build. The key is not secret, because the hash does not protect against forgery.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;

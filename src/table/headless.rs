@@ -107,10 +107,9 @@ fn listed_hosts<'s>(
 /// Returns the ports that a host has, of those of its mirror: those with the names that its slices have, if there are any
 /// (rule M1c). An endpoint mirror keeps the names that it was made with.
 fn ports_of_host(ports: &Ports, listed: &[&Ports]) -> Ports {
-    let is_same = |one: &Port, port: &Port| one.name == port.name && one.protocol == port.protocol;
     let is_listed = |port: &&Port| {
         let mut all = listed.iter().flat_map(|ports| ports.iter());
-        all.any(|one| is_same(one, port))
+        all.any(|one| one.has_same_name(port))
     };
     match ports.iter().filter(is_listed).count() {
         0 => ports.clone(),

@@ -2,7 +2,8 @@
 //!
 //! The history is limited by age and by the endpoints of the versions of services that only earlier tables have. The oldest tables
 //! go first. A burst of changes keeps one table for each [`STEP`], and always the last one, which answered during the pause after
-//! it. Versions of a service that flaps, or beyond [`MAX_VERSIONS`] an hour, are kept [`BUSY_STEP`] apart, so that no tenant evicts the others.
+//! it. Versions of a service that flaps, or beyond [`MAX_VERSIONS`] an hour, are kept [`BUSY_STEP`] apart, so that no tenant evicts
+//! the others.
 //!
 //! Its times are those of the clock of the process, which the wall clock does not affect.
 

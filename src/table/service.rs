@@ -50,7 +50,7 @@ pub struct Service {
     /// service.
     pub is_known: bool,
     /// Whether a headless mirror or a headless member of this cluster exists. Such a service claims its short name
-    /// without a flag.
+    /// without a setting.
     pub is_headless: bool,
     /// Its problems, sorted.
     pub problems: Box<[Problem]>,
@@ -115,9 +115,18 @@ impl Service {
 
     /// Returns the indexes of the endpoints of one cluster.
     pub fn cluster_range(&self, cluster: &str) -> Range<usize> {
+        self.range(Some(cluster))
+    }
+
+    /// Returns the endpoints of one cluster, or those that belong to no single one.
+    pub(super) fn of_cluster(&self, cluster: Option<&ClusterName>) -> &[Endpoint] {
+        &self.endpoints[self.range(cluster.map(ClusterName::as_str))]
+    }
+
+    fn range(&self, cluster: Option<&str>) -> Range<usize> {
         let place = |endpoint: &Endpoint| {
             let own = endpoint.cluster.as_ref().map(ClusterName::as_str);
-            own.cmp(&Some(cluster))
+            own.cmp(&cluster)
         };
         range_of(&self.endpoints, 0..self.endpoints.len(), place)
     }

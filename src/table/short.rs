@@ -1,17 +1,17 @@
 //! Assigns an owner to each short name `S.Z`, and reports conflicts between names.
 //!
-//! | flag | owner |
+//! | setting | owner |
 //! |---|---|
-//! | `shortNames.pinned S=N` | `N`, if it has the service; otherwise none |
-//! | `shortNames.defaultNamespace N` | `N`, if it has the service |
+//! | `shortNames.pinned: {S: N}` | `N`, if it has the service; otherwise none |
+//! | `shortNames.defaultNamespace: N` | `N`, if it has the service |
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it. An alias comes before its sources |
 //!
 //! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
-//! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a flag assigns it to
+//! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a setting assigns it to
 //! that namespace, it fails, unless it is that of another namespace.
 //!
 //! Short names never merge namespaces. Otherwise, the databases of two tenants would become one service. The owner
-//! depends only on the flags and on the namespaces that have the service, not on earlier states. Replicas therefore
+//! depends only on the settings and on the namespaces that have the service, not on earlier states. Replicas therefore
 //! give the same answers, and a restart changes nothing. If another namespace exports a headless Service of the same
 //! name, an unpinned short name loses its owner, and the conflict is reported. The other namespace never becomes the
 //! owner.

@@ -31,11 +31,11 @@ pub enum Claim {
 /// The reason for which a short name has no owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoOwner {
-    /// `shortNames.which off`.
+    /// `shortNames.which: off`.
     Off,
     /// `shortNames.pinned` assigns it to a namespace that does not have the service.
     Pinned(Namespace),
-    /// No flag assigns it to a namespace that has the service, and it needs a flag: with `shortNames.which pinned`, or because
+    /// No setting assigns it to a namespace that has the service, and it needs one: with `shortNames.which: pinned`, or because
     /// the service is not headless.
     Unpinned,
     /// Several namespaces have the service, and no setting assigns the name.

@@ -1,7 +1,6 @@
 //! What a process remembers of a service: the steps of its failover order (rule K7), and for ten seconds the order of the Service of
-//! this cluster after that Service is gone (rule K6); and since when
-//! clusters have no Link (rule L2). Everything else follows from the objects of this moment, so
-//! replicas and restarts agree as soon as the delays have ended.
+//! this cluster after that Service is gone (rule K6); and since when clusters have no Link (rule L2). Everything else follows from
+//! the objects of this moment, so replicas and restarts agree as soon as the delays have ended.
 
 use std::collections::BTreeMap;
 

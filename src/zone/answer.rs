@@ -6,10 +6,9 @@ use std::ops::ControlFlow;
 use strum::IntoStaticStr;
 
 use super::order::{AnswerOrder, addresses_of, rtype_of, srv_rows, visit_addresses};
-use super::read::own_view;
 use super::reading::{Failure, Reading, View};
 use super::{Name, RecordType, Zone, Zones, read};
-use crate::table::{Endpoint, Published, Service};
+use crate::table::{Endpoint, Published};
 
 /// The answer to a question. [`respond`](crate::wire::respond()) handles malformed and unsupported messages earlier.
 #[derive(Clone, Debug)]
@@ -64,16 +63,6 @@ pub fn answer_question<'t>(
         None if zones.find(name).is_none() => Answer::Refused,
         None => Answer::NotReady,
     }
-}
-
-/// Returns the part of a service whose endpoints the replies for its own name, `S.N.Z`, contain. Another zone may hide the
-/// name.
-///
-/// # Errors
-///
-/// If there is none: why the name fails, or `None` if it does not exist.
-pub fn answer_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
-    own_view(service)
 }
 
 /// Chooses the answer for the meaning of a name.

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RecordType;
-use super::reading::{Scope, View, same_port};
+use super::reading::{Scope, View};
 use crate::model::Port;
 use crate::table::{Duplicate, Endpoint, Members, Property};
 
@@ -67,33 +67,28 @@ pub fn visit_addresses<'t>(
     turn: u32,
     mut visit: impl FnMut(Addresses<'t>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
+    if view.port.is_some() {
+        return ControlFlow::Continue(());
+    }
     let names = &view.service.names;
-    let property = match (view.scope, rtype, order) {
-        _ if view.port.is_some() => return ControlFlow::Continue(()),
-        (Scope::Service, RecordType::A, AnswerOrder::Rotate) => {
-            let parts = rotated(&names.v4, turn).map(Addresses::V4);
-            return parts
-                .into_iter()
-                .filter(Addresses::is_some)
-                .try_for_each(visit);
-        }
-        (Scope::Service, RecordType::AAAA, AnswerOrder::Rotate) => {
-            let parts = rotated(&names.v6, turn).map(Addresses::V6);
-            return parts
-                .into_iter()
-                .filter(Addresses::is_some)
-                .try_for_each(visit);
-        }
-        (Scope::Service, RecordType::A, AnswerOrder::LocalFirst) => Property::NewV4,
-        (Scope::Service, RecordType::AAAA, AnswerOrder::LocalFirst) => Property::NewV6,
-        (Scope::Cluster | Scope::Host, RecordType::A, _) => Property::NewV4InCluster,
-        (Scope::Cluster | Scope::Host, RecordType::AAAA, _) => Property::NewV6InCluster,
+    if (view.scope, order) == (Scope::Service, AnswerOrder::Rotate) {
+        let parts = match rtype {
+            RecordType::A => rotated(&names.v4, turn).map(Addresses::V4),
+            RecordType::AAAA => rotated(&names.v6, turn).map(Addresses::V6),
+            _ => return ControlFlow::Continue(()),
+        };
+        let mut parts = parts.into_iter().filter(Addresses::is_some);
+        return parts.try_for_each(visit);
+    }
+    let members = view.members();
+    let members = match (view.scope, rtype) {
+        (Scope::Service, RecordType::A) => members.requiring(Property::NewV4),
+        (Scope::Service, RecordType::AAAA) => members.requiring(Property::NewV6),
+        (Scope::Cluster, RecordType::A) => members.requiring(Property::NewV4InCluster),
+        (Scope::Cluster, RecordType::AAAA) => members.requiring(Property::NewV6InCluster),
+        // A host has all its addresses, also those of other endpoints.
+        (Scope::Host, RecordType::A | RecordType::AAAA) => members.clone(),
         _ => return ControlFlow::Continue(()),
-    };
-    // A host has all its addresses, whoever else has them.
-    let members = match view.scope {
-        Scope::Host => view.members().clone(),
-        Scope::Service | Scope::Cluster => view.members().requiring(property),
     };
     let mut walks = walks(&members, order, turn);
     walks.try_for_each(|walk| {
@@ -195,7 +190,7 @@ fn shared_rows<'t>(
     let shared = rotated(view.shared_ports(), turn).into_iter().flatten();
     let shared = shared.filter(move |one| {
         let is_wanted = match wanted {
-            Some(wanted) => same_port(&one.port, wanted),
+            Some(wanted) => one.port.has_same_name(wanted),
             None => one.is_new_number,
         };
         is_wanted && members.contains(one.endpoint)
@@ -244,7 +239,7 @@ fn ports_in<'t>(
     wanted: Option<&'t Port>,
 ) -> impl Iterator<Item = &'t Port> + Clone + use<'t> {
     let is_row = move |index: &usize| match wanted {
-        Some(wanted) => same_port(&ports[*index], wanted),
+        Some(wanted) => ports[*index].has_same_name(wanted),
         None => *index == 0 || ports[*index - 1].number != ports[*index].number,
     };
     range.filter(is_row).map(|index| &ports[index])

@@ -219,9 +219,12 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
     }
 }
 
-/// Returns the part of a service that its own name, `S.N.Z`, stands for. If there is none, returns why that name fails, or
-/// `None` if it does not exist.
-pub(super) fn own_view(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
+/// Reads the own name of a service, `S.N.Z`, in any zone. Another zone may hide the name.
+///
+/// # Errors
+///
+/// If the name stands for no part of the service: why it fails, or `None` if it does not exist.
+pub fn read_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
     let own = Part {
         scope: &[],
         prefix: Prefix::None,

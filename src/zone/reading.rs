@@ -163,8 +163,9 @@ impl<'t> View<'t> {
 
     /// Returns whether an endpoint of the service is one of the answer.
     pub fn contains(&self, endpoint: &Endpoint) -> bool {
-        let mut endpoints = self.endpoints();
-        self.covers(endpoint) && endpoints.any(|one| ptr::eq(one, endpoint))
+        let all = &self.service.endpoints;
+        let index = all.binary_search_by(|one| one.name().cmp(&endpoint.name()));
+        index.is_ok_and(|index| ptr::eq(&all[index], endpoint) && self.members.contains(index))
     }
 
     /// Returns the endpoints of the answer, in the order of the table.
@@ -231,9 +232,4 @@ pub(super) fn selectable<'t>(
         Scope::Service => members.requiring(Property::Selected),
         Scope::Cluster | Scope::Host => members,
     }
-}
-
-/// Returns whether two ports have the same name and protocol.
-pub(super) fn same_port(one: &Port, other: &Port) -> bool {
-    one.name == other.name && one.protocol == other.protocol
 }

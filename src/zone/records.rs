@@ -49,7 +49,8 @@ impl<'q> AnswerContext<'q> {
     }
 }
 
-/// A record of class IN, or address records with the same owner. Only the texts about this server that [`Reply`](crate::wire::Reply) adds have another class.
+/// A record of class IN, or address records with the same owner. Only the texts about this server that
+/// [`Reply`](crate::wire::Reply) adds have another class.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Its section.
@@ -151,17 +152,11 @@ fn visit_view<'a>(
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let AnswerContext {
-        question,
-        order,
-        turn,
-        ..
-    } = context;
-    let ttl = view.service.ttl;
     match rtype {
         RecordType::SRV => visit_services(view, context, visit),
-        _ => visit_addresses(view, rtype, order, turn, |addresses| {
-            visit(Record::answer(question, ttl, Data::Addresses(addresses)))
+        _ => visit_addresses(view, rtype, context.order, context.turn, |addresses| {
+            let data = Data::Addresses(addresses);
+            visit(Record::answer(context.question, view.service.ttl, data))
         }),
     }
 }
@@ -172,15 +167,9 @@ fn visit_services<'a>(
     context: AnswerContext<'a>,
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let AnswerContext {
-        question,
-        order,
-        turn,
-        ..
-    } = context;
-    let ttl = view.service.ttl;
+    let (question, ttl) = (context.question, view.service.ttl);
     let target = |row: &SrvRow<'a>| RecordName::target(view, question, row.endpoint);
-    let rows = srv_rows(view, order, turn);
+    let rows = srv_rows(view, context.order, context.turn);
     rows.clone().try_for_each(|row| {
         let (port, target) = (row.port, target(&row));
         visit(Record::answer(question, ttl, Data::Srv { port, target }))

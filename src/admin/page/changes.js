@@ -18,7 +18,6 @@ let loading;
 /** The changes that arrived since all were forgotten, the oldest first: those that are loaded may lack some. */
 let arrived = [];
 
-
 const servicesOf = ({ services }) => services ?? [];
 
 /** Returns the services that the filter of this view offers. */

@@ -71,7 +71,7 @@ fn merge(old: &mut Value, patch: &Value) {
 mod tests {
     use super::*;
     use crate::testing::table;
-    use crate::zone::answer::answer_own_name;
+    use crate::zone::read_own_name;
 
     /// Returns the clusters with endpoints of `prod/db` that are returned, the step of `shop/pay`, and whether the name
     /// of `prod/db` is a last resort.
@@ -79,7 +79,7 @@ mod tests {
         let list: Value = serde_json::from_str(&objects(step).unwrap()).unwrap();
         let table = table(list["items"].as_array().unwrap());
         let db = table.service("prod", "db").unwrap();
-        let returned: Vec<_> = answer_own_name(db).unwrap().endpoints().collect();
+        let returned: Vec<_> = read_own_name(db).unwrap().endpoints().collect();
         let mut clusters: Vec<&str> = returned.iter().map(|one| one.labels()[1]).collect();
         clusters.dedup();
         let pay = table.service("shop", "pay").unwrap();

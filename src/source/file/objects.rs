@@ -10,8 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::read::{FileError, read_text};
-use crate::model::LINK_VERSIONS;
-use crate::model::{Kind, KubeObject, ObjectKey, ObjectRef, parse};
+use crate::model::{Kind, KubeObject, LINK_VERSIONS, ObjectKey, ObjectRef, parse};
 use crate::table::store::Objects;
 
 /// The maximum depth of YAML. Each level takes some kilobytes of stack. Kubernetes objects have about a dozen levels.

@@ -10,7 +10,7 @@ use global_dns::model::{
 use global_dns::table::store::ServiceKeys;
 use global_dns::table::{Endpoint, Service, ServiceKind, Store, Table, build};
 use global_dns::wire::Transport;
-use global_dns::zone::answer::answer_own_name;
+use global_dns::zone::read_own_name;
 use serde_json::Value;
 
 use super::answers::{self, A, AAAA, NAMES, SRV, published, reply};
@@ -219,7 +219,7 @@ fn check_service(cluster: &Cluster, service: &Service, coverage: &mut Coverage) 
         .count();
     let is_last = down > 0 && down == service.endpoints.len();
     coverage.last_resort += usize::from(is_last && service.gateway_down == GatewayDown::LastResort);
-    let answered = answer_own_name(service).map_or(0, |view| view.endpoints().count());
+    let answered = read_own_name(service).map_or(0, |view| view.endpoints().count());
     coverage.omitted += usize::from(down > 0 && answered < service.endpoints.len());
 }
 

@@ -155,7 +155,7 @@ impl Counts {
     }
 }
 
-/// Changes the objects of a service, and compares each reply with what is told of its time.
+/// Changes the objects of a service, and compares each reply with what the server says about its time.
 fn check(cluster: &Cluster, server: &Server, service: u8, counts: &mut Counts) -> Result<()> {
     let name = &name_of(service);
     eventually("the answer", || {
