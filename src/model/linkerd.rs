@@ -8,7 +8,7 @@ use super::fields::{
     same_namespace, service_key, shorten, split, strip_cluster, undecodable, usable_address,
 };
 use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
-use super::slice::{has_addresses, readiness, slice_owner};
+use super::slice::{SkipCounts, has_addresses, readiness, slice_owner};
 use super::{
     ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
     ListedHosts, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
@@ -65,10 +65,9 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
     let owner = slice_owner(slice)?;
     has_addresses(&body)?;
     if slice.label(key::HEADLESS_MIRROR).is_none() {
-        let hosts = listed_hosts(&body);
-        if !hosts.is_empty() {
-            let ports = list_of_ports(body.ports.as_ref());
-            let content = SliceContent::Hosts(Box::new(ListedHosts { hosts, ports }));
+        let listed = listed_hosts(&body);
+        if !listed.hosts.is_empty() || !listed.left_out.is_empty() {
+            let content = SliceContent::Hosts(Box::new(listed));
             return Ok(Slice { owner, content });
         }
     }
@@ -81,17 +80,28 @@ pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
     ClusterName::interned(&spec.target_cluster_name).map_err(bad_name)
 }
 
-/// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
-fn listed_hosts(body: &SliceBody<'_>) -> Box<[ListedHost]> {
-    let host = |endpoint: &KubeEndpoint<'_>| {
+/// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
+fn listed_hosts(body: &SliceBody<'_>) -> ListedHosts {
+    let mut skips = SkipCounts::default();
+    let mut host = |endpoint: &KubeEndpoint<'_>| {
+        let hostname = Hostname::interned(endpoint.hostname.as_deref()?).map_err(bad_name);
         let first = endpoint.addresses.iter().flatten().next();
         Some(ListedHost {
-            hostname: Hostname::interned(endpoint.hostname.as_deref()?).ok()?,
+            hostname: skips.record("hostname", hostname)?,
             address: first.and_then(|ip| usable_address(ip).ok()),
         })
     };
-    let hosts: BTreeSet<_> = body.endpoints.iter().flatten().filter_map(host).collect();
-    hosts.into_iter().collect()
+    let hosts: BTreeSet<_> = body
+        .endpoints
+        .iter()
+        .flatten()
+        .filter_map(&mut host)
+        .collect();
+    ListedHosts {
+        hosts: hosts.into_iter().collect(),
+        ports: list_of_ports(body.ports.as_ref()),
+        left_out: skips.into_skips(),
+    }
 }
 
 /// Returns the service and the cluster of a mirror that is skipped, if both can be read.

@@ -35,6 +35,8 @@ pub struct ListedHosts {
     pub hosts: Box<[ListedHost]>,
     /// The ports of their pods.
     pub ports: Ports,
+    /// Skipped hosts of the slice: one skip for each reason.
+    pub left_out: Box<[Problem]>,
 }
 
 /// An entry of a headless mirror's slice.
@@ -118,11 +120,11 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
 /// One skip for each field, with the number of further skips. A slice may have a thousand endpoints with the same
 /// error.
 #[derive(Default)]
-struct SkipCounts(Vec<(&'static str, Problem, usize)>);
+pub(super) struct SkipCounts(Vec<(&'static str, Problem, usize)>);
 
 impl SkipCounts {
     /// Returns a valid part. Counts the skip of an invalid part.
-    fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
+    pub(super) fn record<T>(&mut self, field: &'static str, part: Result<T, Problem>) -> Option<T> {
         let skip = match part {
             Ok(part) => return Some(part),
             Err(skip) => skip,
@@ -134,7 +136,7 @@ impl SkipCounts {
         None
     }
 
-    fn into_skips(self) -> Box<[Problem]> {
+    pub(super) fn into_skips(self) -> Box<[Problem]> {
         let skip = |(_, skip, others): (&str, Problem, usize)| match others {
             0 => skip,
             others => Problem::new(skip.kind, format!("{}; and {others} more", skip.detail)),

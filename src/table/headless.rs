@@ -46,7 +46,7 @@ pub(super) fn candidate<'s>(
 ) -> Option<Candidate<'s>> {
     let BuildContext { store, rules, .. } = context;
     let cluster = &rules.name_of(item.link()?);
-    let mut listed = listed_hosts(store, object);
+    let mut listed = listed_hosts(store, object, problems);
     let mut dead_ports = DeadPorts::default();
     let mut endpoints = Vec::with_capacity(mirrors.len());
     for (object, mirror, host) in mirrors {
@@ -83,16 +83,19 @@ pub(super) fn candidate<'s>(
     })
 }
 
-/// Returns the hosts that the slices of a headless mirror list.
+/// Returns the hosts that the slices of a headless mirror list, and reports those that were skipped.
 fn listed_hosts<'s>(
     store: &'s Store,
     mirror: &ObjectKey,
+    problems: &mut Vec<Problem>,
 ) -> BTreeMap<&'s Hostname, ListedHost<'s>> {
     let mut listed: BTreeMap<&Hostname, ListedHost<'_>> = BTreeMap::new();
-    for (_, slice) in store.slices_of(mirror) {
+    for (object, slice) in store.slices_of(mirror) {
         let SliceContent::Hosts(slice) = &slice.content else {
             continue;
         };
+        let left_out = slice.left_out.iter();
+        problems.extend(left_out.map(|one| one.clone().of_object(ObjectRef::slice(object))));
         for host in &slice.hosts {
             let listed = listed.entry(&host.hostname).or_default();
             if listed.ports.is_empty() {

@@ -769,8 +769,11 @@ fn slice_of_headless_mirror_lists_hosts() {
         address: address.map(|ip| ip.parse().unwrap()),
     };
     let list = |hosts| {
-        let ports = sql(15432);
-        SliceContent::Hosts(Box::new(ListedHosts { hosts, ports }))
+        SliceContent::Hosts(Box::new(ListedHosts {
+            hosts,
+            ports: sql(15432),
+            left_out: Box::default(),
+        }))
     };
     let (zero, one) = (host("db-0", "10.96.0.1"), host("db-1", "10.96.0.2"));
     let of_mirror = |content| {
@@ -789,10 +792,25 @@ fn slice_of_headless_mirror_lists_hosts() {
     assert_eq!(slice(headless(), json!([one, zero, one])), both);
     let unusable = slice(
         headless(),
-        json!([host("db-0", "127.0.0.1"), host("DB", "10.96.0.3"), {"addresses": ["198.51.100.10"]}]),
+        json!([host("db-0", "127.0.0.1"), {"addresses": ["198.51.100.10"]}]),
     );
     let hosts = [listed("db-0", None)];
     assert_eq!(unusable, of_mirror(list(hosts.into())));
+    // Hosts that are left out are reported, also if no other host is listed.
+    for hosts in [0, 1] {
+        let names = ["not a name", "db_0", "db-0"].map(|name| host(name, "10.96.0.3"));
+        let Object::Slice(Slice {
+            content: SliceContent::Hosts(read),
+            ..
+        }) = slice(headless(), json!(&names[..2 + hosts]))
+        else {
+            panic!()
+        };
+        assert_eq!((read.hosts.len(), read.left_out.len()), (hosts, 1));
+        let detail = &*read.left_out[0].detail;
+        assert!(detail.contains("'not a name'"), "{detail}");
+        assert!(detail.ends_with("; and 1 more"), "{detail}");
+    }
     // These slices were overwritten with a gateway address, are empty, or belong to an endpoint mirror.
     let of_endpoint = json!({key::MIRRORED_SERVICE: "true", key::HEADLESS_MIRROR: "db-east"});
     let gateway = json!([{"addresses": ["198.51.100.10"], "conditions": {"ready": false}}]);
