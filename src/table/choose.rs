@@ -7,8 +7,7 @@ use super::kind::{Rank, ServiceKind, list_clusters};
 use crate::model::{ClusterName, ItemKind, Problem, ProblemKind};
 
 /// Chooses for each cluster the candidates with the best rank, so that a newcomer adds its own cluster and takes none away. An
-/// address that names no cluster counts as a cluster of its own. Others keep the names of their cluster, except mirrors of an
-/// unlinked cluster. With an order, addresses of several clusters are left out before: nobody can void an order by joining a
+/// address that names no cluster counts as a cluster of its own. Others keep the names of their cluster. With an order, addresses of several clusters are left out before: nobody can void an order by joining a
 /// federation.
 pub(super) fn choose(
     candidates: &mut [Candidate<'_>],
@@ -34,8 +33,7 @@ pub(super) fn choose(
             Role::Omitted
         } else if one.clusters.is_empty() || one.clusters.iter().any(is_best) {
             Role::Answers
-        } else if one.is_shared() || one.is_unlinked {
-            // The pods that are chosen instead of mirrors may have the same hostnames.
+        } else if one.is_shared() {
             Role::Omitted
         } else {
             Role::ClusterOnly

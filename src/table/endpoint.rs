@@ -132,19 +132,11 @@ impl Endpoint {
     }
 
     /// Merges another endpoint of the same name into it.
-    pub(super) fn merge(&mut self, other: &mut Self) {
-        let is_unlinked = |endpoint: &Self| endpoint.liveness == EndpointLiveness::Unlinked;
-        match (is_unlinked(self), is_unlinked(other)) {
-            // Nobody maintains the addresses of an unlinked cluster (rule L3).
-            (true, false) => std::mem::swap(self, other),
-            (false, true) => {}
-            (true, true) | (false, false) => {
-                let addresses = self.addresses.iter().chain(&other.addresses);
-                self.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
-                self.ports = self.ports.union(&other.ports);
-                self.liveness = self.liveness.min(other.liveness);
-            }
-        }
+    pub(super) fn merge(&mut self, other: &Self) {
+        let addresses = self.addresses.iter().chain(&other.addresses);
+        self.addresses = distinct(addresses.map(|address| address.ip).collect::<Vec<_>>());
+        self.ports = self.ports.union(&other.ports);
+        self.liveness = self.liveness.min(other.liveness);
         let objects: BTreeSet<_> = self.objects.iter().chain(&other.objects).collect();
         self.objects = objects.into_iter().cloned().collect();
     }

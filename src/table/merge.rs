@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::candidate::{Candidate, Role};
-use super::{Duplicate, Endpoint};
+use super::{Duplicate, Endpoint, EndpointLiveness};
 use crate::model::{Port, Ports, Problem, ProblemKind};
 
 /// Maximum number of distinct ports of a service. The time of an SRV answer grows with it.
@@ -33,9 +33,7 @@ pub(super) fn merge(
     endpoints.dedup_by(|endpoint, first| {
         let is_same = endpoint.name() == first.name();
         if is_same {
-            let is_conflict = endpoint.addresses != first.addresses;
-            problems.extend(is_conflict.then(|| first.conflict(endpoint)));
-            first.merge(endpoint);
+            unite(first, endpoint, problems);
         }
         is_same
     });
@@ -46,6 +44,21 @@ pub(super) fn merge(
     });
     not_ready.sort_by(|one, other| one.name().cmp(&other.name()));
     (endpoints, not_ready)
+}
+
+/// Unites two endpoints of one name. Nobody maintains the addresses of an unlinked cluster (rule L3): another endpoint replaces
+/// its own.
+fn unite(first: &mut Endpoint, other: &mut Endpoint, problems: &mut Vec<Problem>) {
+    let is_unlinked = |one: &Endpoint| one.liveness == EndpointLiveness::Unlinked;
+    match (is_unlinked(first), is_unlinked(other)) {
+        (true, false) => std::mem::swap(first, other),
+        (false, true) => {}
+        (true, true) | (false, false) => {
+            let is_conflict = other.addresses != first.addresses;
+            problems.extend(is_conflict.then(|| first.conflict(other)));
+            first.merge(other);
+        }
+    }
 }
 
 /// Removes ports, if there are too many distinct ones: a reply must not cost more than its size. The first in order stay.

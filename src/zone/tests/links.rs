@@ -276,6 +276,42 @@ fn gateways_that_are_down_come_before_unlinked_clusters() {
     assert_eq!(world.a("db.prod"), "A 10.96.0.2");
 }
 
+/// A better candidate takes no name of a cluster away (rule K1).
+#[test]
+fn names_of_an_unlinked_cluster_stay_beside_another_candidate() {
+    let objects = vec![
+        federated("prod", "web", "10.96.1.9", "web@east,web@west"),
+        service_mirror("prod", "web", "east", "10.96.1.1"),
+        backends("prod", "web-east", true, true),
+        link("east", "east"),
+        link("west", "west"),
+    ];
+    let mut world = World::with_links(&rules(), objects);
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("web.prod"), "A 10.96.1.9");
+    assert_eq!(world.a("east.web.prod"), "A 10.96.1.1");
+}
+
+/// A linked host replaces the one of the same name (rule L3).
+#[test]
+fn hosts_of_an_unlinked_cluster_stay_beside_those_of_another_link_with_its_name() {
+    let alias = |link: &str| (link.parse().unwrap(), "eu".parse().unwrap());
+    let rules = Rules {
+        cluster_aliases: [alias("east"), alias("west")].into(),
+        ..rules()
+    };
+    let mut objects = east_and_west();
+    objects.push(endpoint("prod", "db", "east", "db-1", &["10.96.0.3"]));
+    let mut world = World::with_links(&rules, objects);
+    world.change(MINUTE, unlink("east"));
+    world.wait_until(60 * MINUTE);
+    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
+    assert_eq!(world.a("eu.db.prod"), "A 10.96.0.2");
+    assert_eq!(world.a("db-0.eu.db.prod"), "A 10.96.0.2");
+    assert_eq!(world.a("db-1.eu.db.prod"), "A 10.96.0.3");
+}
+
 /// Its members in this cluster need no Link.
 #[test]
 fn federated_address_with_members_of_this_cluster_is_never_down() {
