@@ -165,6 +165,15 @@ impl Item {
     }
 }
 
+// === impl OwnService ===
+
+impl OwnService {
+    /// Returns whether its endpoints are pods.
+    pub fn is_headless(&self) -> bool {
+        matches!(self.form, OwnForm::Headless { .. })
+    }
+}
+
 // === impl Export ===
 
 impl Export {

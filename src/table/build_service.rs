@@ -57,7 +57,7 @@ pub(super) fn build_service(key: &ServiceKey, context: BuildContext<'_>) -> Buil
         gate: gate.map(Box::new),
         ttl: decided.ttl,
         gateway_down: decided.gateway_down,
-        ..of_candidates(key, &mut candidates)
+        ..of_candidates(key, &items, &mut candidates)
     };
     let service = service(facts, candidates, context.rules.has_mcs_zones, problems);
     let is_any = service.is_known || !service.problems.is_empty() || decided.is_set;
@@ -81,8 +81,10 @@ fn gate(
 }
 
 /// Makes a service with what its candidates say of it, but for their endpoints.
-fn of_candidates(key: &ServiceKey, candidates: &mut [Candidate<'_>]) -> Service {
+fn of_candidates(key: &ServiceKey, items: &Items<'_>, candidates: &mut [Candidate<'_>]) -> Service {
     let mut service = Service::new(key.clone());
+    let mut own = items.own().filter(|(item, _)| item.service == *key);
+    service.is_headless = candidates.is_empty() && own.any(|(_, own)| own.is_headless());
     let mut federated = BTreeSet::new();
     let mut mirrors = BTreeSet::new();
     let mut missing = Vec::new();

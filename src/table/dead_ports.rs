@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use super::rules::Rules;
 use super::store::Store;
 use crate::model::{
-    ClusterName, Hostname, Item, MirroredHost, ObjectKey, OwnForm, Port, Ports, Problem,
-    ProblemKind, Protocol, SliceContent, SliceEndpoint, list_some,
+    ClusterName, Hostname, Item, MirroredHost, ObjectKey, Port, Ports, Problem, ProblemKind,
+    Protocol, SliceContent, SliceEndpoint, list_some,
 };
 
 /// Maximum number of ports in one sentence.
@@ -65,9 +65,8 @@ pub(super) fn exported_problem(
     store: &Store,
     rules: &Rules,
 ) -> Option<Problem> {
-    item.own().filter(|own| {
-        own.export.is_through_gateway() && matches!(own.form, OwnForm::Headless { .. })
-    })?;
+    item.own()
+        .filter(|own| own.export.is_through_gateway() && own.is_headless())?;
     let mut dead = DeadPorts::default();
     let has_hostname = |pod: &SliceEndpoint| pod.hostname != Hostname::from_address(pod.address);
     for (_, slice) in store.slices_of(object) {

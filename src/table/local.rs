@@ -47,10 +47,10 @@ fn membership(
 /// a member or does not exist.
 pub(super) fn non_member(key: &ServiceKey, items: &Items<'_>, rules: &Rules) -> Option<NonMember> {
     let (item, own) = items.own().find(|(item, _)| item.service == *key)?;
-    let OwnForm::Headless { .. } = own.form else {
-        return None;
-    };
-    membership(item, own, items, rules).err()
+    let why = own
+        .is_headless()
+        .then(|| membership(item, own, items, rules).err());
+    why.flatten()
 }
 
 /// Makes the candidate of a Service of this cluster, if it is a member: its pods, or its address if it is exported.
@@ -65,12 +65,14 @@ pub(super) fn candidate<'s>(
     let rules = context.rules;
     problems.extend(exported_problem(object, item, context.store, rules));
     match own.form {
-        OwnForm::Headless { .. } => {
+        OwnForm::Headless { has_selector } => {
             let membership = membership(item, own, items, rules).ok()?;
             let candidate = pods(object, item, context, problems);
-            // A Service without pods contributes nothing. It may exist for its annotations only.
             if !candidate.endpoints.is_empty() || !candidate.not_ready.is_empty() {
                 problems.extend(not_exported(own, membership, rules));
+            } else if !has_selector && own.has_settings && !own.export.is_any() {
+                // It exists for its settings only.
+                return None;
             }
             Some(candidate)
         }

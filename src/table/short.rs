@@ -5,6 +5,7 @@
 //! | `shortNames.pinned: {S: N}` | `N`, if it has the service; otherwise none |
 //! | `shortNames.defaultNamespace: N` | `N`, if it has the service |
 //! | neither applies | the only namespace that has a headless service of this name; none, if several have it. An alias comes before its sources |
+//! | no namespace has one | the only namespace with a headless Service of this cluster whose name fails (rules K5, K8) |
 //!
 //! A namespace has a service if a mirror or a member of this cluster exists. One that only has settings of
 //! a service takes no name from another. If the name fails because of the settings (rules K5, K8) and a setting assigns it to
@@ -121,16 +122,22 @@ fn owner<'r>(
         let mut aliases = rules.aliases.of_source(&source);
         aliases.any(|alias| alias.service == *name && has(&&alias.namespace, Claim::Headless))
     };
-    let headless = claims.iter().filter(|(namespace, claim)| {
-        **claim == Claim::Headless && rules.short_names == ShortNames::All && !is_source(namespace)
-    });
-    let mut headless = headless.map(|(namespace, _)| namespace);
-    match (headless.next(), headless.next()) {
-        (Some(only), None) => Ok(only),
-        (Some(_), Some(_)) => Err(NoOwner::Ambiguous),
-        (None, _) => default
-            .filter(|default| has(default, Claim::Failing))
-            .ok_or(NoOwner::Unpinned),
+    let of_claim = |claim| {
+        let is_one = move |(namespace, one): &(&Namespace, &Claim)| {
+            **one == claim && rules.short_names == ShortNames::All && !is_source(namespace)
+        };
+        let mut all = claims.iter().filter(is_one).map(|(namespace, _)| namespace);
+        (all.next(), all.next())
+    };
+    match of_claim(Claim::Headless) {
+        (Some(only), None) => return Ok(only),
+        (Some(_), Some(_)) => return Err(NoOwner::Ambiguous),
+        (None, _) => {}
+    }
+    let default = default.filter(|default| has(default, Claim::Failing));
+    match (default, of_claim(Claim::FailingHeadless)) {
+        (Some(only), _) | (None, (Some(only), None)) => Ok(only),
+        (None, _) => Err(NoOwner::Unpinned),
     }
 }
 

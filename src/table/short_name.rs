@@ -22,6 +22,9 @@ pub enum Claim {
     /// The name of the service fails before anything of it exists. A setting assigns the short name to it if it is not that of
     /// another namespace.
     Failing,
+    /// The same, and the Service of this cluster is headless. If it is the only one, the short name is its own without a
+    /// setting, until a headless service exists.
+    FailingHeadless,
     /// The service is not headless. Only a setting assigns the short name to it.
     Other,
     /// The service is headless. If it is the only one, the short name is its own without a setting.
@@ -67,7 +70,10 @@ impl Claim {
     /// Returns the claim of a service. One that only has settings takes no name from another.
     pub(super) fn of(service: &Service) -> Option<Self> {
         match service {
-            one if !one.is_known => one.failure.map(|_| Self::Failing),
+            one if !one.is_known => one.failure.map(|_| match one.is_headless {
+                true => Self::FailingHeadless,
+                false => Self::Failing,
+            }),
             one if one.is_headless => Some(Self::Headless),
             _ => Some(Self::Other),
         }

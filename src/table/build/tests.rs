@@ -831,6 +831,20 @@ fn service_that_only_has_settings_is_in_the_table_without_names() {
     }
 }
 
+/// One with a selector is a database without pods, whose short name is its own (rule M5).
+#[test]
+fn headless_service_that_only_has_settings_claims_no_short_name() {
+    for (selector, is_known) in [(json!({}), false), (json!({"app": "db"}), true)] {
+        let [mut own, slice] = local("prod", "db", &[]);
+        own["spec"]["selector"] = selector;
+        let own = annotated(own, "global-dns/ttl", "9");
+        let table = table(&[own, slice, mirror("other", "db", "east")]);
+        assert_eq!(table.service("prod", "db").unwrap().is_known, is_known);
+        let owner = table.short_name("db").unwrap().owner();
+        assert_eq!(owner.is_err(), is_known, "{owner:?}");
+    }
+}
+
 #[test]
 fn headless_mirrors_of_a_service_are_listed_with_their_clusters() {
     let objects = ["west", "east"].map(|cluster| mirror("prod", "db", cluster));

@@ -133,6 +133,9 @@ fn name_that_waits_fails_only_for_types_of_services() {
 fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
     let own = |namespace, exported: &str| {
         let [mut service, _] = local(namespace, "db", &[]);
+        if exported.is_empty() {
+            service["spec"]["selector"] = json!({});
+        }
         service["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!(exported);
         service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!("east");
         service["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
@@ -147,10 +150,23 @@ fn short_name_of_a_headless_service_fails_before_the_first_mirror() {
         &table(&[own("prod", "true"), own("shop", "true")]),
         &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
     );
-    // An annotation makes a Service a member, too (rule M5).
+    // One that only has settings takes no name from another (rule M5).
     check(
         &table(&[own("prod", "true"), own("shop", "")]),
-        &[("db.shop", "SERVFAIL"), ("db", "NXDOMAIN global.")],
+        &[("db.shop", "SERVFAIL"), ("db", "SERVFAIL")],
+    );
+    check(
+        &table(&[own("prod", "true"), mirror("shop", "db", "east")]),
+        &[("db.shop", "NXDOMAIN global."), ("db", "NXDOMAIN global.")],
+    );
+    check(
+        &table(&[own("prod", ""), mirror("shop", "db", "east")]),
+        &[("db.prod", "SERVFAIL"), ("db", "NXDOMAIN global.")],
+    );
+    check(&table(&[own("prod", "")]), &[("db", "SERVFAIL")]);
+    check(
+        &table(&[own("prod", ""), own("shop", "")]),
+        &[("db", "NXDOMAIN global.")],
     );
 }
 

@@ -8,7 +8,9 @@ use global_dns::model::{GatewayDown, ServiceKey, ServiceSettings, key};
 use global_dns::table::Rules;
 use serde_json::Value;
 
-use super::unions::{Candidate, MirrorKind, Scene, annotation, answer, is_headless, is_mixed};
+use super::unions::{
+    Candidate, MirrorKind, Scene, annotation, answer, is_headless, is_mixed, label,
+};
 
 /// The time at which each world starts, in milliseconds: 2026-09-21T14:13:20Z.
 pub const START: u64 = 1_790_000_000_000;
@@ -335,7 +337,9 @@ fn has_headless_mirror(scene: &Scene<'_>) -> bool {
 
 /// Returns whether names of the service exist without a setting.
 fn is_known(scene: &Scene<'_>, candidates: &[Candidate]) -> bool {
-    let is_member = |own: &Value| is_headless(own) && scene.is_headless_member(own);
+    // One that exists for its settings adds nothing (rule M5).
+    let is_more = |own: &Value| has_own_pods(scene, own) || label(own, key::EXPORTED).is_some();
+    let is_member = |own: &Value| is_headless(own) && scene.is_headless_member(own) && is_more(own);
     let mirrors = scene.mirrors().into_iter();
     let mut headless = mirrors.filter(|(.., kind, _)| *kind == MirrorKind::Headless);
     !candidates.is_empty() || headless.next().is_some() || scene.own().is_some_and(is_member)
