@@ -19,8 +19,8 @@
 //!
 //! Scenarios in a separate network namespace, which needs root, with another API server:
 //!
-//! - `recipes`: CoreDNS with the configuration from `coredns/`
-//! - `resolvers`: unbound and dnsmasq with the configuration from `coredns/`; unbound and BIND that follow the zone's
+//! - `recipes`: CoreDNS with the configuration from the page `forwarding.md` of the manual
+//! - `resolvers`: unbound and dnsmasq with the configuration from the same page; unbound and BIND that follow the zone's
 //!   NS record
 //! - `failover`: two replicas behind one cluster IP, with the queries of `load`
 //!

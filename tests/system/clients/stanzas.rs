@@ -1,5 +1,5 @@
 //! What the settings of CoreDNS do to the time until a change or a failure is visible to a client.
-//! `coredns/README.md` has the table of a run.
+//! `tests/system/clients/README.md` has the table of a run.
 //!
 //! Index:
 //!

@@ -130,7 +130,7 @@ impl Moved {
 
     /// Step 3: one member after the other.
     pub fn move_members(&mut self, clusters: &mut Clusters) -> Result<()> {
-        let section = Section::read("recipes.md", "Move a running database to its new name")?;
+        let section = Section::read("databases.md", "Move a running database to its new name")?;
         let update = section.texts("sh")?;
         let update = update.first().context("no command")?.trim();
         for member in members() {
@@ -176,7 +176,7 @@ impl Moved {
         for viewer in [EAST, WEST] {
             clusters.check_answer(viewer, &DB, &[EAST, WEST])?;
         }
-        let section = Section::read("recipes.md", "Move a running database to its new name")?;
+        let section = Section::read("databases.md", "Move a running database to its new name")?;
         let add = section.texts("sh")?;
         let add = add.get(1).context("no second command")?.trim();
         ensure!(add.contains(&member.global_name()), "{add}");
@@ -357,7 +357,7 @@ impl Moved {
 
 /// Returns the flag of a member with a name of the zone. The recipe has it, and that of all members here.
 fn new_flags() -> Result<Vec<String>> {
-    let path = repository("charts/global-dns/docs/src/recipes.md");
+    let path = repository("charts/global-dns/docs/src/databases.md");
     let page = fs::read_to_string(path)?;
     let flag = format!("--discovery-srv={}.{NAMESPACE}.global", DB.name);
     for flag in [&flag, SKIP_ADDRESSES] {

@@ -1,4 +1,4 @@
-//! The names that operators ask for, over mirrors of Linkerd: the questions of the page `operators.md` of the manual, asked with
+//! The names that operators ask for, over mirrors of Linkerd: the questions of the page `databases.md` of the manual, asked with
 //! `dig` in a pod, through a real CoreDNS with the stanzas of the manual.
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::e2e::manual::Shell;
 use crate::e2e::recipes::start;
 use support::node::{CLUSTER_DNS, Node, dns};
 
-const PAGE: &str = "operators.md";
+const PAGE: &str = "databases.md";
 /// The zones of the page.
 const FLAGS: [&str; 4] = ["--zone", "global", "--zone", "clusterset.local=mcs"];
 
@@ -96,10 +96,10 @@ fn check_other_types() -> Result<()> {
     Ok(())
 }
 
-/// Starts CoreDNS with the stanzas of three pages: the zone, the zone of the API, and the rewrite for TiDB.
+/// Starts CoreDNS with three stanzas of the repository and the manual: the zone, the zone of the API, and the rewrite for TiDB.
 fn start_coredns(cluster: &Cluster, node: &Node) -> Result<Process> {
     let stanza = fs::read_to_string(repository("coredns/Corefile"))?;
-    let of_api = Section::read("mcs.md", "Multi-Cluster Services API")?.texts("")?;
+    let of_api = Section::read("names.md", "Multi-Cluster Services API")?.texts("")?;
     let of_tidb = Section::read(PAGE, "TiDB Operator")?.texts("corefile")?;
     let etc = node.create_etc("operators")?;
     fs::write(

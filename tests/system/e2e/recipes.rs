@@ -1,17 +1,21 @@
-//! The recipes in `coredns/`. Their Corefiles run unchanged in a real CoreDNS, and a real API server validates their
-//! objects.
+//! The recipes of the page `forwarding.md` of the manual. Their Corefiles run in a real CoreDNS, made by the commands of the page where it
+//! has some, and a real API server validates their objects.
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
+use support::commands::command;
 use support::dig::{a_records, dig_recursively, srv_records};
+use support::manual::Section;
 use support::names::Answer;
 use support::objects::namespace;
 use support::output::print_line;
+use support::process::run_checked;
 use support::repository::repository;
 use support::server::Server;
 use support::steps::Steps;
@@ -21,44 +25,56 @@ use support::wire::Transport;
 use crate::e2e::linked_clusters::{NGINX, case_after_recordings, state_after_recordings};
 use support::node::{BEHIND_THE_CACHE, CLUSTER_DNS, GLOBAL_DNS, NODE_CACHE, Node, PODS, dns};
 
+/// The page of the recipes, and sections of it.
+const PAGE: &str = "forwarding.md";
+const CUSTOM: &str = "ConfigMap coredns-custom";
+const MANAGED: &str = "CoreDNS that you manage";
+const NODE_CACHES: &str = "NodeLocal DNSCache";
+
 /// A recipe for CoreDNS, with the other parts of its platform.
 struct Recipe {
-    file: &'static str,
+    platform: &'static str,
+    /// Its section in the page.
+    heading: &'static str,
     /// Writes the Corefile and its imported files to the paths of the platform.
-    write: fn(&Blocks, &Path) -> Result<()>,
+    write: fn(&Section, &Path) -> Result<()>,
     /// Addresses of the name servers that pods use.
     servers: &'static [&'static str],
 }
 
-/// The fenced code blocks of a page, with their languages.
-pub struct Blocks(Vec<(String, String)>);
-
 const RECIPES: [Recipe; 5] = [
     Recipe {
-        file: "coredns.md",
-        write: |blocks, coredns| {
-            let map = blocks.object("yaml", 0)?;
-            write(coredns, "Corefile", &map["data"]["Corefile"])
+        platform: "coredns",
+        heading: MANAGED,
+        write: |_, coredns| append_stanza(coredns),
+        servers: &[CLUSTER_DNS],
+    },
+    Recipe {
+        platform: "eks",
+        heading: "EKS",
+        write: |section, coredns| {
+            append_stanza(coredns)?;
+            run_in(coredns, first(section, "sh")?.trim())?;
+            let settings = fs::read_to_string(coredns.join("coredns.yaml"))?;
+            let settings: Value = serde_saphyr::from_str(&settings)?;
+            write(coredns, "Corefile", &settings["corefile"])
         },
         servers: &[CLUSTER_DNS],
     },
     Recipe {
-        file: "eks.md",
-        write: |blocks, coredns| write(coredns, "Corefile", &blocks.object("yaml", 0)?["corefile"]),
-        servers: &[CLUSTER_DNS],
-    },
-    Recipe {
-        file: "aks.md",
-        write: |blocks, coredns| {
+        platform: "aks",
+        heading: CUSTOM,
+        write: |section, coredns| {
             let main = main_corefile("", "import custom/*.override", "import custom/*.server");
             write(coredns, "Corefile", &json!(main))?;
-            write_custom(blocks, coredns)
+            write_custom(section, coredns)
         },
         servers: &[CLUSTER_DNS],
     },
     Recipe {
-        file: "k3s.md",
-        write: |blocks, coredns| {
+        platform: "k3s",
+        heading: CUSTOM,
+        write: |section, coredns| {
             let hosts = "hosts /etc/coredns/NodeHosts {\n ttl 60\n reload 15s\n fallthrough\n }";
             let main = main_corefile(
                 hosts,
@@ -67,13 +83,14 @@ const RECIPES: [Recipe; 5] = [
             );
             write(coredns, "Corefile", &json!(main))?;
             write(coredns, "NodeHosts", &json!("192.0.2.7 node-0\n"))?;
-            write_custom(blocks, coredns)
+            write_custom(section, coredns)
         },
         servers: &[CLUSTER_DNS],
     },
     Recipe {
-        file: "nodelocaldns.md",
-        write: |blocks, coredns| {
+        platform: "nodelocaldns",
+        heading: NODE_CACHES,
+        write: |section, coredns| {
             let block = |zone: &str, to: &str| {
                 format!(
                     "{zone}:53 {{\n errors\n cache 30\n reload\n loop\n bind {NODE_CACHE} {CLUSTER_DNS}\n \
@@ -86,7 +103,7 @@ const RECIPES: [Recipe; 5] = [
                     &format!("{BEHIND_THE_CACHE} {{\n force_tcp\n }}"),
                 ),
                 block(".", "/etc/resolv.conf"),
-                blocks.text("corefile", 0)?.to_owned(),
+                first(section, "corefile")?,
             ];
             write(coredns, "Corefile", &json!(main.concat()))
         },
@@ -94,14 +111,8 @@ const RECIPES: [Recipe; 5] = [
     },
 ];
 
-/// Pages with Kubernetes objects, and the number of objects. The API server validates them.
-const OBJECTS: [(&str, usize); 5] = [
-    ("README.md", 1),
-    ("coredns.md", 1),
-    ("aks.md", 1),
-    ("k3s.md", 1),
-    ("gke.md", 3),
-];
+/// Sections with a Kubernetes object that the API server validates. It does not know that of OpenShift.
+const OBJECTS: [&str; 2] = [CUSTOM, "GKE with kube-dns"];
 
 pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     let mut server = None;
@@ -119,7 +130,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
         node.set_endpoints(&[0])
     });
     for recipe in &RECIPES {
-        let fact = format!("coredns_answers_with_the_recipe_{}", recipe.file);
+        let fact = format!("coredns_answers_with_the_recipe_{}", recipe.platform);
         steps.step(&fact, || check_recipe(recipe, cluster, node));
     }
     for number in 0..3 {
@@ -141,8 +152,8 @@ pub fn start(cluster: &Cluster, pod: usize, flags: &[&str]) -> Server {
 }
 
 fn check_recipe(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {
-    let mut upstream = match recipe.file {
-        "nodelocaldns.md" => {
+    let mut upstream = match recipe.heading {
+        NODE_CACHES => {
             let etc = node.create_etc("behind-the-cache")?;
             let corefile = format!(
                 "cluster.local:53 {{\n bind {BEHIND_THE_CACHE}\n errors\n kubernetes cluster.local\n}}\n"
@@ -152,9 +163,11 @@ fn check_recipe(recipe: &Recipe, cluster: &Cluster, node: &Node) -> Result<()> {
         }
         _ => None,
     };
-    let etc = node.create_etc(recipe.file)?;
-    (recipe.write)(&page(recipe.file)?, &etc.join("coredns"))?;
-    let mut coredns = node.start_coredns(&format!("coredns-{}", recipe.file), &etc, cluster)?;
+    let platform = recipe.platform;
+    let etc = node.create_etc(platform)?;
+    let section = Section::read(PAGE, recipe.heading)?;
+    (recipe.write)(&section, &etc.join("coredns"))?;
+    let mut coredns = node.start_coredns(&format!("coredns-{platform}"), &etc, cluster)?;
     let mut answers = || -> Result<()> {
         for server in recipe.servers.iter().copied().map(dns) {
             eventually("CoreDNS to answer", || {
@@ -224,16 +237,25 @@ pub fn check_resolution(node: &Node, server: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Asserts that CoreDNS answers other names from the zone, with the Corefile of a recipe in `existing-names.md`.
+/// Asserts that CoreDNS answers other names from the zone, with a Corefile of the page: for one service (0), for a namespace (1), or for
+/// other names (2).
 fn check_existing_names(number: usize, cluster: &Cluster, node: &Node) -> Result<()> {
     let of_service = "nginx.default.svc.cluster.local";
     let names = match number {
         0 | 1 => &[of_service][..],
         _ => &["nginx.default.svc.example.com", "nginx.v1.rpc.example.com"],
     };
-    let page = page("existing-names.md")?;
+    let section = Section::read(PAGE, "Names that applications already use")?;
+    let corefiles = section.texts("corefile")?;
+    let [of_one_service, of_other_names] = corefiles.as_slice() else {
+        bail!("the section has {} Corefiles", corefiles.len());
+    };
+    let corefile = match number {
+        0 => of_one_service.clone(),
+        1 => with_rewrite(of_one_service, &first(&section, "")?)?,
+        _ => of_other_names.clone(),
+    };
     // The test has another service.
-    let corefile = page.text("corefile", number)?;
     let corefile = corefile
         .replace("db.prod.", "nginx.default.")
         .replace("db\\.prod\\.", "nginx\\.default\\.")
@@ -297,6 +319,17 @@ fn check_existing_names(number: usize, cluster: &Cluster, node: &Node) -> Result
     result.with_context(|| coredns.log_tail())
 }
 
+/// Returns a Corefile with one line instead of its two lines with `rewrite`, as the page says.
+fn with_rewrite(corefile: &str, rewrite: &str) -> Result<String> {
+    let is_rewrite = |line: &str| line.trim().starts_with("rewrite ");
+    let count = corefile.lines().filter(|line| is_rewrite(line)).count();
+    ensure!(count == 2, "{count} lines with rewrite: {corefile}");
+    let before = corefile.lines().take_while(|line| !is_rewrite(line));
+    let after = corefile.lines().skip_while(|line| !is_rewrite(line));
+    let lines = before.chain([rewrite.trim()]).chain(after.skip(count));
+    Ok(lines.flat_map(|line| [line, "\n"]).collect())
+}
+
 /// Asserts the records of the answer, without their TTLs, because caches decrease TTLs.
 fn check_records(
     server: SocketAddr,
@@ -326,12 +359,11 @@ fn check_same_stanza() -> Result<()> {
     let corefile = fs::read_to_string(repository("coredns/Corefile"))?;
     let shipped = stanza(&corefile).context("coredns/Corefile has no stanza")?;
     ensure!(shipped.contains(&"forward . 10.96.0.53".to_owned()));
-    for recipe in &RECIPES {
-        let text = page(recipe.file)?;
-        let block = text.0.iter().find_map(|(_, text)| stanza(text));
-        let mut block = block.with_context(|| format!("{} has no stanza", recipe.file))?;
+    for (heading, language) in [(CUSTOM, "yaml"), (NODE_CACHES, "corefile")] {
+        let text = first(&Section::read(PAGE, heading)?, language)?;
+        let mut block = stanza(&text).with_context(|| format!("{heading} has no stanza"))?;
         block.retain(|line| !line.starts_with("bind "));
-        ensure!(block == shipped, "{}: {block:?}", recipe.file);
+        ensure!(block == shipped, "{heading}: {block:?}");
     }
     Ok(())
 }
@@ -349,42 +381,37 @@ fn stanza(text: &str) -> Option<Vec<String>> {
 
 fn check_objects(cluster: &Cluster) -> Result<()> {
     cluster.put(&namespace("global-dns"))?;
-    let mut checked = 0;
-    for (file, count) in OBJECTS {
-        let mut objects = page(file)?.objects()?;
-        ensure!(
-            objects.len() == count,
-            "{file} has {} objects",
-            objects.len()
-        );
-        for object in &mut objects {
-            let namespace = &mut object["metadata"]["namespace"];
-            if namespace.is_null() {
-                *namespace = json!("default");
-            }
-            cluster.dry_run(object).with_context(|| file.to_owned())?;
-            // An invalid variant must be rejected, which shows that the API server validates this kind.
-            let mut invalid = object.clone();
-            let (part, value) = match object["kind"].as_str() {
-                Some("ConfigMap") => ("data", json!({"key": 1})),
-                _ => ("spec", json!({})),
-            };
-            invalid[part] = value;
-            ensure!(
-                cluster.dry_run(&invalid).is_err(),
-                "{file}: the API server accepts {invalid}"
-            );
-            checked += 1;
-        }
+    let services = fs::read_to_string(repository("coredns/gke-cloud-dns.yaml"))?;
+    let mut objects = Vec::new();
+    for text in services.split("\n---\n") {
+        objects.push(serde_saphyr::from_str(text)?);
     }
-    print_line(&format!("recipes: {checked} objects accepted"));
+    ensure!(objects.len() == 2, "{objects:?}");
+    for heading in OBJECTS {
+        objects.push(object(heading)?);
+    }
+    for object in &objects {
+        cluster.dry_run(object)?;
+        // An invalid variant must be rejected, which shows that the API server validates this kind.
+        let mut invalid = object.clone();
+        let (part, value) = match object["kind"].as_str() {
+            Some("ConfigMap") => ("data", json!({"key": 1})),
+            _ => ("spec", json!({})),
+        };
+        invalid[part] = value;
+        ensure!(
+            cluster.dry_run(&invalid).is_err(),
+            "the API server accepts {invalid}"
+        );
+    }
+    print_line(&format!("recipes: {} objects accepted", objects.len()));
     Ok(())
 }
 
 /// Compares the values of the object. The DNS operator of OpenShift, which would turn them into a stanza, is not
 /// available.
 fn check_openshift() -> Result<()> {
-    let object = page("openshift.md")?.object("yaml", 0)?;
+    let object = object("OpenShift")?;
     ensure!(object["apiVersion"] == "operator.openshift.io/v1" && object["kind"] == "DNS");
     ensure!(object["metadata"] == json!({"name": "default"}), "{object}");
     let server = json!({
@@ -397,7 +424,7 @@ fn check_openshift() -> Result<()> {
 
 // === Files of the platforms ===
 
-/// Returns the Corefile of AKS or k3s, which users cannot change, with its two imports.
+/// Returns the Corefile of a new cluster; on AKS and k3s, users cannot change it, and it has two imports.
 fn main_corefile(hosts: &str, within: &str, after: &str) -> String {
     format!(
         ".:53 {{\n errors\n health\n ready\n kubernetes cluster.local in-addr.arpa ip6.arpa {{\n pods insecure\n \
@@ -407,8 +434,8 @@ fn main_corefile(hosts: &str, within: &str, after: &str) -> String {
 }
 
 /// Writes each key of `coredns-custom` to a file, as these platforms mount it.
-fn write_custom(blocks: &Blocks, coredns: &Path) -> Result<()> {
-    let map = blocks.object("yaml", 0)?;
+fn write_custom(section: &Section, coredns: &Path) -> Result<()> {
+    let map: Value = serde_saphyr::from_str(&first(section, "yaml")?)?;
     ensure!(map["metadata"] == json!({"name": "coredns-custom", "namespace": "kube-system"}));
     let data = map["data"]
         .as_object()
@@ -424,45 +451,31 @@ fn write(folder: &Path, name: &str, text: &Value) -> Result<()> {
     Ok(fs::write(folder.join(name), text)?)
 }
 
-// === impl Blocks ===
-
-/// Reads a page of `coredns/`.
-pub fn page(file: &str) -> Result<Blocks> {
-    let path = repository("coredns").join(file);
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let mut blocks = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if let Some(language) = line.strip_prefix("```") {
-            let block = lines.by_ref().take_while(|line| *line != "```");
-            let block: String = block.flat_map(|line| [line, "\n"]).collect();
-            blocks.push((language.to_owned(), block));
-        }
-    }
-    Ok(Blocks(blocks))
+/// Writes a Corefile with the stanza, by the command of the page that appends it.
+fn append_stanza(folder: &Path) -> Result<()> {
+    let commands = first(&Section::read(PAGE, MANAGED)?, "sh")?;
+    let appending = commands.lines().find(|line| line.starts_with("{ "));
+    fs::write(folder.join("Corefile.before"), main_corefile("", "", ""))?;
+    symlink(repository("coredns"), folder.join("coredns"))?;
+    run_in(folder, appending.context("no command appends the stanza")?)
 }
 
-impl Blocks {
-    /// Returns a block of a language by its number.
-    pub fn text(&self, language: &str, number: usize) -> Result<&str> {
-        let mut blocks = self.0.iter().filter(|block| block.0 == language);
-        let block = blocks.nth(number);
-        let (_, text) = block
-            .with_context(|| format!("the page has no block {number} in language {language}"))?;
-        Ok(text)
-    }
+/// Runs a command of the page in a folder.
+fn run_in(folder: &Path, line: &str) -> Result<()> {
+    let mut shell = command("sh");
+    run_checked(shell.current_dir(folder).args(["-c", line])).map(drop)
+}
 
-    /// Parses a block of a language as an object.
-    pub fn object(&self, language: &str, number: usize) -> Result<Value> {
-        Ok(serde_saphyr::from_str(self.text(language, number)?)?)
-    }
+// === Blocks of the page ===
 
-    /// Parses all Kubernetes objects on the page.
-    fn objects(&self) -> Result<Vec<Value>> {
-        let blocks = self.0.iter().filter(|block| block.0 == "yaml");
-        let documents = blocks.flat_map(|block| block.1.split("\n---\n"));
-        documents
-            .map(|document| Ok(serde_saphyr::from_str(document)?))
-            .collect()
-    }
+/// Returns the first block of a language in a section.
+pub fn first(section: &Section, language: &str) -> Result<String> {
+    let texts = section.texts(language)?;
+    texts.into_iter().next().context("no block")
+}
+
+/// Returns the object of a section.
+pub fn object(heading: &str) -> Result<Value> {
+    let section = Section::read(PAGE, heading)?;
+    Ok(serde_saphyr::from_str(&first(&section, "yaml")?)?)
 }

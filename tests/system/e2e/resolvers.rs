@@ -1,4 +1,4 @@
-//! Other resolvers, with the configuration from `coredns/resolvers.md` and `coredns/gke.md` (stub domains).
+//! Other resolvers, with the configuration from the page `forwarding.md` of the manual.
 //!
 //! - unbound validates with DNSSEC, below a signed root.
 //! - dnsmasq is the resolver in kube-dns.
@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use support::cluster::Cluster;
 use support::dig::{DigOutput, dig, dig_recursively};
+use support::manual::Section;
 use support::process::{Process, run_checked};
 use support::steps::Steps;
 use support::wait::eventually;
 use support::wire::Transport;
 
 use crate::e2e::linked_clusters::NGINX;
-use crate::e2e::recipes::{check_resolution, page, start};
+use crate::e2e::recipes::{check_resolution, first, object, start};
 use support::node::{BIND, DNSMASQ, GLOBAL_DNS, Node, PODS, ROOT, UNBOUND, dns};
 
 /// A name in the root zone. Its answer shows that validation works.
@@ -30,8 +31,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
     });
     steps.step("unbound_validates_and_answers_with_the_recipe", || {
         let root = root.as_ref().context("there is no root server")?;
-        let recipe = page("resolvers.md")?.text("unbound", 0)?.to_owned();
-        let _unbound = start_unbound(node, root, &recipe)?;
+        let _unbound = start_unbound(node, root, &recipe("unbound")?)?;
         check_resolution(node, dns(UNBOUND))
     });
     steps.step("unbound_rejects_the_zone_without_domain_insecure", || {
@@ -80,8 +80,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
         },
     );
     steps.step("dnsmasq_answers_with_the_recipe", || {
-        let recipe = page("resolvers.md")?.text("dnsmasq", 0)?.to_owned();
-        let _dnsmasq = start_dnsmasq(node, &recipe)?;
+        let _dnsmasq = start_dnsmasq(node, &recipe("dnsmasq")?)?;
         check_resolution(node, dns(DNSMASQ))
     });
     steps.step("dnsmasq_rejects_addresses_without_rebind_domain_ok", || {
@@ -89,7 +88,7 @@ pub fn run(steps: &mut Steps, cluster: &Cluster, node: &Node) {
         check_no_resolution(DNSMASQ)
     });
     steps.step("dnsmasq_answers_with_the_stub_domains_of_gke", || {
-        let map = page("gke.md")?.object("yaml", 0)?;
+        let map = object("GKE with kube-dns")?;
         let domains = map["data"]["stubDomains"]
             .as_str()
             .context("the ConfigMap has no stub domains")?;
@@ -114,10 +113,14 @@ fn check_no_resolution(server: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns the configuration of the manual.
+fn recipe(language: &str) -> Result<String> {
+    first(&Section::read("forwarding.md", "Resolvers")?, language)
+}
+
 /// Returns the recipe with `stub-prime`: unbound queries the NS record, then the name servers in it.
 fn primed_recipe() -> Result<String> {
-    let page = page("resolvers.md")?;
-    let recipe = page.text("unbound", 0)?;
+    let recipe = recipe("unbound")?;
     ensure!(
         recipe.trim_end().ends_with("stub-addr: 10.96.0.53"),
         "{recipe}"
@@ -127,8 +130,7 @@ fn primed_recipe() -> Result<String> {
 
 /// Returns the recipe without one of its lines.
 fn without(language: &str, start: &str) -> Result<String> {
-    let page = page("resolvers.md")?;
-    let recipe = page.text(language, 0)?;
+    let recipe = recipe(language)?;
     let is_removed = |line: &&str| line.trim().starts_with(start);
     ensure!(recipe.lines().filter(is_removed).count() == 1, "{recipe}");
     let rest = recipe.lines().filter(|line| !is_removed(line));
