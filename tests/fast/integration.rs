@@ -20,7 +20,6 @@
 //! - `members`: settings of members and short names, TTLs, failover orders, expected clusters, Links, texts of tenants
 //! - `metrics`: the list of metrics in the manual
 //! - `settings`: the settings, from a file or a variable
-//! - `picture`: the picture of the README, compared with the output of the demo
 
 mod access;
 mod answers;
@@ -39,5 +38,4 @@ mod liveness;
 mod log;
 mod members;
 mod metrics;
-mod picture;
 mod settings;

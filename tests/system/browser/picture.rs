@@ -1,4 +1,4 @@
-//! The picture of the page in the manual. `tests/tools/picture page` writes it.
+//! The picture of the page in the manual. `tests/tools/picture` writes it.
 
 use std::fs;
 
