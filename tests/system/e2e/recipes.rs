@@ -1,5 +1,5 @@
-//! The recipes of the page `forwarding.md` of the manual. Their Corefiles run in a real CoreDNS, made by the commands of the page where it
-//! has some, and a real API server validates their objects.
+//! The recipes of the page `forwarding.md` of the manual. Their Corefiles run in a real CoreDNS, made by the commands of the page
+//! where it has some, and a real API server validates their objects.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -237,8 +237,8 @@ pub fn check_resolution(node: &Node, server: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Asserts that CoreDNS answers other names from the zone, with a Corefile of the page: for one service (0), for a namespace (1), or for
-/// other names (2).
+/// Asserts that CoreDNS answers other names from the zone, with a Corefile of the page: for one service (0), for a namespace (1),
+/// or for other names (2).
 fn check_existing_names(number: usize, cluster: &Cluster, node: &Node) -> Result<()> {
     let of_service = "nginx.default.svc.cluster.local";
     let names = match number {
@@ -382,7 +382,7 @@ fn stanza(text: &str) -> Option<Vec<String>> {
 fn check_objects(cluster: &Cluster) -> Result<()> {
     cluster.put(&namespace("global-dns"))?;
     let services = fs::read_to_string(repository("coredns/gke-cloud-dns.yaml"))?;
-    let mut objects = Vec::new();
+    let mut objects: Vec<Value> = Vec::new();
     for text in services.split("\n---\n") {
         objects.push(serde_saphyr::from_str(text)?);
     }
