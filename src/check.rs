@@ -2,8 +2,8 @@
 //!
 //! [`check`] is a pure function: it takes [`Facts`] and returns a [`Diagnosis`]. `app` gathers the facts from the API
 //! server or from files, and from name servers. Only [`dns_client`] sends queries. The report follows `linkerd check`:
-//! one line for each fact, green, yellow or red. Below each line that is not green are a hint and a link to
-//! `check/README.md`.
+//! one line for each fact, green, yellow or red. Below each line that is not green are a hint and a link to its section
+//! of the manual.
 //!
 //! Red: a condition that makes answers wrong and lasts until somebody fixes it. Yellow: a condition that deserves
 //! attention, that must be fixed in another cluster, or that could not be checked.

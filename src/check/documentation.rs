@@ -1,12 +1,12 @@
-//! The link to the documentation of each check, a section of `README.md` beside this file.
+//! The link to the documentation of each check, a section of the manual.
 
 use super::finding::Check;
 
-/// The path of the document in the repository.
-const PATH: &str = "src/check/README.md";
+/// The path of the page in the repository.
+const PATH: &str = "charts/global-dns/docs/src/operate.md";
 
 impl Check {
-    /// Returns the anchor that GitHub generates for the heading.
+    /// Returns the anchor that GitHub and mdBook generate for the heading.
     pub fn anchor(self) -> String {
         self.row().heading.to_lowercase().replace(' ', "-")
     }

@@ -53,7 +53,7 @@ pub enum Category {
     Fleet,
 }
 
-/// The checks, in the order of the report. `check/README.md` has a section for each.
+/// The checks, in the order of the report. The manual has a section for each (`docs/src/operate.md#checks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[cfg_attr(test, derive(strum::VariantArray))]
 #[serde(rename_all = "kebab-case")]
@@ -140,7 +140,7 @@ pub enum Check {
 pub struct CheckRow {
     /// Its group.
     pub category: Category,
-    /// The heading of its section in `check/README.md`.
+    /// The heading of its section in the manual.
     pub heading: &'static str,
 }
 

@@ -915,7 +915,7 @@ fn only_unusable_objects_are_yellow() {
     );
 }
 
-/// README.md has these figures: each SRV record takes 18 octets and the target.
+/// The manual has these figures: each SRV record takes 18 octets and the target.
 #[test]
 fn answers_that_exceed_a_message_are_yellow() {
     let many = |count: usize| {
@@ -1149,9 +1149,10 @@ fn finding_of_a_problem_names_its_section_of_the_manual() {
 }
 
 #[test]
-fn every_check_has_a_section_in_the_readme() {
-    let readme = include_str!("README.md");
-    let headings = readme.lines().filter_map(|line| line.strip_prefix("## "));
+fn every_check_has_a_section_in_the_manual() {
+    let manual = include_str!("../../charts/global-dns/docs/src/operate.md");
+    let (_, chapter) = manual.split_once("\n## Checks\n").unwrap();
+    let headings = chapter.lines().filter_map(|line| line.strip_prefix("### "));
     let expected = Check::VARIANTS.iter().map(|check| check.row().heading);
     assert_eq!(headings.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
@@ -1173,7 +1174,7 @@ fn names_and_anchors_are_unique_and_lowercase() {
 #[test]
 fn link_is_a_url_if_there_is_a_repository() {
     let check = Check::MorePermissions;
-    let path = "src/check/README.md#more-permissions-than-needed";
+    let path = "charts/global-dns/docs/src/operate.md#more-permissions-than-needed";
     assert_eq!(check.link_in(""), path);
     let repository = "https://git.example.com/dns/global-dns";
     let url = format!("{repository}/blob/main/{path}");

@@ -1,4 +1,4 @@
-//! The chapter of metrics in the manual.
+//! The table of metrics in the manual.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use support::server::Server;
 
 #[test]
 fn manual_lists_the_exported_metrics() {
-    let chapter = fs::read_to_string(repository("charts/global-dns/docs/src/metrics.md")).unwrap();
+    let chapter = fs::read_to_string(repository("charts/global-dns/docs/src/operate.md")).unwrap();
     let (_, table) = chapter.split_once("\n| metric |").unwrap();
     let lines = table.lines().take_while(|line| !line.is_empty());
     let rows = lines.filter(|line| line.starts_with("| `"));
