@@ -43,8 +43,7 @@ const API_ADDRESS: &str = "127.0.0.1:9154";
 #[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
-    /// Name of this cluster. Use the name that the Links of the other clusters use for it: names, certificates and
-    /// replica sets contain it, so it must be the same everywhere.
+    /// Name of this cluster: that in the Links of the other clusters, because names, certificates and replica sets contain it.
     #[default(constant(DEFAULT_CLUSTER_NAME))]
     pub cluster_name: ClusterName,
     /// Zones to answer for. If a name is in several, the longest one decides. Never make a zone a search domain.
@@ -52,7 +51,7 @@ pub struct Settings {
     pub zones: Vec<ZoneSetting>,
     /// Namespaces to watch. The server then needs permissions only there. Empty: all namespaces.
     pub namespaces: Vec<Namespace>,
-    /// Names of the clusters behind Links, if they differ from those in the Links: the name in the Link, and the name to use.
+    /// Names of clusters, if they differ from those in the Links: the name in the Link, and the name to use.
     pub cluster_aliases: BTreeMap<ClusterName, ClusterName>,
     /// Clusters to leave out: their mirrors are ignored. A member of this cluster stays.
     pub exclude_clusters: Vec<ClusterName>,
@@ -83,8 +82,7 @@ pub struct Settings {
     pub tls: TlsSettings,
     /// Clients and limits.
     pub limits: LimitSettings,
-    /// Time for which earlier tables are kept in memory, so that `explain` and `table` can show what was answered then. `0s`: not
-    /// at all.
+    /// Time for which earlier tables are kept in memory, for `explain` and `table` with `--at`. `0s`: not at all.
     #[default(Period(Duration::from_hours(24)))]
     pub history: Period,
     /// Time during which queries are still answered after SIGTERM or SIGINT.
@@ -112,15 +110,14 @@ pub struct ShortNameSettings {
 #[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct FailoverSettings {
-    /// Order of the clusters for all services without pods, such as `local:*`. Steps are separated by `:`, clusters of one step by
-    /// `+`. The first step answers until a person changes the order, unless it begins with `auto:`. Empty: no order.
+    /// Failover order for all services without pods, such as `auto:local:*`. Empty: no order.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub default: Option<FailoverOrder>,
-    /// Time that a step of an order with `auto:` must be down before another one answers.
+    /// Time that a step of an `auto:` order must be down before another one answers.
     #[default(Period(Duration::from_secs(2)))]
     pub delay: Period,
-    /// Time that an earlier step of such an order must be alive before it answers again.
+    /// Time that an earlier step of an `auto:` order must be alive before it answers again.
     #[default(Period(Duration::from_secs(30)))]
     pub back: Period,
 }
@@ -129,7 +126,7 @@ pub struct FailoverSettings {
 #[derive(Clone, Debug, SmartDefault, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LinkSettings {
-    /// Whether they are read. If not, no cluster is known to be unlinked.
+    /// Whether Links and Leases are read. If not, no cluster is known to be unlinked.
     #[default(true)]
     pub enabled: bool,
     /// Namespaces of the Links. Those in other namespaces are ignored, because tenants may create them.
@@ -150,8 +147,8 @@ pub struct AnswerSettings {
     #[schemars(range(min = 512, max = 4096))]
     #[default(1232)]
     pub udp_max: u16,
-    /// Addresses of `ns.dns.ZONE`, the name server of the zones. Resolvers that follow NS records query port 53 there. Empty: the
-    /// Service of the chart; without one, the addresses of the DNS listeners that are no wildcards.
+    /// Addresses of `ns.dns.ZONE`, for resolvers that follow NS records to port 53. Empty: the Service of the chart; without
+    /// one, the DNS listeners that are no wildcards.
     pub ns_addresses: Vec<IpAddr>,
     /// Answer to NSID and id.server queries, of at most 128 octets. Empty: the name of the host, which is that of the pod.
     #[schemars(length(max = 128))]
@@ -173,8 +170,8 @@ pub struct ListenSettings {
     pub tls: Vec<ListenAddress>,
     /// DNS over QUIC. Empty: no listener. Experimental: one handshake at a time, and connections are not limited.
     pub quic: Vec<ListenAddress>,
-    /// Names and addresses that requests of the API may have as Host or Origin, for example those of an Ingress. Localhost,
-    /// loopback addresses and the address that received the request are always allowed.
+    /// Names and addresses that requests of the API may have as Host or Origin, such as those of an Ingress, besides localhost,
+    /// loopback addresses and the address that received the request.
     pub api_hosts: Vec<ApiHost>,
 }
 
