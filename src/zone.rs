@@ -19,11 +19,11 @@
 //! | `H.C.S.N.Z` | one endpoint | one for each of its ports | `tests/support/names.txt` |
 //! | `_P._R.` before any of these | none | one for each endpoint with the port | `tests/support/names.txt` |
 //! | `S.Z`, `C.S.Z`, `H.C.S.Z`, `_P._R.S.Z` | the same, for the namespace that `S` stands for | the same, with short names as targets | `tests/support/names.txt`, `src/zone/tests/edges.rs` |
-//! | `Z` | SOA, NS; DS belongs to the zone above | | `tests/support/names.txt`, `src/zone/tests/nested.rs` |
-//! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt`, `tests/fast/integration/answers/name_server.rs` |
+//! | `Z` | SOA, NS; DS belongs to the zone above | | `tests/support/names.txt`, `tests/fast/conformance/zones.rs` |
+//! | `ns.dns.Z` | the addresses of this server | | `tests/support/names.txt` |
 //! | `dns-version.Z` | TXT | | `tests/support/names.txt` |
 //!
-//! Unit, conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
+//! Conformance, peer and end-to-end tests ask for the names in `tests/support/names.txt`.
 //!
 //! A zone with the grammar `mcs` has the names of KEP-1645 instead (rule K9, `tests/fast/conformance/kep1645.rs`):
 //!

@@ -1,7 +1,6 @@
 //! Tests of the handlers, without connections.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use super::limits::MAX_REQUESTS;
 use super::*;
 use crate::failures::Failures;
 use crate::model::Timestamp;
-use crate::report::write_report;
 use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
@@ -25,7 +23,6 @@ use crate::table::services::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};
-use crate::zone::print::zone_file;
 
 /// Returns the state of a server with the tables of a publisher, for tests on a runtime.
 pub(crate) fn state(publisher: &Publisher, liveness: Liveness) -> AdminState {
@@ -177,45 +174,6 @@ async fn unread_responses_use_limited_memory() {
 }
 
 #[tokio::test]
-async fn table_is_the_same_document_with_and_without_compression() {
-    let publisher = Publisher::default();
-    publish(&publisher, &database("db-0"));
-    let state = state(&publisher, alive());
-    let now = publisher.reader();
-    let zones = zones(&["global"]);
-    let of_server: Vec<_> = state.server_problems(&now.load()).collect();
-    let api = api_routes(state, ApiHosts::new(Vec::new()));
-    let mut json = Vec::new();
-    write_report(&mut json, &zones, &now.load(), None, &of_server).unwrap();
-    let json = String::from_utf8(json).unwrap();
-    let zone = zone_file(&zones, zones.iter().next().unwrap(), &now.load());
-    assert!(json.contains("no-parent") && json.contains("not-listed"));
-    assert!(zone.contains("db-0.east.db.prod.global."));
-    for (path, expected) in [("/api/v1/table", json), ("/api/v1/table?output=zone", zone)] {
-        let plain = get(&api, path, &[]).await;
-        assert!(!plain.headers().contains_key("content-encoding"));
-        assert_eq!(
-            plain.headers()["content-length"],
-            expected.len().to_string()
-        );
-        assert_eq!(octets(plain).await, expected);
-        let refuses = [("accept-encoding", "gzip;q=0, br")];
-        assert_eq!(octets(get(&api, path, &refuses).await).await, expected);
-        let accepts = [("accept-encoding", "br, gzip")];
-        let compressed = get(&api, path, &accepts).await;
-        assert_eq!(compressed.headers()["content-encoding"], "gzip");
-        assert_eq!(compressed.headers()["vary"], "accept-encoding");
-        let length = compressed.headers()["content-length"].clone();
-        let compressed = octets(compressed).await;
-        assert_eq!(length, compressed.len().to_string());
-        let mut text = String::new();
-        let mut decoder = flate2::read::GzDecoder::new(&*compressed);
-        decoder.read_to_string(&mut text).unwrap();
-        assert_eq!(text, expected);
-    }
-}
-
-#[tokio::test]
 async fn metrics_have_a_limited_number_of_clusters() {
     let publisher = Publisher::default();
     let mut objects = Vec::new();
@@ -250,39 +208,6 @@ async fn metrics_have_a_limited_number_of_clusters() {
     assert_eq!(series["west"], 3.0);
     assert_eq!(series["other"], 51.0);
     assert_eq!(series.values().sum::<f64>(), (MAX_CLUSTERS + 53) as f64);
-}
-
-#[tokio::test]
-async fn metrics_have_the_size_of_the_history() {
-    let publisher = Publisher::new(Timestamp(0), HOUR);
-    let admin = admin_routes(state(&publisher, alive()));
-    let tables = async || metric(&admin, "global_dns_history_tables").await;
-    assert_eq!(tables().await, 0.0);
-    publish(&publisher, &database("db-0"));
-    assert_eq!(tables().await, 1.0);
-}
-
-/// Returns a metric without labels.
-async fn metric(admin: &Router, name: &str) -> f64 {
-    let page = octets(get(admin, "/metrics", &[]).await).await;
-    let page = String::from_utf8(page.to_vec()).unwrap();
-    let value = page
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.unwrap().parse().unwrap()
-}
-
-#[test]
-fn facts_are_computed_once_for_each_table() {
-    let (publisher, facts) = (Publisher::default(), CurrentFacts::default());
-    let reader = publisher.reader();
-    let none = facts.of(&reader.load());
-    assert_eq!(none.causes.serious().len(), 0);
-    publish(&publisher, &database("db-0"));
-    let [first, again] = [facts.of(&reader.load()), facts.of(&reader.load())];
-    assert!(Arc::ptr_eq(&first, &again) && *first != *none);
-    publish(&publisher, &database("db-1"));
-    assert!(!Arc::ptr_eq(&first, &facts.of(&reader.load())));
 }
 
 #[test]

@@ -209,20 +209,6 @@ fn only_findings_that_are_not_green_have_a_hint() {
     }
 }
 
-#[test]
-fn missing_fact_is_grey() {
-    let mut missing = facts(&healthy());
-    missing.api = Err(NotChecked::new("files are read", "omit --file"));
-    missing.table = Err(NotChecked::new("there is no table", "make one"));
-    let diagnosis = check(&missing);
-    let not_checked = diagnosis
-        .0
-        .iter()
-        .filter(|one| one.sentence.ends_with(": not checked, there is no table"));
-    assert_eq!(not_checked.count(), 17);
-    assert!(diagnosis.is_success());
-}
-
 // === The API server ===
 
 #[test]
@@ -340,13 +326,6 @@ fn other_mirror(namespace: &str, service: &str, cluster: &str) -> Value {
 }
 
 #[test]
-fn mirrors_clusters_and_endpoints_are_counted() {
-    let found = findings(&facts(&healthy()), Check::Mirrors);
-    let sentence = "2 headless mirrors of 2 clusters (east, west) with 2 endpoints";
-    assert_eq!(found, green(sentence));
-}
-
-#[test]
 fn cluster_without_mirrors_is_yellow() {
     // A Service of this cluster is not a mirror.
     let [service, slice] = local("prod", "db", &[("db-0", "192.0.2.1", true)]);
@@ -376,20 +355,6 @@ fn mirrors_without_a_headless_one_are_yellow_beside_a_headless_service() {
         "no mirror is headless, but this cluster has a headless member: headless mirroring is off";
     let found = findings(&facts(&objects), Check::HeadlessMirroring);
     assert_eq!(found, yellow(sentence));
-}
-
-#[test]
-fn name_with_endpoints_of_several_kinds_is_normal() {
-    let mut objects = healthy();
-    objects.push(other_mirror("prod", "db", "north"));
-    let mut facts = facts(&objects);
-    facts.objects.links = Ok(links(&["east", "west", "north"]));
-    let found = findings(&facts, Check::HeadlessMirroring);
-    assert_eq!(found, green("headless mirroring is on"));
-    assert_eq!(
-        findings(&facts, Check::Conflicts),
-        green("there are no other conflicts")
-    );
 }
 
 /// The sentence of a cluster without a Link at the start of a process.
@@ -422,40 +387,6 @@ fn links_that_are_not_read_are_not_checked() {
     let mut facts = facts(&healthy());
     facts.table = Ok(table_by(&rules(), &healthy()));
     let sentence = "Orphaned mirrors: not checked, Links are not read";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), grey(sentence));
-}
-
-#[test]
-fn link_of_an_aliased_cluster_is_recognized() {
-    let mut rules = rules();
-    let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
-    rules.cluster_aliases.extend([pair]);
-    let facts = facts_by(rules.clone(), &healthy());
-    let sentence = "every mirror's cluster has a Link";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), green(sentence));
-    let facts = facts_with_links(rules, &healthy(), &["east"]);
-    let sentence = without_link("oregon");
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), yellow(&sentence));
-}
-
-#[test]
-fn mirrors_of_excluded_clusters_are_not_orphaned() {
-    let mut rules = rules();
-    rules.excluded_clusters.insert("west".parse().unwrap());
-    let facts = facts_with_links(rules, &healthy(), &["east"]);
-    let sentence = "every mirror's cluster has a Link";
-    assert_eq!(findings(&facts, Check::OrphanedMirrors), green(sentence));
-}
-
-#[test]
-fn links_without_permission_are_not_checked() {
-    let mut facts = facts(&healthy());
-    facts.table = Ok(table_by(&rules(), &healthy()));
-    facts.objects.links = Err(NotChecked::new(
-        "Links cannot be read: 403",
-        "ask an administrator",
-    ));
-    let sentence = "Orphaned mirrors: not checked, Links cannot be read: 403";
     assert_eq!(findings(&facts, Check::OrphanedMirrors), grey(sentence));
 }
 
@@ -564,17 +495,6 @@ fn failed_mirroring_in_a_link_is_yellow_unless_there_is_a_mirror() {
         .excluded_clusters
         .insert("west".parse().unwrap());
     assert_eq!(findings(&facts, Check::LinkStatus), green(none));
-}
-
-#[test]
-fn link_status_of_an_aliased_cluster_is_recognized() {
-    let mut rules = rules();
-    let pair = ("west".parse().unwrap(), "oregon".parse().unwrap());
-    rules.cluster_aliases.extend([pair]);
-    let mut facts = facts_by(rules, &healthy());
-    facts.objects.links = Ok(failing("prod", "db", "InvalidService"));
-    let found = findings(&facts, Check::LinkStatus);
-    assert_eq!(found, green("no Link reports that mirroring fails"));
 }
 
 #[test]
@@ -804,33 +724,6 @@ fn endpoints_of_mirrors_without_a_slice_are_yellow_and_red_if_none_has_one() {
 }
 
 #[test]
-fn endpoints_without_a_mirror_need_no_slice() {
-    let mut rules = rules();
-    rules.excluded_clusters.insert("west".parse().unwrap());
-    let mut facts = facts_by(rules, &healthy());
-    // Endpoints of a deleted Service, and those of an excluded cluster.
-    let all = [
-        ("db-0-east", true),
-        ("db-9-east", false),
-        ("db-0-west", false),
-    ];
-    set_endpoints(&mut facts, &all);
-    let complete = "every mirror with Endpoints has an EndpointSlice";
-    assert_eq!(findings(&facts, Check::EndpointSlices), green(complete));
-}
-
-#[test]
-fn endpoints_without_permission_are_not_checked_if_there_are_mirrors() {
-    let mut facts = facts(&healthy());
-    facts.objects.endpoints = Err(NotChecked::new("cannot list Endpoints: 403", "ask"));
-    let sentence = "EndpointSlices of mirrors: not checked, cannot list Endpoints: 403";
-    assert_eq!(findings(&facts, Check::EndpointSlices), grey(sentence));
-    facts.table = Ok(table_by(&facts.rules, &[]));
-    let found = findings(&facts, Check::EndpointSlices);
-    assert_eq!(found, green("there are no mirrors"));
-}
-
-#[test]
 fn gateways_that_are_down_are_yellow() {
     let mut objects = healthy();
     objects.push(endpoint("prod", "db", "west", "db-1", &["10.96.2.2"]));
@@ -957,71 +850,7 @@ fn versions_are_reported() {
     assert_eq!(vec![last], yellow(sentence));
 }
 
-#[test]
-fn kubernetes_before_1_22_is_yellow() {
-    for (version, health) in [
-        ("v1.21.14", Health::Yellow),
-        ("v1.22.0", Health::Green),
-        ("v1.33.4-gke.100", Health::Green),
-        ("v1.31+", Health::Green),
-    ] {
-        let mut facts = facts(&healthy());
-        facts.api = Ok(ApiServerStatus::Reached {
-            version: version.to_owned(),
-            needed: Vec::new(),
-            not_needed: Vec::new(),
-        });
-        let found = findings(&facts, Check::Versions);
-        assert_eq!(found[1], (health, format!("Kubernetes {version}")));
-    }
-}
-
-#[test]
-fn unknown_version_of_kubernetes_is_yellow() {
-    // The first one was built without a version.
-    for version in ["v0.0.0-master", "unknown", ""] {
-        let mut facts = facts(&healthy());
-        facts.api = Ok(ApiServerStatus::Reached {
-            version: version.to_owned(),
-            needed: Vec::new(),
-            not_needed: Vec::new(),
-        });
-        let found = findings(&facts, Check::Versions);
-        let sentence = format!("unknown version of Kubernetes: '{version}'");
-        assert_eq!(found[1], (Health::Yellow, sentence));
-    }
-}
-
 // === The report ===
-
-#[test]
-fn text_has_categories_hints_and_references() {
-    let diagnosis = Diagnosis(vec![
-        Check::ApiServer.green("it answers"),
-        Check::Permissions.red("cannot list services", "bind the role"),
-        Check::Gateways.yellow("a gateway is down", "look at it"),
-        Check::OrphanedMirrors.not_checked(&NotChecked::new("403", "grant it")),
-    ]);
-    let expected = format!(
-        "API server\n----------\n√ it answers\n× cannot list services\n    bind the role\n    see {}\n\n\
-         Mirrors\n-------\n‼ a gateway is down\n    look at it\n    see {}\n\
-         · Orphaned mirrors: not checked, 403\n    grant it\n    see {}\n\n\
-         Status: × (1 green, 1 yellow, 1 red, 1 not checked)\n",
-        Check::Permissions.link(),
-        Check::Gateways.link(),
-        Check::OrphanedMirrors.link(),
-    );
-    assert_eq!(diagnosis.to_text(Colors::Plain), expected);
-    let colored = diagnosis.to_text(Colors::Shown);
-    for sign in [
-        "\u{1b}[32m√\u{1b}[0m",
-        "\u{1b}[33m‼\u{1b}[0m",
-        "\u{1b}[31m×\u{1b}[0m",
-        "\u{1b}[90m·\u{1b}[0m",
-    ] {
-        assert!(colored.contains(sign), "{colored:?}");
-    }
-}
 
 /// The root of all problems is one red line. Its consequences have one line in each category, without hints.
 #[test]
@@ -1094,60 +923,12 @@ fn objects_that_cannot_be_read_are_one_red_line() {
 }
 
 #[test]
-fn progress_names_the_red_checks_and_the_time_that_is_left() {
-    let diagnosis = Diagnosis(vec![
-        Check::Server.red("a", "b"),
-        Check::Server.red("c", "d"),
-        Check::Conflicts.yellow("e", "f"),
-        Check::Connections.red("g", "h"),
-    ]);
-    let line = diagnosis.progress(Duration::from_millis(42_900));
-    assert_eq!(line, "waiting for server, connections (42 s left)");
-}
-
-#[test]
 fn schema_has_all_checks() {
     let schema: Value = serde_json::from_str(include_str!("../report/schema/check.json")).unwrap();
     let listed = &schema["$defs"]["finding"]["properties"]["check"]["enum"];
     let names = Check::VARIANTS.iter().map(|check| check.name());
     assert_eq!(*listed, json!(names.collect::<Vec<_>>()));
 }
-
-#[test]
-fn json_has_the_same_findings() {
-    let diagnosis = Diagnosis(vec![
-        Check::ApiServer.green("it answers"),
-        Check::MorePermissions.yellow("has more permissions", "bind less"),
-    ]);
-    let expected = json!({
-        "schemaVersion": 2, "success": true, "green": 1, "yellow": 1, "red": 0, "grey": 0,
-        "checks": [
-            {"category": "api-server", "check": "api-server", "health": "green", "sentence": "it answers",
-             "hint": null, "link": null, "problem": null, "anchor": null},
-            {"category": "api-server", "check": "more-permissions", "health": "yellow", "sentence": "has more permissions",
-             "hint": "bind less", "link": Check::MorePermissions.link(), "problem": null, "anchor": null},
-        ],
-    });
-    assert_eq!(serde_json::to_value(&diagnosis).unwrap(), expected);
-}
-
-#[test]
-fn finding_of_a_problem_names_its_section_of_the_manual() {
-    let mut objects = healthy();
-    objects.push(gateway("prod", "db-0-east", false));
-    let diagnosis = check(&facts(&objects));
-    let json = serde_json::to_value(&diagnosis).unwrap();
-    let mut findings = json["checks"].as_array().unwrap().iter();
-    let finding = findings.find(|one| one["check"] == "gateways").unwrap();
-    assert_eq!(finding["problem"], "gateway-down");
-    assert_eq!(finding["anchor"], "problems.html#gateway-down");
-    let reference = format!(
-        "    see {}; in the manual: problems.html#gateway-down\n",
-        Check::Gateways.link()
-    );
-    assert!(diagnosis.to_text(Colors::Plain).contains(&reference));
-}
-
 #[test]
 fn every_check_has_a_section_in_the_manual() {
     let manual = include_str!("../../charts/global-dns/docs/src/operate.md");
@@ -1155,28 +936,4 @@ fn every_check_has_a_section_in_the_manual() {
     let headings = chapter.lines().filter_map(|line| line.strip_prefix("### "));
     let expected = Check::VARIANTS.iter().map(|check| check.row().heading);
     assert_eq!(headings.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
-}
-
-#[test]
-fn names_and_anchors_are_unique_and_lowercase() {
-    let is_anchor = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '-');
-    let all = Check::VARIANTS;
-    let names: BTreeSet<&str> = all.iter().map(|check| check.name()).collect();
-    let anchors: BTreeSet<String> = all.iter().map(|check| check.anchor()).collect();
-    assert_eq!((names.len(), anchors.len()), (all.len(), all.len()));
-    assert!(names.iter().all(|name| is_anchor(name)), "{names:?}");
-    assert!(
-        anchors.iter().all(|anchor| is_anchor(anchor)),
-        "{anchors:?}"
-    );
-}
-
-#[test]
-fn link_is_a_url_if_there_is_a_repository() {
-    let check = Check::MorePermissions;
-    let path = "charts/global-dns/docs/src/operate.md#more-permissions-than-needed";
-    assert_eq!(check.link_in(""), path);
-    let repository = "https://git.example.com/dns/global-dns";
-    let url = format!("{repository}/blob/main/{path}");
-    assert_eq!(check.link_in(repository), url);
 }

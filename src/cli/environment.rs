@@ -146,31 +146,6 @@ fn variable_of(flag: &str, arguments: &[String], is_set: impl Fn(&str) -> bool) 
 mod tests {
     use super::*;
 
-    #[test]
-    fn unknown_variable_has_the_nearest_known_one() {
-        let known = ["GLOBAL_DNS_TTL", "GLOBAL_DNS_ZONE"].map(str::to_owned);
-        let set = [
-            "GLOBAL_DNS_EXPERIMENTAL_OPTION",
-            "GLOBAL_DNS_TLL",
-            "GLOBAL_DNS_ZONES",
-            "GLOBAL_DNS_TTL",
-            "TTL",
-        ]
-        .into_iter()
-        .map(|name| (name.to_owned(), "7".to_owned()));
-        let found: Vec<_> = unknown(set, &known)
-            .into_iter()
-            .map(|one| (one.name, one.nearest))
-            .collect();
-        let expected = [
-            ("GLOBAL_DNS_EXPERIMENTAL_OPTION", None),
-            ("GLOBAL_DNS_TLL", Some("GLOBAL_DNS_TTL")),
-            ("GLOBAL_DNS_ZONES", Some("GLOBAL_DNS_ZONE")),
-        ];
-        let expected = expected.map(|(name, near)| (name.to_owned(), near.map(str::to_owned)));
-        assert_eq!(found, expected);
-    }
-
     /// The variables of Services `global-dns`, `global-dns-east` and `global-dns-metrics`.
     #[test]
     fn variables_of_services_are_known() {
@@ -196,35 +171,6 @@ mod tests {
             ("GLOBAL_DNS_SERVICES", "x"),
         ] {
             assert!(!is_service_link(name, value), "{name}");
-        }
-    }
-
-    #[test]
-    fn error_names_the_variable_only_if_the_flag_is_not_given() {
-        let message = |arguments: &[&str]| {
-            let all: Vec<String> = ["global-dns", "table"]
-                .iter()
-                .chain(arguments)
-                .map(|&argument| argument.to_owned())
-                .collect();
-            let error = program::command().try_get_matches_from(&all).unwrap_err();
-            name_variables(error, &all, |name| name == "GLOBAL_DNS_ZONE").to_string()
-        };
-        let given = message(&["--zone", "a..b"]);
-        assert!(
-            given.contains("'a..b' for '--zone <ZONE[=mcs]>'"),
-            "{given}"
-        );
-        let other = message(&["--cluster-name=X"]);
-        assert!(other.contains("'X' for '--cluster-name <NAME>'"), "{other}");
-        // Two commands have a flag of this name, with different variables.
-        for (command, variable) in [
-            ("fleet", "GLOBAL_DNS_FLEET_SERVER"),
-            ("table", "GLOBAL_DNS_SERVER"),
-        ] {
-            let arguments = ["global-dns", command].map(str::to_owned);
-            let found = variable_of("--server <X>", &arguments, |_| true);
-            assert_eq!(found.as_deref(), Some(variable));
         }
     }
 }

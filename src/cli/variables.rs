@@ -33,27 +33,3 @@ pub(super) fn with_variable(flag: Arg) -> Arg {
 pub(super) fn variable_of_flag(id: &str) -> String {
     format!("{PREFIX}{}", id.to_uppercase())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::program;
-
-    #[test]
-    fn each_flag_without_a_variable_exists_and_has_none() {
-        let program = program::command();
-        for name in WITHOUT_VARIABLE {
-            let commands = program.get_subcommands();
-            let flags = commands.flat_map(clap::Command::get_arguments);
-            let variables: Vec<_> = flags
-                .filter(|flag| flag.get_id() == name)
-                .map(Arg::get_env)
-                .collect();
-            assert!(!variables.is_empty(), "--{name} does not exist");
-            assert!(
-                variables.iter().all(Option::is_none),
-                "--{name}: {variables:?}"
-            );
-        }
-    }
-}

@@ -19,8 +19,6 @@ use super::framing::{MAX_MESSAGE, MAX_OUTBOX};
 use super::udp::BATCH;
 use super::udp::address::ClientAddress;
 use super::*;
-use crate::admin::Liveness;
-use crate::admin::tests::{livez, wait_until_alive};
 use crate::table::Publisher;
 use crate::testing::zones;
 use crate::wire::{Access, ResponseSettings, Transport};
@@ -210,27 +208,6 @@ async fn panicking_worker_is_counted_and_replaced() {
         assert_eq!(running.panics(Transport::Udp), 5);
         running.server.stop().await; // every thread ends
     }
-}
-
-#[tokio::test]
-async fn livez_fails_while_a_udp_worker_is_stuck() {
-    let mut running = Running::start(1);
-    let liveness = Liveness::new(running.server.take_heartbeats());
-    // Without any query, the worker is alive.
-    wait_until_alive(&liveness).await;
-    running.faults.is_stuck.store(true, SeqCst);
-    // The current call ends after its timeout.
-    let started = Instant::now();
-    while livez(&liveness).await.0 == 200 && started.elapsed() < LONG {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        liveness.check();
-    }
-    let (status, sentence) = livez(&liveness).await;
-    let problem = format!("no progress for 10 s: UDP worker 1 of {}\n", running.dns);
-    assert_eq!((status, sentence), (503, problem));
-    running.faults.is_stuck.store(false, SeqCst);
-    wait_until_alive(&liveness).await;
-    running.server.stop().await;
 }
 
 /// A connection that panics on request, like a panic while answering.
@@ -468,59 +445,6 @@ async fn queued_queries_are_answered_at_stop_despite_receive_errors() {
     }
 }
 
-/// RFC 2181 section 4.1 for batches, also if the host no longer has the address of the first reply.
-#[tokio::test(flavor = "multi_thread")]
-async fn replies_of_a_batch_leave_from_the_queried_addresses() {
-    const EINVAL: i32 = 22;
-    for is_first_lost in [false, true] {
-        let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
-        let faults = &running.faults;
-        faults.panics_on_receive.store(true, SeqCst);
-        while running.panics(Transport::Udp) < 1 {
-            tokio::task::yield_now().await;
-        }
-        let sockets = ["127.0.0.1:0", "127.0.0.9:0"].map(|address| {
-            let socket = UdpSocket::bind(address).unwrap();
-            socket.set_read_timeout(Some(LONG)).unwrap();
-            socket
-        });
-        let asked = |id: u8| {
-            let address = Ipv4Addr::new(127, 0, 0, 1 + id % 5);
-            SocketAddr::from((address, running.dns.port()))
-        };
-        for id in 0..100 {
-            let socket = &sockets[usize::from(id) % 2];
-            socket.send_to(&query(id), asked(id)).unwrap();
-        }
-        if is_first_lost {
-            faults.send[1].store(EINVAL, SeqCst);
-            faults.send[0].store(1, SeqCst);
-        }
-        faults.panics_on_receive.store(false, SeqCst);
-        // Replies are sent in the order of the addresses. The first query went to the first address.
-        let lost = is_first_lost.then_some(0);
-        let mut ids: Vec<u8> = (0..100).filter(|id| Some(*id) != lost).collect();
-        for (number, socket) in sockets.iter().enumerate() {
-            for _ in ids
-                .clone()
-                .iter()
-                .filter(|id| usize::from(**id) % 2 == number)
-            {
-                let mut reply = [0; 512];
-                let (_, from) = socket.recv_from(&mut reply).unwrap();
-                assert_eq!(from, asked(reply[1]));
-                ids.retain(|id| *id != reply[1]);
-            }
-        }
-        assert!(ids.is_empty(), "{ids:?}");
-        assert_eq!(
-            running.answerers.counters.unsent(),
-            u64::from(is_first_lost)
-        );
-        running.server.stop().await;
-    }
-}
-
 #[test]
 fn ns_addresses_are_usable_at_port_53() {
     let addresses = |given: &[&str], listeners: &[&str]| -> Vec<String> {
@@ -605,25 +529,5 @@ async fn slow_readers_do_not_exceed_the_budget() {
         assert!(started.elapsed() < 6 * LONG, "the octets are still in use");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    running.server.stop().await;
-}
-
-/// Queries to a broadcast address are not for this server alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn queries_to_a_broadcast_address_get_no_reply() {
-    let running = Running::start_at(Ipv4Addr::UNSPECIFIED, 1);
-    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    socket.set_read_timeout(Some(LONG)).unwrap();
-    socket.set_broadcast(true).unwrap();
-    let port = running.dns.port();
-    for (id, address) in [(1, [127, 255, 255, 255]), (2, [127, 0, 0, 1])] {
-        let to = SocketAddr::from((address, port));
-        socket.send_to(&query(id), to).unwrap();
-    }
-    let mut reply = [0; 512];
-    socket.recv(&mut reply).unwrap();
-    assert_eq!(reply[1], 2, "the reply to the second query");
-    let dropped = running.answerers.counters.sum(|counters| &counters.dropped);
-    assert_eq!(dropped, 1);
     running.server.stop().await;
 }

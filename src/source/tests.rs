@@ -1,10 +1,6 @@
-use std::sync::atomic::Ordering::Relaxed;
-
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::admin::Liveness;
-use crate::admin::tests::{wait_until_alive, wait_until_stuck};
 use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
 
 /// Returns the settings of a loop whose tables follow each other.
@@ -214,45 +210,6 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     assert_eq!(update_loop.reader.load().generation, before.generation + 1);
 }
 
-/// The source shares the thread of the update loop, as in production.
-#[tokio::test]
-async fn livez_fails_while_the_update_loop_is_stuck() {
-    let feeds = Feeds::new(&[]);
-    let heartbeat = feeds.heartbeat().clone();
-    let liveness = Liveness::new([("the update loop".to_owned(), heartbeat)]);
-    let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
-    let source = async move |_: Feeds, updates: Updates| {
-        while let Some((entered, blocker)) = wedged.recv().await {
-            entered.send(()).unwrap();
-            _ = blocker.recv();
-        }
-        drop(updates);
-    };
-    let thread = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let run = run(source, feeds, Publisher::default(), settings());
-        runtime.unwrap().block_on(run);
-    });
-    // A loop that waits for events is alive.
-    wait_until_alive(&liveness).await;
-    let (entered, has_entered) = std::sync::mpsc::channel();
-    let (release, blocker) = std::sync::mpsc::channel();
-    wedge.send((entered, blocker)).await.unwrap();
-    has_entered.recv().unwrap();
-    assert_eq!(
-        wait_until_stuck(&liveness).await,
-        "no progress for 10 s: the update loop\n"
-    );
-    drop(release);
-    wait_until_alive(&liveness).await;
-    drop(wedge);
-    thread.join().unwrap();
-}
-
-type Blocker = std::sync::mpsc::Receiver<()>;
-
 #[tokio::test(start_paused = true)]
 async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let feeds = Feeds::new(&[]);
@@ -261,23 +218,5 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
     for _ in 0..100 {
         sleep(2 * heartbeat::INTERVAL).await;
         assert!(heartbeat.take());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn events_that_change_a_service_are_counted_when_their_table_is_published() {
-    let update_loop = Loop::start(&[]).await;
-    let counted = || {
-        let buckets = 0..=UPDATE_BUCKETS.len();
-        let update = &update_loop.feeds.update_times().update;
-        let counts = buckets.map(|index| update.bucket(index).load(Relaxed));
-        counts.sum::<u64>()
-    };
-    // Lists do not count.
-    assert_eq!(counted(), 0);
-    for (host, expected) in [("db-1", 1), ("db-1", 1), ("db-2", 2)] {
-        let object = endpoint("prod", "db", "east", host, &["10.0.0.2"]);
-        update_loop.apply(&object).await;
-        assert_eq!(counted(), expected, "{host}");
     }
 }

@@ -190,11 +190,8 @@ impl CanonicalForm {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::omitted;
     use crate::table::Table;
-    use crate::testing::{
-        backends, endpoint, federated, flat_mirror, gateway, local, mirror, service_mirror, table,
-    };
+    use crate::testing::{endpoint, gateway, mirror, table};
 
     fn shop() -> Vec<Value> {
         let mut host = endpoint("prod", "db", "east", "db-0", &["10.96.0.1", "2001:db8::1"]);
@@ -216,42 +213,6 @@ mod tests {
         // With a second namespace, the short name is ambiguous.
         objects.push(mirror("shop", "db", "east"));
         assert_eq!(table(&objects).answers_hash(), 6_439_144_540_262_087);
-    }
-
-    /// Replicas with these tables have the same endpoints, but their answers differ.
-    #[test]
-    fn selected_endpoints_change_the_hash() {
-        let of_order = |order: &str| {
-            let [mut service, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-            service["metadata"]["annotations"]["global-dns/failover"] = json!(order);
-            let mirror = flat_mirror("prod", "db", "west", "10.96.0.9");
-            table(&[mirror, service, slice])
-        };
-        let tables = ["local:west", "west:local", "*"].map(of_order);
-        let counts = tables.each_ref().map(|table| {
-            let service = table.service("prod", "db").unwrap();
-            (service.endpoints.len(), service.names.v4.len())
-        });
-        assert_eq!(counts, [(2, 1), (2, 1), (2, 2)]);
-        let hashes: std::collections::BTreeSet<u64> =
-            tables.iter().map(Table::answers_hash).collect();
-        assert_eq!(hashes.len(), 3);
-    }
-
-    /// The name of a cluster covers endpoints that the name of the service does not.
-    #[test]
-    fn endpoint_that_no_name_of_the_service_covers_counts_for_its_cluster() {
-        let federation = federated("prod", "db", "10.96.0.8", "db@west");
-        let other = |alive| {
-            let mirror = service_mirror("prod", "db", "west", "10.96.0.9");
-            [mirror, backends("prod", "db-west", true, alive)]
-        };
-        let count = |alive| {
-            let table = table(&[&[federation.clone()][..], &other(alive)].concat());
-            omitted(table.service("prod", "db").unwrap()).len()
-        };
-        // `S.N.Z` and its form for port `http` omit the mirror, whether it is alive or not. `C.S.N.Z` returns it.
-        assert_eq!((count(true), count(false)), (2, 2));
     }
 
     #[test]

@@ -1,11 +1,9 @@
-use std::collections::BTreeSet;
-
 use crate::model::{GatewayDown, ServiceKey};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{Kind, Object, ObjectKey, Problem, ProblemKind, key};
+use crate::model::{Kind, Object, ObjectKey, ProblemKind, key};
 use crate::testing::{
     Server, endpoint, gateway, listing, local, mirror, parsed, published, rules, store, table,
     table_by, zones,
@@ -31,15 +29,6 @@ fn kinds(table: &Table) -> Vec<&'static str> {
         .conflicts()
         .map(|conflict| conflict.kind.name())
         .collect()
-}
-
-#[test]
-fn only_kinds_of_linkerd_have_mirrors() {
-    let mirrored = ServiceKind::ALL
-        .into_iter()
-        .filter(|kind| kind.is_mirrored());
-    let names: Vec<_> = mirrored.map(ServiceKind::name).collect();
-    assert_eq!(names, ["headless", "federated", "gateway", "flat"]);
 }
 
 /// The addition, change or deletion of one object.
@@ -243,97 +232,6 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 }
 
 #[test]
-fn list_replaces_only_objects_of_its_watch_and_namespace() {
-    let listed = |objects: &[Value]| -> store::Objects {
-        let parsed = |object| parsed(Kind::Service, object);
-        objects.iter().map(parsed).collect()
-    };
-    let (prod, shop) = (mirror("prod", "db", "east"), mirror("shop", "db", "east"));
-    let all = [prod.clone(), shop.clone()];
-    let names = |services: store::ServiceKeys| -> Vec<String> {
-        services.iter().map(ToString::to_string).collect()
-    };
-    let watch = Kind::Service;
-    let mut store = store(&all);
-    assert_eq!(*store.objects(watch), listed(&all));
-    // The same list again changes nothing.
-    assert_eq!(names(store.reset(watch, None, listed(&all))), [""; 0]);
-    let changed = annotated(shop.clone(), key::TTL, "9");
-    let all = [prod, changed];
-    assert_eq!(names(store.reset(watch, None, listed(&all))), ["shop/db"]);
-    // A list of one namespace does not affect the others.
-    assert_eq!(
-        names(store.reset(watch, Some("shop"), store::Objects::new())),
-        ["shop/db"]
-    );
-    assert_eq!(store, crate::testing::store(&all[..1]));
-    assert_eq!(
-        names(store.reset(watch, None, store::Objects::new())),
-        ["prod/db"]
-    );
-    assert_eq!(store, Store::default());
-}
-
-#[test]
-fn skipped_object_is_reported_until_it_is_deleted() {
-    let mut unnamed = endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]);
-    unnamed["metadata"]["labels"]["mirror.linkerd.io/cluster-name"] = json!("no.label");
-    let skipped = |store: &Store| -> Vec<String> {
-        let table = build(
-            &Table::default(),
-            store,
-            &store.services(),
-            &rules(),
-            &Timers::default(),
-        )
-        .table;
-        let line = |one: &Problem| format!("{}: {}", one.subject(), one.kind);
-        table.skipped().map(line).collect()
-    };
-    let mut store = store(&[mirror("prod", "db", "east"), unnamed.clone()]);
-    assert_eq!(skipped(&store), ["Service/prod/db-0-east: unusable-object"]);
-    store.delete(Kind::Service, parsed(Kind::Service, &unnamed).0);
-    assert_eq!(skipped(&store), [""; 0]);
-}
-
-#[test]
-fn endpoint_with_name_of_more_than_255_octets_is_skipped() {
-    let (host, service, namespace) = ("h".repeat(63), "s".repeat(63), "n".repeat(63));
-    let endpoints = |cluster: &str| {
-        let table = table(&[
-            mirror(&namespace, &service, cluster),
-            endpoint(&namespace, &service, cluster, &host, &["10.96.0.1"]),
-        ]);
-        let service = table.service(&namespace, &service).unwrap();
-        let skipped = table.skipped().map(|problem| problem.detail.as_str());
-        let octets =
-            skipped.map(|detail| detail.contains("has 256 octets; at most 255 are allowed"));
-        (service.endpoints.len(), octets.collect::<Vec<_>>())
-    };
-    // 64 octets for each of the three labels, those of the cluster, and 8 octets for `global.`
-    assert_eq!(endpoints(&"c".repeat(54)), (1, vec![]));
-    assert_eq!(endpoints(&"c".repeat(55)), (0, vec![true]));
-}
-
-/// A mirror must not decide what this cluster answers: its cluster may be another tenant's, or attacked (rule K6).
-#[test]
-fn rule_for_gateways_that_are_down_comes_from_this_cluster() {
-    let resolved = |own: Option<&str>, copied: &str| {
-        let copy = annotated(mirror("prod", "db", "east"), key::GATEWAY_DOWN, copied);
-        let [service, _] = local("prod", "db", &[]);
-        let own = own.map(|rule| annotated(service, key::GATEWAY_DOWN, rule));
-        let objects: Vec<Value> = own.into_iter().chain([copy]).collect();
-        let table = table(&objects);
-        table.service("prod", "db").unwrap().gateway_down
-    };
-    use GatewayDown::{Include, LastResort};
-    assert_eq!(resolved(None, "include"), LastResort);
-    assert_eq!(resolved(Some("last-resort"), "include"), LastResort);
-    assert_eq!(resolved(Some("include"), "last-resort"), Include);
-    assert_eq!(resolved(Some("exclude"), "include"), LastResort);
-}
-
-#[test]
 fn names_hidden_by_names_of_the_zone_are_reported() {
     let hidden = |namespace: &str, service: &str, cluster: &str, has_endpoint: bool| {
         let mut objects = vec![mirror(namespace, service, cluster)];
@@ -370,154 +268,6 @@ fn conflict_is_new_once() {
     let webs = ["prod", "shop"].map(|namespace| mirror(namespace, "web", "east"));
     let three = table(&[&[prod, shop][..], &webs].concat());
     assert_eq!((new(&three, &two), new(&two, &three)), (1, 0));
-}
-
-#[test]
-fn short_name_without_owner_keeps_its_reason() {
-    let db = "db".parse().unwrap();
-    let rules = Rules {
-        short_names: ShortNames::Pinned,
-        pinned_names: [(db, "shop".parse().unwrap())].into(),
-        ..rules()
-    };
-    let table = table_by(
-        &rules,
-        &[mirror("prod", "db", "east"), mirror("prod", "web", "east")],
-    );
-    let owner = |name| table.short_name(name).unwrap().owner.as_ref().err();
-    let pin = "shop".parse().unwrap();
-    assert_eq!(owner("db"), Some(&NoOwner::Pinned(pin)));
-    assert_eq!(owner("web"), Some(&NoOwner::Unpinned));
-    assert!(table.short_name("cache").is_none());
-}
-
-#[test]
-fn pod_that_is_ready_in_another_entry_is_not_listed_as_unready() {
-    let pods = |pods: &[(&str, &str, bool)]| {
-        let mut objects = vec![mirror("prod", "db", "east")];
-        objects.extend(local("prod", "db", pods));
-        let table = table(&objects);
-        let service = table.service("prod", "db").unwrap();
-        (service.endpoints.len(), service.not_ready.len())
-    };
-    assert_eq!(
-        pods(&[("db-0", "192.0.2.1", true), ("db-1", "192.0.2.2", false)]),
-        (1, 1)
-    );
-    // The same pod is ready in another entry.
-    assert_eq!(
-        pods(&[("db-0", "192.0.2.1", true), ("db-0", "192.0.2.1", false)]),
-        (1, 0)
-    );
-    assert_eq!(
-        pods(&[("db-0", "192.0.2.1", true), ("db-0", "192.0.2.2", false)]),
-        (1, 1)
-    );
-}
-
-#[test]
-fn entries_without_pod_are_one_endpoint_if_one_source_has_one_address_per_family() {
-    let conflicts = |local_ips: &[&str], link_ip: Option<&str>| {
-        let [mut service, slice] = local("prod", "db", &[]);
-        service["metadata"]["labels"] = json!({key::EXPORTED: "true"});
-        let mut objects = vec![service];
-        for (number, ip) in local_ips.iter().enumerate() {
-            let mut slice = slice.clone();
-            slice["metadata"]["name"] = json!(format!("db-{number}"));
-            slice["endpoints"] = json!([{"addresses": [ip], "hostname": "db-0"}]);
-            objects.push(slice);
-        }
-        objects.extend(link_ip.map(|_| mirror("prod", "db", "hub")));
-        objects.extend(link_ip.map(|ip| endpoint("prod", "db", "hub", "db-0", &[ip])));
-        let table = table(&objects);
-        let kinds = kinds(&table);
-        kinds.iter().filter(|kind| **kind == "endpoint").count()
-    };
-    assert_eq!(conflicts(&["192.0.2.1", "2001:db8::1"], None), 0);
-    assert_eq!(conflicts(&["192.0.2.1", "192.0.2.1"], None), 0);
-    assert_eq!(conflicts(&["192.0.2.1", "192.0.2.2"], None), 1);
-    assert_eq!(conflicts(&["2001:db8::1", "2001:db8::2"], None), 1);
-    assert_eq!(conflicts(&["192.0.2.1"], Some("2001:db8::1")), 1);
-}
-
-#[test]
-fn objects_that_are_not_used_are_recorded() {
-    let [own, slice] = local("prod", "db", &[("db-0", "10.0.0.1", true)]);
-    let mut bad = mirror("prod", "cache", "east");
-    bad["metadata"]["annotations"] =
-        json!({"mirror.linkerd.io/remote-svc-fq-name": "cache.shop.svc"});
-    let all = table(&[own, slice, bad]);
-    let key = key_of("prod", "db");
-    let non_member = all.non_member(&key).unwrap();
-    assert_eq!(
-        non_member.to_string(),
-        "Service of this cluster is not a member: Service/prod/db: it is headless, but not exported: kubectl label service db \
-         --namespace prod mirror.linkerd.io/exported=true"
-    );
-    let object = ObjectKey::new("prod", "cache-east");
-    let skip = all.skip_of(Kind::Service, &object).unwrap();
-    assert_eq!(skip.kind, ProblemKind::NamespaceMismatch);
-    assert_eq!(all.skip_of(Kind::EndpointSlice, &object), None);
-}
-
-/// The record changes no answer, but explanations read it.
-#[test]
-fn change_of_a_non_member_is_a_change_of_the_table() {
-    let [mut own, _] = local("prod", "db", &[]);
-    let first = table(&[own.clone()]);
-    own["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("remote-discovery");
-    let next = store(&[own]);
-    let built = build(
-        &first,
-        &next,
-        &next.services(),
-        &rules(),
-        &Timers::default(),
-    );
-    assert!(built.is_changed);
-}
-
-#[test]
-fn table_lists_its_namespaces_services_and_short_names() {
-    let [waiting, _] = local("shop", "cart", &[]);
-    let mut waiting = annotated(waiting, "global-dns/expected-clusters", "north");
-    waiting["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:01Z");
-    let mut objects = vec![waiting, mirror("shop", "idle", "east")];
-    for (namespace, service) in [("prod", "db"), ("shop", "cart")] {
-        objects.push(mirror(namespace, service, "east"));
-        objects.push(endpoint(namespace, service, "east", "h-0", &["10.96.0.1"]));
-    }
-    let table = table(&objects);
-    let sorted = |list: Vec<&str>| {
-        list.iter()
-            .map(ToString::to_string)
-            .collect::<BTreeSet<_>>()
-    };
-    let names = |list: &[&str]| sorted(list.to_vec());
-    assert_eq!(
-        sorted(table.namespaces().collect()),
-        names(&["prod", "shop"])
-    );
-    for (namespace, services) in [
-        ("prod", &["db"][..]),
-        ("shop", &["cart", "idle"]),
-        ("nope", &[]),
-    ] {
-        let own = table
-            .services_in(namespace)
-            .map(|one| one.key.service.as_str());
-        assert_eq!(sorted(own.collect()), names(services), "{namespace}");
-        assert_eq!(table.has_namespace(namespace), !services.is_empty());
-    }
-    assert_eq!(
-        sorted(table.short_names().collect()),
-        names(&["cart", "db", "idle"])
-    );
-    let waiting: Vec<_> = table.waiting_services().map(|one| &one.key).collect();
-    assert_eq!(waiting, [&key_of("shop", "cart")]);
-    assert_eq!(table.waiting_count(), 1);
-    let open = table_by(&rules(), &objects[1..]);
-    assert_eq!(open.waiting_count(), 0);
 }
 
 /// Returns the problems of these kinds as text.

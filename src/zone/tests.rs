@@ -12,7 +12,6 @@ mod edges;
 mod failover;
 mod kinds;
 mod links;
-mod mcs;
 mod missing;
 mod namespaces;
 mod nested;
@@ -52,104 +51,6 @@ fn ask(zones: &Zones, table: &Table, name: &str, rtype: RecordType) -> String {
     }
 }
 
-/// Cases that `src/wire/tests/owner_names.rs` does not cover.
-#[test]
-fn port_number_gives_one_srv_record_and_family_without_address_gives_nodata() {
-    let (zones, table) = (zones(&["global"]), shop());
-    for (name, rtype, expected) in [
-        // One port number has two names, and one port has no name.
-        (
-            "west.db.prod.global",
-            RecordType::SRV,
-            "SRV 0 10 53 db-0.west.db.prod.global., SRV 0 10 7000 db-0.west.db.prod.global., \
-             SRV 0 10 26257 db-0.west.db.prod.global.",
-        ),
-        (
-            "_dns._udp.west.db.prod.global",
-            RecordType::SRV,
-            "SRV 0 10 53 db-0.west.db.prod.global.",
-        ),
-        ("ns.dns.global", RecordType::A, "A 192.0.2.53"),
-        ("ns.dns.global", RecordType::AAAA, "NODATA global."),
-    ] {
-        assert_eq!(ask(&zones, &table, name, rtype), expected, "{name} {rtype}");
-    }
-}
-
-#[test]
-fn name_belongs_to_the_longest_zone() {
-    let (zones, table) = (zones(&["global", "svc.global"]), shop());
-    assert_eq!(
-        ask(&zones, &table, "db.prod.svc.global", RecordType::AAAA),
-        "AAAA 2001:db8::1"
-    );
-    assert_eq!(
-        ask(&zones, &table, "nope.svc.global", RecordType::A),
-        "NXDOMAIN svc.global."
-    );
-    assert_eq!(
-        ask(&zones, &table, "svc.global", RecordType::SOA),
-        "SOA ns.dns.svc.global. hostmaster.svc.global. 7 7200 1800 86400 5"
-    );
-    assert_eq!(
-        ask(&zones, &table, "db.prod.global", RecordType::AAAA),
-        "AAAA 2001:db8::1"
-    );
-    assert_eq!(
-        ask(&zones, &table, "nope.global", RecordType::A),
-        "NXDOMAIN global."
-    );
-}
-
-#[test]
-fn name_above_a_child_zone_exists() {
-    let zones = zones(&[
-        "global",
-        "a.b.c.global",
-        "z.deep.a.b.c.global",
-        "x.y.db.prod.global",
-        "10.in-addr.arpa",
-        "3.2.1.10.in-addr.arpa",
-        "ip6.arpa",
-        "8.b.d.0.1.0.0.2.ip6.arpa",
-    ]);
-    let table = shop();
-    let cases = [
-        // Empty non-terminals above a child zone
-        ("c.global", "NODATA global."),
-        ("b.c.global", "NODATA global."),
-        ("deep.a.b.c.global", "NODATA a.b.c.global."),
-        ("y.db.prod.global", "NODATA global."),
-        ("1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
-        ("2.1.10.in-addr.arpa", "NODATA 10.in-addr.arpa."),
-        ("2.ip6.arpa", "NODATA ip6.arpa."),
-        ("d.0.1.0.0.2.ip6.arpa", "NODATA ip6.arpa."),
-        // Siblings do not exist.
-        ("d.global", "NXDOMAIN global."),
-        ("bc.global", "NXDOMAIN global."),
-        ("a.c.global", "NXDOMAIN global."),
-        ("x.b.c.global", "NXDOMAIN global."),
-        ("nope.a.b.c.global", "NXDOMAIN a.b.c.global."),
-        ("x.db.prod.global", "NXDOMAIN global."),
-        ("2.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
-        ("1.1.10.in-addr.arpa", "NXDOMAIN 10.in-addr.arpa."),
-        ("3.ip6.arpa", "NXDOMAIN ip6.arpa."),
-        // Names keep their records.
-        ("db.prod.global", "A 10.96.0.1, A 10.96.0.2, A 10.96.0.3"),
-        // Outside every zone
-        ("arpa", "REFUSED"),
-    ];
-    for (name, expected) in cases {
-        let answer = ask(&zones, &table, name, RecordType::A);
-        assert_eq!(answer, expected, "{name}");
-    }
-    // The last octets of a label equal the other name, including its length octet, which reads `1`.
-    let label = "x".repeat(0x31);
-    let zones = crate::testing::zones(&["global", &format!("a1{label}.global")]);
-    let answer = ask(&zones, &table, &format!("{label}.global"), RecordType::A);
-    assert_eq!(answer, "NXDOMAIN global.");
-}
-
 #[test]
 fn canonical_name_hides_short_name() {
     // A service `db` in namespace `prod`, and a namespace `db` with a service that has the name of a cluster.
@@ -179,30 +80,6 @@ fn canonical_name_hides_short_name() {
         .map(|conflict| conflict.kind.name())
         .collect();
     assert_eq!(kinds, ["shadowed"]);
-}
-
-#[test]
-fn address_of_two_endpoints_is_one_record() {
-    let table = table(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        endpoint("prod", "db", "east", "db-1", &["10.96.0.1"]),
-        mirror("prod", "db", "west"),
-        endpoint("prod", "db", "west", "db-0", &["10.96.0.1"]),
-    ]);
-    let zones = zones(&["global"]);
-    for name in [
-        "db.prod.global",
-        "east.db.prod.global",
-        "west.db.prod.global",
-        "db-1.east.db.prod.global",
-    ] {
-        assert_eq!(
-            ask(&zones, &table, name, RecordType::A),
-            "A 10.96.0.1",
-            "{name}"
-        );
-    }
 }
 
 #[test]

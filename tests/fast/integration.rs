@@ -3,11 +3,11 @@
 //! Index:
 //!
 //! - `events`: `/api/v1/events` and `/api/v1/status`: changes of objects, streams and their clients
-//! - `file_source`: `--file`: input forms, errors at start and at run time, reloads, examples
+//! - `file_source`: `--file`: errors at start and at run time, reloads, examples
 //! - `command_line`: usage, errors and exit codes, `explain`, `table`, `events`, `demo`, signals; finding a replica; plug-ins
 //! - `check`: output lines, JSON and exit codes, with files, with a running server, behind a forwarder
 //! - `architecture`: dependencies between modules, and the length of the two ways, read from the source text
-//! - `answers`: order of answers, addresses of the name server, counters
+//! - `answers`: counters, and what a server without a table answers
 //! - `access`: `limits.allow`
 //! - `api_host`: the `Host`, `Origin` and `Sec-Fetch-Site` headers that the API accepts, methods, headers of responses
 //! - `connections`: TCP: connection limits, slow clients, exhausted file descriptors
@@ -17,7 +17,7 @@
 //! - `kubeconfig`: files for API servers that do not answer
 //! - `liveness`: the probes of servers of which a single thread is stopped
 //! - `log`: independence from the log output; annotations in the log and in the output of commands
-//! - `members`: settings of members and short names, TTLs, failover orders, expected clusters, Links, texts of tenants
+//! - `members`: settings of members and short names, conflicts, texts of tenants
 //! - `metrics`: the list of metrics in the manual
 //! - `settings`: the settings, from a file or a variable
 

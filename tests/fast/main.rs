@@ -13,5 +13,5 @@
 mod conformance; // the requirements of RFCs, section by section
 mod fuzz; // the corpora of the fuzz targets; models of the rules; every view against the replies
 mod integration; // several modules together: sockets, the program, zone files, the boundaries of modules
-mod manual; // the links of all documents
+mod manual; // the page and the schema of the settings
 mod recordings; // recorded watch events of the real mirror controller, replayed one by one

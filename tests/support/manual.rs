@@ -1,6 +1,5 @@
-//! The pages of the manual, as tests read them: blocks of a section, and commands with their outputs.
+//! The pages of the manual, as tests read them: the blocks of a section.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
@@ -20,13 +19,6 @@ struct Block {
 pub struct Section {
     place: String,
     blocks: Vec<Block>,
-}
-
-/// A command, and the lines that it prints.
-pub struct Example {
-    /// The command, without the prompt.
-    pub command: String,
-    output: Vec<String>,
 }
 
 // === impl Section ===
@@ -70,63 +62,5 @@ impl Section {
         let texts: Vec<String> = blocks.map(|block| block.lines.join("\n") + "\n").collect();
         ensure!(!texts.is_empty(), "{}: no block {language}", self.place);
         Ok(texts)
-    }
-
-    /// Returns the commands of the section in their order.
-    pub fn examples(&self) -> Result<Vec<Example>> {
-        let mut examples: Vec<Example> = Vec::new();
-        for block in &self.blocks {
-            if block.language != "console" {
-                continue;
-            }
-            for line in block.lines.iter().map(|line| line.trim()) {
-                match line.strip_prefix("$ ") {
-                    Some(command) => examples.push(Example {
-                        command: command.to_owned(),
-                        output: Vec::new(),
-                    }),
-                    None => {
-                        let example = examples.last_mut().context("output without a command")?;
-                        example.output.push(line.to_owned());
-                    }
-                }
-            }
-        }
-        ensure!(!examples.is_empty(), "{}: no command", self.place);
-        Ok(examples)
-    }
-}
-
-// === impl Example ===
-
-impl Example {
-    /// Asserts that a text is the output of the manual. The order of records and the width of columns do not matter, nor does a
-    /// TTL, because caches decrease it. `…` stands for lines that the manual leaves out.
-    pub fn check(&self, text: &str) -> Result<()> {
-        let is_zone = self.command.contains("+noall +answer");
-        let normal = |line: &str| {
-            let mut words: Vec<&str> = line.split_whitespace().collect();
-            if is_zone && words.len() > 4 {
-                words.remove(1);
-            }
-            words.join(" ")
-        };
-        let lines = |text: &mut dyn Iterator<Item = &str>| -> BTreeSet<String> {
-            text.map(normal).filter(|line| !line.is_empty()).collect()
-        };
-        let mut expected = lines(&mut self.output.iter().map(String::as_str));
-        let got = lines(&mut text.lines());
-        let is_part = expected.remove("…");
-        let is_same = if is_part {
-            expected.is_subset(&got)
-        } else {
-            expected == got
-        };
-        ensure!(
-            is_same,
-            "{}: expected {expected:#?}, got {got:#?}",
-            self.command
-        );
-        Ok(())
     }
 }

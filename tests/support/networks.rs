@@ -78,14 +78,6 @@ impl Network {
         })
     }
 
-    /// Like [`Self::enter`], also for the namespace of the thread itself.
-    pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        match &self.holder {
-            Some(_) => self.enter(work),
-            None => Ok(work()),
-        }
-    }
-
     /// Returns a command that runs in the namespace with bind mounts and ends with the thread that starts it.
     pub fn command(&self, program: &Path, files: &Files) -> Result<Command> {
         let mut command = command(tool("setpriv")?);

@@ -5,18 +5,14 @@ mod chromium;
 mod glance;
 // The answer to a name, by mouse, by keyboard and by the search box.
 mod answer;
-// States of the server: loading, disconnected, a restart; changes without a reload; a hidden page.
-mod states;
 // Markup in every field of the API, and in names that a link contains; requests of pages of other sites.
 mod attack;
 // Ten thousand services, and sixty clusters.
 mod large;
-// The time bar.
-mod time;
-// What axe finds in every view, and parts that do not fit.
-mod accessibility;
 // The picture of the page in the manual.
 mod picture;
+// What axe finds in every view, and parts that do not fit.
+mod accessibility;
 
 use std::process::Stdio;
 

@@ -9,7 +9,7 @@
 //! - `etcd`: forms by SRV discovery, survives the loss of a cluster, adds a fourth member
 //! - `nats`: one route to one name
 //! - `moved`: a running etcd moves from the names of its cluster to those of the zone, and a client writes all the time
-//! - `reference`: the scripts of the reference architecture, with three API servers
+//! - `reference`: the files of the reference architecture
 //!
 //! The clusters have the same pod addresses, without routes between them. A member can reach a member of another
 //! cluster only at its synthetic cluster IP.

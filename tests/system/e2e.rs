@@ -3,7 +3,6 @@
 //! Scenarios on one shared API server, in this order:
 //!
 //! - `linked_clusters`: linking, unlinking, and a replay of the recordings in their order
-//! - `local_members`: a Node, Pods and a headless Service in this cluster
 //! - `permissions`: users that may list and watch, and one that may not
 //! - `check`: the command `check` without each permission, with and without Links, and through CoreDNS
 //! - `find`: commands find a replica and query it through the port-forward
@@ -11,7 +10,6 @@
 //! - `owner_names`: the table of owner names, with objects that the API server accepted
 //! - `start_up`: the time from process start to readiness
 //! - `gateways_down`: all gateways are down; the last-resort rule
-//! - `failover_orders`: an annotation moves a name between clusters, and gateways go down behind a failover order
 //! - `links`: a Link is deleted, a mirror controller stops, and a tenant has Links of his own
 //! - `outage`: the API server is killed or stops responding, and recovers, under queries
 //! - `shutdown`: SIGTERM, without a lost query
@@ -24,21 +22,14 @@
 //!   NS record
 //! - `failover`: two replicas behind one cluster IP, with the queries of `load`
 //!
-//! Scenarios in another one, with another API server:
-//!
-//! - `manual`: a shell that runs commands of the manual, and compares their output with the manual's
-//! - `operators`: the names that operators of databases ask for
-//!
 //! Scenarios with one API server each:
 //!
 //! - `kinds`: the recordings of services of all kinds
-//! - `past`: `--at` gives every reply of 400 changes
 //! - `fleet`: three API servers: commands compare the servers of all, with a fault of each kind
 //!
 //! Scenarios on the simulated API server of `support::standin`:
 //!
-//! - `misbehaving_api_server`: refusals, silent connections, undecodable objects, lost history
-//! - `empty_lists`: lists without objects, confirmed and not confirmed
+//! - `empty_lists`: lists that lack most objects
 //! - `restart`: the server is killed and restarted while the API server is unavailable
 //! - `support::faults`: one fault at a time, under queries; the suite `chaos` prints a table of the same faults
 
@@ -46,20 +37,14 @@ mod check;
 mod coredns_comparison;
 mod empty_lists;
 mod failover;
-mod failover_orders;
 mod find;
 mod fleet;
 mod gateways_down;
 mod kinds;
 mod linked_clusters;
 mod links;
-mod local_members;
-mod manual;
-mod misbehaving_api_server;
-mod operators;
 mod outage;
 mod owner_names;
-mod past;
 mod permissions;
 mod recipes;
 mod resolvers;
@@ -90,7 +75,6 @@ fn real_api_server() {
     });
     if let Some(mut cluster) = cluster {
         linked_clusters::run(&mut steps, &cluster);
-        local_members::run(&mut steps, &cluster);
         permissions::run(&mut steps, &cluster);
         check::run(&mut steps, &cluster);
         find::run(&mut steps, &cluster);
@@ -98,7 +82,6 @@ fn real_api_server() {
         owner_names::run(&mut steps, &cluster);
         start_up::run(&mut steps, &cluster);
         gateways_down::run(&mut steps, &cluster);
-        failover_orders::run(&mut steps, &cluster);
         links::run(&mut steps, &cluster);
         outage::run(&mut steps, &mut cluster);
         shutdown::run(&mut steps, &cluster);
@@ -128,25 +111,6 @@ fn separate_network_namespace() {
 }
 
 #[test]
-fn commands_of_the_manual() {
-    let _lock = lock_suite();
-    in_new_network(|| {
-        let mut steps = Steps::new("commands of the manual");
-        let mut parts = None;
-        steps.prerequisite("api_server_for_the_manual_starts", || {
-            let cluster = Cluster::start()?;
-            let node = Node::new(&cluster)?;
-            parts = Some((cluster, node));
-            Ok(())
-        });
-        if let Some((cluster, node)) = &parts {
-            operators::run(&mut steps, cluster, node);
-        }
-        steps.finish();
-    });
-}
-
-#[test]
 fn services_of_all_kinds() {
     let _lock = lock_suite();
     let mut steps = Steps::new("services of all kinds");
@@ -157,21 +121,6 @@ fn services_of_all_kinds() {
     });
     if let Some(cluster) = &cluster {
         kinds::run(&mut steps, cluster);
-    }
-    steps.finish();
-}
-
-#[test]
-fn answers_of_the_past() {
-    let _lock = lock_suite();
-    let mut steps = Steps::new("answers of the past");
-    let mut cluster = None;
-    steps.prerequisite("api_server_for_the_past_starts", || {
-        cluster = Some(Cluster::start()?);
-        Ok(())
-    });
-    if let Some(cluster) = &cluster {
-        past::run(&mut steps, cluster);
     }
     steps.finish();
 }
@@ -188,7 +137,6 @@ fn fleet_of_three_clusters() {
 fn simulated_api_server() {
     // It runs beside the others, because it waits most of the time.
     let mut steps = Steps::new("misbehaving API server");
-    misbehaving_api_server::run(&mut steps);
     empty_lists::run(&mut steps);
     restart::run(&mut steps);
     faults::run(&mut steps);

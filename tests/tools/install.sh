@@ -88,7 +88,6 @@ e2e_tools() { # [PROGRAM…]
                     ;;
                 coredns) go_tool coredns coredns . "" && path=$cached/coredns ;;
                 helm) go_tool helm helm helm.sh/helm/v3/cmd/helm "$(helm_stamp)" && path=$cached/helm ;;
-                kubectl) go_tool "$name" kubectl . "$(kubernetes_stamp kubernetes)" && path=$cached/$name ;;
                 grpc_go) go_tool "$name" ../clients/grpc_go . "" && path=$cached/$name ;;
                 nats-server) go_tool "$name" nats github.com/nats-io/nats-server/v2 "" && path=$cached/$name ;;
             esac || return
@@ -102,8 +101,7 @@ e2e_tools() { # [PROGRAM…]
     ! has dig || paths+=("$(command -v dig)")
     for path in "${paths[@]}"; do
         case $path in
-            */coredns) options=(-version) ;; */dig) options=(-v) ;; */helm) options=(version) ;;
-            */kubectl) options=(version --client) ;; *) options=(--version) ;;
+            */coredns) options=(-version) ;; */dig) options=(-v) ;; */helm) options=(version) ;; *) options=(--version) ;;
         esac
         version=$("$path" "${options[@]}" 2>&1) || fail "$path does not run: $version" || return
         echo "using $path: ${version%%$'\n'*}"

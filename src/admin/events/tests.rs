@@ -40,61 +40,6 @@ fn kinds(batch: &str) -> Vec<(&str, u64)> {
         .collect()
 }
 
-#[tokio::test(start_paused = true)]
-async fn stream_starts_with_the_table_and_continues_with_changes() {
-    let events = Events::default();
-    events.record_now(change(1));
-    let known = last_id(&events);
-    let (mut stream, first) = open(&events, None).await;
-    let expected =
-        format!("id: {known}\nevent: table\ndata: {{\"generation\":0}}\nretry: 1000\n\n");
-    assert_eq!(first, expected);
-    events.record_now(change(2));
-    let batch = text(stream.next().await).await;
-    let event = &events.all()[1];
-    let json = serde_json::to_string(event).unwrap();
-    let expected = format!("id: {}\nevent: change\ndata: {json}\n\n", known + 1);
-    assert_eq!(batch, expected);
-}
-
-#[tokio::test(start_paused = true)]
-async fn stream_resumes_after_the_last_known_event() {
-    let events = Events::default();
-    let start = last_id(&events);
-    for number in 1..=3 {
-        events.record_now(change(number));
-    }
-    let (_, first) = open(&events, Some(start + 1)).await;
-    let expected = [
-        ("table", start + 1),
-        ("change", start + 2),
-        ("change", start + 3),
-    ];
-    assert_eq!(kinds(&first), expected);
-    // Also before the first event.
-    let (_, first) = open(&events, Some(start)).await;
-    assert_eq!(kinds(&first).len(), 4);
-    let (_, first) = open(&events, Some(start + 3)).await;
-    assert_eq!(kinds(&first), [("table", start + 3)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn unknown_position_is_reset() {
-    let events = Events::default();
-    events.record_now(change(1));
-    let last = last_id(&events);
-    // Another process, a larger number of this one, and a simple number.
-    for unknown in [last ^ (1 << 40), last + 1, 12, 0, u64::MAX] {
-        let (_, first) = open(&events, Some(unknown)).await;
-        assert_eq!(
-            kinds(&first),
-            [("reset", last), ("table", last)],
-            "{unknown}"
-        );
-        assert!(first.contains("event: reset\ndata: {}\n\n"), "{first}");
-    }
-}
-
 /// The ring does not wait for a client. What the client misses is a `reset`.
 #[tokio::test(start_paused = true)]
 async fn stream_that_falls_behind_the_ring_is_reset() {
@@ -171,15 +116,6 @@ async fn storm_of_changes_is_ten_batches_per_second() {
 }
 
 #[test]
-fn number_of_streams_is_limited() {
-    let streams = Streams::default();
-    let mut open: Vec<_> = (0..MAX_STREAMS).map(|_| streams.open().unwrap()).collect();
-    assert!(streams.clone().open().is_none());
-    open.pop();
-    assert!(streams.open().is_some());
-}
-
-#[test]
 fn accept_header_chooses_the_stream() {
     let accepts = |values: &[&'static str]| {
         let values = values
@@ -203,28 +139,5 @@ fn accept_header_chooses_the_stream() {
         &["text/event-streams"],
     ] {
         assert!(!accepts(values), "{values:?}");
-    }
-}
-
-#[test]
-fn last_event_id_is_newer_than_the_query_string() {
-    let known = |after: Option<&str>, header: Option<&'static str>| {
-        let query = EventsQuery {
-            after: after.map(str::to_owned),
-            tables: None,
-            since: None,
-            cluster: None,
-            kind: None,
-        };
-        let header = header.map(|id| (LAST_EVENT_ID, HeaderValue::from_static(id)));
-        last_known(&query, &header.into_iter().collect())
-    };
-    assert_eq!(known(None, None), Ok(None));
-    assert_eq!(known(Some("7"), None), Ok(Some(7)));
-    assert_eq!(known(Some("7"), Some("8")), Ok(Some(8)));
-    assert_eq!(known(Some(""), None), Ok(None));
-    for bad in ["x", "-1", "1.5", "18446744073709551616", "<script>"] {
-        let problem = format!("'{bad}' is not the ID of an event\n");
-        assert_eq!(known(Some(bad), None), Err(problem));
     }
 }

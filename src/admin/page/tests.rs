@@ -1,48 +1,20 @@
 //! Tests of the embedded files.
 
-use std::collections::BTreeSet;
-use std::fs;
 use std::io::Read as _;
 
-use crate::testing::support::repository::repository;
 use axum::body::{Body, to_bytes};
 use flate2::read::GzDecoder;
 use http::Request;
 use tower::ServiceExt;
 
-use strum::VariantArray as _;
-
 use super::*;
-use crate::report::Shade;
-use crate::table::change::ChangeKind;
-
-const FOLDER: &str = "src/admin/page";
 
 /// Octets that a browser transfers for these files at most.
 const MAX_TRANSFERRED: usize = 40 * 1024;
 
-/// Returns the paths of the files in the folder, without tests.
-fn files_of_folder() -> BTreeSet<String> {
-    let entries = fs::read_dir(repository(FOLDER)).unwrap();
-    let names = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name != "tests.rs");
-    let path = |name: String| match name.as_str() {
-        "index.html" => "/".to_owned(),
-        _ => format!("/page/{name}"),
-    };
-    names.map(path).collect()
-}
-
 async fn get_page(path: &str) -> http::Response<Body> {
     let request = Request::get(path).body(Body::empty()).unwrap();
     routes::<()>().oneshot(request).await.unwrap()
-}
-
-#[test]
-fn all_files_of_the_folder_are_served() {
-    let served: BTreeSet<String> = FILES.iter().map(|file| file.path.to_owned()).collect();
-    assert_eq!(served, files_of_folder());
 }
 
 #[tokio::test]
@@ -79,23 +51,6 @@ async fn every_file_is_compressed_for_clients_that_accept_it() {
         transferred += body.len();
     }
     assert!(transferred <= MAX_TRANSFERRED, "{transferred} octets");
-}
-
-/// Lines of a text that look like comments would not be sent.
-#[test]
-fn no_text_of_scripts_has_a_line_that_looks_like_a_comment() {
-    for file in &FILES {
-        let mut is_text = false;
-        for line in file.content.lines().filter(|_| file.media_type == SCRIPT) {
-            let text = line.trim_start();
-            let is_comment =
-                text.starts_with("//") || text.starts_with('*') || text.starts_with("/*");
-            assert!(!(is_text && is_comment), "{}: {line}", file.path);
-            if !is_comment {
-                is_text ^= line.matches('`').count() % 2 == 1;
-            }
-        }
-    }
 }
 
 #[tokio::test]
@@ -136,28 +91,5 @@ fn files_have_no_inline_code_no_markup_from_texts_and_no_foreign_address() {
         }
         let foreign = file.content.replace("http://www.w3.org/2000/svg", "");
         assert!(!foreign.contains("http://"), "{}", file.path);
-    }
-}
-
-#[test]
-fn commands_and_page_have_the_same_color_for_each_change() {
-    let words = include_str!("words.js");
-    for kind in ChangeKind::VARIANTS {
-        let kind = <&str>::from(kind);
-        let mut lines = words.lines().map(str::trim);
-        let start =
-            |line: &str| line.trim_start_matches('"').split(['"', ':']).next() == Some(kind);
-        let line = lines.find(|line| start(line));
-        let color = match Shade::of_change(kind) {
-            Shade::Good => "\"fine\"],",
-            Shade::Attention => "\"attention\"],",
-            Shade::Idle => "\"idle\"],",
-            Shade::Bad => panic!("{kind} is red"),
-        };
-        // The page has a default for the others.
-        assert!(
-            line.unwrap_or("\"idle\"],").ends_with(color),
-            "{kind}: {line:?}"
-        );
     }
 }

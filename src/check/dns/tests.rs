@@ -109,19 +109,6 @@ fn server_that_answers_over_udp_and_tcp_is_green() {
 }
 
 #[test]
-fn different_serials_are_accepted() {
-    let mut other = ours();
-    other.serial += 7;
-    let tcp = Ok(reply(other.clone()));
-    assert_eq!(server(ServerReplies { tcp, ..direct() }).0, Health::Green);
-    let soa = Ok(reply(other));
-    assert_eq!(
-        forwarding(ResolverReplies { soa, ..through() }).0,
-        Health::Green
-    );
-}
-
-#[test]
 fn faulty_server_is_red() {
     let silent = || Err("no reply".to_owned());
     let mut other_timers = ours();
@@ -181,47 +168,6 @@ fn faulty_server_is_red() {
     ] {
         assert_eq!(server(direct), (Health::Red, format!("{SERVER} {fault}")));
     }
-}
-
-#[test]
-fn nothing_is_compared_without_a_server() {
-    let zone = ZoneFacts {
-        server: Err(no_server()),
-        ..zone(direct(), Err(no_server()))
-    };
-    let sentence = "server of global.: not checked, --dns is not given";
-    assert_eq!(finding(&zone, 0), (Health::Grey, sentence.to_owned()));
-    let sentence = "forwarding of global.: not checked, --dns is not given";
-    assert_eq!(finding(&zone, 1), (Health::Grey, sentence.to_owned()));
-}
-
-#[test]
-fn nothing_is_compared_without_a_resolver_or_a_reply_of_the_server() {
-    let reason = NotChecked::new("/etc/resolv.conf has no name server", "name one");
-    let unknown = zone(direct(), Err(reason));
-    let sentence = "forwarding of global.: not checked, /etc/resolv.conf has no name server";
-    assert_eq!(finding(&unknown, 1), (Health::Grey, sentence.to_owned()));
-    let udp = Err("no reply".to_owned());
-    let silent = zone(ServerReplies { udp, ..direct() }, Ok(through()));
-    let sentence = "forwarding of global.: not checked, the server did not answer";
-    assert_eq!(finding(&silent, 1), (Health::Grey, sentence.to_owned()));
-}
-
-#[test]
-fn forwarded_zone_is_green_and_lists_the_compared_names() {
-    let sentence = format!(
-        "{RESOLVER} forwards global. to the server: the same SOA record, and the same answer for db.prod.global. A"
-    );
-    assert_eq!(forwarding(through()), (Health::Green, sentence));
-    let sentence = format!("{RESOLVER} forwards global. to the server: the same SOA record");
-    let samples = Vec::new();
-    assert_eq!(
-        forwarding(ResolverReplies {
-            samples,
-            ..through()
-        }),
-        (Health::Green, sentence)
-    );
 }
 
 #[test]

@@ -154,34 +154,6 @@ fn wrong_answer_of_the_clusters_dns_has_its_own_reason() {
 }
 
 #[test]
-fn forwarded_zone_without_the_name_is_red() {
-    let mut way = with_answer(code(Rcode::NXDOMAIN));
-    let mut soa = code(Rcode::NOERROR).unwrap();
-    soa.soa = Some(crate::check::dns::SoaFields {
-        names: ["ns.dns.global.", "hostmaster.global."].map(str::to_owned),
-        serial: 1,
-        timers: [1; 4],
-    });
-    way.resolvers.as_mut().unwrap()[0].soa = Ok(soa);
-    let sentence = "red: 10.96.0.10:53 forwards the zone, but answers NXDOMAIN for db.prod.global. A: another server, or an \
-                    older answer from a cache";
-    assert_eq!(findings(way, Check::ClusterAnswer), [sentence]);
-}
-
-#[test]
-fn further_name_server_without_the_zone_is_yellow() {
-    let mut way = way();
-    way.question.origin = QuestionOrigin::Flag;
-    let mut further = way.resolvers.as_ref().unwrap()[0].clone();
-    further.server = "192.0.2.1:53".parse().unwrap();
-    further.answer = code(Rcode::NXDOMAIN);
-    way.resolvers.as_mut().unwrap().push(further);
-    let sentence = "yellow: 192.0.2.1:53, a further name server of /etc/resolv.conf, answers NXDOMAIN for db.prod.global. \
-                    A: the stub zone is missing";
-    assert_eq!(findings(way, Check::ClusterAnswer)[1], sentence);
-}
-
-#[test]
 fn search_list_that_has_the_name_is_red() {
     let mut way = way();
     let searched = "db.prod.global.example.com.";

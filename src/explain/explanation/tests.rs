@@ -1,17 +1,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::explain::nearest::MAX_NAMES;
 use crate::explain::{Observer, PlainService};
 use crate::model::{Namespace, ProblemKind};
-use crate::report::{EndpointState, Style};
-use crate::table::{LocalMembers, Rules, ShortNames, Table};
+use crate::table::{Rules, ShortNames, Table};
 use crate::testing::{
-    backends, endpoint, exported, federated, flat_mirror, gateway, listing, local, mirror,
-    published, rules, service_mirror, table, table_by, zones,
+    backends, endpoint, exported, federated, gateway, listing, local, mirror, published, rules,
+    service_mirror, table, table_by, zones,
 };
-use crate::zone::Answer;
-use crate::zone::Zone;
 
 fn explained_in(watched: &[&str], objects: &[Value], name: &str) -> Explanation {
     let watched: Vec<Namespace> = watched.iter().map(|name| name.parse().unwrap()).collect();
@@ -59,41 +55,6 @@ fn said(explained: &Explanation) -> Vec<String> {
     problems.chain(explained.notes.iter().cloned()).collect()
 }
 
-#[test]
-fn explanation_lists_each_endpoint_and_its_object() {
-    let explained = explained(&shop(), "db.prod.global");
-    assert!(explained.exists);
-    assert_eq!(
-        explained.reading,
-        "service 'db' in namespace 'prod': 2 of 2 endpoints"
-    );
-    let answers = &explained.answers[0];
-    assert_eq!(
-        (answers.rtype.as_str(), answers.result.as_str(), answers.ttl),
-        ("A", "NOERROR", Some(5))
-    );
-    let record = |(data, endpoint): (&str, usize)| RecordReport {
-        name: "db.prod.global.".to_owned(),
-        rtype: "A".to_owned(),
-        ttl: 5,
-        data: data.to_owned(),
-        endpoint: Some(endpoint),
-    };
-    let records = [("10.96.0.1", 0), ("10.96.0.2", 1)].map(record);
-    assert_eq!(answers.records, records);
-    let objects: Vec<&str> = explained
-        .endpoints
-        .iter()
-        .map(|e| e.object.as_str())
-        .collect();
-    assert_eq!(
-        objects,
-        ["Service/prod/db-0-east", "Service/prod/db-1-east"]
-    );
-    // A headless mirror without endpoint mirrors, as in recording 14.
-    assert_eq!(said(&explained), [EMPTY_WEST, MESHED]);
-}
-
 /// Returns the answers as `TYPE RESULT DATA`, and the endpoints as `HOST returned: WHY`.
 fn outline(explained: &Explanation) -> (Vec<String>, Vec<String>) {
     let answer = |answer: &AnswerReport| {
@@ -114,32 +75,6 @@ fn outline(explained: &Explanation) -> (Vec<String>, Vec<String>) {
         explained.answers.iter().map(answer).collect(),
         explained.endpoints.iter().map(endpoint).collect(),
     )
-}
-
-#[test]
-fn names_of_the_zone_have_answers_of_their_types() {
-    let now = published(table(&shop()));
-    let zones = zones(&["global"]);
-    let explained = |now: &Published, name: &str| {
-        let name = Name::from_text(name).unwrap();
-        outline(&explain(&zones, now, &SERVER, &name).unwrap())
-    };
-    for (name, answers) in [
-        (
-            "global",
-            vec![
-                "SOA NOERROR ns.dns.global. hostmaster.global. 1790000000 7200 1800 86400 5",
-                "NS NOERROR ns.dns.global.",
-            ],
-        ),
-        ("dns-version.global", vec!["TXT NOERROR \"1.1.0\""]),
-    ] {
-        assert_eq!(
-            explained(&now, name),
-            (answers.into_iter().map(str::to_owned).collect(), vec![]),
-            "{name}"
-        );
-    }
 }
 
 /// Each endpoint with the reason for which the replies contain it or not.
@@ -230,112 +165,6 @@ fn reason_of_an_endpoint_depends_on_the_name() {
         let explained = explained(&objects, name);
         assert_eq!(outline(&explained).1, expected, "{name}");
         assert_eq!(explained.reading, reading);
-    }
-}
-
-#[test]
-fn address_is_returned_by_the_zones_that_have_a_name_with_it() {
-    let objects = [
-        flat_mirror("prod", "web", "east", "10.96.5.1"),
-        flat_mirror("prod", "web", "west", "10.96.5.2"),
-    ];
-    let zones = zones(&["global", "set=mcs"]);
-    let now = published(table(&objects));
-    let address = |now: &Published, address: &str| {
-        let subject = crate::explain::Subject::parse(&zones, None, address).unwrap();
-        let explained = subject.explain(&zones, now, &SERVER).unwrap();
-        let names = explained.names.iter().map(|one| one.name.clone());
-        (names.collect::<Vec<_>>(), outline(&explained).1)
-    };
-    let (names, endpoints) = address(&now, "10.96.5.1");
-    let expected = [
-        "east.web.prod.global.",
-        "web.prod.global.",
-        "web.prod.svc.set.",
-    ];
-    assert_eq!(names, expected);
-    assert_eq!(endpoints, ["+east alive"]);
-}
-
-#[test]
-fn name_server_without_an_address_has_a_note_about_the_flag() {
-    let name = Name::from_text("ns.dns.global").unwrap();
-    let explained = |ns_addresses: &[std::net::IpAddr]| {
-        let zones = zones(&["global"]);
-        let zones = zones.iter().cloned().map(|zone| Zone {
-            ns_addresses: ns_addresses.to_vec(),
-            ..zone
-        });
-        let zones = Zones::new(zones.collect());
-        explain(&zones, &published(table(&shop())), &SERVER, &name).unwrap()
-    };
-    let without = explained(&[]);
-    assert!(without.exists);
-    assert_eq!(without.answers[0].result, "NODATA");
-    let [note] = without.notes.as_slice() else {
-        panic!("{:?}", without.notes)
-    };
-    assert!(note.contains("answers.nsAddresses"), "{note}");
-    let with = explained(&["192.0.2.53".parse().unwrap()]);
-    let records = with.answers[0].records.iter();
-    let data: Vec<&str> = records.map(|record| record.data.as_str()).collect();
-    assert_eq!(data, ["192.0.2.53"]);
-    assert!(with.notes.is_empty(), "{:?}", with.notes);
-}
-
-#[test]
-fn omitted_endpoints_and_skipped_objects_have_reasons() {
-    let mut objects = shop();
-    objects.push(gateway("prod", "db-0-east", false));
-    let misleading = endpoint("prod", "db", "north", "db-9", &["10.96.0.9"]);
-    objects.push(misleading);
-    let explained = explained(&objects, "db.prod.global");
-    let down = "gateway-down prod/db: cluster 'east': db-0";
-    assert!(said(&explained).contains(&down.to_owned()));
-    let states: Vec<EndpointState> = explained
-        .endpoints
-        .iter()
-        .map(|endpoint| endpoint.state)
-        .collect();
-    assert_eq!(states, [EndpointState::Alive, EndpointState::Down]);
-    let skipped = &explained.skipped[0];
-    assert_eq!(
-        (skipped.object.as_str(), skipped.reason),
-        ("Service/prod/db-9-north", ProblemKind::NoParent)
-    );
-}
-
-#[test]
-fn explanation_has_the_result_of_the_answer() {
-    for name in [
-        "db.prod.global",
-        "db.global",
-        "west.db.prod.global",
-        "prod.global",
-        "nope.global",
-        "example.com",
-    ] {
-        let name = Name::from_text(name).unwrap();
-        let (zones, now) = (zones(&["global"]), published(table(&shop())));
-        let explained = explain(&zones, &now, &SERVER, &name).unwrap();
-        for report in &explained.answers {
-            let rtype = RecordType::OF_SERVICES
-                .into_iter()
-                .find(|t| t.to_string() == report.rtype);
-            let result = match answer_question(&zones, &now, &name, rtype.unwrap()) {
-                Answer::Data(..) => "NOERROR",
-                Answer::NoData(_) => "NODATA",
-                Answer::NxDomain(_) => "NXDOMAIN",
-                Answer::Refused => "REFUSED",
-                other @ (Answer::Soa(_)
-                | Answer::Ns(_)
-                | Answer::Address(..)
-                | Answer::Text(_)
-                | Answer::NotReady
-                | Answer::Failed(_)) => panic!("{other:?}"),
-            };
-            assert_eq!(report.result, result, "{name}");
-        }
     }
 }
 
@@ -465,39 +294,6 @@ fn local_service_that_is_not_a_member_has_a_note_with_the_command() {
 }
 
 #[test]
-fn flag_that_excludes_a_local_service_is_in_a_note() {
-    let mut objects = shop();
-    objects.extend(local("prod", "db", &[("db-0", "10.0.0.1", true)]));
-    for (local_members, note) in [
-        (
-            LocalMembers::None,
-            "not-a-member Service/prod/db: localMembers is none",
-        ),
-        (
-            LocalMembers::Exported,
-            "not-a-member Service/prod/db: it is headless, but not exported: kubectl label \
-             service db --namespace prod mirror.linkerd.io/exported=true",
-        ),
-    ] {
-        let rules = Rules {
-            local_members,
-            ..rules()
-        };
-        let explained = explained_by(&SERVER, &table_by(&rules, &objects), "hub.db.prod.global");
-        assert!(said(&explained).contains(&note.to_owned()), "{explained:?}");
-    }
-}
-
-#[test]
-fn flat_mirror_has_its_own_note() {
-    let flat = flat_mirror("prod", "db", "west", "10.96.3.3");
-    let explained = explained(&[flat], "db.prod.global");
-    let note = "flat: connections go directly to pods of the cluster (west); Linkerd finds the pods, so that these \
-                addresses are always alive here";
-    assert_eq!(explained.notes, [note, MESHED]);
-}
-
-#[test]
 fn hosts_without_an_endpoint_mirror_are_in_notes() {
     let mut objects = shop();
     objects.truncate(3);
@@ -541,22 +337,6 @@ fn hosts_without_an_endpoint_mirror_are_in_notes() {
 }
 
 #[test]
-fn command_has_a_note_about_conflicts_that_only_a_server_detects() {
-    let once = Context {
-        watched: &[],
-        observer: Observer::Command(None),
-    };
-    let of_mirrors = explained_by(&once, &table(&shop()), "db.prod.global");
-    assert_eq!(said(&of_mirrors), [EMPTY_WEST, MESHED]);
-    // A Service of this cluster is not written by Links.
-    let [mut service, slice] = local("prod", "own", &[("h-0", "10.0.0.1", true)]);
-    service["metadata"]["labels"] = json!({"mirror.linkerd.io/exported": "true"});
-    let objects = [service, slice];
-    let of_local = explained_by(&once, &table(&objects), "own.prod.global");
-    assert_eq!(of_local.notes, Vec::<String>::new());
-}
-
-#[test]
 fn service_with_a_cluster_ip_has_a_note_in_a_command() {
     let name = |service: &str| ServiceKey {
         namespace: "prod".parse().unwrap(),
@@ -585,16 +365,6 @@ fn service_with_a_cluster_ip_has_a_note_in_a_command() {
     ] {
         assert_eq!(PlainService::read(&json, &name(of)), None, "{json}");
     }
-}
-
-#[test]
-fn unknown_service_is_named() {
-    let reading = |name| explained_by(&SERVER, &table(&shop()), name).reading;
-    for name in ["nope.prod.global", "_sql._tcp.east.nope.prod.global"] {
-        let expected = "no service 'nope' in namespace 'prod'";
-        assert_eq!(reading(name), expected, "{name}");
-    }
-    assert_eq!(reading("nope.global"), "a short name that no service has");
 }
 
 #[test]
@@ -653,42 +423,6 @@ fn short_name_without_an_owner_and_names_below_it_have_the_reason() {
     assert_eq!(explained.conflicts[0].kind, ProblemKind::ShortName);
 }
 
-/// Half of all namespaces have an `api`, so that only a flag gives it a short name.
-#[test]
-fn short_name_of_a_service_that_is_not_headless_needs_a_flag() {
-    let objects = [
-        flat_mirror("prod", "api", "east", "10.96.0.1"),
-        flat_mirror("shop", "api", "east", "10.96.0.2"),
-    ];
-    assert_eq!(
-        explained(&objects, "api.global").notes,
-        [
-            "only a headless service has a short name without a setting: query the name with its namespace, or pin it with \
-          shortNames.pinned: {api: NAMESPACE}; namespaces that have it: prod, shop"
-        ]
-    );
-}
-
-#[test]
-fn most_similar_name_is_first() {
-    let explained = explained(&shop(), "dv.prod.global");
-    assert_eq!(explained.nearest[0], "db.prod.global.");
-    assert_eq!(explained.nearest.len(), MAX_NAMES);
-}
-
-#[test]
-fn text_has_reading_answers_and_notes() {
-    let text = explained(&shop(), "db.prod.global").to_text(Style::default());
-    for part in [
-        "db.prod.global.\n  service 'db' in namespace 'prod': 2 of 2 endpoints\n",
-        "\nreturned:\n  east  db-0  10.96.0.1 ",
-        "  A     NOERROR, TTL 5\n        10.96.0.1\n",
-        "note: ",
-    ] {
-        assert!(text.contains(part), "{text}");
-    }
-}
-
 /// The EndpointSlice of a mirror says whether its gateway is down, or nothing is ready behind it.
 #[test]
 fn endpoints_that_are_down_have_their_cause() {
@@ -715,35 +449,4 @@ fn endpoints_that_are_down_have_their_cause() {
         down(&own, "web.prod.global"),
         ["service-not-ready prod/web: cluster 'hub': its cluster IP"]
     );
-}
-
-#[test]
-fn name_of_the_multi_cluster_services_api_is_explained() {
-    let now = published(table(&shop()));
-    let zones = zones(&["global", "set=mcs"]);
-    let of = |name: &str| {
-        let name = Name::from_text(name).unwrap();
-        explain(&zones, &now, &SERVER, &name).unwrap()
-    };
-    assert!(of("db.prod.svc.set").exists);
-    for (name, note) in [
-        ("db-0.north.db.prod.svc.set", "prod/db has endpoints in: "),
-        (
-            "north.db.prod.svc.set",
-            "valid names here look like db.prod.svc, db-0.west.db.prod.svc and _sql._tcp.db.prod.svc; the specification (KEP-1645) \
-             has no name for one cluster, and no short names",
-        ),
-        (
-            "db.nowhere.svc.set",
-            "there is no mirror of nowhere/db: check that it is exported in its cluster",
-        ),
-    ] {
-        let missing = of(name);
-        assert!(!missing.exists, "{name}");
-        assert!(
-            missing.notes.iter().any(|one| one.starts_with(note)),
-            "{name}: {:?}",
-            missing.notes
-        );
-    }
 }

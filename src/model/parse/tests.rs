@@ -1,13 +1,10 @@
-use std::net::IpAddr;
-
 use serde_json::{Value, json};
 
 use super::*;
 use crate::model::fields::shorten;
 use crate::model::{
-    Clusters, Export, FederatedClusters, Few, GatewayDown, Hostname, Item, ItemKind, ListedHost,
-    ListedHosts, MirroredHost, Port, Ports, Protocol, ServiceKey, ServiceSettings, Slice,
-    SliceContent, SliceEndpoints, intern, key,
+    Clusters, FederatedClusters, GatewayDown, Item, ItemKind, ListedHost, ListedHosts, Port, Ports,
+    Protocol, ServiceSettings, Slice, SliceContent, SliceEndpoints, intern, key,
 };
 use crate::testing;
 
@@ -62,28 +59,6 @@ fn endpoints(object: Object) -> SliceEndpoints {
         panic!("{object:?}")
     };
     *listed
-}
-
-#[test]
-fn endpoint_mirror_is_parsed_from_labels_annotation_and_spec() {
-    let expected = Item {
-        kind: ItemKind::EndpointMirror,
-        clusters: Clusters::Linked("east".parse().unwrap()),
-        service: ServiceKey {
-            namespace: "prod".parse().unwrap(),
-            service: "db".parse().unwrap(),
-        },
-        host: Some(MirroredHost {
-            hostname: "db-0".parse::<Hostname>().unwrap(),
-            parent: "db-east".into(),
-            pod_ports: sql(1),
-        }),
-        addresses: Few::one("10.96.0.7".parse().unwrap()),
-        ports: sql(26257),
-        settings: None,
-        created: None,
-    };
-    assert_eq!(endpoint_mirror_of(|_| ()), expected.into());
 }
 
 #[test]
@@ -142,28 +117,6 @@ fn name_without_annotation_and_suffix_is_bad() {
 }
 
 #[test]
-fn name_that_is_not_a_label_is_bad() {
-    for fq_name in [
-        "db_0.db.prod.svc",
-        "db-0.d b.prod.svc",
-        "db-0",
-        "",
-        "DB-0.db.prod.svc",
-    ] {
-        let object = endpoint_mirror_of(|s| {
-            s["metadata"]["annotations"][key::REMOTE_FQ_NAME] = json!(fq_name);
-        });
-        assert_eq!(
-            reason(&object),
-            Some(ProblemKind::UnusableObject),
-            "{fq_name}"
-        );
-    }
-    let dotted = endpoint_mirror_of(|s| s["metadata"]["labels"][key::CLUSTER_NAME] = json!("a.b"));
-    assert_eq!(reason(&dotted), Some(ProblemKind::UnusableObject));
-}
-
-#[test]
 fn address_that_clients_cannot_use_is_bad() {
     for ip in [
         "None",
@@ -187,47 +140,6 @@ fn address_that_clients_cannot_use_is_bad() {
     }
 }
 
-#[test]
-fn cluster_ip_is_used_without_cluster_ips() {
-    let addresses = |ip: &str, ips: Value| {
-        let object =
-            endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip, "clusterIPs": ips}));
-        item(object).addresses.to_vec()
-    };
-    let one: IpAddr = "10.96.0.7".parse().unwrap();
-    for ips in [json!(null), json!([]), json!(["10.96.0.7"])] {
-        assert_eq!(addresses("10.96.0.7", ips), [one]);
-    }
-    // The list has more than its first entry.
-    let two = addresses("10.96.0.7", json!(["10.96.0.7", "2001:db8::7"]));
-    assert_eq!(two, [one, "2001:db8::7".parse().unwrap()]);
-    for ip in ["None", "", "127.0.0.1"] {
-        let object = endpoint_mirror_of(|s| s["spec"] = json!({"clusterIP": ip}));
-        assert_eq!(reason(&object), Some(ProblemKind::UnusableObject), "{ip}");
-    }
-}
-
-#[test]
-fn field_of_wrong_type_is_undecodable() {
-    let object = endpoint_mirror_of(|s| s["spec"]["ports"] = json!("all of them"));
-    assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
-}
-
-#[test]
-fn undecodable_headless_service_is_selected_and_skipped() {
-    let service = |cluster_ip: &str| {
-        let service = json!({
-            "metadata": {"namespace": "prod", "name": "db"},
-            "spec": {"clusterIP": cluster_ip, "ports": "all of them"},
-        });
-        let json = service.to_string();
-        read(Kind::Service, &KubeObject::read(&json))
-    };
-    let object = service("None").unwrap();
-    assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
-    assert_eq!(service("10.96.0.7"), Some(Object::Plain(None)));
-}
-
 /// Parses a mirror `web-east` with further labels and annotations.
 fn service_mirror(name: &str, mut labels: Value, annotations: Value, ip: &str) -> Object {
     labels[key::MIRRORED_SERVICE] = json!("true");
@@ -236,38 +148,6 @@ fn service_mirror(name: &str, mut labels: Value, annotations: Value, ip: &str) -
         "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
     });
     object(Kind::Service, &service)
-}
-
-#[test]
-fn kind_of_a_mirror_comes_from_its_cluster_ip_and_labels() {
-    let route = |labels: Value, ip: &str| {
-        let annotations = json!({key::REMOTE_FQ_NAME: "web.prod.svc.cluster.local"});
-        let object = service_mirror("web-east", labels, annotations, ip);
-        if let Some(reason) = reason(&object) {
-            return Err(reason);
-        }
-        let mirror = item(object);
-        assert_eq!(mirror.service.to_string(), "prod/web");
-        assert_eq!(mirror.link().unwrap().as_str(), "east");
-        if mirror.kind != ItemKind::HeadlessMirror {
-            assert_eq!(mirror.addresses[0].to_string(), ip);
-            assert_eq!(mirror.ports.iter().map(|port| port.number).max(), Some(80));
-        }
-        Ok(mirror.kind)
-    };
-    let gateway = json!({key::CLUSTER_NAME: "east"});
-    assert_eq!(
-        route(gateway.clone(), "10.96.0.1"),
-        Ok(ItemKind::GatewayMirror)
-    );
-    let flat = json!({key::CLUSTER_NAME: "east", key::REMOTE_DISCOVERY: "east", key::REMOTE_SERVICE: "web"});
-    assert_eq!(route(flat, "10.96.0.1"), Ok(ItemKind::FlatMirror));
-    assert_eq!(route(gateway.clone(), ""), Err(ProblemKind::UnusableObject));
-    assert_eq!(route(gateway, "None"), Ok(ItemKind::HeadlessMirror));
-    assert_eq!(
-        route(json!({}), "10.96.0.1"),
-        Err(ProblemKind::UnusableObject)
-    );
 }
 
 #[test]
@@ -450,53 +330,6 @@ fn federated_service_lists_its_members() {
     );
 }
 
-/// Only the annotation makes it a federated service, and only the label a mirror of one cluster.
-#[test]
-fn mirror_without_a_cluster_and_without_members_is_skipped() {
-    let service = json!({
-        "metadata": {
-            "namespace": "prod",
-            "name": "web-federated",
-            "labels": {key::MIRRORED_SERVICE: "true"},
-        },
-        "spec": {"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": []},
-    });
-    let json = service.to_string();
-    let object = read(Kind::Service, &KubeObject::read(&json)).unwrap();
-    assert!(reason(&object).is_some(), "{object:?}");
-}
-
-#[test]
-fn exported_service_with_a_cluster_ip_is_local() {
-    let service = |export: &str, ip: &str| {
-        let service = json!({
-            "metadata": {"namespace": "prod", "name": "web", "labels": {key::EXPORTED: export}},
-            "spec": {"clusterIP": ip, "clusterIPs": [ip], "ports": [{"name": "http", "port": 80}]},
-        });
-        let json = service.to_string();
-        read(Kind::Service, &KubeObject::read(&json)).unwrap()
-    };
-    let own = item(service("true", "10.96.0.1"));
-    let form = |item: &Item| (item.own().unwrap().form, item.own().unwrap().export);
-    assert_eq!(
-        form(&own),
-        (crate::model::OwnForm::ClusterIp, Export::Gateway)
-    );
-    assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
-    let object = service("remote-discovery", "None");
-    let own = item(object);
-    let headless = crate::model::OwnForm::Headless {
-        has_selector: false,
-    };
-    assert_eq!(form(&own), (headless, Export::RemoteDiscovery));
-    assert_eq!(own.ports.iter().next().map(|port| port.number), Some(80));
-    // A Service of type ExternalName has no cluster IP.
-    assert_eq!(
-        reason(&service("true", "")),
-        Some(ProblemKind::UnusableObject)
-    );
-}
-
 #[test]
 fn invalid_annotation_of_this_server_is_reported() {
     let settings_of = |ttl: &str, gateway_down: &str| {
@@ -517,28 +350,6 @@ fn invalid_annotation_of_this_server_is_reported() {
         *"global-dns/ttl=soon: it is not a number of seconds"
     );
     assert!(bad.unreadable[1].len() < 120);
-}
-
-#[test]
-fn endpoint_without_ready_condition_is_ready() {
-    let slice = json!({
-        "metadata": {"namespace": "prod", "name": "db-1", "labels": {key::SERVICE_NAME: "db"}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.0.0.1", "10.0.0.2"]}, {"addresses": ["10.0.0.3"], "conditions": {"ready": false}}],
-    });
-    let slice = endpoints(object(Kind::EndpointSlice, &slice));
-    let parsed: Vec<_> = slice
-        .endpoints
-        .iter()
-        .map(|e| (e.address, e.ready))
-        .collect();
-    assert_eq!(
-        parsed,
-        [
-            ("10.0.0.1".parse().unwrap(), true),
-            ("10.0.0.3".parse().unwrap(), false)
-        ]
-    );
 }
 
 #[test]
@@ -585,171 +396,6 @@ fn long_value_is_truncated_in_detail() {
     assert_eq!(skip.detail.chars().count(), 401);
     let detail = String::from(skip.detail.clone());
     assert!(detail.capacity() < 1000 && detail.ends_with('…'));
-}
-
-/// The controllers of slices copy the labels of a Service to its slices, so labels say whether a slice matters.
-#[test]
-fn labels_decide_whether_an_object_matters() {
-    let reader = |kind, labels: Value| {
-        let object = json!({"metadata": {"namespace": "prod", "name": "x", "labels": labels},
-            "spec": {"clusterIP": "10.96.0.1"}, "addressType": "IPv4", "endpoints": []})
-        .to_string();
-        match read(kind, &KubeObject::read(&object)) {
-            None => "none",
-            Some(Object::Slice(slice)) => match slice.content {
-                SliceContent::Endpoints(_) => "pods",
-                SliceContent::Ready(_) | SliceContent::Hosts(_) => "readiness",
-            },
-            Some(Object::Skipped(skip)) => skip.kind.name(),
-            Some(_) => "service",
-        }
-    };
-    let (owner, kubernetes) = (key::SERVICE_NAME, controller::KUBERNETES);
-    for (labels, expected) in [
-        (json!({key::MANAGED_BY: kubernetes}), "none"),
-        (
-            json!({key::MANAGED_BY: kubernetes, key::HEADLESS: ""}),
-            "pods",
-        ),
-        (
-            json!({key::MANAGED_BY: kubernetes, key::EXPORTED: "true"}),
-            "readiness",
-        ),
-        (
-            json!({key::MANAGED_BY: kubernetes, key::EXPORTED: "true", key::HEADLESS: ""}),
-            "pods",
-        ),
-        (json!({}), "pods"),
-        (json!({key::MANAGED_BY: "somebody"}), "pods"),
-        (json!({key::MANAGED_BY: controller::CILIUM_MESH}), "none"),
-        (
-            json!({key::SOURCE_CLUSTER: "east", key::HEADLESS: ""}),
-            "none",
-        ),
-        (json!({key::MIRRORED_SERVICE: "true"}), "readiness"),
-        (
-            json!({key::MIRRORED_SERVICE: "true", key::MCS_SERVICE: "x"}),
-            "none",
-        ),
-        (
-            json!({key::MIRRORED_SERVICE: "false", key::HEADLESS: ""}),
-            "none",
-        ),
-        (json!({key::MCS_SERVICE: "x", key::HEADLESS: ""}), "none"),
-    ] {
-        let mut with_owner = labels.clone();
-        with_owner[owner] = json!("x");
-        assert_eq!(
-            reader(Kind::EndpointSlice, with_owner),
-            expected,
-            "{labels}"
-        );
-    }
-    for (labels, expected) in [
-        (json!({}), "service"),
-        (json!({"app": "web"}), "service"),
-        (json!({key::EXPORTED: ""}), "service"),
-        (json!({key::MIRRORED_SERVICE: "true"}), "unusable-object"),
-        (
-            json!({key::MIRRORED_SERVICE: "true", key::EXPORTED: "true"}),
-            "unusable-object",
-        ),
-        (json!({key::MIRRORED_SERVICE: "false"}), "none"),
-        (
-            json!({key::MIRRORED_SERVICE: "", key::EXPORTED: "true"}),
-            "none",
-        ),
-        (
-            json!({key::MCS_SERVICE: "db", key::EXPORTED: "true"}),
-            "none",
-        ),
-    ] {
-        assert_eq!(reader(Kind::Service, labels.clone()), expected, "{labels}");
-    }
-    // An object without a name is skipped and reported.
-    for kind in Kind::ALL {
-        let object = read(kind, &KubeObject::read(r#"{"metadata": {}}"#)).unwrap();
-        assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
-    }
-}
-
-#[test]
-fn ports_without_srv_form_are_dropped() {
-    let ports = |ports: Value| {
-        let object = endpoint_mirror_of(|s| s["spec"]["ports"] = ports);
-        let mirror = item(object);
-        let label = |port: &Port| (port.number, port.protocol.label());
-        mirror.ports.iter().map(label).collect::<Vec<_>>()
-    };
-    assert_eq!(
-        ports(json!([
-            {"port": 1},
-            {"port": 2, "protocol": "TCP"},
-            {"port": 3, "protocol": "UDP"},
-            {"port": 4, "protocol": "SCTP"},
-            {"port": 65535},
-        ])),
-        [
-            (1, "tcp"),
-            (2, "tcp"),
-            (3, "udp"),
-            (4, "sctp"),
-            (65535, "tcp")
-        ]
-    );
-    let none =
-        json!([{"port": 0}, {"port": -1}, {"port": 65536}, {"port": 5, "protocol": "QUIC"}, {}]);
-    assert_eq!(ports(none), []);
-}
-
-#[test]
-fn slice_needs_service_label_and_ip_addresses() {
-    let slice = |labels: Value, address_type: &str| {
-        let slice = json!({
-            "metadata": {"namespace": "prod", "name": "db-1", "labels": labels},
-            "addressType": address_type,
-        });
-        reason(&object(Kind::EndpointSlice, &slice))
-    };
-    assert_eq!(slice(json!({key::SERVICE_NAME: "db"}), "IPv4"), None);
-    assert_eq!(slice(json!({}), "IPv4"), Some(ProblemKind::UnusableObject));
-    // Host names are not addresses.
-    let fqdn = slice(json!({key::SERVICE_NAME: "db"}), "FQDN");
-    assert_eq!(fqdn, Some(ProblemKind::UnusableObject));
-}
-
-#[test]
-fn gateway_is_up_if_one_address_is_ready() {
-    let ready = |conditions: &[bool]| {
-        let endpoints: Vec<Value> = conditions
-            .iter()
-            .map(|ready| json!({"addresses": ["198.51.100.10"], "conditions": {"ready": ready}}))
-            .collect();
-        let slice = json!({
-            "metadata": {"namespace": "prod", "name": "db-0-east-1",
-                "labels": {key::SERVICE_NAME: "db-0-east", key::HEADLESS_MIRROR: "db-east",
-                    key::MIRRORED_SERVICE: "true"}},
-            "addressType": "IPv4",
-            "endpoints": endpoints,
-        });
-        let Object::Slice(Slice {
-            content: SliceContent::Ready(ready),
-            ..
-        }) = object(Kind::EndpointSlice, &slice)
-        else {
-            panic!()
-        };
-        ready
-    };
-    for (conditions, expected) in [
-        (&[][..], None),
-        (&[true], Some(true)),
-        (&[false], Some(false)),
-        (&[false, true], Some(true)),
-        (&[false, false], Some(false)),
-    ] {
-        assert_eq!(ready(conditions), expected, "{conditions:?}");
-    }
 }
 
 #[test]
@@ -831,23 +477,6 @@ fn annotation_value_is_truncated_in_reports() {
 }
 
 #[test]
-fn headless_service_may_have_a_selector() {
-    for (selector, expected) in [
-        (Value::Null, false),
-        (json!({}), false),
-        (json!({"app": "db"}), true),
-    ] {
-        let mut service = testing::local("prod", "db", &[])[0].clone();
-        service["spec"]["selector"] = selector;
-        let form = item(object(Kind::Service, &service)).own().unwrap().form;
-        let headless = crate::model::OwnForm::Headless {
-            has_selector: expected,
-        };
-        assert_eq!(form, headless);
-    }
-}
-
-#[test]
 fn unknown_annotation_with_the_prefix_of_this_server_is_reported() {
     let unreadable = |annotations: Value| {
         let object = json!({"metadata": {"annotations": annotations}}).to_string();
@@ -904,13 +533,4 @@ fn slice_of_an_ordinary_service_is_not_kept() {
         key::MANAGED_BY: controller::KUBERNETES,
     });
     assert_eq!(reduced(&ordinary), None);
-}
-
-#[test]
-fn problem_of_a_skipped_object_can_be_changed() {
-    let mut skipped = endpoint_mirror_of(|s| s["spec"] = json!({}));
-    let problem = skipped.skipped_mut().unwrap();
-    *problem = Problem::new(ProblemKind::LeftOut, "");
-    assert_eq!(reason(&skipped), Some(ProblemKind::LeftOut));
-    assert!(endpoint_mirror_of(|_| ()).skipped_mut().is_none());
 }

@@ -402,29 +402,6 @@ async fn list_is_not_older_than_the_last_version_and_consistent_if_that_is_gone(
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn service_of_the_mcs_api_is_dropped() {
-    let server = ScriptedServer::new();
-    let mut replica = Replica::start_ready(&server, NEVER).await;
-    let mut names = BTreeSet::new();
-    let mut version = VERSION;
-    for (label, is_kept) in [
-        ("mirror.linkerd.io/exported", true),
-        ("multicluster.kubernetes.io/service-name", false),
-        ("app", true),
-    ] {
-        let service = json!({
-            "metadata": {"namespace": "prod", "name": "web", "labels": {label: "true"}},
-            "spec": {"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"]},
-        });
-        version += 1;
-        server.send_event(SERVICES, "MODIFIED", &at(service, version));
-        sleep(SECOND).await;
-        replica.update_names(&mut names);
-        assert_eq!(names.contains("web"), is_kept, "{label}");
-    }
-}
-
 // === Number of requests ===
 
 /// Computes the load on the API server. `charts/global-dns/docs/src/sizing.md` has the results.

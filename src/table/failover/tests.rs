@@ -1,4 +1,4 @@
-use super::StepHealth::{Alive, Down, Empty};
+use super::StepHealth::Alive;
 use serde_json::{Value, json};
 
 use super::*;
@@ -54,23 +54,6 @@ fn only_an_endpoint_in_a_flat_network_makes_a_step_flat() {
         let table = table_by(&ordered("auto:east:west"), &objects);
         assert_eq!(failover_of(&table).flat_step(), expected, "{objects:?}");
     }
-}
-
-#[test]
-fn states_of_steps_and_origins_of_orders_have_their_public_names() {
-    assert_eq!(
-        [Alive, Down, Empty].map(StepHealth::name),
-        ["alive", "down", "empty"]
-    );
-    let origins = [
-        OrderOrigin::Annotation,
-        OrderOrigin::ServiceSetting,
-        OrderOrigin::DefaultSetting,
-    ];
-    assert_eq!(
-        origins.map(OrderOrigin::name),
-        ["annotation", "services", "default"]
-    );
 }
 
 /// Returns rules with an order for `prod/web`.

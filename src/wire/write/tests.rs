@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::testing::support::query::{Edns, Parts};
@@ -9,12 +8,12 @@ use hickory_proto::rr::Record;
 use proptest::prelude::*;
 
 use super::*;
-use crate::table::{NameFailure, Published, Rules};
-use crate::testing::{endpoint, mirror, rules, table, table_by, zones};
+use crate::table::{NameFailure, Published};
+use crate::testing::{endpoint, mirror, table, zones};
 use crate::wire::respond::{ExtendedError, QueryContext, ResponseSettings, Transport, respond};
 use crate::wire::{Access, parse};
 use crate::zone::print::names_of_service;
-use crate::zone::{AnswerOrder, Failure, Zone, Zones, answer, read};
+use crate::zone::{AnswerOrder, Failure, answer, read};
 
 /// Returns a table with a service for each count. Its endpoints are in two clusters, and half of them are dual-stack.
 fn published(counts: &[usize]) -> Published {
@@ -157,61 +156,6 @@ fn reply(
     (out, written)
 }
 
-/// Returns a query with padding.
-fn padded_query(name: &str, rtype: u16) -> Vec<u8> {
-    let edns = Edns {
-        flags: 0x8000,
-        options: vec![(option::PADDING, vec![0; 3])],
-        ..Edns::plain()
-    };
-    query_with(name, rtype, Some(edns))
-}
-
-#[test]
-fn padded_query_gets_padded_reply_over_tls() {
-    let settings = settings(AnswerOrder::Rotate);
-    for count in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 100] {
-        let now = published(&[count]);
-        for rtype in [1, 28, 33, 16] {
-            let packet = padded_query("db0.prod.global", rtype);
-            let ask = |transport| reply(&settings, &now, &packet, transport, 0).0;
-            let plain = ask(Transport::Tcp);
-            let padded = ask(Transport::Tls);
-            assert_eq!(padded.len() % 468, 0, "{count} {rtype}");
-            // The option without content takes four octets.
-            let least = plain.len() + 4;
-            assert!((least..least + 468).contains(&padded.len()));
-            assert_eq!(ask(Transport::Quic).len(), plain.len());
-            let message = HickoryMessage::from_vec(&padded).unwrap();
-            let whole = HickoryMessage::from_vec(&plain).unwrap();
-            assert_eq!(message.answers, whole.answers);
-            assert_eq!(message.additionals, whole.additionals);
-            let unpadded_query = query("db0.prod.global", rtype, Some(1232));
-            let (own, _) = reply(&settings, &now, &unpadded_query, Transport::Tls, 0);
-            assert_eq!(own.len(), plain.len());
-        }
-    }
-}
-
-#[test]
-fn padding_is_limited_by_the_message_size() {
-    let (settings, now) = (settings(AnswerOrder::Rotate), published(&[1]));
-    let packet = padded_query("db0.prod.global", 1);
-    let parsed = parse(&packet);
-    let whole = respond(&settings, &now, &parsed, &context(Transport::Tls, 0)).unwrap();
-    for limit in 200..500 {
-        let reply = Reply {
-            limit,
-            ..whole.clone()
-        };
-        let mut out = vec![0; 65_535];
-        let written = write(&reply, &parsed, &packet, &mut out);
-        assert_eq!(written.length, usize::from(limit.min(468)), "{limit}");
-        assert!(!written.is_truncated);
-        HickoryMessage::from_vec(&out[..written.length]).unwrap();
-    }
-}
-
 const TYPES: [u16; 8] = [1, 28, 33, 16, 6, 2, 255, 65];
 
 #[test]
@@ -260,31 +204,6 @@ fn every_name_and_type_is_encoded_as_its_records() {
 }
 
 #[test]
-fn reply_is_truncated_only_if_the_answer_does_not_fit() {
-    // Header 12, question 21, and 16 octets for each address; OPT takes 11.
-    for (payload, fits) in [
-        (None, 29),
-        (Some(512), 29),
-        (Some(1232), 74),
-        (Some(65_535), 74),
-    ] {
-        for count in [fits, fits + 1] {
-            let (now, settings) = (published(&[count]), settings(AnswerOrder::Rotate));
-            let packet = query("db0.prod.global", 1, payload);
-            let (udp, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
-            assert_eq!(
-                written.is_truncated,
-                count > fits,
-                "{count} addresses in {payload:?}"
-            );
-            let (tcp, written) = reply(&settings, &now, &packet, Transport::Tcp, 0);
-            assert!(!written.is_truncated);
-            assert_eq!(udp == tcp, count == fits);
-        }
-    }
-}
-
-#[test]
 fn length_of_a_whole_answer_is_that_of_a_reply_without_additional_records() {
     let (now, settings) = (published(&[9]), settings(AnswerOrder::Rotate));
     let name = Name::from_text("db0.prod.global").unwrap();
@@ -314,17 +233,6 @@ fn record_that_ends_at_the_limit_is_included() {
     // The last record is an additional address of 16 or 28 octets.
     let less = ask(length - 1, Transport::Udp).len() + 16;
     assert!(less == whole.len() || less + 12 == whole.len(), "{less}");
-}
-
-#[test]
-fn oversized_answer_is_truncated_after_whole_records_over_tcp() {
-    let (now, settings) = (published(&[5_000]), settings(AnswerOrder::Rotate));
-    for rtype in [1, 33] {
-        let packet = query("db0.prod.global", rtype, Some(1232));
-        let (bytes, written) = reply(&settings, &now, &packet, Transport::Tcp, 17);
-        assert!(written.is_truncated);
-        assert!(bytes.len() > 65_000);
-    }
 }
 
 #[test]
@@ -377,118 +285,6 @@ fn reserved_length_of_opt_is_exact() {
     }
 }
 
-/// Several links with one cluster name, so that each endpoint has several addresses of a family, and a name server with
-/// many addresses.
-#[test]
-fn rrset_of_the_additional_section_is_complete_or_absent() {
-    let mut objects = Vec::new();
-    let links = ["east", "west", "north"];
-    for (number, link) in links.iter().enumerate() {
-        objects.push(mirror("prod", "db", link));
-        for index in 0..6 {
-            let v4 = format!("10.0.{index}.{}", number + 1);
-            let v6 = format!("2001:db8::{index}:{}", number + 1);
-            let host = format!("h-{index}");
-            objects.push(endpoint("prod", "db", link, &host, &[&v4, &v6]));
-        }
-    }
-    let alias = |link: &str| (link.parse().unwrap(), "far".parse().unwrap());
-    let rules = Rules {
-        cluster_aliases: links.map(alias).into(),
-        ..rules()
-    };
-    let now = crate::testing::published(table_by(&rules, &objects));
-    let ns = |last| {
-        [
-            IpAddr::from([192, 0, 2, last]),
-            format!("2001:db8::{last}").parse().unwrap(),
-        ]
-    };
-    let with_many = |zone: &Zone| Zone {
-        ns_addresses: (1..=20).flat_map(ns).collect(),
-        ..zone.clone()
-    };
-    let settings = ResponseSettings {
-        udp_max: 4096,
-        zones: Zones::new(zones(&["global"]).iter().map(with_many).collect()),
-        ..settings(AnswerOrder::Rotate)
-    };
-    for (name, rtype, most) in [("_sql._tcp.db.prod.global", 33, 36), ("global", 2, 40)] {
-        let mut counts = BTreeSet::new();
-        for payload in 512..=1600 {
-            let packet = query(name, rtype, Some(payload));
-            // `reply` checks that the last RRset is complete.
-            let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, payload.into());
-            assert!(!written.is_truncated);
-            let additionals = HickoryMessage::from_vec(&bytes).unwrap().additionals;
-            counts.insert(additionals.len());
-        }
-        // All records fit at the largest size, and fewer at smaller sizes.
-        assert_eq!(counts.last(), Some(&most), "{name}");
-        assert!(counts.len() > 1, "{name}: {counts:?}");
-    }
-}
-
-#[test]
-fn additional_addresses_never_set_tc() {
-    let (now, settings) = (published(&[18]), settings(AnswerOrder::Rotate));
-    let packet = query("_sql._tcp.db0.prod.global", 33, Some(1232));
-    let (bytes, written) = reply(&settings, &now, &packet, Transport::Udp, 0);
-    let message = HickoryMessage::from_vec(&bytes).unwrap();
-    assert!(!written.is_truncated);
-    assert_eq!(message.answers.len(), 18);
-    assert!(
-        (1..28).contains(&message.additionals.len()),
-        "{}",
-        message.additionals.len()
-    );
-    let (tcp, _) = reply(&settings, &now, &packet, Transport::Tcp, 0);
-    assert_eq!(
-        HickoryMessage::from_vec(&tcp).unwrap().additionals.len(),
-        28
-    );
-}
-
-#[test]
-fn question_keeps_its_case_and_targets_are_lower_case() {
-    let (now, settings) = (published(&[1]), settings(AnswerOrder::Rotate));
-    let packet = query("_SqL._tCp.Db0.pRoD.gLoBaL", 33, None);
-    let (bytes, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
-    let question = 12..packet.len();
-    assert_eq!(bytes[question.clone()], packet[question]);
-    let message = HickoryMessage::from_vec(&bytes).unwrap();
-    assert_eq!(
-        message.answers[0].name.to_string(),
-        "_SqL._tCp.Db0.pRoD.gLoBaL."
-    );
-    let text = message.answers[0].data.to_string();
-    assert!(text.ends_with(" h-0-0.east.db0.prod.global."), "{text}");
-}
-
-#[test]
-fn options_are_returned_only_if_requested() {
-    let (now, settings) = (published(&[1]), settings(AnswerOrder::Rotate));
-    let mut packet = query("db0.prod.global", 1, Some(1232));
-    let options = b"\x00\x03\x00\x00\x00\x0b\x00\x00\x00\x0a\x00\x0812345678";
-    let length = packet.len();
-    packet[length - 2..].copy_from_slice(&(options.len() as u16).to_be_bytes());
-    packet.extend(options);
-    let nsid = b"\x00\x03\x00\x0cglobal-dns-0";
-    let keepalive = b"\x00\x0b\x00\x02\x01\x2c"; // 300 tenths of a second
-    let (udp, _) = reply(&settings, &now, &packet, Transport::Udp, 0);
-    assert!(udp.ends_with(nsid));
-    let (tcp, _) = reply(&settings, &now, &packet, Transport::Tcp, 0);
-    assert!(tcp.ends_with(&[&nsid[..], keepalive].concat()));
-    let (plain, _) = reply(
-        &settings,
-        &now,
-        &query("db0.prod.global", 1, Some(1232)),
-        Transport::Tcp,
-        0,
-    );
-    assert!(plain.ends_with(&[0, 0, 41, 0x04, 0xd0, 0, 0, 0x80, 0, 0, 0]));
-}
-
 proptest! {
     #[test]
     fn udp_equals_tcp_if_both_fit(count in 0..40_usize, rtype in prop::sample::select(TYPES.to_vec()), turn in any::<u32>()) {
@@ -526,40 +322,5 @@ proptest! {
             let message = HickoryMessage::from_vec(&out[..written.length]);
             prop_assert!(message.is_ok(), "{:?}", message);
         }
-    }
-}
-
-#[test]
-fn every_order_contains_all_records() {
-    let now = published(&[30]);
-    let sorted = |order, turn| {
-        let settings = settings(order);
-        let (bytes, _) = reply(
-            &settings,
-            &now,
-            &query("db0.prod.global", 1, None),
-            Transport::Tcp,
-            turn,
-        );
-        let message = HickoryMessage::from_vec(&bytes).unwrap();
-        let order: Vec<String> = message
-            .answers
-            .iter()
-            .map(|record| record.data.to_string())
-            .collect();
-        let mut set = order.clone();
-        set.sort();
-        (order, set)
-    };
-    let (first, whole) = sorted(AnswerOrder::Rotate, 0);
-    for order in [AnswerOrder::Rotate, AnswerOrder::LocalFirst] {
-        let mut orders = BTreeSet::new();
-        for turn in 0..300 {
-            let (order, set) = sorted(order, turn);
-            assert_eq!(set, whole);
-            orders.insert(order);
-        }
-        assert_eq!(orders.len(), 30, "{order:?}");
-        assert!(orders.contains(&first), "{order:?}");
     }
 }

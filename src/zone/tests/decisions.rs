@@ -45,52 +45,6 @@ fn key() -> ServiceKey {
     }
 }
 
-/// 1: the name went from the pods of one cluster to the address of another, and back.
-#[test]
-fn pod_restart_in_the_only_headless_cluster_keeps_the_other_cluster() {
-    let objects = [
-        headless("east", "10.96.0.1"),
-        gateway_mirror("west", "10.96.0.2", true),
-    ];
-    let mut world = World::start(&rules(), objects.concat());
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-    world.change(1, delete("db-0-east"));
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    let restarted = endpoint("prod", "db", "east", "db-0", &["10.96.0.3"]);
-    world.change(2, |objects| objects.push(restarted));
-    assert_eq!(world.a("db.prod"), "A 10.96.0.3, A 10.96.0.2");
-}
-
-/// 2: a headless mirror hid all mirrors with cluster IPs, and a federated service took the name.
-#[test]
-fn newcomer_adds_its_own_cluster_and_takes_none_away() {
-    let mirrors = [
-        gateway_mirror("east", "10.96.0.1", true),
-        gateway_mirror("west", "10.96.0.2", true),
-    ]
-    .concat();
-    let with = |objects: &[Value], newcomer: Vec<Value>| {
-        World::start(&rules(), [objects.to_vec(), newcomer].concat())
-    };
-    let north = || headless("north", "10.96.0.3");
-    assert_eq!(
-        with(&mirrors, north()).a("db.prod"),
-        "A 10.96.0.1, A 10.96.0.3, A 10.96.0.2"
-    );
-    // An order that does not name the newcomer is not emptied by it.
-    let ordered = [
-        vec![own(&[("failover", "auto:east:west")])],
-        mirrors.clone(),
-    ]
-    .concat();
-    assert_eq!(with(&ordered, north()).a("db.prod"), "A 10.96.0.1");
-    let federation = vec![federated("prod", "db", "10.96.0.9", "db@east")];
-    assert_eq!(
-        with(&mirrors, federation).a("db.prod"),
-        "A 10.96.0.9, A 10.96.0.2"
-    );
-}
-
 /// 3: with an order that could not be read, primary and standby answered together.
 #[test]
 fn order_with_a_typing_error_never_answers_two_steps() {

@@ -2,7 +2,6 @@
 //! meanings.
 
 use super::*;
-use crate::model::GatewayDown;
 use crate::table::{Published, Rules};
 use crate::testing::{federated, gateway, published, service_mirror};
 use answer::answer_question;
@@ -123,28 +122,6 @@ fn names_of_the_zone_itself_have_no_ports() {
 }
 
 #[test]
-fn missing_name_has_a_reason() {
-    let (zones, table) = (zones(&["global"]), shop());
-    for (name, expected) in [
-        ("nope.prod.global", MissingReason::NoService),
-        ("idle.empty.global", MissingReason::NoEndpoint),
-        ("east.idle.empty.global", MissingReason::NoEndpoint),
-        ("north.db.prod.global", MissingReason::NoCluster),
-        ("db-0.north.db.prod.global", MissingReason::NoCluster),
-        ("db-1.west.db.prod.global", MissingReason::NoHost),
-        ("_nope._tcp.db.prod.global", MissingReason::NoPort),
-        ("_sctp.db.prod.global", MissingReason::NoPort),
-        ("x.db-0.west.db.prod.global", MissingReason::NoForm),
-    ] {
-        let Reading::Missing(_, reason) = read(&zones, &table, &Name::from_text(name).unwrap())
-        else {
-            panic!("{name}")
-        };
-        assert_eq!(reason, expected, "{name}");
-    }
-}
-
-#[test]
 fn zone_file_begins_with_records_of_the_zone_itself() {
     let zones = zones(&["global"]);
     let now = published(shop());
@@ -190,42 +167,6 @@ fn zone_file_has_a_placeholder_for_an_unknown_name_server_address() {
 }
 
 #[test]
-fn record_type_is_written_as_in_a_zone_file() {
-    for (rtype, text) in [
-        (RecordType::A, "A"),
-        (RecordType::NS, "NS"),
-        (RecordType::SOA, "SOA"),
-        (RecordType::TXT, "TXT"),
-        (RecordType::AAAA, "AAAA"),
-        (RecordType::SRV, "SRV"),
-        (RecordType::ANY, "ANY"),
-        (RecordType(65), "TYPE65"), // RFC 3597 section 5
-    ] {
-        assert_eq!(rtype.to_string(), text);
-    }
-}
-
-#[test]
-fn zone_fails_without_a_table() {
-    let zones = zones(&["global"]);
-    let fresh = || published(shop());
-    for (now, name, expected) in [
-        (&Published::default(), "db.prod.global", "NotReady"),
-        (&Published::default(), "nope.global", "NotReady"),
-        (&Published::default(), "example.com", "Refused"),
-        (&fresh(), "db.prod.global", "Data"),
-        (&fresh(), "nope.global", "NxDomain"),
-        (&fresh(), "example.com", "Refused"),
-    ] {
-        let name = Name::from_text(name).unwrap();
-        let answer = answer_question(&zones, now, &name, RecordType::A);
-        let debug = format!("{answer:?}");
-        let variant = debug.split('(').next().unwrap();
-        assert_eq!(variant, expected, "{name}");
-    }
-}
-
-#[test]
 fn srv_targets_are_short_unless_a_canonical_name_hides_one() {
     let zones = zones(&["global"]);
     let are_short = |namespace: &str, service: &str, name: &str| {
@@ -247,69 +188,6 @@ fn srv_targets_are_short_unless_a_canonical_name_hides_one() {
     assert!(!are_short("db", "west", "db.global"));
     assert!(are_short("db", "west", "east.db.global"));
     assert!(are_short("db", "west", "db.prod.global"));
-}
-
-/// Rule M4 applies once for each owner name.
-#[test]
-fn gateway_down_rule_applies_to_each_name() {
-    let objects = [
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        gateway("prod", "db-0-east", false),
-        mirror("prod", "db", "west"),
-        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
-    ];
-    let zones = zones(&["global"]);
-    let (east, west) = ("A 10.96.0.1", "A 10.96.0.2");
-    let srv = "SRV 0 10 26257 db-0.east.db.prod.global.";
-    use GatewayDown::{Include, LastResort};
-    for (gateway_down, name, rtype, expected) in [
-        (LastResort, "db.prod.global", RecordType::A, west),
-        (LastResort, "east.db.prod.global", RecordType::A, east),
-        (LastResort, "db-0.east.db.prod.global", RecordType::A, east),
-        (
-            Include,
-            "db.prod.global",
-            RecordType::A,
-            "A 10.96.0.1, A 10.96.0.2",
-        ),
-        (Include, "east.db.prod.global", RecordType::A, east),
-        (
-            LastResort,
-            "_sql._tcp.east.db.prod.global",
-            RecordType::SRV,
-            srv,
-        ),
-    ] {
-        let table = table_by(
-            &Rules {
-                gateway_down,
-                ..rules()
-            },
-            &objects,
-        );
-        let answer = ask(&zones, &table, name, rtype);
-        assert_eq!(answer, expected, "{gateway_down:?} {name}");
-    }
-}
-
-#[test]
-fn address_of_an_alive_endpoint_is_kept_if_another_endpoint_is_omitted() {
-    let table = table(&[
-        mirror("prod", "db", "east"),
-        endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
-        gateway("prod", "db-0-east", false),
-        endpoint("prod", "db", "east", "db-1", &["10.96.0.1"]),
-        mirror("prod", "db", "west"),
-        endpoint("prod", "db", "west", "db-0", &["10.96.0.2"]),
-    ]);
-    let zones = zones(&["global"]);
-    for (name, expected) in [
-        ("db.prod.global", "A 10.96.0.1, A 10.96.0.2"),
-        ("east.db.prod.global", "A 10.96.0.1"),
-    ] {
-        assert_eq!(ask(&zones, &table, name, RecordType::A), expected, "{name}");
-    }
 }
 
 /// A server of the parent zone alone must know that the names above its children exist.

@@ -2,11 +2,9 @@
 
 use super::world::World;
 use super::*;
-use crate::model::{ClusterName, GatewayDown, ProblemKind};
+use crate::model::{ClusterName, ProblemKind};
 use crate::table::Rules;
-use crate::testing::{
-    backends, exported, federated, flat_mirror, gateway, link, local, service_mirror,
-};
+use crate::testing::{backends, exported, federated, link, local, service_mirror};
 
 const MINUTE: u64 = 60_000;
 
@@ -101,20 +99,6 @@ fn without_any_link_and_lease_the_state_is_unknown() {
     assert!(!world.has_problem(ProblemKind::Unlinked));
 }
 
-/// The two Links may name the cluster, or there may be one.
-#[test]
-fn one_of_two_links_to_a_cluster_suffices() {
-    let mut objects = east_and_west();
-    objects.push(link("east-2", "east"));
-    let mut world = World::with_links(&rules(), objects);
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-    world.change(60 * MINUTE, unlink("east-2"));
-    world.wait_until(65 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-}
-
 #[test]
 fn if_every_cluster_is_unlinked_all_are_answered() {
     let mut world = World::with_links(&rules(), east_and_west());
@@ -125,28 +109,6 @@ fn if_every_cluster_is_unlinked_all_are_answered() {
     world.wait_until(60 * MINUTE);
     assert_eq!(state(&world, "west"), "unlinked");
     assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-}
-
-#[test]
-fn include_omits_unlinked_clusters_and_includes_gateways_that_are_down() {
-    let rules = Rules {
-        gateway_down: GatewayDown::Include,
-        ..rules()
-    };
-    let mut objects = east_and_west();
-    objects.push(gateway("prod", "db-0-west", false));
-    let mut world = World::with_links(&rules, objects);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1, A 10.96.0.2");
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
-    world.change(60 * MINUTE, |objects| {
-        objects.retain(|object| {
-            let name = object["metadata"]["name"].as_str().unwrap();
-            !name.starts_with("db") || name.contains("east")
-        });
-    });
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
 }
 
 #[test]
@@ -185,30 +147,6 @@ fn own_pods_have_no_link() {
     assert_eq!(clusters, [&"west".parse().unwrap()]);
     assert_eq!(world.a("db.prod"), "A 10.0.0.1");
     assert_eq!(world.a("api.prod"), "A 10.96.7.7");
-}
-
-#[test]
-fn every_kind_of_mirror_of_an_unlinked_cluster_is_down() {
-    let kinds = [
-        vec![
-            service_mirror("prod", "web", "east", "10.96.1.1"),
-            backends("prod", "web-east", true, true),
-        ],
-        vec![flat_mirror("prod", "web", "east", "10.96.1.1")],
-    ];
-    for mirrors in kinds {
-        let other = [
-            service_mirror("prod", "web", "west", "10.96.1.2"),
-            backends("prod", "web-west", true, true),
-            link("east", "east"),
-            link("west", "west"),
-        ];
-        let mut world = World::with_links(&rules(), [mirrors, other.to_vec()].concat());
-        assert_eq!(world.a("web.prod"), "A 10.96.1.1, A 10.96.1.2");
-        world.change(MINUTE, unlink("east"));
-        world.wait_until(60 * MINUTE);
-        assert_eq!(world.a("web.prod"), "A 10.96.1.2");
-    }
 }
 
 #[test]
@@ -262,18 +200,6 @@ fn name_of_a_cluster_that_is_not_a_label_is_skipped() {
         skipped[0].contains("Link/linkerd-multicluster/odd"),
         "{skipped:?}"
     );
-}
-
-/// With gateways that are down and an unlinked cluster, the former may still work.
-#[test]
-fn gateways_that_are_down_come_before_unlinked_clusters() {
-    let mut objects = east_and_west();
-    objects.push(gateway("prod", "db-0-west", false));
-    let mut world = World::with_links(&rules(), objects);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.1");
-    world.change(MINUTE, unlink("east"));
-    world.wait_until(60 * MINUTE);
-    assert_eq!(world.a("db.prod"), "A 10.96.0.2");
 }
 
 /// A better candidate takes no name of a cluster away (rule K1).

@@ -88,18 +88,3 @@ fn names_that_a_child_zone_hides_are_a_conflict() {
         ]
     );
 }
-
-/// RFC 4035 section 3.1.4.1: the DS record of a zone belongs to its parent.
-#[test]
-fn ds_at_an_apex_is_answered_from_the_zone_above() {
-    let zones = zones(&["global", "prod.global", "a.prod.global"]);
-    let ds = |name: &str| ask(&zones, &shop(), name, RecordType::DS);
-    assert_eq!(ds("prod.global"), "NODATA global.");
-    assert_eq!(ds("a.prod.global"), "NODATA prod.global.");
-    // No zone above it is served.
-    assert_eq!(ds("global"), "NODATA global.");
-    // Below an apex, and with other types, the child zone answers.
-    assert_eq!(ds("ns.dns.prod.global"), "NODATA prod.global.");
-    let txt = ask(&zones, &shop(), "prod.global", RecordType::TXT);
-    assert_eq!(txt, "NODATA prod.global.");
-}

@@ -2,8 +2,6 @@
 //! counters, metrics of the process.
 
 mod messages;
-mod name_server;
-mod order;
 mod process;
 
 use support::objects::{Gateway, Manifest, local, mirror, objects};

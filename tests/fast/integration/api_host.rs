@@ -123,43 +123,6 @@ fn requests_of_other_sites_are_rejected() {
     check(&server, &cases, 403, sentence);
 }
 
-/// Images and `no-cors` requests of a page have no `Origin`.
-#[test]
-fn requests_that_pages_of_other_sites_cause_are_rejected() {
-    let server = Server::with_objects(sample(), &[]);
-    let image = ["Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"];
-    let link = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
-    let frame = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"];
-    let sentence = "a page of another site may not";
-    for (site, [mode, destination], path, status) in [
-        ("cross-site", image, "/api/v1/table", 403),
-        ("same-site", image, "/api/v1/table", 403),
-        ("cross-site", image, "/page/icon.svg", 403),
-        ("cross-site", image, "/", 403),
-        ("cross-site", frame, "/", 403),
-        ("cross-site", link, "/api/v1/table", 403),
-        ("same-site", link, "/api/v1/explain?name=db.prod", 403),
-        // A link to the page.
-        ("cross-site", link, "/", 200),
-        // The page itself, and the address bar.
-        ("same-origin", image, "/api/v1/table", 200),
-        ("none", link, "/api/v1/table", 200),
-    ] {
-        let head = format!("GET {path} HTTP/1.1");
-        let site = format!("Sec-Fetch-Site: {site}");
-        let lines = [&*head, LOCAL, &site, mode, destination];
-        check(&server, &[(&lines, status)], 403, sentence);
-    }
-    // A header that is given twice is not a way around it.
-    let twice = [
-        TABLE,
-        LOCAL,
-        "Sec-Fetch-Site: none",
-        "Sec-Fetch-Site: cross-site",
-    ];
-    check(&server, &[(&twice, 403)], 403, sentence);
-}
-
 #[test]
 fn api_is_read_only() {
     let server = Server::with_objects(sample(), &[]);
@@ -222,33 +185,4 @@ fn requests_with_a_foreign_host_are_rejected() {
     let probe = ["GET /readyz HTTP/1.1", "Host: attacker.example"];
     assert_eq!(send(server.admin, &probe).0, 200);
     assert_eq!(send(server.admin, &["GET /livez HTTP/1.0"]).0, 200);
-}
-
-#[test]
-fn every_form_of_naming_a_host_is_checked() {
-    let server = Server::with_objects(sample(), &[]);
-    let foreign = "Host: attacker.example";
-    let cases: [(&[&str], u16); 13] = [
-        (&[TABLE], 400),
-        (&["GET /api/v1/table HTTP/1.0"], 200),
-        (&["GET /api/v1/table HTTP/1.0", foreign], 421),
-        (&[TABLE, "Host:"], 400),
-        (&[TABLE, "Host: localhost:http"], 400),
-        (&[TABLE, "Host: a@localhost"], 400),
-        (&[TABLE, "Host: ::1"], 400),
-        (&[TABLE, LOCAL, foreign], 400),
-        (&["GET http://localhost/api/v1/table HTTP/1.1", LOCAL], 200),
-        // The request target takes precedence (RFC 9112 section 3.2.2).
-        (
-            &["GET http://attacker.example/api/v1/table HTTP/1.1", LOCAL],
-            421,
-        ),
-        (&["GET http://localhost/api/v1/table HTTP/1.1"], 400),
-        (
-            &["POST /api/v1/table HTTP/1.1", foreign, "Content-Length: 0"],
-            421,
-        ),
-        (&["OPTIONS * HTTP/1.1", foreign], 421),
-    ];
-    check(&server, &cases, 421, "is not a name of this server");
 }

@@ -1,6 +1,5 @@
-//! `check`: output lines, JSON and exit codes, with files, with an API server, with a running server, and behind a forwarder.
+//! `check`: output lines, JSON and exit codes, with files, with a running server, and behind a forwarder.
 
-mod api_server;
 mod end_to_end;
 mod files;
 mod forwarder;

@@ -3,7 +3,6 @@
 mod certificate;
 mod client_certificates;
 mod connections;
-mod flags;
 mod rotation;
 mod same_answers;
 mod shutdown;

@@ -168,42 +168,6 @@ fn change_of_a_watch_is_an_event_after_its_table() {
     assert_eq!(stream.changes(1), ["down prod/db west db-0"]);
 }
 
-/// Ten thousand endpoints: one event.
-#[test]
-fn change_of_ten_thousand_endpoints_is_one_event() {
-    let many = |count: usize| -> Manifest {
-        let service = |service: usize| {
-            let mut west = mirror("prod", &format!("db{service}"), "west");
-            for host in 0..count {
-                let address = format!("10.{}.{}.{}", 100 + host / 250, service, host % 250 + 1);
-                west = west.endpoint_behind(
-                    Gateway::Unknown,
-                    &format!("db{service}-{host}"),
-                    &[&address],
-                );
-            }
-            west
-        };
-        let services: Manifest = (0..20).map(service).collect();
-        services.with(east())
-    };
-    // The lists of an API server are read faster than files.
-    let standin = StandIn::start(Behavior::Normal, &many(1).0).unwrap();
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
-    let mut stream = EventStream::open(server.api, EVENTS, &[]);
-    stream.next("table");
-    let more = many(500).0;
-    more.iter()
-        .for_each(|object| standin.put_without_event(object));
-    standin.lose_history();
-    let text = stream.next("change").data["text"].clone();
-    assert_eq!(
-        text,
-        "Cluster west has more endpoints of 20 services, 9980 endpoints."
-    );
-    assert_eq!(events(&server).len(), 1);
-}
-
 /// Unit tests have slices that arrive one after the other.
 #[test]
 fn gateway_that_goes_down_is_one_event() {
@@ -249,35 +213,6 @@ fn gateway_that_goes_down_is_one_event() {
         server.log.wait(0, text);
     }
     assert_eq!(events(&server).len(), 2);
-}
-
-/// Returns the JSON of the API with these events.
-fn known(server: &Server, query: &str) -> (String, Vec<String>) {
-    let report = server.api(&format!("{EVENTS}?{query}"));
-    let events = report["events"].as_array().unwrap();
-    let events = events.iter().map(summary).collect();
-    (report["knownSince"].as_str().unwrap().to_owned(), events)
-}
-
-#[test]
-fn events_are_selected_by_cluster_kind_and_time() {
-    let up = objects().with(east()).with(west(Gateway::Up, "10.96.2.1"));
-    let standin = StandIn::start(Behavior::Normal, &up.0).unwrap();
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
-    let mut stream = EventStream::open(server.api, EVENTS, &[]);
-    stream.next("table");
-    standin.put(&west(Gateway::Up, "10.96.2.1").slice("db-0", false));
-    let gateway_down = "down prod/db west db-0";
-    assert_eq!(stream.changes(1), [gateway_down]);
-    let old = events(&server).pop().unwrap();
-    let (known_since, of_west) = known(
-        &server,
-        "cluster=west&kind=down,up&since=2020-01-01T00:00:00Z",
-    );
-    assert_eq!(of_west, [gateway_down]);
-    assert!(*known_since <= *old["time"].as_str().unwrap());
-    assert_eq!(known(&server, "kind=up").1, [""; 0]);
-    assert_eq!(known(&server, "since=2999-01-01T00:00:00Z").1, [""; 0]);
 }
 
 #[test]

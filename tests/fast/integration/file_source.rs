@@ -1,6 +1,5 @@
-//! `--file`: input forms, errors at start and at run time, and reloads.
+//! `--file`: errors at start and at run time, reloads, and the examples of Linkerd.
 
 mod errors;
 mod examples;
-mod forms;
 mod reload;

@@ -4,10 +4,7 @@
 mod attacks;
 mod conflicts;
 mod expected_clusters;
-mod failover_orders;
-mod links;
 mod settings;
-mod ttls;
 
 use serde_json::Value;
 use support::differences::assert_none;

@@ -267,12 +267,6 @@ impl ApiRequest {
         })
     }
 
-    /// Returns whether both requests select the same objects.
-    pub fn has_same_selection(&self, other: &Self) -> bool {
-        (&self.resource, &self.labels, &self.fields)
-            == (&other.resource, &other.labels, &other.fields)
-    }
-
     pub(super) fn selects(&self, object: &Value) -> bool {
         let kind = match self.resource.as_str() {
             "services" => "Service",

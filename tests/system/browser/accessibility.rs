@@ -4,8 +4,7 @@
 use std::fs;
 
 use crate::browser::chromium::{Chromium, PHONE, WIDE, Window};
-use crate::browser::time::server_with_past;
-use crate::browser::{demo, open, url};
+use crate::browser::{demo, open};
 
 /// The file `axe.min.js`.
 const AXE: &str = "GLOBAL_DNS_TEST_AXE";
@@ -67,21 +66,4 @@ fn axe_finds_nothing_and_every_view_fits() {
     drop(server);
     chromium.wait_for_text("#sentence", "Disconnected");
     check(&mut chromium, WIDE, "#/", "#sentence");
-}
-
-#[test]
-fn axe_finds_nothing_on_a_past_moment_and_the_time_bar() {
-    let (server, times) = server_with_past();
-    let mut chromium = Chromium::open(&url(&server, ""), WIDE);
-    for window in WINDOWS {
-        for place in ["", "name=db.prod.global&"] {
-            let route = format!("#/?{place}span=15m&at={}", times[1]);
-            check(
-                &mut chromium,
-                window,
-                &route,
-                ".t-attention[d]:not([d=\"\"])",
-            );
-        }
-    }
 }

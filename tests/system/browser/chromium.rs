@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use support::commands::{guarded, tool};
 use support::process::Process;
-use support::wait::{TIMEOUT, wait_for};
+use support::wait::TIMEOUT;
 use tempfile::TempDir;
 
 /// Chromium reads requests from descriptor 3 and writes responses to descriptor 4.
@@ -203,25 +203,7 @@ impl Chromium {
         below.collect()
     }
 
-    /// Waits until no further response arrives for a second. Returns their number.
-    pub fn settled_responses(&mut self, base: &str) -> usize {
-        let mut number = self.responses(base).len();
-        wait_for("the last response", || {
-            thread::sleep(Duration::from_secs(1));
-            let before = std::mem::replace(&mut number, self.responses(base).len());
-            (before == number).then_some(number)
-        })
-    }
-
     // === Page ===
-
-    /// Runs a script in each document that is opened from now on, before the scripts of the document.
-    pub fn run_before(&mut self, script: &str) {
-        self.call(
-            "Page.addScriptToEvaluateOnNewDocument",
-            json!({"source": script}),
-        );
-    }
 
     /// Opens an address in a new document, and waits until it is loaded.
     pub fn go(&mut self, url: &str) {
@@ -319,20 +301,6 @@ impl Chromium {
             }
             self.call("Input.dispatchKeyEvent", event);
         }
-    }
-
-    /// Opens another tab in front of the page.
-    pub fn hide(&mut self) {
-        let session = self.session.take();
-        self.call("Target.createTarget", json!({"url": "about:blank"}));
-        self.session = session;
-        self.wait_for("document.hidden");
-    }
-
-    /// Shows the page again.
-    pub fn unhide(&mut self) {
-        self.call("Page.bringToFront", json!({}));
-        self.wait_for("!document.hidden");
     }
 
     /// Saves a picture of the window as `target/page/NAME.png`.

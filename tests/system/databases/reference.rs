@@ -1,100 +1,118 @@
-//! The scripts of `charts/global-dns/examples/three-clusters`, with three real API servers and their controllers.
-//!
-//! The scripts run as they are. `01-clusters`, `02-linkerd`, `03-links` and `clean-up` need a container engine and the command
-//! `linkerd`, so this suite creates what they leave behind: clusters with CoreDNS, Links, gateways and mirror controllers.
-//!
-//! - `site`: a cluster: an API server and its pods
-//! - `pod`: a pod as processes, like a kubelet
-//! - `linkerd`: the objects that Linkerd installs, and the mirrors that its controllers write
-//! - `scripts`: the environment of the scripts, with a `kubectl` whose subcommand `exec` needs no kubelet
-//! - `files`: the files of the folder without any cluster
-//!
-//! Not simulated: the proxies of Linkerd. Members of other clusters are reached through NAT instead, as in the other suites.
+//! The files of `charts/global-dns/examples/three-clusters`: shell, certificates, and what they repeat from other files.
 
-mod files;
-mod linkerd;
-mod pod;
-mod scripts;
-mod site;
+use std::fs;
+use std::path::Path;
 
-use anyhow::{Result, ensure};
-use support::networks::in_new_network;
-use support::output::print_line;
-use support::steps::Steps;
-
-use scripts::Scripts;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use support::commands::{command, tool};
+use support::process::run_checked;
+use support::repository::{repository, tracked_files};
 
 /// Folder of the scripts.
 const FOLDER: &str = "charts/global-dns/examples/three-clusters";
 
-#[test]
-fn scripts_of_the_reference_architecture_run_in_their_order() {
-    in_new_network(|| {
-        let mut steps = Steps::new("reference architecture");
-        let mut started = None;
-        steps.prerequisite(
-            "three_clusters_have_coredns_links_gateways_and_controllers",
-            || started.insert(Scripts::start()?).wait_for_fixtures(),
-        );
-        let Some(scripts) = &mut started else {
-            return steps.finish();
-        };
-        let mut step = |fact: &str, check: &dyn Fn(&mut Scripts) -> Result<()>| {
-            steps.prerequisite(fact, || {
-                let checked = check(scripts);
-                scripts.with_logs(checked)
-            });
-        };
-        step("api_servers_accept_every_object", &|scripts| {
-            scripts.check_objects()
-        });
-        step("zone_is_forwarded_in_each_cluster", &|scripts| {
-            passes(scripts, "04-global-dns", 3)
-        });
-        step("script_fails_if_its_state_is_not_reached", &|scripts| {
-            let output = scripts.run("06-grow", &[("LIMIT", "2")])?;
-            ensure!(
-                output.code == Some(1) && output.text.contains("FAILED after 2 s"),
-                "{output:?}"
-            );
-            Ok(())
-        });
-        step(
-            "etcd_in_one_cluster_has_one_name_in_all_clusters",
-            &|scripts| passes(scripts, "05-etcd-one", 9),
-        );
-        step("etcd_grows_to_all_clusters", &|scripts| {
-            passes(scripts, "06-grow", 11)
-        });
-        step("scripts_can_run_again", &|scripts| {
-            passes(scripts, "04-global-dns", 3)?;
-            passes(scripts, "06-grow", 11)
-        });
-        step(
-            "cluster_behind_a_stopped_gateway_is_left_out_until_it_returns",
-            &|scripts| passes(scripts, "07-gateway-down", 10),
-        );
-        step("removed_cluster_has_no_names", &|scripts| {
-            passes(scripts, "08-remove", 8)?;
-            scripts.check_removed()
-        });
-        step("zone_is_forwarded_with_the_configmap_of_k3s", &|scripts| {
-            scripts.check_k3s()
-        });
-        steps.finish();
-    });
+/// Returns the names of the scripts, and of the file that all of them read.
+fn scripts() -> Vec<String> {
+    let files = tracked_files().into_iter();
+    let inside =
+        files.filter_map(|file| Some(file.strip_prefix(FOLDER)?.strip_prefix('/')?.to_owned()));
+    let without_type = |name: &String| !name.contains(['.', '/']);
+    inside.filter(without_type).collect()
 }
 
-/// Runs a script. Asserts that it succeeds and prints this number of facts.
-fn passes(scripts: &mut Scripts, name: &str, facts: usize) -> Result<()> {
-    let output = scripts.run(name, &[])?;
-    ensure!(output.code == Some(0), "{name}: {output:?}");
-    let found = output.text.lines().filter(|line| line.starts_with("ok: "));
-    let found = found.count();
+#[test]
+fn shellcheck_finds_nothing_in_the_scripts() -> Result<()> {
+    let scripts = scripts();
+    ensure!(scripts.len() == 11, "{scripts:?}");
+    let mut shellcheck = command(tool("shellcheck")?);
+    shellcheck.current_dir(repository(FOLDER));
+    run_checked(shellcheck.args(["--external-sources", "--"]).args(&scripts))?;
+    Ok(())
+}
+
+#[test]
+fn certificates_of_all_clusters_have_one_authority() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for name in ["certificates", "common"] {
+        fs::copy(repository(FOLDER).join(name), folder.path().join(name))?;
+    }
+    let run = || run_checked(&mut command(folder.path().join("certificates")));
+    run()?;
+    let made = folder.path().join("certificates.d");
+    let authority = fs::read_to_string(made.join("ca.crt"))?;
+    for cluster in ["east", "west", "north"] {
+        let issuer = made.join(cluster).join("issuer.crt");
+        let text = openssl(&["x509", "-noout", "-text"], &issuer)?;
+        for part in [
+            "Issuer: CN = root.linkerd.cluster.local",
+            "Subject: CN = identity.linkerd.cluster.local",
+            "CA:TRUE, pathlen:0",
+            "Certificate Sign, CRL Sign",
+            "ASN1 OID: prime256v1",
+        ] {
+            ensure!(text.contains(part), "{cluster} lacks {part}: {text}");
+        }
+        let of_key = openssl(&["pkey", "-pubout"], &issuer.with_extension("key"))?;
+        let of_certificate = openssl(&["x509", "-noout", "-pubkey"], &issuer)?;
+        ensure!(of_key == of_certificate, "{cluster}");
+    }
+    run()?;
     ensure!(
-        found == facts,
-        "{name} prints {found} facts instead of {facts}: {output:?}"
+        fs::read_to_string(made.join("ca.crt"))? == authority,
+        "the second run replaces the authority"
     );
-    print_line(&format!("{name}: {facts} facts"));
+    Ok(())
+}
+
+fn openssl(arguments: &[&str], file: &Path) -> Result<String> {
+    let mut openssl = command(tool("openssl")?);
+    run_checked(openssl.args(arguments).arg("-in").arg(file))
+}
+
+#[test]
+fn files_agree_with_those_that_they_repeat() -> Result<()> {
+    let read = |name: &str| fs::read_to_string(repository(name)).with_context(|| name.to_owned());
+    let stanza = read("coredns/Corefile")?;
+    let stanza: String = stanza
+        .split_inclusive('\n')
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    let zone = read(&format!("{FOLDER}/global-dns/stub-zone"))?;
+    ensure!(zone.replace("ADDRESS", "10.96.0.53") == stanza, "{zone}");
+
+    let chart: Value = serde_saphyr::from_str(&read("charts/global-dns/Chart.yaml")?)?;
+    let values: Value =
+        serde_saphyr::from_str(&read(&format!("{FOLDER}/global-dns/common.yaml"))?)?;
+    let repository = values["image"]["repository"].as_str().context("no image")?;
+    let version = chart["appVersion"].as_str().context("no version")?;
+    let common = read(&format!("{FOLDER}/common"))?;
+    ensure!(
+        common.contains(&format!("\nimage={repository}:{version}\n")),
+        "{common}"
+    );
+
+    // Each cluster has a controller for each other one, and the name that its Links use.
+    let clusters = ["east", "west", "north"];
+    ensure!(
+        common.contains(&format!("\nclusters=({})\n", clusters.join(" "))),
+        "{common}"
+    );
+    for cluster in clusters {
+        let values: Value =
+            serde_saphyr::from_str(&read(&format!("{FOLDER}/global-dns/{cluster}.yaml"))?)?;
+        ensure!(values["config"]["clusterName"] == cluster, "{values}");
+        let values: Value =
+            serde_saphyr::from_str(&read(&format!("{FOLDER}/linkerd/{cluster}.yaml"))?)?;
+        let controllers = values["controllers"].as_array().into_iter().flatten();
+        let names: Vec<&Value> = controllers
+            .map(|controller| &controller["link"]["ref"]["name"])
+            .collect();
+        let others: Vec<&str> = clusters
+            .into_iter()
+            .filter(|other| *other != cluster)
+            .collect();
+        ensure!(names == others, "{cluster}: {names:?}");
+    }
     Ok(())
 }

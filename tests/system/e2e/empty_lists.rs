@@ -27,43 +27,10 @@ const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 
 pub fn run(steps: &mut Steps) {
     steps.step(
-        "empty_list_is_not_applied_if_the_next_one_is_good",
-        check_good_list,
-    );
-    steps.step(
         "empty_list_is_not_applied_with_few_services",
         check_few_services,
     );
     steps.step("second_empty_list_is_applied", check_second_empty_list);
-}
-
-fn check_good_list() -> Result<()> {
-    let standin = StandIn::start(Behavior::Normal, &mirrors(SERVICES))?;
-    standin.keep_watches();
-    let server = Server::ready_of_cluster(&standin.kubeconfig, &[]);
-    let observers = observe(&server)?;
-    let check_answers = || {
-        wait_for_watches(&standin)?;
-        standin.set_behavior(Behavior::EmptyLists);
-        standin.lose_history();
-        wait_for_empty_list(&server, SERVICES)?;
-        // The good list has services of which there was no event.
-        standin.set_behavior(Behavior::Normal);
-        for object in numbered_mirror(SERVICES + 1) {
-            standin.put_without_event(&object);
-        }
-        for object in numbered_mirror(SERVICES + 2) {
-            standin.put_without_event(&object);
-        }
-        eventually("the good list", || check_address(&server, SERVICES + 2))?;
-        for number in 1..=SERVICES + 1 {
-            check_address(&server, number)?;
-        }
-        let Page { status, body: text } = server.readyz()?;
-        ensure!(status == 200, "{status}: {text}");
-        check_histories(&observers)
-    };
-    server.with_log(check_answers())
 }
 
 fn check_few_services() -> Result<()> {
@@ -141,22 +108,6 @@ fn wait_for_watches(standin: &StandIn) -> Result<()> {
         ensure!(watches == WATCHES.len(), "{watches} watches are open");
         Ok(())
     })
-}
-
-/// Starts observers of three names.
-fn observe(server: &Server) -> Result<Vec<(usize, Observer)>> {
-    let observer = |number| Ok((number, Observer::start(server.dns, &name(number), PAUSE)?));
-    [1, SERVICES / 2, SERVICES]
-        .into_iter()
-        .map(observer)
-        .collect()
-}
-
-fn check_histories(observers: &[(usize, Observer)]) -> Result<()> {
-    let expected = |number| Observation::addresses(&[&[&address(number)]]);
-    observers
-        .iter()
-        .try_for_each(|(number, observer)| observer.check_history(&[expected(*number)]))
 }
 
 fn check_address(server: &Server, number: usize) -> Result<()> {

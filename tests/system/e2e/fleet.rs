@@ -1,6 +1,5 @@
 //! `fleet` over three real API servers, with the permissions of `explain`. A kubelet of `support::kubelet` forwards the ports.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -8,14 +7,13 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use support::cluster::Cluster;
 use support::commands::global_dns;
-use support::fleet::{Alteration, CLUSTERS, Fault, Fleet, FleetCluster, LINKS, altered, faults};
+use support::fleet::{Alteration, CLUSTERS, Fleet, FleetCluster, LINKS, altered};
 use support::kubelet::Kubelet;
 use support::objects::{
     cluster_role, cluster_role_binding, gateway_deployment, link_definition, namespace, node,
     pod_status, replica, workload,
 };
 use support::process::{self, ProcessOutput};
-use support::recordings::{Action, Event};
 use support::server::Server;
 use support::steps::Steps;
 use support::wait::eventually;
@@ -36,10 +34,7 @@ struct Clusters {
 
 struct Member {
     cluster: Cluster,
-    /// The server, its flags, and the pod with the port of its API.
-    server: Option<(Server, Vec<String>)>,
-    pod: Value,
-    written: Vec<Value>,
+    server: Option<Server>,
 }
 
 pub fn run(steps: &mut Steps) {
@@ -51,21 +46,6 @@ pub fn run(steps: &mut Steps) {
     let Some(mut clusters) = clusters else { return };
     steps.step("nothing_is_red_in_a_healthy_fleet", || {
         clusters.check_healthy()
-    });
-    for fault in faults() {
-        steps.step(&format!("fault: {}", fault.name), || {
-            clusters.check_fault(&fault)
-        });
-    }
-    steps.step("nothing_is_red_after_the_faults", || {
-        clusters.apply(&Fleet::healthy())?;
-        clusters.check_healthy()
-    });
-    steps.step("gateways_that_keep_addresses_are_named", || {
-        clusters.check_gateways()
-    });
-    steps.step("port_that_no_cluster_reaches_is_named", || {
-        clusters.check_dead_port()
     });
     steps.step("replicas_that_differ_are_named", || {
         clusters.check_replicas()
@@ -154,79 +134,10 @@ impl Clusters {
         self.check(&["--contexts=hub,east,west"], &[])
     }
 
-    fn check_fault(&mut self, fault: &Fault) -> Result<()> {
-        let mut fleet = Fleet::healthy();
-        (fault.plant)(&mut fleet);
-        self.apply(&fleet)?;
-        self.check(&["--contexts=hub,east,west"], &[(fault.line, fault.hint)])
-    }
-
-    /// The annotation is on the pods of the gateway in `east`, on its namespace, or absent. The namespace is readable later.
-    fn check_gateways(&self) -> Result<()> {
-        let east = &self.clusters[1].cluster;
-        let without = gateway_deployment(&json!({}));
-        let wait_for = |health: &str, sentence: &str| {
-            eventually(sentence, || {
-                let output = self.compare(&["--contexts=hub,east,west"]);
-                let findings = findings(&output)?;
-                ensure!(output.code == Some(0), "{output:#?}");
-                ensure!(findings.len() == 1, "{findings:#?}");
-                let [own_health, own_sentence, hint] = &findings[0];
-                ensure!(own_health == health, "{findings:#?}");
-                ensure!(own_sentence.starts_with(sentence), "{findings:#?}");
-                ensure!(!hint.is_empty(), "{findings:#?}");
-                Ok(())
-            })
-        };
-        east.put(&without)?;
-        grant_gateways(east, &["services"])?;
-        let unread = "east: Gateway address cache: not checked, cannot list namespaces: the API server returned 403";
-        wait_for("grey", unread)?;
-        grant_gateways(east, &["services", "namespaces"])?;
-        let keeps = "east: gateways that keep the address of a pod that is gone: Deployment/linkerd-multicluster/linkerd-gateway";
-        wait_for("yellow", &format!("{keeps} (not set)"))?;
-        east.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "1s"})))?;
-        wait_for("yellow", &format!("{keeps} (1s)"))?;
-        east.put(&without)?;
-        let annotated = json!({"metadata": {"annotations": {CACHE_TIMEOUT: "0s"}}});
-        east.patch(&namespace(LINKS), &annotated)?;
-        self.check_healthy()?;
-        east.put(&gateway_deployment(&json!({CACHE_TIMEOUT: "0s"})))?;
-        self.check_healthy()
-    }
-
-    /// The cluster that exports the Service and both that mirror it say so.
-    fn check_dead_port(&mut self) -> Result<()> {
-        let sentence = "Port cannot be reached from other clusters: prod/db: cluster 'east': port 26257 is 15432 in its pods";
-        for (member, state) in self.clusters.iter_mut().zip(&Fleet::healthy().0) {
-            let is_east = state.name == "east";
-            let mut objects = state.writes();
-            for object in &mut objects {
-                let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                match object["kind"].as_str() {
-                    Some("Service") if name == "db-0-east" || is_east && name == "db" => {
-                        object["spec"]["ports"][0]["targetPort"] = json!(15432);
-                    }
-                    Some("EndpointSlice") if is_east => object["ports"][0]["port"] = json!(15432),
-                    _ => {}
-                }
-            }
-            objects.extend(state.links());
-            member.write(objects)?;
-        }
-        let of = |cluster: &str| format!("{cluster}: {sentence}");
-        let lines = CLUSTERS.map(of);
-        let parts: Vec<[&str; 1]> = lines.iter().map(|line| [line.as_str()]).collect();
-        let expected: Vec<(&[&str], &str)> =
-            parts.iter().map(|one| (&one[..], "targetPort")).collect();
-        self.check(&["--contexts=hub,east,west"], &expected)?;
-        self.apply(&Fleet::healthy())
-    }
-
     /// A second replica of `east` has another hash and a table of another time.
     fn check_replicas(&self) -> Result<()> {
         let member = &self.clusters[1];
-        let (server, _) = member.server.as_ref().context("no server")?;
+        let server = member.server.as_ref().context("no server")?;
         let other = altered(
             server.api,
             Alteration {
@@ -321,49 +232,22 @@ impl Member {
         Ok(Self {
             cluster,
             server: None,
-            pod: Value::Null,
-            written: Vec::new(),
         })
     }
 
-    /// Writes the objects of a state, and starts its server if its flags differ.
+    /// Writes the objects of a state, and starts its server.
     fn apply(&mut self, state: &FleetCluster) -> Result<()> {
-        let mut objects = state.writes();
         self.wait_for_links()?;
-        objects.extend(state.links());
-        self.write(objects)?;
-        let mut flags = vec!["--cluster-name".to_owned(), state.own_name.to_owned()];
-        for flag in &state.flags {
-            match flag.split_once('=') {
-                Some((name, value)) if name.starts_with("--") => {
-                    flags.extend([name, value].map(str::to_owned));
-                }
-                _ => flags.push((*flag).to_owned()),
-            }
+        for object in state.writes().iter().chain(&state.links()) {
+            self.cluster.put(object)?;
         }
-        if self
-            .server
-            .as_ref()
-            .is_none_or(|(_, known)| *known != flags)
-        {
-            let texts: Vec<&str> = flags.iter().map(String::as_str).collect();
-            let server = Server::ready_of_cluster(&self.cluster.kubeconfig, &texts);
-            self.server = Some((server, flags));
-        }
-        let (server, _) = self.server.as_ref().context("no server")?;
-        let api = match state.alteration {
-            Some(alteration) => altered(server.api, alteration),
-            None => server.api,
-        };
-        let pod = replica(NAMESPACE, "dns-0", api.port());
-        if pod != self.pod {
-            self.cluster.delete(&pod)?;
-            self.cluster.put(&pod)?;
-            self.cluster
-                .put_status(&pod, &pod_status("192.0.2.1", true))?;
-            self.pod = pod;
-        }
-        Ok(())
+        let flags = ["--cluster-name", state.own_name];
+        let server = Server::ready_of_cluster(&self.cluster.kubeconfig, &flags);
+        let pod = replica(NAMESPACE, "dns-0", server.api.port());
+        self.server = Some(server);
+        self.cluster.put(&pod)?;
+        let ready = pod_status("192.0.2.1", true);
+        self.cluster.put_status(&pod, &ready).map(drop)
     }
 
     /// The API server serves a definition some time after it was written.
@@ -373,41 +257,6 @@ impl Member {
                 .count("multicluster.linkerd.io/v1alpha3", "Link")
         })
         .map(drop)
-    }
-
-    /// Changes the objects to exactly these.
-    fn write(&mut self, objects: Vec<Value>) -> Result<()> {
-        let wanted: BTreeMap<String, &Value> = objects.iter().map(|one| (key(one), one)).collect();
-        let written: BTreeMap<String, &Value> =
-            self.written.iter().map(|one| (key(one), one)).collect();
-        for (key, object) in &written {
-            let is_kept = wanted
-                .get(key)
-                .is_some_and(|one| one["spec"]["clusterIP"] == object["spec"]["clusterIP"]);
-            if object["kind"] == "Endpoints" || is_kept {
-                continue;
-            }
-            self.cluster.delete(object)?;
-            // Kubernetes deletes them with their Service.
-            let endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {
-                "namespace": object["metadata"]["namespace"], "name": object["metadata"]["name"],
-            }});
-            if object["kind"] == "Service" && written.contains_key(&self::key(&endpoints)) {
-                self.cluster.write(&Event {
-                    time: 0,
-                    action: Action::Deleted,
-                    object: endpoints,
-                })?;
-            }
-        }
-        for object in wanted.values() {
-            // Also those that are as before: Endpoints are deleted with a Service that is replaced.
-            if object["kind"] == "Endpoints" || !self.written.contains(object) {
-                self.cluster.put(object)?;
-            }
-        }
-        self.written = objects;
-        Ok(())
     }
 }
 
@@ -421,16 +270,6 @@ fn grant_gateways(cluster: &Cluster, resources: &[&str]) -> Result<()> {
 
 fn binding() -> Value {
     cluster_role_binding("explain", USER)
-}
-
-fn key(object: &Value) -> String {
-    let metadata = &object["metadata"];
-    // Services before Endpoints.
-    let order = u8::from(object["kind"] == "Endpoints");
-    format!(
-        "{order} {} {} {}",
-        object["kind"], metadata["namespace"], metadata["name"]
-    )
 }
 
 /// Returns the findings that are not green: health, sentence and hint.

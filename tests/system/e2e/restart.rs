@@ -4,10 +4,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use serde_json::Value;
 use support::dig::dig;
 use support::http::Page;
 use support::observer::{Observation, Observer};
 use support::output::print_line;
+use support::recordings::Recording;
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::steps::Steps;
@@ -15,7 +17,19 @@ use support::wait::eventually;
 use support::wire::Transport;
 
 use crate::e2e::linked_clusters::{NGINX, PAUSE};
-use crate::e2e::misbehaving_api_server::{ALL, recorded_objects};
+
+// nginx-set-0, -1, -2 of east, west and north in recording 02.
+const ALL: [&str; 9] = [
+    "10.96.146.197",
+    "10.96.48.116",
+    "10.96.33.115",
+    "10.96.200.190",
+    "10.96.46.26",
+    "10.96.139.176",
+    "10.96.195.82",
+    "10.96.55.36",
+    "10.96.106.244",
+];
 
 pub fn run(steps: &mut Steps) {
     steps.step("restarted_server_waits_for_the_api_server", waits);
@@ -93,4 +107,13 @@ fn sigterm_during_relist() -> Result<()> {
         Ok(())
     };
     check()
+}
+
+/// Returns the Services and slices at the start of recording 02.
+fn recorded_objects() -> Result<Vec<Value>> {
+    let state = Recording::read("02-scale-up-east")?.state;
+    let objects = state.into_iter().map(|event| event.object);
+    Ok(objects
+        .filter(|object| object["kind"] != "Endpoints")
+        .collect())
 }

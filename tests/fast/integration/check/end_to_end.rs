@@ -6,7 +6,7 @@ use serde_json::Value;
 use support::objects::{Manifest, mirror, objects};
 use support::server::Server;
 
-use super::forwarder::{NXDOMAIN, code, forward, start};
+use super::forwarder::{forward, start};
 use super::{checkup, finding, findings};
 
 /// Returns the address of this machine, because a loopback address is not that of an endpoint.
@@ -75,52 +75,4 @@ fn smallest_service_is_asked_for_and_its_endpoint_is_connected_to() {
         "red: cannot connect to {address} (web-0 of cluster east): Connection refused (os error 111)"
     );
     assert_eq!(finding(&checkup, "connections"), expected);
-}
-
-#[test]
-fn missing_stub_zone_is_named_and_red_for_a_named_name() {
-    let server = Server::with_objects(sample(80), &[]);
-    let resolver = start(|_, query| code(query, NXDOMAIN));
-    for (flags, health, exit, name) in [
-        (&[][..], "yellow", 0, "web"),
-        (&["--name=db.prod.global"], "red", 1, "db"),
-    ] {
-        let (checkup, code) = check_of(&server, resolver, flags);
-        let expected = format!(
-            "{health}: {resolver} answers NXDOMAIN for {name}.prod.global. A: the stub zone is missing"
-        );
-        assert_eq!(finding(&checkup, "cluster-answer"), expected);
-        assert_eq!(code, Some(exit));
-        let expected = "grey: Resolver: not checked, the cluster's DNS does not answer the name";
-        assert_eq!(finding(&checkup, "resolver"), expected);
-    }
-}
-
-#[test]
-fn name_that_the_server_does_not_have_is_red() {
-    let server = Server::with_objects(sample(80), &[]);
-    let (dns, upstream) = (server.dns, server.dns);
-    let resolver = start(move |_, query| forward(upstream, query));
-    for (name, fault) in [
-        (
-            "nope.prod.global",
-            "answers NXDOMAIN for nope.prod.global. A: the server does not have this name",
-        ),
-        ("prod.global", "answers prod.global. A without records"),
-        (
-            "www.example.org",
-            "answers REFUSED for www.example.org. A: the name is in none of its zones, or limits.allow excludes this machine",
-        ),
-    ] {
-        let (checkup, exit) = check_of(&server, resolver, &[&format!("--name={name}")]);
-        assert_eq!(
-            finding(&checkup, "direct-answer"),
-            format!("red: {dns} {fault}")
-        );
-        assert_eq!(
-            (exit, &checkup["red"]),
-            (Some(1), &Value::from(1)),
-            "{checkup:#}"
-        );
-    }
 }

@@ -7,11 +7,6 @@ use support::reply::Reply;
 use support::wait::TIMEOUT;
 use support::wire::{Transport, exchange};
 
-/// SERVFAIL, NXDOMAIN, REFUSED (RFC 1035 section 4.1.1).
-pub const SERVFAIL: u8 = 2;
-pub const NXDOMAIN: u8 = 3;
-pub const REFUSED: u8 = 5;
-
 /// Starts a UDP server that replies with the result of `answer` for the name and the query.
 pub fn start(answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -33,12 +28,4 @@ pub fn start(answer: impl Fn(&str, &[u8]) -> Vec<u8> + Send + 'static) -> Socket
 /// Returns the reply of an upstream server.
 pub fn forward(upstream: SocketAddr, query: &[u8]) -> Vec<u8> {
     exchange(upstream, query, Transport::Udp, TIMEOUT).unwrap()
-}
-
-/// Turns a query into a reply with a response code.
-pub fn code(query: &[u8], code: u8) -> Vec<u8> {
-    let mut reply = query.to_vec();
-    reply[2] |= 0x80; // QR
-    reply[3] = reply[3] & 0xf0 | code;
-    reply
 }

@@ -41,105 +41,11 @@ fn error_of(ended: &ProcessOutput) -> &str {
 
 // === Values ===
 
-const LISTEN_FORMS: &str = "0.0.0.0:5353";
-const LEVELS: &str = "error, warn, info, debug, trace";
-
-/// Flags of `serve` with the sentences about their values.
-const VALUES: [(&[&str], &str); 14] = [
-    (&["--zone", "glo bal"], "letters, digits"),
-    (&["--zone", "."], "root"),
-    (
-        &["--zone="],
-        "the name of a zone is empty; the default zone needs no value",
-    ),
-    (&["--zone", "a..b"], "'a..b'"),
-    (
-        &["--zone=global", "--zone=Global."],
-        "zone global. is given twice",
-    ),
-    (&["--zone=a.test,a.test"], "zone a.test. is given twice"),
-    (
-        &["--zone=global", "--zone=dns.global"],
-        "zone dns.global. holds the name of the server of zone global.",
-    ),
-    (&["--cluster-name", "my_cluster"], "'my_cluster'"),
-    (&["--namespace", "Prod"], "'Prod'"),
-    (&["--listen", "5353"], LISTEN_FORMS),
-    (&["--admin-listen", "127.0.0.1"], LISTEN_FORMS),
-    (&["--api-listen", "*:1053"], LISTEN_FORMS),
-    (&["--log-level", "warning"], LEVELS),
-    (&["--log-level=info,x=verbose"], "MODULE=LEVEL"),
-];
-
-#[test]
-fn invalid_value_is_refused_with_a_sentence_about_it() {
-    let (_folder, file) = sample_file();
-    for (flags, sentence) in VALUES {
-        let ended = run_global_dns(&[&["serve", &file], flags].concat());
-        let error = error_of(&ended);
-        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{error}");
-        assert!(ended.stderr.contains(sentence), "{flags:?}: {error}");
-    }
-}
-
-#[test]
-fn log_level_is_a_level_or_directives() {
-    let (_folder, file) = sample_file();
-    for (level, has_info) in [
-        ("warn", false),
-        ("INFO", true),
-        ("off", false),
-        ("info,global_dns::source=debug", true),
-        ("global_dns[watch]=debug", false),
-    ] {
-        let ended = run_global_dns(&["table", &file, "--log-level", level]);
-        assert_eq!(ended.code, Some(0), "{level}: {}", ended.stderr);
-        let is_logged = ended.stderr.contains("INFO Published table");
-        assert_eq!(is_logged, has_info, "{level}: {}", ended.stderr);
-    }
-}
-
 /// Runs `table` with a file and a variable.
 fn with_variable(variable: &str, value: &str, flags: &[&str]) -> ProcessOutput {
     let (_folder, file) = sample_file();
     let mut command = global_dns(&[&["table", &file], flags].concat());
     run(command.env(variable, value))
-}
-
-#[test]
-fn error_about_a_value_of_a_variable_names_the_variable() {
-    for (variable, value, flags, expected) in [
-        (
-            "GLOBAL_DNS_ZONE",
-            "a.test,glo bal",
-            &[][..],
-            "error: invalid value 'glo bal' for 'GLOBAL_DNS_ZONE (--zone <ZONE[=mcs]>)': ",
-        ),
-        // The value is from the command line.
-        (
-            "GLOBAL_DNS_ZONE",
-            "a.test",
-            &["--zone=a..b"],
-            "error: invalid value 'a..b' for '--zone <ZONE[=mcs]>': ",
-        ),
-    ] {
-        let ended = with_variable(variable, value, flags);
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-        let error = error_of(&ended);
-        assert!(error.starts_with(expected), "{error}");
-    }
-    for variable in [
-        "GLOBAL_DNS_POD_IPS",
-        "GLOBAL_DNS_NODE_IPS",
-        "GLOBAL_DNS_SERVICE_IPS",
-    ] {
-        let (_folder, file) = sample_file();
-        let mut command = global_dns(&["serve", &file, LISTEN, ADMIN, API]);
-        let ended = run(command.env(variable, "192.0.2.1,here"));
-        let expected =
-            format!("error: environment variable {variable}: 'here' is not an IP address");
-        assert_eq!((ended.code, error_of(&ended)), (Some(1), expected.as_str()));
-    }
 }
 
 #[test]
@@ -172,37 +78,6 @@ fn flags_override_environment_variables() {
 }
 
 // === Listeners ===
-
-/// Returns the DNS addresses of a server.
-fn addresses_of(listen: &str) -> Vec<String> {
-    let (_folder, file) = sample_file();
-    let listen = format!("--listen={listen}");
-    let serve = global_dns(&["serve", &file, &listen, ADMIN, API, "--log-format=json"]);
-    let serve = Process::start("serve", serve).unwrap();
-    serve.log().wait(0, "Published table");
-    let events = serve.log().events().into_iter();
-    let fields = events.map(|mut event| event["fields"].take());
-    let of_dns =
-        fields.filter(|fields| fields["message"] == "Listening" && fields["listener"] == "dns");
-    let addresses = of_dns.map(|fields| fields["address"].as_str().unwrap().to_owned());
-    addresses.collect()
-}
-
-#[test]
-fn port_alone_listens_on_both_families_and_localhost_on_both_loopback_addresses() {
-    let has_ipv6 = UdpSocket::bind("[::1]:0").is_ok();
-    for (listen, hosts) in [
-        (":0", ["0.0.0.0:", "[::]:"]),
-        ("localhost:0", ["127.0.0.1:", "[::1]:"]),
-    ] {
-        let addresses = addresses_of(listen);
-        let hosts = if has_ipv6 { &hosts[..] } else { &hosts[..1] };
-        assert_eq!(addresses.len(), hosts.len(), "{addresses:?}");
-        for (address, host) in addresses.iter().zip(hosts) {
-            assert!(address.starts_with(host), "{listen}: {addresses:?}");
-        }
-    }
-}
 
 #[test]
 fn address_that_cannot_be_bound_is_an_error_that_names_flag_and_way_out() {
@@ -351,50 +226,6 @@ fn api_server_without_the_api_is_too_old() {
 }
 
 #[test]
-fn file_that_cannot_be_used_is_an_error_with_its_path_and_cause_once() {
-    let kubeconfig = Kubeconfig::of_closed_port();
-    let folder = tempfile::tempdir().unwrap();
-    let broken = folder.path().join("broken");
-    fs::write(&broken, "clusters: [\n").unwrap();
-    let (broken, folder) = (broken.display(), folder.path().display());
-    for (flags, expected) in [
-        (
-            vec!["--kubeconfig=/no/such/file".to_owned()],
-            "error: cannot read the kubeconfig /no/such/file: No such file or directory (os error 2); set --kubeconfig to \
-             an existing file"
-                .to_owned(),
-        ),
-        (
-            vec![kubeconfig.flag(), "--context=staging".to_owned()],
-            format!(
-                "error: cannot use the kubeconfig {}: it has no context 'staging'; its contexts are: here; choose one \
-                 with --context",
-                kubeconfig.path
-            ),
-        ),
-        (
-            vec![format!("--kubeconfig={broken}")],
-            format!("error: cannot read the kubeconfig {broken}: failed to parse kubeconfig YAML: "),
-        ),
-        (
-            vec![format!("--file={folder}")],
-            format!(
-                "error: cannot read {folder}: Is a directory (os error 21); name each of its files with --file"
-            ),
-        ),
-    ] {
-        for command in [&["serve", LISTEN, ADMIN, API][..], &["table"]] {
-            let flags = flags.iter().map(String::as_str);
-            let arguments = command.iter().copied().chain(flags);
-            let ended = run_global_dns(&arguments.collect::<Vec<_>>());
-            let error = error_of(&ended);
-            assert_eq!(ended.code, Some(1), "{error}");
-            assert!(error.starts_with(&expected), "{error}");
-        }
-    }
-}
-
-#[test]
 fn missing_kubeconfig_outside_a_cluster_names_the_demo() {
     let mut table = global_dns(&["table"]);
     let local = format!("127.0.0.1:{}", free_port());
@@ -408,41 +239,4 @@ fn missing_kubeconfig_outside_a_cluster_names_the_demo() {
     let end = " either; global-dns demo starts one with sample data";
     let error = error_of(&ended);
     assert!(error.starts_with(start) && error.ends_with(end), "{error}");
-}
-
-#[test]
-fn unreachable_server_is_an_error() {
-    let url = format!("http://127.0.0.1:{}", free_port());
-    let flag = format!("--server={url}");
-    let start = format!("error: cannot request {url}/api/v1/");
-    for (arguments, start, reason) in [
-        (&["table", &flag][..], start.as_str(), "onnection refused"),
-        (
-            &["table", "--output=zone", &flag],
-            &start,
-            "onnection refused",
-        ),
-        (
-            &["explain", "db.prod.global", &flag],
-            &start,
-            "onnection refused",
-        ),
-        (
-            &["table", "--server=https://127.0.0.1:1"],
-            "error: ",
-            "only http://",
-        ),
-    ] {
-        let ended = run_global_dns(arguments);
-        let error = error_of(&ended);
-        assert_eq!(
-            (ended.code, ended.stdout.as_str()),
-            (Some(1), ""),
-            "{error}"
-        );
-        assert!(
-            error.starts_with(start) && error.contains(reason),
-            "{error}"
-        );
-    }
 }

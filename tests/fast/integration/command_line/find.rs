@@ -121,45 +121,6 @@ fn pods_of_other_namespaces_never_answer() {
 }
 
 #[test]
-fn several_releases_are_an_error_that_names_them_and_the_flag() {
-    let server = Server::with_objects(of_server(), &FLAGS);
-    let pods = [
-        replica("dns", "dns-0", server.api.port()),
-        replica("tenant", "dns-0", free_port()),
-    ];
-    let several = api_server(&[
-        pods[0].clone(),
-        pods[1].clone(),
-        workload("DaemonSet", "tenant", "dns"),
-    ]);
-    let sentence =
-        "found several servers: dns/global-dns, tenant/dns; choose one with --server-namespace\n";
-    for command in [&["table"][..], &["explain", "db.prod"], &["events"]] {
-        let ended = query(&several, command);
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-        assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
-        assert!(ended.stderr.ends_with(sentence), "{}", ended.stderr);
-        let chosen = query(&several, &[command, &["--server-namespace=dns"]].concat());
-        assert_eq!((chosen.code, chosen.stderr.as_str()), (Some(0), ""));
-    }
-    // Two releases in one namespace.
-    let mut other = replica("dns", "other-0", server.api.port());
-    other["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("other");
-    let ended = query(
-        &api_server(&[pods[0].clone(), other]),
-        &["table", "--server-namespace=dns"],
-    );
-    assert_eq!(
-        (ended.code, ended.stderr.as_str()),
-        (
-            Some(1),
-            "error: found several servers: release dns in namespace dns, release other in namespace dns; choose one with \
-             --server\n"
-        )
-    );
-}
-
-#[test]
 fn replicas_that_answer_differently_are_named() {
     let flags = ["--zone=g.test", "ttl=7"];
     let [first, same] = [(); 2].map(|()| Server::with_objects(of_server(), &flags));
@@ -190,18 +151,6 @@ fn replicas_that_answer_differently_are_named() {
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["origin"]["notes"][0], differs);
     }
-}
-
-#[test]
-fn replica_that_does_not_answer_is_passed_over() {
-    let server = Server::with_objects(of_server(), &FLAGS);
-    // Nothing listens on the port of the first one.
-    let pods = [
-        replica("dns", "dns-0", free_port()),
-        replica("dns", "dns-1", server.api.port()),
-    ];
-    let ended = query(&api_server(&pods), &["explain", "db.prod.g.test"]);
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -274,24 +223,6 @@ fn without_a_replica_the_objects_are_read_and_the_first_line_says_so() {
 }
 
 #[test]
-fn direct_reads_the_objects_with_the_flags_of_the_server() {
-    let server = Server::with_objects(of_server(), &FLAGS);
-    let api_server = api_server(&[replica("dns", "dns-0", server.api.port())]);
-    let ended = query(
-        &api_server,
-        &["explain", "direct.prod.b.test", "--direct", "--zone=b.test"],
-    );
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    assert!(ended.stdout.contains("10.96.1.3"), "{}", ended.stdout);
-    assert!(
-        api_server
-            .requests()
-            .iter()
-            .all(|one| one.resource != "pods")
-    );
-}
-
-#[test]
 fn missing_permission_is_named_with_the_way_out() {
     let server = Server::with_objects(of_server(), &FLAGS);
     let workloads = "grant \"list\" on deployments and daemonsets in all namespaces, or set --server-namespace or --server";
@@ -337,39 +268,6 @@ fn missing_permission_is_named_with_the_way_out() {
             }
             assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
             assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-        }
-    }
-}
-
-#[test]
-fn flags_that_the_server_decides_are_refused() {
-    for (flags, variable, sentence) in [
-        (
-            &["--config=settings.yaml"][..],
-            None,
-            "error: --config is decided by the server; remove it, or read the objects with --file or --direct",
-        ),
-        (
-            &[
-                "--server=127.0.0.1:1",
-                "--cluster-name=hub",
-                "--zone=g.test",
-            ],
-            None,
-            "error: --cluster-name, --zone are decided by the server; remove them, or read the objects with --file or --direct",
-        ),
-        (
-            &[],
-            Some(("GLOBAL_DNS_CONFIG", "settings.yaml")),
-            "error: GLOBAL_DNS_CONFIG is decided by the server; remove it, or read the objects with --file or --direct",
-        ),
-    ] {
-        for command in [&["table"][..], &["explain", "db.prod"]] {
-            let mut command = global_dns(&[command, flags].concat());
-            command.envs(variable);
-            let ended = run(&mut command);
-            let first = ended.stderr.lines().next();
-            assert_eq!((ended.code, first), (Some(2), Some(sentence)));
         }
     }
 }

@@ -120,56 +120,6 @@ fn explain_is_equal_offline_from_a_server_and_from_its_api() {
 }
 
 #[test]
-fn explain_of_an_invalid_name_is_wrong_usage() {
-    let server = Server::with_objects(sample(), &[]);
-    let long = "a".repeat(64);
-    for name in ["db..global", long.as_str()] {
-        let ended = run_global_dns(&["explain", name, &offline(&server)]);
-        let expected = format!(
-            "error: invalid value '{name}' for '<NAME>': it is not a domain name: a label has 1 to 63 octets, and a name 255"
-        );
-        let first = ended.stderr.lines().next();
-        assert_eq!((ended.code, first), (Some(2), Some(expected.as_str())));
-        let page = get(server.api, &format!("/api/v1/explain?name={name}")).unwrap();
-        assert_eq!(page.status, 400);
-    }
-}
-
-#[test]
-fn table_prints_services_skipped_objects_and_conflicts_as_text() {
-    let server = Server::with_objects(sample(), &FLAGS);
-    let ended = run_global_dns(&[&["table", &offline(&server)][..], &FLAGS].concat());
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let lines: Vec<String> = ended
-        .stdout
-        .lines()
-        .skip(1) // generation and serial
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .filter(|line| !line.is_empty())
-        .collect();
-    let head = "CLUSTER HOST ADDRESSES PORTS STATE RETURNED OBJECT";
-    let expected = [
-        "db.prod headless, ttl 7",
-        head,
-        "east db-0 10.96.1.1 2001:db8::1 http:8080 sql:26257 alive yes Service/prod/db-0-east",
-        "east db-1 10.96.1.2 http:8080 sql:26257 down no Service/prod/db-1-east",
-        "hub db-0 192.0.2.1 sql:26257 alive yes EndpointSlice/prod/db-ipv4",
-        "db.shop headless, ttl 7",
-        head,
-        "west db-0 10.96.2.1 sql:26257 alive yes Service/shop/db-0-west",
-        "idle.shop headless, ttl 7, short name idle",
-        "no endpoints",
-        "problems: 5",
-        "warning unusable-object Service/prod/db-0-north Object cannot be used: '0.0.0.0' is not the address of a host",
-        "error short-name db Short name is ambiguous: exists in namespaces prod, shop; no setting assigns it, so it is NXDOMAIN",
-        "warning gateway-down prod/db Gateway is down: cluster 'east': db-1",
-        "warning missing-host Service/prod/db-north Headless mirror without endpoint mirrors: no host of cluster 'north'",
-        "warning missing-host Service/shop/idle-west Headless mirror without endpoint mirrors: no host of cluster 'west'",
-    ];
-    assert_eq!(lines, expected);
-}
-
-#[test]
 fn table_is_equal_offline_from_a_server_and_from_its_api() {
     let server = Server::with_objects(sample(), &FLAGS);
     let api = server.api("/api/v1/table");
@@ -193,38 +143,6 @@ fn table_is_equal_offline_from_a_server_and_from_its_api() {
         zone.contains("db.prod.global.\t7\tIN\tA\t10.96.1.1\n"),
         "{zone}"
     );
-}
-
-#[test]
-fn zone_output_requires_a_zone_name_if_there_are_several() {
-    let server = Server::with_objects(sample(), &["--zone=global", "--zone=b.test"]);
-    let url = format!("--server=http://{}", server.api);
-    for source in [url.as_str(), &offline(&server)] {
-        for (named, other) in [("b.test", "global."), ("global", "b.test.")] {
-            let flag = format!("--zone={named}");
-            let ended = run_global_dns(&["table", source, "--output=zone", &flag]);
-            assert_eq!(ended.code, Some(0), "{source}, {flag}: {}", ended.stderr);
-            let start = format!("{named}.\t");
-            assert!(
-                ended.stdout.starts_with(&start),
-                "{source}: {}",
-                ended.stdout
-            );
-            assert!(!ended.stdout.contains(other), "{source}, {flag}");
-        }
-    }
-    for arguments in [
-        vec!["table", &url, "--output=zone"],
-        vec!["table", &url, "--output=zone", "--zone=c.test"],
-    ] {
-        let ended = run_global_dns(&arguments);
-        assert_eq!(
-            (ended.code, ended.stdout.as_str()),
-            (Some(1), ""),
-            "{arguments:?}"
-        );
-        assert!(ended.stderr.contains("global. b.test."), "{}", ended.stderr);
-    }
 }
 
 #[test]
@@ -253,24 +171,5 @@ fn closed_pipe_is_not_an_error() {
             (Some(0), ""),
             "{form}"
         );
-    }
-}
-
-#[test]
-fn output_without_a_terminal_has_no_escape_sequences() {
-    let server = Server::with_objects(sample(), &[]);
-    let file = offline(&server);
-    for arguments in [
-        &["table", &file][..],
-        &["explain", "db.prod.global", &file],
-        &["check", &file],
-        &["table", "--file=/nonexistent"],
-        &["table", &file, "--zone=glo bal"],
-        &["serve", "--help"],
-        &["table", &file, "--log-level=trace"],
-    ] {
-        let ended = run_global_dns(arguments);
-        assert!(!ended.stdout.contains('\u{1b}'), "{arguments:?}");
-        assert!(!ended.stderr.contains('\u{1b}'), "{arguments:?}");
     }
 }

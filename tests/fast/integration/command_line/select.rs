@@ -130,31 +130,3 @@ fn summary_has_a_row_for_each_service_and_troubled_services_first() {
     };
     assert_eq!(rows(&served), rows(&read));
 }
-
-#[test]
-fn output_has_colors_only_on_request_without_a_terminal() {
-    let server = Server::with_objects(sample(), &[]);
-    let source = format!("--server={}", server.api);
-    let down = "\u{1b}[31mdown\u{1b}[0m";
-    for command in [
-        &["table"][..],
-        &["explain", "db.prod"],
-        &["table", "-o", "wide"],
-    ] {
-        let always = run_global_dns(&[command, &[&source, "--color=always"]].concat()).stdout;
-        assert!(always.contains(down), "{always:?}");
-        let plain = run_global_dns(&[command, &[&source]].concat()).stdout;
-        assert!(!plain.contains('\u{1b}'), "{plain:?}");
-        let without = [
-            "\u{1b}[31m",
-            "\u{1b}[32m",
-            "\u{1b}[33m",
-            "\u{1b}[90m",
-            "\u{1b}[0m",
-        ];
-        let stripped = without
-            .iter()
-            .fold(always, |text, one| text.replace(one, ""));
-        assert_eq!(stripped, plain, "the columns differ");
-    }
-}

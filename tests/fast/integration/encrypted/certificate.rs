@@ -5,7 +5,6 @@ use std::path::Path;
 
 use support::certificates::{Identity, issue, issue_valid};
 use support::encrypted::{QUIC, serve};
-use support::process::run_global_dns;
 use support::query::query;
 use support::quic::Quic;
 use support::server::Server;
@@ -129,46 +128,6 @@ fn invalid_certificate_keeps_the_last_one_and_is_logged_once() {
     other.write(server.folder());
     server.log.wait(mark, "Reloaded the certificate");
     assert!(is_used(&other, &server));
-}
-
-#[test]
-fn invalid_certificate_at_start_is_an_error() {
-    let issued = issue_valid();
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    let objects = file("objects.yaml");
-    std::fs::write(&objects, small().text()).unwrap();
-    let flags = [
-        format!("--file={objects}"),
-        format!("tls.certificate={}", file("tls.crt")),
-        format!("tls.key={}", file("tls.key")),
-    ];
-    let start = || {
-        let flags = flags.each_ref().map(String::as_str);
-        let listen = [
-            "serve",
-            "listen.tls=['127.0.0.1:0']",
-            "--listen=127.0.0.1:0",
-        ];
-        let ended = run_global_dns(&[&listen[..], &flags].concat());
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        ended.stderr
-    };
-    let error = start();
-    let expected = format!(
-        "error: cannot read {}: No such file or directory",
-        file("tls.crt")
-    );
-    assert!(error.starts_with(&expected), "{error}");
-    issued.write(folder.path());
-    std::fs::write(file("tls.key"), issue_valid().key).unwrap();
-    let error = start();
-    let expected = format!(
-        "error: cannot use {} with {}: ",
-        file("tls.key"),
-        file("tls.crt")
-    );
-    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[test]

@@ -4,7 +4,6 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, HandshakeKind};
 use support::certificates::{Authority, Identity, issue_valid};
 use support::encrypted::{QUIC, files};
-use support::process::run_global_dns;
 use support::quic::{ConnectionError, Quic};
 use support::server::{Server, WaitUntil};
 use support::tls::{Client, ConnectionEnd, Offer, alert, ask, read_end};
@@ -256,31 +255,4 @@ fn invalid_file_keeps_the_last_authorities_and_is_logged_once() {
         "{:?}",
         guarded.logged_errors()
     );
-}
-
-#[test]
-fn invalid_file_at_start_is_an_error() {
-    let issued = issue_valid();
-    let folder = tempfile::tempdir().unwrap();
-    let files = files(folder.path(), small(), &issued);
-    let ca = folder.path().join("ca.crt");
-    let flag = format!("tls.clientCa={}", ca.display());
-    let start = || {
-        let files = files.each_ref().map(String::as_str);
-        let listen = [
-            "serve",
-            "listen.tls=['127.0.0.1:0']",
-            "--listen=127.0.0.1:0",
-            &flag,
-        ];
-        let ended = run_global_dns(&[&listen[..], &files].concat());
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-        let named = ca.display().to_string();
-        assert!(ended.stderr.contains(&named), "{}", ended.stderr);
-    };
-    start();
-    for broken in ["", "nothing", &issued.key, &issued.certificate[..100]] {
-        std::fs::write(&ca, broken).unwrap();
-        start();
-    }
 }

@@ -3,12 +3,11 @@
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use support::objects::{Gateway, objects};
 use support::server::Server;
 use support::standin::{Behavior, StandIn};
 use support::wait::wait_for;
 
-use super::{east, west};
+use super::east;
 
 /// Returns a sentence for each cause.
 fn causes(status: &Value) -> Vec<String> {
@@ -90,44 +89,4 @@ fn log_of_a_server_without_a_table_names_what_is_not_listed() {
             .filter(|event| event["fields"]["problem"] == "not-listed");
         problems.any(|event| event["level"] == "WARN").then_some(())
     });
-}
-
-#[test]
-fn each_cause_is_a_sentence() {
-    let mut stranger = west(Gateway::Down, "10.96.2.1").service();
-    stranger["metadata"]["name"] = json!("other-west");
-    stranger["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
-        json!("db.bank.svc.cluster.local");
-    let other = support::objects::mirror("shop", "db", "east").endpoint("db-0", &["10.96.4.1"]);
-    let manifest = objects()
-        .with(east())
-        .with(west(Gateway::Down, "10.96.2.1"))
-        .with(other)
-        .with(stranger);
-    let server = Server::with_objects(manifest, &[]);
-    let status = server.api("/api/v1/status");
-    assert_eq!(status["state"], "ready");
-    // The error is first. The others have the same time, to the second.
-    let mut sentences = causes(&status);
-    sentences[1..].sort();
-    assert_eq!(sentences.len(), 3, "{sentences:?}");
-    let starts = [
-        "Short name is ambiguous: db: ",
-        "Gateway is down: west: cluster 'west': db-0",
-        "Mirror of a service in another namespace: Service/prod/other-west: ",
-    ];
-    let pairs = || sentences.iter().zip(starts);
-    assert!(
-        pairs().all(|(text, start)| text.starts_with(start)),
-        "{sentences:?}"
-    );
-    let rows = status["attention"].as_array().unwrap();
-    for row in rows {
-        let kind = row["kind"].as_str().unwrap();
-        assert_eq!(row["anchor"], format!("problems.html#{kind}"));
-    }
-    // A file that cannot be read.
-    server.write_invalid("just words\n");
-    let status = server.api("/api/v1/status");
-    assert!(causes(&status).len() > 3, "{status}");
 }

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-use support::objects::{Manifest, mirror, objects, with_cluster_ip};
+use support::objects::{Manifest, mirror};
 use support::process::run_global_dns;
-use support::server::Server;
 
 fn valid() -> Manifest {
     mirror("prod", "db", "east")
@@ -115,99 +113,5 @@ fn duplicate_object_is_an_error_that_names_it_and_both_files() {
         ),
     ] {
         assert_eq!(error_of(&["table"], &files), expected);
-    }
-}
-
-#[test]
-fn invalid_object_is_skipped_and_counted_and_the_others_are_served() {
-    let mut bad = Manifest::from(
-        mirror("prod", "db", "west")
-            .endpoint("db-0", &["10.96.2.1"])
-            .endpoint("db-1", &["10.96.2.2"])
-            .endpoint("db-2", &["0.0.0.0"])
-            .endpoint("db-3", &["10.96.2.3"])
-            .endpoint("db-4", &["10.96.2.4"])
-            .endpoint("db-5", &["10.96.2.5"]),
-    );
-    // The slice of each endpoint mirror follows it.
-    let endpoint_mirror = |host: usize| 1 + 2 * host;
-    bad.0[endpoint_mirror(1)]["spec"]["ports"] = Value::from("many");
-    let names = "/metadata/annotations/mirror.linkerd.io~1remote-svc-fq-name";
-    let set = |object: &mut Value, pointer: &str, value: &str| {
-        *object.pointer_mut(pointer).unwrap() = Value::from(value);
-    };
-    let (slash, other) = (endpoint_mirror(3), endpoint_mirror(4));
-    set(&mut bad.0[slash], names, "db_3.db.prod.svc.cluster.local");
-    set(&mut bad.0[other], names, "db-4.db.bank.svc.cluster.local");
-    let orphan = endpoint_mirror(5);
-    bad.0[orphan]["metadata"]["labels"]["mirror.linkerd.io/headless-mirror-svc-name"] =
-        Value::from("db-gone");
-    let cluster_ip = with_cluster_ip(mirror("prod", "web", "east").service(), "10.96.3.1");
-    let server = Server::with_objects(objects().with(valid()).with(bad).with(cluster_ip), &[]);
-
-    assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1 10.96.2.1");
-    for host in ["db-1", "db-2", "db-3", "db-4", "db-5"] {
-        let name = format!("{host}.west.db.prod.global. A");
-        assert_eq!(server.outcome(&name), "NXDOMAIN", "{name}");
-    }
-    assert_eq!(server.outcome("web.prod.global. A"), "10.96.3.1");
-    for (reason, count) in [
-        ("unusable-object", 3.0),
-        ("namespace-mismatch", 1.0),
-        ("no-parent", 1.0),
-        ("left-out", 0.0),
-    ] {
-        let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
-        assert_eq!(server.metric(&metric), count, "{reason}");
-    }
-    let skipped = server.api("/api/v1/table")["skipped"].clone();
-    let mut seen: Vec<(String, String)> = Vec::new();
-    for skip in skipped.as_array().unwrap() {
-        let text = |field: &str| skip[field].as_str().unwrap().to_owned();
-        assert!(!text("detail").is_empty(), "{skip}");
-        seen.push((text("object"), text("reason")));
-    }
-    seen.sort();
-    let expected = [
-        ("Service/prod/db-1-west", "unusable-object"),
-        ("Service/prod/db-2-west", "unusable-object"),
-        ("Service/prod/db-3-west", "unusable-object"),
-        ("Service/prod/db-4-west", "namespace-mismatch"),
-        ("Service/prod/db-5-west", "no-parent"),
-    ]
-    .map(|(object, reason)| (object.to_owned(), reason.to_owned()));
-    assert_eq!(seen, expected);
-    // Each skipped object is logged once.
-    server.log.wait(0, "Published table"); // skipped objects are logged before it
-    let log = server.log.events();
-    let log_count = |object: &str| {
-        let lines = log.iter().map(|line| &line["fields"]);
-        lines
-            .filter(|f| f["problem"].is_string() && f["subject"] == object)
-            .count()
-    };
-    for (object, _) in &expected {
-        assert_eq!(log_count(object), 1, "{object}");
-    }
-}
-
-/// Rule M9: every object that is skipped is reported. `mirrored-service: true` without quotes is a typical mistake.
-#[test]
-fn object_with_invalid_metadata_is_skipped_and_counted() {
-    let label = "/metadata/labels/mirror.linkerd.io~1mirrored-service";
-    for (pointer, value, reason) in [
-        (label, Value::from(true), "unusable-object"),
-        ("/metadata/name", Value::Null, "unusable-object"),
-        ("/metadata/namespace", Value::Null, "namespace-mismatch"),
-    ] {
-        let mut slip = Manifest::from(mirror("prod", "db", "west"));
-        *slip.0[0].pointer_mut(pointer).unwrap() = value;
-        let server = Server::with_objects(objects().with(valid()).with(slip), &[]);
-        assert_eq!(server.outcome("db.prod.global. A"), "10.96.1.1");
-        let skipped = server.api("/api/v1/table")["skipped"].take();
-        assert_eq!(skipped.as_array().unwrap().len(), 1, "{pointer}: {skipped}");
-        assert_eq!(skipped[0]["reason"], reason, "{pointer}");
-        let metric = format!("global_dns_skipped_objects{{reason=\"{reason}\"}}");
-        assert_eq!(server.metric(&metric), 1.0, "{pointer}");
     }
 }

@@ -1,101 +1,15 @@
 //! The examples of Linkerd's objects in one file: the steady state, other kinds of mirrors, and all variants, including
 //! old label sets.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
-use support::differences::set;
 use support::repository::repository;
 use support::server::Server;
-use support::wire::Transport;
 
 /// Serves the objects of the source cluster. The objects before section 1 are in another cluster.
 fn examples() -> Server {
     let text = std::fs::read_to_string(repository("tests/fixtures/linkerd-examples.yaml")).unwrap();
     let start = text.find("# 1. Link and credentials").unwrap();
     Server::with_text(&text[start..], &[])
-}
-
-const EAST: [&str; 2] = ["10.43.12.10", "10.43.12.11"];
-const WEST: [&str; 3] = ["10.43.77.20", "10.43.77.21", "10.43.77.22"];
-const NORTH: [&str; 1] = ["10.43.201.30"];
-
-#[test]
-fn steady_state_is_answered_with_the_five_live_endpoints() {
-    let server = examples();
-    let data = |name: &str| server.ask(name, Transport::Udp).data_set();
-    let live = set([&EAST[..], &WEST].concat());
-    assert_eq!(data("nginx.default.global. A"), live);
-    assert_eq!(data("east.nginx.default.global. A"), set(EAST));
-    assert_eq!(data("west.nginx.default.global. A"), set(WEST));
-    // The gateway of north is down, but the names of north still resolve (rule M4).
-    assert_eq!(data("north.nginx.default.global. A"), set(NORTH));
-    assert_eq!(
-        data("nginx-set-0.north.nginx.default.global. A"),
-        set(NORTH)
-    );
-    let targets = |port: u16| {
-        let hosts = [
-            "nginx-set-0.east",
-            "nginx-set-1.east",
-            "nginx-set-0.west",
-            "nginx-set-1.west",
-            "nginx-set-2.west",
-        ];
-        set(hosts.map(|host| format!("0 10 {port} {host}.nginx.default.global.")))
-    };
-    // The ports are those of the Service, not of the pod.
-    for (port, number) in [("http", 80), ("metrics", 9113), ("peer", 7000)] {
-        let name = format!("_{port}._tcp.nginx.default.global. SRV");
-        assert_eq!(data(&name), targets(number), "{name}");
-    }
-    let outcomes = [
-        ("nginx.default.global. AAAA", "NODATA"),
-        // Other namespaces of the file also have an `nginx`.
-        ("nginx.global. A", "NXDOMAIN"),
-        ("default.global. A", "NODATA"),
-        ("nginx-set-2.east.nginx.default.global. A", "NXDOMAIN"),
-        ("south.nginx.default.global. A", "NXDOMAIN"),
-    ];
-    for (asked, expected) in outcomes {
-        assert_eq!(server.outcome(asked), expected, "{asked}");
-    }
-}
-
-#[test]
-fn mirrors_of_every_kind_are_answered() {
-    let server = examples();
-    let report = server.api("/api/v1/table");
-    let skipped = report["skipped"].as_array().unwrap();
-    assert_eq!(skipped.len(), 0, "{skipped:?}");
-    let services = report["services"].as_array().unwrap().iter();
-    let services = services.filter(|service| service["namespace"] == "default");
-    let kinds: BTreeSet<(&str, &str)> = services
-        .map(|s| (s["service"].as_str().unwrap(), s["kind"].as_str().unwrap()))
-        .collect();
-    for kind in [
-        ("api", "flat"),
-        ("cache", "gateway"),
-        ("nginx", "headless"),
-        ("web", "federated"),
-    ] {
-        assert!(kinds.contains(&kind), "{kind:?} is not in {kinds:?}");
-    }
-    for service in ["api", "cache", "web"] {
-        let asked = format!("{service}.default.global. A");
-        assert!(server.outcome(&asked).starts_with("10."), "{asked}");
-        // Only a flag gives it a short name.
-        let short = format!("{service}.global. A");
-        assert_eq!(server.outcome(&short), "NXDOMAIN", "{short}");
-    }
-    for asked in [
-        "web-federated.default.global. A",
-        "web-east.default.global. A",
-        "linkerd-multicluster.global. A",
-        "probe-east.linkerd-multicluster.global. A",
-    ] {
-        assert_eq!(server.outcome(asked), "NXDOMAIN", "{asked}");
-    }
 }
 
 #[test]

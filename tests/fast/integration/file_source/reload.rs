@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::objects::{Gateway, Manifest, mirror, objects};
+use support::objects::{Manifest, mirror};
 use support::repository::repository;
 use support::server::{Server, WaitUntil};
 use support::wait::{TIMEOUT, wait_for};
@@ -86,57 +86,6 @@ fn name_fails_while_endpoint_mirrors_are_deleted_and_created_again() {
 }
 
 #[test]
-fn change_of_formatting_changes_neither_generation_nor_serial() {
-    let server = Server::with_objects(one_endpoint(), &[]);
-    let before = server.generation_and_serial();
-    let same = format!("# the same\n{}", one_endpoint().text());
-    server.rewrite(&same);
-    // A skipped object changes the problems, but no answer.
-    let mut stranger = Manifest::from(mirror("prod", "db", "west"));
-    stranger.0[0]["metadata"]["annotations"]["mirror.linkerd.io/remote-svc-fq-name"] =
-        "db.bank.svc.cluster.local".into();
-    server.rewrite(&objects().with(one_endpoint()).with(stranger).text());
-    let skipped = "global_dns_skipped_objects{reason=\"namespace-mismatch\"}";
-    wait_for("the skipped object", || {
-        (server.metric(skipped) == 1.0).then_some(())
-    });
-    assert_eq!(server.generation_and_serial(), before);
-}
-
-#[test]
-fn one_change_of_a_file_is_one_generation() {
-    // Many namespaces result in many feeds. Changes of gateways and of Services in one file must be published together.
-    let namespaces: Vec<String> = (0..60).map(|n| format!("team-{n}")).collect();
-    let manifest = |first: &str, second: Option<&str>| {
-        let mut all = objects();
-        for namespace in &namespaces {
-            let mut east = mirror(namespace, "db", "east").endpoint("db-0", &[first]);
-            if let Some(address) = second {
-                east = east.endpoint_behind(Gateway::Down, "db-1", &[address]);
-            }
-            all = all.with(east);
-        }
-        all.text()
-    };
-    let flags: Vec<String> = namespaces
-        .iter()
-        .map(|n| format!("--namespace={n}"))
-        .collect();
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let server = Server::with_text(&manifest("10.96.1.0", None), &flags);
-    for turn in 1..=5_u64 {
-        let fresh = format!("10.96.1.{turn}");
-        let dead = format!("10.96.2.{turn}");
-        server.rewrite(&manifest(
-            &fresh,
-            Some(&dead).filter(|_| turn % 2 == 1).map(String::as_str),
-        ));
-        server.wait_for_outcome("db.team-59.global. A", &fresh);
-        assert_eq!(server.generation_and_serial().0, 1 + turn, "reload {turn}");
-    }
-}
-
-#[test]
 fn invalid_or_empty_file_keeps_the_answers_until_it_is_valid_again() {
     let server = Server::with_objects(one_endpoint(), &[]);
     let before = server.generation_and_serial();
@@ -209,15 +158,6 @@ fn removed_file_keeps_the_answers_until_it_returns() {
 }
 
 #[test]
-fn file_replaced_by_rename_is_reloaded() {
-    let server = Server::with_objects(one_endpoint(), &[]);
-    let beside = server.folder().join(".objects.yaml.swp");
-    fs::write(&beside, two_endpoints().text()).unwrap();
-    fs::rename(&beside, &server.file).unwrap();
-    server.wait_for_outcome("db.prod.global. A", "10.96.1.1 10.96.1.2");
-}
-
-#[test]
 fn file_that_changes_all_the_time_is_reloaded() {
     let server = Server::with_objects(one_endpoint(), &[]);
     let started = Instant::now();
@@ -284,35 +224,4 @@ fn each_of_several_files_is_reloaded() {
     let expected = format!("Service/prod/db-east occurs twice, in {first} and in {second}");
     assert_eq!(fields["detail"], expected.as_str());
     assert_eq!(server.outcome("cache.shop.global. A"), "10.96.2.2");
-}
-
-#[test]
-fn namespace_flag_selects_objects() {
-    let all = objects()
-        .with(one_endpoint())
-        .with(mirror("shop", "cache", "west").endpoint("cache-0", &["10.96.2.1"]))
-        .with(mirror("test", "db", "west").endpoint("db-0", &["10.96.3.1"]));
-    let cases: [(&[&str], [&str; 4]); 3] = [
-        // Two namespaces have a `db`, so its short name has no owner.
-        (&[], ["10.96.1.1", "10.96.2.1", "10.96.3.1", "NXDOMAIN"]),
-        (
-            &["--namespace=prod"],
-            ["10.96.1.1", "NXDOMAIN", "NXDOMAIN", "10.96.1.1"],
-        ),
-        (
-            &["--namespace=shop", "--namespace=test"],
-            ["NXDOMAIN", "10.96.2.1", "10.96.3.1", "10.96.3.1"],
-        ),
-    ];
-    for (flags, outcomes) in cases {
-        let server = Server::with_objects(all.clone(), flags);
-        let names = [
-            "db.prod.global. A",
-            "cache.shop.global. A",
-            "db.test.global. A",
-            "db.global. A",
-        ];
-        let seen = names.map(|name| server.outcome(name));
-        assert_eq!(seen, outcomes, "{flags:?}");
-    }
 }
