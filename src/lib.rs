@@ -65,13 +65,14 @@
 //! 5. `table/store.rs` stores the slice, and returns the services that depend on it.
 //! 6. `table/build.rs` builds these services.
 //! 7. `table/build_service.rs` builds one service: `table/candidates.rs` collects what its items offer, `table/choose.rs` and
-//!    `table/failover.rs` choose.
+//!    `table/order.rs` choose.
 //! 8. `table/publish.rs` replaces the current table.
 //!
 //! **An annotation of a failover order**
 //!
 //! The same way, with `model/local.rs` as reader. `model/service_settings.rs` reads the annotations, `model/failover_order.rs` the
-//! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both; `model/similar.rs` finds the nearest name. `table/failover.rs` decides which step answers. `table/timers.rs` knows the
+//! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both; `model/similar.rs` finds the nearest name. `table/order.rs` decides which order applies and,
+//! with `table/failover.rs`, which step answers. `table/timers.rs` knows the
 //! moment at which a delay ends; `source.rs` sleeps until then.
 //!
 //! **A line of the status page**

@@ -113,7 +113,7 @@ mod local;
 mod merge;
 mod missing;
 pub mod name_index;
-mod own_settings;
+mod order;
 mod problems;
 pub mod publish;
 mod published;

@@ -113,7 +113,6 @@ fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let mirrored = mirrored_service(service, &cluster)?;
     Ok(Item {
         settings: ServiceSettings::of_mirror(service).if_any(),
-        created: service.created(),
         ..Item::new(
             ItemKind::HeadlessMirror,
             mirrored,
@@ -177,7 +176,6 @@ fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<It
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),
         settings: ServiceSettings::of_mirror(service).if_any(),
-        created: service.created(),
         ..Item::new(kind, mirrored, Clusters::Linked(cluster))
     })
 }
@@ -238,7 +236,6 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
         addresses: cluster_addresses(spec)?,
         ports: ports(spec),
         settings: settings.if_any(),
-        created: service.created(),
         ..Item::new(ItemKind::Federated, service_key, clusters)
     })
 }

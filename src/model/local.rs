@@ -21,12 +21,12 @@ fn has_settings(service: &KubeObject<'_>) -> bool {
     key::SETTINGS.iter().any(has) || !service.unknown_settings().is_empty()
 }
 
-/// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, only the time
-/// of their creation can matter.
+/// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, it matters
+/// only that they exist.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let has_settings = has_settings(service);
     if !has_settings && !service.is_headless() && service.label(key::EXPORTED).is_none() {
-        return Ok(Object::Plain(service.created()));
+        return Ok(Object::Plain);
     }
     let spec = service.spec::<ServiceSpec<'_>>().map_err(undecodable)?;
     let (form, addresses, ports) = if service.is_headless() {

@@ -94,13 +94,16 @@ impl ServiceSettings {
             settings.read(service, key::GATEWAY_DOWN, rule, |value| value.parse().ok());
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
-            let defects = order.as_ref().map_or(&[][..], FailoverOrder::defects);
-            settings.note_defects(key::FAILOVER, value, defects);
+            settings.note_defect(
+                key::FAILOVER,
+                value,
+                order.as_ref().and_then(FailoverOrder::defect),
+            );
             settings.failover = Some(order);
         }
         if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
             let expected = ExpectedClusters::read(value);
-            settings.note_defects(key::EXPECTED_CLUSTERS, value, expected.defects());
+            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect());
             settings.expected = Some(expected);
         }
         settings
@@ -144,11 +147,10 @@ impl ServiceSettings {
         parsed
     }
 
-    /// Notes the parts of an annotation that cannot be read.
-    fn note_defects(&mut self, key: &str, value: &str, defects: &[Line]) {
-        // More would not help.
-        if let Some(first) = defects.first() {
-            self.note_unreadable(&format!("{key}={}", shorten(value)), first);
+    /// Notes the first thing that is wrong with an annotation. More would not help.
+    fn note_defect(&mut self, key: &str, value: &str, defect: Option<&Line>) {
+        if let Some(defect) = defect {
+            self.note_unreadable(&format!("{key}={}", shorten(value)), defect);
         }
     }
 

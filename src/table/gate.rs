@@ -6,11 +6,11 @@
 //! database; a cluster that is missing is reported.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::own_settings::OwnSettings;
 use super::rules::Rules;
-use crate::model::{ClusterName, ExpectedClusters, Line, Timestamp};
+use crate::model::{ClusterName, ExpectedClusters, Item, Line, Timestamp};
 
 /// The expected clusters of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +29,18 @@ const WINDOW: Duration = Duration::from_secs(3600);
 // === impl Gate ===
 
 impl Gate {
-    /// Returns the gate of a service, or `None` if no cluster is expected. `present` are the clusters with an endpoint, also
-    /// those of an address that belongs to no single cluster.
+    /// Returns the gate of a service, or `None` if its Service of this cluster expects no cluster. `present` are the clusters with
+    /// an endpoint, also those of an address that belongs to no single cluster.
     pub(super) fn new(
-        own: Option<&OwnSettings>,
+        own: &Item,
         present: &BTreeSet<ClusterName>,
         rules: &Rules,
         now: Timestamp,
     ) -> Option<Self> {
-        let own = own?;
-        let expected = own.settings.expected.clone()?;
+        let expected = own.settings.as_ref()?.expected.clone()?;
         // A creation in the future counts as now: its hour has not ended.
-        let hour = || Some(own.created?.after(WINDOW));
+        let created = |seconds: NonZeroU32| Timestamp::from_seconds(seconds.get().into());
+        let hour = || Some(created(own.created?).after(WINDOW));
         let end = expected.until().or_else(hour);
         Some(Self {
             missing: expected.missing(present, &rules.cluster_name),

@@ -42,7 +42,7 @@ fn sql(number: u16) -> Ports {
 fn reason(object: &Object) -> Option<ProblemKind> {
     match object {
         Object::Skipped(skip) => Some(skip.kind),
-        Object::Item(_) | Object::Slice(_) | Object::Plain(_) | Object::Link(_) => None,
+        Object::Item(_) | Object::Slice(_) | Object::Plain | Object::Link(_) => None,
     }
 }
 
@@ -225,7 +225,7 @@ fn undecodable_headless_service_is_selected_and_skipped() {
     };
     let object = service("None").unwrap();
     assert_eq!(reason(&object), Some(ProblemKind::UnusableObject));
-    assert_eq!(service("10.96.0.7"), Some(Object::Plain(None)));
+    assert_eq!(service("10.96.0.7"), Some(Object::Plain));
 }
 
 /// Parses a mirror `web-east` with further labels and annotations.

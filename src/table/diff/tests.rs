@@ -319,7 +319,7 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
         state,
     };
     let since = Timestamp::from_seconds(10);
-    let linked = || link(LinkState::Linked { is_verified: true });
+    let linked = || link(LinkState::Linked);
     let frozen = LinkState::Frozen {
         since,
         lease: "linkerd-multicluster/east".into(),

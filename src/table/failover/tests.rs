@@ -15,44 +15,39 @@ fn step(health: StepHealth) -> Step {
     }
 }
 
-/// Returns the failover of a service whose first step answers.
-fn failover(order: &str, flat: Option<usize>) -> Failover {
-    Failover {
-        order: order.parse().unwrap(),
-        origin: OrderOrigin::Annotation,
-        has_pods: false,
-        answering: 0,
-        steps: [step(Alive); 3].into(),
-        flat,
-    }
-}
-
+/// An endpoint in a flat network is always alive.
 #[test]
 fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
-    let (auto, held) = ("auto:east:west:north", "east:west:north");
-    for (order, flat, expected) in [
-        (auto, Some(0), Some(0)),
-        (auto, Some(1), Some(1)),
-        // No step is after the last one.
-        (auto, Some(2), None),
-        (auto, None, None),
-        (held, Some(0), None),
-    ] {
-        let found = failover(order, flat).flat_step();
-        assert_eq!(found, expected, "{order} {flat:?}");
-    }
-}
-
-#[test]
-fn only_an_endpoint_in_a_flat_network_makes_a_step_flat() {
-    let flat = flat_mirror("prod", "web", "east", "10.96.0.1");
+    let flat = |cluster: &str| flat_mirror("prod", "web", cluster, "10.96.0.1");
     let gateways = gateways(true, true);
-    for (objects, expected) in [
-        ([&[flat][..], &gateways[2..]].concat(), Some(0)),
-        (gateways, None),
+    let (east, west) = (&gateways[..2], &gateways[2..]);
+    for (order, objects, expected) in [
+        (
+            "auto:east:west",
+            [&[flat("east")], west].concat(),
+            Some("east"),
+        ),
+        ("auto:west:east", [&[flat("east")], west].concat(), None), // no step is after the last one
+        (
+            "auto:west:east",
+            vec![flat("east"), flat("west")],
+            Some("west"),
+        ),
+        ("auto:east:west", [east, west].concat(), None),
+        ("east:west", [&[flat("east")], west].concat(), None),
     ] {
-        let table = table_by(&ordered("auto:east:west"), &objects);
-        assert_eq!(failover_of(&table).flat_step(), expected, "{objects:?}");
+        let table = table_by(&ordered(order), &objects);
+        let problems = &table.service("prod", "web").unwrap().problems;
+        let details = problems
+            .iter()
+            .filter(|one| one.kind == ProblemKind::SettingWithoutEffect);
+        let details: Vec<String> = details.map(|one| one.detail.to_string()).collect();
+        let detail = |step: &str| {
+            format!(
+                "{order}: step {step} is in a flat network, which is alive while its mirror exists"
+            )
+        };
+        assert_eq!(details, Vec::from_iter(expected.map(detail)), "{order}");
     }
 }
 
@@ -215,7 +210,7 @@ fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
     let services = std::mem::take(&mut rules.services);
     let mut server = Server::new(rules.clone());
     server.see(1, &gateways(false, true));
-    server.timers.note_started();
+    server.timers.is_started = true;
     let mut ordered = Server::new(Rules { services, ..rules });
     (ordered.table, ordered.timers) = (server.table, server.timers);
     ordered.see(2, &gateways(false, true));
@@ -227,7 +222,7 @@ fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
 fn memory_of_a_service_without_objects_is_dropped_after_the_failback_delay() {
     let answering = |returns_at: u64| {
         let mut server = Server::new(ordered("auto:east:west"));
-        server.timers.note_started();
+        server.timers.is_started = true;
         server.see(1, &gateways(false, true));
         server.see(3, &gateways(false, true));
         server.see(4, &[]);

@@ -1,19 +1,22 @@
-use super::*;
-use crate::model::ServiceSettings;
+use serde_json::json;
 
-/// Returns until when the gate of a service closes, in seconds. `created` is the time of its Service.
+use super::*;
+use crate::model::Kind;
+use crate::testing::{local, parsed, rules};
+
+/// Returns the gate of a Service of this cluster that was created at a time in seconds, with expected clusters.
+fn gate(expected: Option<&str>, created: Option<u64>, now: u64) -> Option<Gate> {
+    let at = Timestamp::from_seconds;
+    let [mut service, _] = local("prod", "db", &[]);
+    service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!(expected);
+    service["metadata"]["creationTimestamp"] = json!(created.map(|created| at(created).to_text()));
+    let (_, object) = parsed(Kind::Service, &service);
+    Gate::new(object.item().unwrap(), &BTreeSet::new(), &rules(), at(now))
+}
+
+/// Returns until when a gate closes, in seconds.
 fn closes_until(expected: &str, created: Option<u64>, now: u64) -> Option<u32> {
-    let settings = ServiceSettings {
-        expected: Some(ExpectedClusters::read(expected)),
-        ..ServiceSettings::default()
-    };
-    let own = OwnSettings {
-        settings,
-        created: created.map(Timestamp::from_seconds),
-    };
-    let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
-    let now = Timestamp::from_seconds(now);
-    let gate = Gate::new(Some(&own), &BTreeSet::new(), &rules, now).unwrap();
+    let gate = gate(Some(expected), created, now).unwrap();
     assert_eq!(
         gate.missing_clusters().is_empty(),
         gate.closes_until.is_none()
@@ -42,12 +45,5 @@ fn gate_closes_until_the_time_of_the_annotation() {
 
 #[test]
 fn service_without_the_annotation_has_no_gate() {
-    let own = OwnSettings {
-        settings: ServiceSettings::default(),
-        created: None,
-    };
-    let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
-    for own in [Some(&own), None] {
-        assert_eq!(Gate::new(own, &BTreeSet::new(), &rules, Timestamp(0)), None);
-    }
+    assert_eq!(gate(None, Some(0), 0), None);
 }
