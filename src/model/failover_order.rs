@@ -54,8 +54,8 @@ impl FailoverOrder {
     }
 
     /// Returns the first thing that is wrong, as a sentence.
-    pub fn defect(&self) -> Option<&Line> {
-        self.defect.as_ref()
+    pub fn defect(&self) -> Option<&str> {
+        self.defect.as_deref()
     }
 
     /// Returns the step of a cluster, or `None` if the order has no step for it. If the order names this cluster twice, by

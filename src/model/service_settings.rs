@@ -4,6 +4,7 @@
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,9 @@ use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar
 
 /// The TTL that can be set, in seconds.
 pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
+
+/// What is wrong with a TTL that cannot be read.
+const TTL_RULE: &str = "it is not a number of seconds";
 
 /// The maximum number of annotations with an unknown name that are reported.
 const MAX_UNKNOWN: usize = 10;
@@ -88,10 +92,9 @@ impl ServiceSettings {
             };
             settings.note_unreadable(&shorten(key), &reason);
         }
-        settings.read_ttl(service);
+        settings.ttl = settings.read(service, key::TTL, TTL_RULE);
         let rule = "it is not last-resort or include";
-        settings.gateway_down =
-            settings.read(service, key::GATEWAY_DOWN, rule, |value| value.parse().ok());
+        settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule);
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
             settings.note_defect(
@@ -122,33 +125,22 @@ impl ServiceSettings {
             ignored: ignored.collect(),
             ..Self::default()
         };
-        settings.read_ttl(mirror);
+        settings.ttl = settings.read(mirror, key::TTL, TTL_RULE);
         settings
     }
 
-    fn read_ttl(&mut self, object: &KubeObject<'_>) {
-        let rule = "it is not a number of seconds";
-        self.ttl = self.read(object, key::TTL, rule, |value| value.parse().ok());
-    }
-
     /// Reads one annotation. Notes one that cannot be read, with the reason.
-    fn read<T>(
-        &mut self,
-        object: &KubeObject<'_>,
-        key: &str,
-        reason: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
+    fn read<T: FromStr>(&mut self, object: &KubeObject<'_>, key: &str, reason: &str) -> Option<T> {
         let value = object.annotation(key)?;
-        let parsed = parse(value.trim());
+        let parsed = value.trim().parse().ok();
         if parsed.is_none() {
-            self.note_unreadable(&format!("{key}={}", shorten(value)), reason);
+            self.note_defect(key, value, Some(reason));
         }
         parsed
     }
 
     /// Notes the first thing that is wrong with an annotation. More would not help.
-    fn note_defect(&mut self, key: &str, value: &str, defect: Option<&Line>) {
+    fn note_defect(&mut self, key: &str, value: &str, defect: Option<&str>) {
         if let Some(defect) = defect {
             self.note_unreadable(&format!("{key}={}", shorten(value)), defect);
         }

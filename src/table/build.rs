@@ -61,7 +61,7 @@ fn build_with(
     let known = Arc::new(known_clusters(store, rules));
     table.known_clusters = KnownClusters(known.clone());
     table.skipped = store.skipped().clone();
-    table.links = timers.links.states().clone();
+    table.links = timers.links.states.clone();
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);

@@ -48,12 +48,13 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     let gate = gate(&candidates, own, context);
     let ordered =
         written.map(|written| order(written, &items, context, &mut candidates, &mut problems));
-    let (failover, debounce, wake) = match ordered {
-        Some((failover, debounce, wake)) => (Some(failover), debounce, wake),
-        None => (None, None, None),
-    };
-    let end = kept.as_ref().and_then(|kept| kept.end);
-    let gate_wake = gate.as_ref().and_then(|gate| gate.closes_until);
+    let (failover, debounce) = ordered.unzip();
+    let debounce = debounce.flatten();
+    let wakes = [
+        kept.as_ref().and_then(|kept| kept.end),
+        gate.as_ref().and_then(|gate| gate.closes_until),
+        debounce.as_ref().and_then(|debounce| debounce.wake),
+    ];
     problems.extend(ignored_annotations(&items));
     let facts = Service {
         failure: failure(gate.as_ref(), failover.as_ref()),
@@ -70,7 +71,7 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         timers: ServiceTimers {
             failover: debounce,
             order: kept,
-            wake: [end, gate_wake, wake].into_iter().flatten().min(),
+            wake: wakes.into_iter().flatten().min(),
         },
         non_member: non_member(key, &items, rules),
     }
@@ -146,7 +147,7 @@ fn service(
 
 /// Returns why the name of a service fails, if it does (rules K5, K8).
 fn failure(gate: Option<&Gate>, failover: Option<&Failover>) -> Option<NameFailure> {
-    if gate.is_some_and(|gate| !gate.missing_clusters().is_empty()) {
+    if gate.is_some_and(|gate| gate.closes_until.is_some()) {
         return Some(NameFailure::ExpectedClustersMissing);
     }
     (failover?.answering_health() == StepHealth::Empty).then_some(NameFailure::StepWithoutEndpoint)

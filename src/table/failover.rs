@@ -5,13 +5,13 @@
 //! [`Debounce::next`] keeps it from flapping: a pure function of the health of the steps, what was remembered of them, and the
 //! time. That is all that a process remembers of an order, so that replicas differ for no longer than a delay.
 
-use strum::IntoStaticStr;
+use strum::Display;
 
 use super::rules::Rules;
 use crate::model::{FailoverOrder, Problem, ProblemKind, ServiceKey, Timestamp};
 
-/// What a step has, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr)]
+/// What a step has, the best first. Reports print it as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StepHealth {
     /// An endpoint that is alive.
@@ -45,8 +45,8 @@ pub struct Step {
     pub since: Option<Timestamp>,
 }
 
-/// The setting that an order comes from (rule K6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+/// The setting that an order comes from (rule K6). Reports print it as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum OrderOrigin {
     /// Annotation `global-dns/failover` on the Service of this cluster.
     #[strum(serialize = "annotation")]
@@ -64,14 +64,16 @@ pub enum OrderOrigin {
 pub(super) struct Debounce {
     /// The order that it belongs to. A changed order begins with a new one.
     pub(super) order: FailoverOrder,
-    steps: Box<[StepMemory]>,
+    pub(super) steps: Box<[StepMemory]>,
     /// When it is dropped, because the service has no object.
     pub(super) end: Option<Timestamp>,
+    /// When the step that answers can change although nothing happens.
+    pub(super) wake: Option<Timestamp>,
 }
 
 /// What is remembered of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StepMemory {
+pub(super) struct StepMemory {
     /// Whether it counts as alive.
     counts: bool,
     is_alive: bool,
@@ -79,24 +81,6 @@ struct StepMemory {
     down_at: Timestamp,
     /// From when its way back counts.
     up_at: Option<Timestamp>,
-}
-
-// === impl StepHealth ===
-
-impl StepHealth {
-    /// Returns the name of the state in reports.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
-// === impl OrderOrigin ===
-
-impl OrderOrigin {
-    /// Returns the name of the setting in reports.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 // === impl Failover ===
@@ -160,18 +144,18 @@ impl Debounce {
             order: order.clone(),
             steps: health.iter().map(step).collect(),
             end: None,
+            wake: None,
         }
     }
 
-    /// Returns the step that answers, what is remembered from now on, and the time at which the answer can change although
-    /// nothing else happens (rule K7). The first step that counts as alive and has an endpoint answers, else the first with an
-    /// endpoint that is alive, else the first with an endpoint.
+    /// Returns the step that answers and what is remembered from now on (rule K7). The first step that counts as alive and has
+    /// an endpoint answers, else the first with an endpoint that is alive, else the first with an endpoint.
     pub(super) fn next(
         mut self,
         health: &[StepHealth],
         now: Timestamp,
         rules: &Rules,
-    ) -> (usize, Self, Option<Timestamp>) {
+    ) -> (usize, Self) {
         for (step, health) in self.steps.iter_mut().zip(health) {
             step.note(*health == StepHealth::Alive, now, rules);
         }
@@ -180,13 +164,9 @@ impl Debounce {
         let answering = first(&|step| self.steps[step].counts && has(step))
             .or_else(|| first(&|step| health[step] == StepHealth::Alive))
             .or_else(|| first(&has));
-        let wake = self.steps.iter().filter_map(|step| step.wake(rules)).min();
-        (answering.unwrap_or(0), self, wake)
-    }
-
-    /// Returns the time since which a step has been down, or since which its way back counts.
-    pub(super) fn since(&self, step: usize) -> Option<Timestamp> {
-        self.steps[step].since()
+        let wakes = self.steps.iter().filter_map(|step| step.wake(rules));
+        self.wake = wakes.chain(self.end).min();
+        (answering.unwrap_or(0), self)
     }
 }
 
@@ -224,7 +204,7 @@ impl StepMemory {
     }
 
     /// Returns the time since which it has been down, or since which its way back counts.
-    fn since(&self) -> Option<Timestamp> {
+    pub(super) fn since(&self) -> Option<Timestamp> {
         match (self.counts, self.is_alive) {
             (_, false) => Some(self.down_at),
             (false, true) => self.up_at,

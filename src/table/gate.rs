@@ -19,7 +19,7 @@ pub struct Gate {
     pub expected: ExpectedClusters,
     /// The expected clusters without an endpoint in this cluster, alive or not.
     pub missing: Box<[Line]>,
-    /// Until when missing clusters make the name fail. `None`: they do not any more.
+    /// Until when missing clusters make the name fail. `None`: they do not any more, or none is missing.
     pub closes_until: Option<Timestamp>,
 }
 
@@ -42,19 +42,12 @@ impl Gate {
         let created = |seconds: NonZeroU32| Timestamp::from_seconds(seconds.get().into());
         let hour = || Some(created(own.created?).after(WINDOW));
         let end = expected.until().or_else(hour);
+        let missing = expected.missing(present, &rules.cluster_name);
         Some(Self {
-            missing: expected.missing(present, &rules.cluster_name),
+            closes_until: end.filter(|end| now < *end && !missing.is_empty()),
+            missing,
             expected,
-            closes_until: end.filter(|end| now < *end),
         })
-    }
-
-    /// Returns the clusters that the name waits for. If there are any, it fails.
-    pub fn missing_clusters(&self) -> &[Line] {
-        match self.closes_until {
-            Some(_) => &self.missing,
-            None => &[],
-        }
     }
 }
 

@@ -26,7 +26,7 @@ const STALE: Duration = Duration::from_secs(45);
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     /// The states after the last update.
-    states: Arc<LinkStates>,
+    pub states: Arc<LinkStates>,
     /// The clusters that Links named when they were listed last.
     named: BTreeSet<ClusterName>,
     /// The clusters of mirrors that no Link names, each [`LinkState::Missing`] or [`LinkState::Unlinked`].
@@ -38,7 +38,7 @@ pub struct Links {
     /// Why Leases cannot be read, or those of some namespaces cannot.
     leases_problem: Option<Line>,
     /// The next time at which a cluster is unlinked.
-    wake: Option<Timestamp>,
+    pub wake: Option<Timestamp>,
 }
 
 /// The states of the clusters of Linkerd's mirrors.
@@ -128,16 +128,6 @@ pub struct LeasePoll {
 // === impl Links ===
 
 impl Links {
-    /// Returns the states after the last update.
-    pub fn states(&self) -> &Arc<LinkStates> {
-        &self.states
-    }
-
-    /// Returns the next time at which a cluster is unlinked.
-    pub fn wake(&self) -> Option<Timestamp> {
-        self.wake
-    }
-
     /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none.
     pub(super) fn is_item_unlinked(&self, item: &Item) -> bool {
         let linked = item.linked();
@@ -215,14 +205,10 @@ impl Links {
             self.absent = absent;
             self.named = named.into_keys().cloned().collect();
         }
-        let since = self
-            .states
-            .unknown
-            .as_ref()
-            .map_or(Some(now), Problem::since);
-        let unknown = unknown_reason(&clusters, self.leases_problem.as_ref());
-        let unknown =
-            unknown.map(|one| Problem::new(ProblemKind::LinksUnknown, one).holds_since(since));
+        let last = self.states.unknown.as_ref();
+        let since = last.map_or(Some(now), Problem::since);
+        let unknown = unknown_problem(&clusters, self.leases_problem.as_ref());
+        let unknown = unknown.map(|one| one.holds_since(since));
         let next = LinkStates { clusters, unknown };
         if *self.states == next {
             return None;
@@ -241,15 +227,9 @@ impl Links {
         rules: &Rules,
         now: Timestamp,
     ) -> LinkState {
-        let was_named = self.named.contains(cluster);
-        let new = || LinkState::Missing {
-            since: now,
-            end: if was_named {
-                now.after(rules.unlinked_after)
-            } else {
-                now
-            },
-        };
+        let delay = self.named.contains(cluster).then_some(rules.unlinked_after);
+        let end = now.after(delay.unwrap_or_default());
+        let new = || LinkState::Missing { since: now, end };
         match self.absent.get(cluster).cloned().unwrap_or_else(new) {
             LinkState::Missing { since, end } if is_complete && end <= now => {
                 LinkState::Unlinked { since }
@@ -270,29 +250,25 @@ impl Links {
             })
         });
         // A Link that is not frozen is better.
-        let all: Option<Vec<LinkState>> = frozen.collect();
-        let best = all
-            .into_iter()
-            .flatten()
-            .min_by_key(|state| Reverse(state.since()));
+        let all = frozen.collect::<Option<Vec<_>>>().unwrap_or_default();
+        let best = all.into_iter().min_by_key(|state| Reverse(state.since()));
         best.unwrap_or(LinkState::Linked)
     }
 }
 
-/// Returns why states are unknown, if a person can do something about it.
-fn unknown_reason(
+/// Returns the problem that states are unknown, if a person can do something about it.
+fn unknown_problem(
     clusters: &BTreeMap<ClusterName, ClusterLink>,
     leases_problem: Option<&Line>,
-) -> Option<String> {
-    let unknown = clusters.values().find_map(|one| match one.state {
+) -> Option<Problem> {
+    let mut reasons = clusters.values().filter_map(|one| match one.state {
         LinkState::Unknown(reason) => reason.sentence().map(str::to_owned),
         _ => None,
     });
-    let refused = || {
-        let reason = leases_problem.filter(|_| !clusters.is_empty())?;
-        Some(format!("Leases cannot be read: {reason}"))
-    };
-    unknown.or_else(refused)
+    let leases = leases_problem.filter(|_| !clusters.is_empty());
+    let refused = leases.map(|reason| format!("Leases cannot be read: {reason}"));
+    let detail = reasons.next().or(refused)?;
+    Some(Problem::new(ProblemKind::LinksUnknown, detail))
 }
 
 // === impl UnknownReason ===
@@ -315,7 +291,7 @@ impl UnknownReason {
 
 impl LinkStates {
     /// Returns whether the endpoints of a cluster, as its Link names it, are down because no Link names it any more.
-    pub fn is_unlinked(&self, link: &ClusterName) -> bool {
+    fn is_unlinked(&self, link: &ClusterName) -> bool {
         let state = self.clusters.get(link).map(|one| &one.state);
         matches!(state, Some(LinkState::Unlinked { .. }))
     }

@@ -64,10 +64,8 @@ pub(super) fn order_of(
         return Some((order?.clone(), OrderOrigin::ServiceSetting));
     }
     let default = context.rules.failover.clone();
-    Some((
-        default.filter(|_| applies_by_default)?,
-        OrderOrigin::DefaultSetting,
-    ))
+    let order = default.filter(|_| applies_by_default)?;
+    Some((order, OrderOrigin::DefaultSetting))
 }
 
 /// Returns whether an order does not apply, because there is nothing but addresses that belong to no single cluster, and
@@ -90,8 +88,8 @@ pub(super) fn is_unused(
     true
 }
 
-/// Reports what is wrong with an order, whatever its steps have: clusters that nothing here knows, this
-/// cluster if it occurs twice, and pods that move by themselves (rules K5, K5a).
+/// Reports what is wrong with an order, whatever its steps have: clusters that nothing here knows, this cluster if it
+/// occurs twice, and pods that move by themselves (rules K5, K5a).
 pub(super) fn order_problems(
     order: &FailoverOrder,
     has_pods: bool,
@@ -131,14 +129,14 @@ fn nearest(name: &str, known: &BTreeSet<ClusterName>) -> String {
 // === The third step of a build ===
 
 /// Decides which step of an order answers, and makes the candidates of the other steps standby. Returns what is remembered of
-/// an order that moves by itself, and when it can change although nothing happens.
+/// an order that moves by itself.
 pub(super) fn order(
     (order, origin): Order,
     items: &Items<'_>,
     context: BuildContext<'_>,
     candidates: &mut [Candidate<'_>],
     problems: &mut Vec<Problem>,
-) -> (Failover, Option<Debounce>, Option<Timestamp>) {
+) -> (Failover, Option<Debounce>) {
     let own = &context.rules.cluster_name;
     let step_of = |one: &Candidate<'_>| order.step_of(one.clusters.first()?, own);
     let mut health = vec![StepHealth::Empty; order.count()];
@@ -155,11 +153,8 @@ pub(super) fn order(
             flat.insert(step);
         }
     }
-    let debounced = debounced(&order, &health, items, context);
-    let (answering, debounce, wake) = match debounced {
-        Some((answering, debounce, wake)) => (answering, Some(debounce), wake),
-        None => (0, None, None),
-    };
+    let (answering, debounce) = debounced(&order, &health, items, context).unzip();
+    let answering = answering.unwrap_or(0);
     for one in candidates
         .iter_mut()
         .filter(|one| one.role == Role::Answers)
@@ -168,10 +163,8 @@ pub(super) fn order(
             one.role = Role::Standby;
         }
     }
-    if let Some(step) = flat
-        .first()
-        .filter(|step| **step + 1 < order.count() && order.is_auto())
-    {
+    let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto();
+    if let Some(step) = flat.first().filter(hides) {
         let step = order.step_text(*step);
         let detail = format!(
             "{order}: step {step} is in a flat network, which is alive while its mirror exists"
@@ -180,7 +173,7 @@ pub(super) fn order(
     }
     let steps = health.iter().enumerate().map(|(index, health)| Step {
         health: *health,
-        since: debounce.as_ref().and_then(|debounce| debounce.since(index)),
+        since: debounce.as_ref().and_then(|last| last.steps[index].since()),
     });
     let failover = Failover {
         steps: steps.collect(),
@@ -189,17 +182,17 @@ pub(super) fn order(
         answering,
     };
     problems.extend(failover.held_step_down(context.key));
-    (failover, debounce, wake)
+    (failover, debounce)
 }
 
-/// Returns the step of an order that answers, what is remembered of its steps, and when that can change. Returns `None` if the
-/// first step answers and nothing is remembered: the order is held, or the service has had no object for `failover.back`.
+/// Returns the step of an order that answers, and what is remembered of its steps. Returns `None` if the first
+/// step answers and nothing is remembered: the order is held, or the service has had no object for `failover.back`.
 fn debounced(
     order: &FailoverOrder,
     health: &[StepHealth],
     items: &Items<'_>,
     context: BuildContext<'_>,
-) -> Option<(usize, Debounce, Option<Timestamp>)> {
+) -> Option<(usize, Debounce)> {
     if !order.is_auto() {
         return None;
     }
@@ -215,9 +208,9 @@ fn debounced(
         return None;
     }
     let new = || Debounce::new(order, health, context.is_arriving(order), now);
-    let (answering, mut next, wake) = last.cloned().unwrap_or_else(new).next(health, now, rules);
-    next.end = end;
-    Some((answering, next, wake.into_iter().chain(end).min()))
+    let mut last = last.cloned().unwrap_or_else(new);
+    last.end = end;
+    Some(last.next(health, now, rules))
 }
 
 #[cfg(test)]

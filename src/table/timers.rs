@@ -69,7 +69,7 @@ impl Timers {
     /// Returns the next time at which a service or a cluster can change although no object does.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let timers = self.services.values().filter_map(|timers| timers.wake);
-        timers.chain(self.links.wake()).min()
+        timers.chain(self.links.wake).min()
     }
 
     /// Returns the services that can change at the time of the build.

@@ -54,7 +54,7 @@ fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
 #[test]
 fn states_of_steps_and_origins_of_orders_have_their_public_names() {
     assert_eq!(
-        [Alive, Down, Empty].map(StepHealth::name),
+        [Alive, Down, Empty].map(|health| health.to_string()),
         ["alive", "down", "empty"]
     );
     let origins = [
@@ -63,7 +63,7 @@ fn states_of_steps_and_origins_of_orders_have_their_public_names() {
         OrderOrigin::DefaultSetting,
     ];
     assert_eq!(
-        origins.map(OrderOrigin::name),
+        origins.map(|origin| origin.to_string()),
         ["annotation", "services", "default"]
     );
 }

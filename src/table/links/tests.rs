@@ -37,20 +37,14 @@ impl Process {
 
     /// Returns why states are unknown.
     fn unknown(&self) -> &str {
-        self.links
-            .states()
-            .unknown
-            .as_ref()
-            .unwrap()
-            .detail
-            .as_str()
+        self.links.states.unknown.as_ref().unwrap().detail.as_str()
     }
 
     fn state(&mut self, second: u64) -> LinkState {
         let list = LinkList::Listed { is_complete: true };
         let now = Timestamp::from_seconds(second);
         self.links.update(&self.store, list, &self.rules, now);
-        let clusters = &self.links.states().clusters;
+        let clusters = &self.links.states.clusters;
         clusters[&"east".parse::<ClusterName>().unwrap()]
             .state
             .clone()
@@ -184,10 +178,10 @@ fn cluster_is_unlinked_at_once_or_after_the_delay_if_its_link_was_seen() {
     assert_eq!(poll(&mut process, 0), LinkState::Linked);
     let linked = std::mem::replace(&mut process.store, Process::new(&[]).store);
     assert_eq!(poll(&mut process, 10), missing(10, 310));
-    assert_eq!(process.links.wake(), Some(at(310)));
+    assert_eq!(process.links.wake, Some(at(310)));
     assert_eq!(poll(&mut process, 309), missing(10, 310));
     assert_eq!(poll(&mut process, 310), unlinked(10));
-    assert_eq!(process.links.wake(), None);
+    assert_eq!(process.links.wake, None);
     // It returns, and goes again.
     process.store = linked;
     assert_eq!(poll(&mut process, 400), LinkState::Linked);
@@ -220,7 +214,7 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
         process
             .links
             .update(&process.store, list, &process.rules, now);
-        let mut clusters = process.links.states().clusters.values();
+        let mut clusters = process.links.states.clusters.values();
         clusters.next().unwrap().state.clone()
     };
     assert_eq!(
@@ -257,7 +251,7 @@ fn wait_goes_on_after_the_definition_of_links_was_removed() {
     process
         .links
         .update(&process.store, list, &process.rules, now);
-    let states = &process.links.states().clusters;
+    let states = &process.links.states.clusters;
     assert!(states.values().all(|one| one.state.name() == "unknown"));
     assert_eq!(process.poll(20, &[("east", "c")]), missing);
 }
@@ -266,7 +260,7 @@ fn wait_goes_on_after_the_definition_of_links_was_removed() {
 fn problems_have_the_times_of_their_states() {
     let mut process = Process::new(&["east"]);
     let since = |process: &Process| {
-        let problems = process.links.states().problems();
+        let problems = process.links.states.problems();
         let since = |one: &Problem| (one.kind, one.since().unwrap().seconds());
         problems.iter().map(since).collect::<Vec<_>>()
     };

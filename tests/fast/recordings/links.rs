@@ -73,7 +73,7 @@ impl LinkReplay {
             self.timers.links.note_leases(poll, now);
         }
         let links = &mut self.timers.links;
-        let before = links.states().clone();
+        let before = links.states.clone();
         links.update(
             &self.store,
             LinkList::Listed { is_complete: true },
