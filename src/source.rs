@@ -385,6 +385,7 @@ impl UpdateLoop<'_> {
         self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.clock.now();
+        self.timers.wall = Timestamp(unix_milliseconds());
         dirty.extend(self.timers.due());
         let last = Arc::clone(&self.reader.load());
         let empty = Table::default();

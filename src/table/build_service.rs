@@ -52,7 +52,8 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
     let debounce = debounce.flatten();
     let wakes = [
         kept.as_ref().and_then(|kept| kept.end),
-        gate.as_ref().and_then(|gate| gate.closes_until),
+        gate.as_ref()
+            .and_then(|gate| gate.wake(timers.now, timers.wall)),
         debounce.as_ref().and_then(|debounce| debounce.wake),
     ];
     problems.extend(ignored_annotations(&items));
@@ -85,7 +86,8 @@ fn gate(
 ) -> Option<Gate> {
     let present = candidates.iter().filter(|one| !one.endpoints.is_empty());
     let present = present.flat_map(|one| one.clusters.iter().cloned());
-    Gate::new(own?, &present.collect(), context.rules, context.timers.now)
+    let wall = context.timers.wall;
+    Gate::new(own?, &present.collect(), context.rules, wall)
 }
 
 /// Makes a service with what its candidates say of it, but for their endpoints.

@@ -19,12 +19,15 @@ pub struct Gate {
     pub expected: ExpectedClusters,
     /// The expected clusters without an endpoint in this cluster, alive or not.
     pub missing: Box<[Line]>,
-    /// Until when missing clusters make the name fail. `None`: they do not any more, or none is missing.
+    /// Until when, by the wall clock, missing clusters make the name fail. `None`: they do not any more, or none is missing.
     pub closes_until: Option<Timestamp>,
 }
 
 /// How long the name waits after the creation of the Service of this cluster, unless the annotation has a time.
 const WINDOW: Duration = Duration::from_secs(3600);
+
+/// How often a gate that is closed is looked at, because the wall clock may be corrected meanwhile.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 // === impl Gate ===
 
@@ -35,7 +38,7 @@ impl Gate {
         own: &Item,
         present: &BTreeSet<ClusterName>,
         rules: &Rules,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> Option<Self> {
         let expected = own.settings.as_ref()?.expected.clone()?;
         // A creation in the future counts as now: its hour has not ended.
@@ -44,10 +47,16 @@ impl Gate {
         let end = expected.until().or_else(hour);
         let missing = expected.missing(present, &rules.cluster_name);
         Some(Self {
-            closes_until: end.filter(|end| now < *end && !missing.is_empty()),
+            closes_until: end.filter(|end| wall < *end && !missing.is_empty()),
             missing,
             expected,
         })
+    }
+
+    /// Returns when it must be looked at again: at the end, or soon. `now` is the time of the clock of delays.
+    pub(super) fn wake(&self, now: Timestamp, wall: Timestamp) -> Option<Timestamp> {
+        let rest = self.closes_until?.since(wall);
+        Some(now.after(rest.min(INTERVAL)))
     }
 }
 

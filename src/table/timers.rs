@@ -12,8 +12,10 @@ use crate::model::{FailoverOrder, ServiceKey, Timestamp};
 /// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
-    /// The time of the build.
+    /// The time of the build: of a clock that later changes of the wall clock do not affect. All delays and kept times are of it.
     pub now: Timestamp,
+    /// The time of the wall clock, for times that a person or the API server wrote (rule K8).
+    pub wall: Timestamp,
     /// Whether a complete table exists, which each table continues. Then delays apply.
     pub is_started: bool,
     /// Whether the process follows its source, so that it sees since when facts hold. A command that reads objects once does

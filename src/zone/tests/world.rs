@@ -47,6 +47,7 @@ impl World {
 
     pub(super) fn build(&mut self, now: u64) {
         self.timers.now = Timestamp(now);
+        self.timers.wall = self.timers.now;
         let store = store(&self.objects);
         if self.has_links {
             let list = LinkList::Listed { is_complete: true };
