@@ -51,8 +51,8 @@ impl ClusterTerm {
         }
     }
 
-    /// Returns what is wrong with a name that cannot be read.
-    pub(super) fn defect(&self) -> Option<Line> {
+    /// Returns what is wrong with a name that cannot be read, as a sentence.
+    pub fn defect(&self) -> Option<Line> {
         match self {
             Self::Unreadable(name) => Some(format!("'{name}' is not the name of a cluster").into()),
             Self::Local | Self::Named(_) | Self::Others | Self::Nothing(_) => None,

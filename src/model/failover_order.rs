@@ -30,7 +30,7 @@ impl FailoverOrder {
 
     fn of_text(text: &str) -> Self {
         let mut reader = TermReader::default();
-        let (is_auto, steps): (_, Box<[Box<[ClusterTerm]>]>) = match reader.normalize(text) {
+        let (is_auto, steps) = match reader.normalize(text) {
             Ok(text) => {
                 let text = text.trim_end_matches([':', ',']);
                 let (first, rest) = text.split_once([':', ',']).unwrap_or((text, ""));
@@ -40,11 +40,10 @@ impl FailoverOrder {
             }
             Err(term) => (false, [[term].into()].into()),
         };
-        let mut terms = steps.iter().flatten();
         Self {
-            defect: terms.find_map(ClusterTerm::defect).or(reader.defect),
             is_auto,
             steps,
+            defect: reader.defect,
         }
     }
 
@@ -53,7 +52,7 @@ impl FailoverOrder {
         self.is_auto
     }
 
-    /// Returns the first thing that is wrong, as a sentence.
+    /// Returns the first thing that is wrong, besides names that cannot be read, as a sentence.
     pub fn defect(&self) -> Option<&str> {
         self.defect.as_deref()
     }
@@ -113,7 +112,8 @@ impl FromStr for FailoverOrder {
 
     fn from_str(text: &str) -> Result<Self, Line> {
         let order = Self::of_text(text);
-        match order.defect {
+        let defect = order.terms().find_map(ClusterTerm::defect);
+        match order.defect.clone().or(defect) {
             Some(defect) => Err(defect),
             None => Ok(order),
         }
@@ -218,6 +218,13 @@ mod tests {
                 "{text}"
             );
         }
+        // The build reports names that cannot be read.
+        let defect = |text| FailoverOrder::of_text(text).defect;
+        assert_eq!(defect("we_st:east"), None);
+        assert_eq!(
+            defect("we_st:east:east"),
+            Some("'east' occurs twice".into())
+        );
         // The typing error is a cluster without endpoints. The standby stays where it is.
         let local: ClusterName = "hub".parse().unwrap();
         let step = |text, cluster: &str| {

@@ -97,6 +97,7 @@ impl ServiceSettings {
         settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule);
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
+            // The build reports names that cannot be read, with the nearest name.
             settings.note_defect(
                 key::FAILOVER,
                 value,

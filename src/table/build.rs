@@ -188,11 +188,13 @@ fn closure(
     if *last.known_clusters.0 != *known {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
         let changed = &*last.known_clusters.0 ^ known;
-        let is_unknown = |problem: &Problem| problem.kind == ProblemKind::UnknownCluster;
+        let depends_on = |term: &ClusterTerm| match term {
+            ClusterTerm::Named(name) => changed.contains(name) || !known.contains(name),
+            term => term.defect().is_some(),
+        };
         let depends = |service: &&Service| {
             let mut terms = service.failover.iter().flat_map(|one| one.order.terms());
-            let is_changed = |term: &ClusterTerm| matches!(term, ClusterTerm::Named(name) if changed.contains(name));
-            terms.any(is_changed) || service.problems.iter().any(is_unknown)
+            terms.any(depends_on)
         };
         let dependent = last.services().filter(depends);
         services.extend(dependent.map(|service| service.key.clone()));

@@ -88,8 +88,8 @@ pub(super) fn is_unused(
     true
 }
 
-/// Reports what is wrong with an order, whatever its steps have: clusters that nothing here knows, this cluster if it
-/// occurs twice, and pods that move by themselves (rules K5, K5a).
+/// Reports what is wrong with an order, whatever its steps have: clusters that nothing here knows or whose name
+/// cannot be read, this cluster if it occurs twice, and pods that move by themselves (rules K5, K5a).
 pub(super) fn order_problems(
     order: &FailoverOrder,
     has_pods: bool,
@@ -103,7 +103,11 @@ pub(super) fn order_problems(
             let detail = format!("{order}: cluster '{name}' has no mirror and no Link{nearest}");
             Some(Problem::new(ProblemKind::UnknownCluster, detail).of_cluster(name))
         }
-        _ => None,
+        term => {
+            let nearest = nearest(&term.to_string(), known_clusters);
+            let detail = format!("{order}: {}{nearest}", term.defect()?);
+            Some(Problem::new(ProblemKind::SettingWithoutEffect, detail))
+        }
     });
     let mut problems: Vec<Problem> = unknown.collect();
     if order.terms().filter(|term| term.is(own, own)).count() > 1 {

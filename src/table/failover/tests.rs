@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::ServiceSettings;
-use crate::table::Table;
+use crate::table::store::ServiceKeys;
+use crate::table::{NameFailure, Table, Timers, build};
 use crate::testing::{
-    Server, backends, flat_mirror, link, local, mirror, rules, service_mirror, table_by,
+    Server, backends, flat_mirror, link, local, mirror, rules, service_mirror, store, table_by,
 };
 
 fn step(health: StepHealth) -> Step {
@@ -202,6 +203,37 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
         &[&gateways(true, true)[..], &[mirror("shop", "db", "wset")]].concat(),
     );
     assert_eq!(unknown(&server), [""; 0]);
+}
+
+/// A Link makes another name the nearest one, and the service is built again.
+#[test]
+fn name_that_cannot_be_read_is_reported_with_the_nearest_one() {
+    let [mut own, _] = local("prod", "web", &[]);
+    own["metadata"]["annotations"]["global-dns/failover"] = json!("Eest!:west");
+    let mut objects = [&gateways(true, true)[..], &[own]].concat();
+    let check = |table: &Table, nearest: &str| {
+        let service = table.service("prod", "web").unwrap();
+        assert_eq!(service.failure, Some(NameFailure::StepWithoutEndpoint));
+        let problems = service
+            .problems
+            .iter()
+            .map(|one| (one.kind, one.detail.as_str()));
+        let detail = format!(
+            "eest!:west: 'eest!' is not the name of a cluster; the nearest name is '{nearest}'"
+        );
+        let step = "step 1 of eest!:west, eest!";
+        let expected = [
+            (ProblemKind::SettingWithoutEffect, detail.as_str()),
+            (ProblemKind::StepWithoutEndpoint, step),
+        ];
+        assert_eq!(problems.collect::<Vec<_>>(), expected);
+    };
+    let table = table_by(&rules(), &objects);
+    check(&table, "east");
+    objects.push(link("eest", "eest"));
+    let (store, none) = (store(&objects), ServiceKeys::new());
+    let next = build(&table, &store, &none, &rules(), &Timers::default());
+    check(&next.table, "eest");
 }
 
 #[test]
