@@ -11,7 +11,7 @@ pub(super) fn order_note(service: &Service, context: &Context<'_>) -> Option<Str
     let mut note = format!(
         "failover order {order} ({}){}: answering step {} of {}, {}",
         describe_origin(failover.origin),
-        if order.is_auto() { "" } else { ", held" },
+        if order.is_auto { "" } else { ", held" },
         failover.answering + 1,
         order.count(),
         failover.answering_text()
@@ -30,7 +30,7 @@ pub(super) fn order_note(service: &Service, context: &Context<'_>) -> Option<Str
             StepHealth::Alive => continue,
         };
     }
-    if let (Observer::Command(_), true) = (context.observer, order.is_auto()) {
+    if let (Observer::Command(_), true) = (context.observer, order.is_auto) {
         note += "; a running server may still be in a delay of this order";
     }
     Some(note)

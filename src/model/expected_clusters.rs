@@ -11,8 +11,10 @@ use super::{ClusterName, ClusterTerm, Line, Timestamp};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedClusters {
     terms: Box<[ClusterTerm]>,
-    until: Option<Timestamp>,
-    defect: Option<Line>,
+    /// The time until which the name waits, if there is one.
+    pub until: Option<Timestamp>,
+    /// The first thing that is wrong, as a sentence.
+    pub defect: Option<Line>,
 }
 
 /// What is between the clusters and the time.
@@ -47,16 +49,6 @@ impl ExpectedClusters {
             terms,
             until,
         }
-    }
-
-    /// Returns the time until which the name waits, if there is one.
-    pub fn until(&self) -> Option<Timestamp> {
-        self.until
-    }
-
-    /// Returns the first thing that is wrong, as a sentence.
-    pub fn defect(&self) -> Option<&str> {
-        self.defect.as_deref()
     }
 
     /// Returns the clusters as text, without the time.
@@ -119,16 +111,16 @@ mod tests {
             ("east+west", None),
         ] {
             let read = ExpectedClusters::read(text);
-            let until = read.until().map(Timestamp::to_text);
+            let until = read.until.map(Timestamp::to_text);
             assert_eq!(until.as_deref(), expected, "{text}");
             assert_eq!(
-                (read.clusters(), read.defect()),
+                (read.clusters(), read.defect.as_deref()),
                 ("east+west".to_owned(), None)
             );
         }
         let read = ExpectedClusters::read("east until tomorrow");
         let defect = "'tomorrow' is not a time such as 2026-12-01T12:00Z";
-        assert_eq!((read.until(), read.defect()), (None, Some(defect)));
+        assert_eq!((read.until, read.defect.as_deref()), (None, Some(defect)));
         // Without a space, it is a part of a name.
         assert_eq!(missing("eastuntil 2026", &["east"]), ["eastuntil2026"]);
     }
@@ -156,14 +148,14 @@ mod tests {
         ] {
             let read = ExpectedClusters::read(text);
             assert_eq!(missing(text, &["east", "west"]), [named], "{text}");
-            assert_eq!(read.defect(), Some(defect));
+            assert_eq!(read.defect.as_deref(), Some(defect));
         }
         // A name that occurs twice may stand for another one. It is reported, and changes nothing.
         let twice = ExpectedClusters::read("east+west+east");
-        assert_eq!(twice.defect(), Some("'east' occurs twice"));
+        assert_eq!(twice.defect.as_deref(), Some("'east' occurs twice"));
         assert_eq!(missing("east+west+east", &["east", "west"]), [""; 0]);
         let long = ExpectedClusters::read(&"east+".repeat(40_000));
         let defect = "it has 200000 octets; at most 4096 are allowed";
-        assert_eq!(long.defect(), Some(defect));
+        assert_eq!(long.defect.as_deref(), Some(defect));
     }
 }

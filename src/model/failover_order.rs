@@ -11,11 +11,12 @@ use super::{ClusterName, ClusterTerm, Line};
 /// begins with `auto:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverOrder {
-    /// Whether it moves by itself (rule K5a).
-    is_auto: bool,
+    /// Whether it moves by itself: it begins with `auto:` (rule K5a).
+    pub is_auto: bool,
     /// The clusters of each step, joined by `+` in text. At least one step.
     steps: Box<[Box<[ClusterTerm]>]>,
-    defect: Option<Line>,
+    /// The first thing that is wrong, besides names that cannot be read, as a sentence.
+    pub defect: Option<Line>,
 }
 
 // === impl FailoverOrder ===
@@ -45,16 +46,6 @@ impl FailoverOrder {
             steps,
             defect: reader.defect,
         }
-    }
-
-    /// Returns whether it moves by itself: it begins with `auto:` (rule K5a).
-    pub fn is_auto(&self) -> bool {
-        self.is_auto
-    }
-
-    /// Returns the first thing that is wrong, besides names that cannot be read, as a sentence.
-    pub fn defect(&self) -> Option<&str> {
-        self.defect.as_deref()
     }
 
     /// Returns the step of a cluster, or `None` if the order has no step for it. If the order names this cluster twice, by
@@ -242,12 +233,12 @@ mod tests {
             [None, None]
         );
         let order = FailoverOrder::read(":").unwrap();
-        assert_eq!((order.count(), order.is_auto()), (1, false));
+        assert_eq!((order.count(), order.is_auto), (1, false));
     }
 
     #[test]
     fn order_moves_by_itself_if_it_begins_with_auto() {
-        let is_auto = |text| order(text).is_auto();
+        let is_auto = |text| order(text).is_auto;
         assert!(is_auto("auto:east") && is_auto("AUTO , east"));
         assert!(!is_auto("east:west") && !is_auto("automatic:east"));
     }

@@ -98,16 +98,13 @@ impl ServiceSettings {
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
             // The build reports names that cannot be read, with the nearest name.
-            settings.note_defect(
-                key::FAILOVER,
-                value,
-                order.as_ref().and_then(FailoverOrder::defect),
-            );
+            let defect = order.as_ref().and_then(|order| order.defect.as_deref());
+            settings.note_defect(key::FAILOVER, value, defect);
             settings.failover = Some(order);
         }
         if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
             let expected = ExpectedClusters::read(value);
-            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect());
+            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect.as_deref());
             settings.expected = Some(expected);
         }
         settings

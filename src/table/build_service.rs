@@ -16,7 +16,7 @@ use super::order::{is_unused, kept_order, order, order_of, order_problems};
 use super::settings::resolve;
 use super::timers::ServiceTimers;
 use super::{NameFailure, NameIndex, Service};
-use crate::model::{Item, ItemKind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey};
+use crate::model::{ItemKind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey};
 
 /// Builds one service.
 pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
@@ -43,9 +43,9 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         || kept.is_some()
         || rules.order_of(key).flatten().is_some()
         || !rules.aliases.sources_of(key).is_empty();
-    // The clusters, endpoints and the step that answer.
+    // What answers (rules K1, K5, K8).
     choose(&mut candidates, written.is_some(), &mut problems);
-    let gate = gate(&candidates, own, context);
+    let gate = own.and_then(|own| Gate::new(own, &candidates, rules, timers.wall));
     let ordered =
         written.map(|written| order(written, &items, context, &mut candidates, &mut problems));
     let (failover, debounce) = ordered.unzip();
@@ -76,18 +76,6 @@ pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
         },
         non_member: non_member(key, &items, rules),
     }
-}
-
-/// Returns the gate of a service (rule K8). A cluster has an endpoint also if another candidate answers for it.
-fn gate(
-    candidates: &[Candidate<'_>],
-    own: Option<&Item>,
-    context: BuildContext<'_>,
-) -> Option<Gate> {
-    let present = candidates.iter().filter(|one| !one.endpoints.is_empty());
-    let present = present.flat_map(|one| one.clusters.iter().cloned());
-    let wall = context.timers.wall;
-    Gate::new(own?, &present.collect(), context.rules, wall)
 }
 
 /// Makes a service with what its candidates say of it, but for their endpoints.

@@ -165,7 +165,7 @@ fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
 }
 
 fn gate_text(gate: &Gate) -> String {
-    let until = gate.expected.until();
+    let until = gate.expected.until;
     let until = until.map_or(String::new(), |until| format!(" until {}", until.to_text()));
     gate.expected.clusters() + &until
 }

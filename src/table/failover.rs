@@ -2,7 +2,7 @@
 //!
 //! The name of the service, and no name below it, returns the endpoints of one step of a [`FailoverOrder`]. Of an order that
 //! is held, that is the first step, until a person changes the order. An order that begins with `auto:` moves by itself.
-//! [`Debounce::next`] keeps it from flapping: a pure function of the health of the steps, what was remembered of them, and the
+//! `Debounce::next` keeps it from flapping: a pure function of the health of the steps, what was remembered of them, and the
 //! time. That is all that a process remembers of an order, so that replicas differ for no longer than a delay.
 
 use strum::Display;
@@ -93,16 +93,14 @@ impl Failover {
 
     /// Returns what the step that answers has.
     pub fn answering_health(&self) -> StepHealth {
-        self.steps
-            .get(self.answering)
-            .map_or(StepHealth::Empty, |step| step.health)
+        self.steps[self.answering].health
     }
 
     /// Reports the first step of an order that is held, if it is down: no other takes over. Says the command that lets the first
     /// step that is alive answer.
     pub(super) fn held_step_down(&self, key: &ServiceKey) -> Option<Problem> {
         let (order, ServiceKey { namespace, service }) = (&self.order, key);
-        if order.is_auto() || order.count() < 2 || self.answering_health() != StepHealth::Down {
+        if order.is_auto || order.count() < 2 || self.answering_health() != StepHealth::Down {
             return None;
         }
         let first = self.answering_text();

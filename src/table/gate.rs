@@ -5,12 +5,12 @@
 //! cluster has an endpoint. Afterwards it never fails because of that, so that a forgotten setting cannot close a running
 //! database; a cluster that is missing is reported.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::candidate::Candidate;
 use super::rules::Rules;
-use crate::model::{ClusterName, ExpectedClusters, Item, Line, Timestamp};
+use crate::model::{ExpectedClusters, Item, Line, Timestamp};
 
 /// The expected clusters of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ const INTERVAL: Duration = Duration::from_secs(60);
 // === impl Gate ===
 
 impl Gate {
-    /// Returns the gate of a service, or `None` if its Service of this cluster expects no cluster. `present` are the clusters with
-    /// an endpoint, also those of an address that belongs to no single cluster.
+    /// Returns the gate of a service, or `None` if its Service of this cluster expects no cluster. A cluster
+    /// has an endpoint also if another candidate answers for it, or if the endpoint belongs to no single cluster.
     pub(super) fn new(
         own: &Item,
-        present: &BTreeSet<ClusterName>,
+        candidates: &[Candidate<'_>],
         rules: &Rules,
         wall: Timestamp,
     ) -> Option<Self> {
@@ -44,8 +44,10 @@ impl Gate {
         // A creation in the future counts as now: its hour has not ended.
         let created = |seconds: NonZeroU32| Timestamp::from_seconds(seconds.get().into());
         let hour = || Some(created(own.created?).after(WINDOW));
-        let end = expected.until().or_else(hour);
-        let missing = expected.missing(present, &rules.cluster_name);
+        let end = expected.until.or_else(hour);
+        let present = candidates.iter().filter(|one| !one.endpoints.is_empty());
+        let present = present.flat_map(|one| one.clusters.iter().cloned());
+        let missing = expected.missing(&present.collect(), &rules.cluster_name);
         Some(Self {
             closes_until: end.filter(|end| wall < *end && !missing.is_empty()),
             missing,

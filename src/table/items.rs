@@ -67,13 +67,7 @@ impl<'i> Items<'i> {
     /// Returns whether Linkerd mirrors the service from another cluster, in any way.
     pub(super) fn has_mirror(&self) -> bool {
         // An endpoint mirror without its headless mirror is skipped (rule M2).
-        let is_mirror = |item: &Item| match item.kind {
-            ItemKind::HeadlessMirror
-            | ItemKind::GatewayMirror
-            | ItemKind::FlatMirror
-            | ItemKind::Federated => true,
-            ItemKind::EndpointMirror | ItemKind::Own(_) => false,
-        };
+        let is_mirror = |item: &Item| item.own().is_none() && item.kind != ItemKind::EndpointMirror;
         self.iter().any(|(_, item)| is_mirror(item))
     }
 

@@ -8,7 +8,7 @@
 //! clocks are compared: a Lease is frozen if it stays as it was.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,10 +27,9 @@ const STALE: Duration = Duration::from_secs(45);
 pub struct Links {
     /// The states after the last update.
     pub states: Arc<LinkStates>,
-    /// The clusters that Links named when they were listed last.
-    named: BTreeSet<ClusterName>,
-    /// The clusters of mirrors that no Link names, each [`LinkState::Missing`] or [`LinkState::Unlinked`].
-    absent: BTreeMap<ClusterName, LinkState>,
+    /// What was seen when the Links were listed last: the clusters that they named, as [`LinkState::Linked`], and those of
+    /// mirrors that no Link named, as [`LinkState::Missing`] or [`LinkState::Unlinked`].
+    seen: BTreeMap<ClusterName, LinkState>,
     /// The Leases, by the key of their Link, with the last time at which this process saw that each was renewed.
     leases: BTreeMap<ObjectKey, (Lease, Timestamp)>,
     /// The time of the last poll of Leases. While polls fail, their age is not known.
@@ -164,26 +163,24 @@ impl Links {
         for (link, cluster) in store.links() {
             named.entry(cluster).or_default().push(link);
         }
-        let (unknown, is_complete) = match list {
-            LinkList::None(reason) => (Some(reason), false),
-            LinkList::Listed { .. } if named.is_empty() && self.leases.is_empty() => {
-                (Some(UnknownReason::Nothing), false)
-            }
-            LinkList::Listed { is_complete } => (None, is_complete),
-        };
-        let mut absent = BTreeMap::new();
+        let is_nothing = named.is_empty() && self.leases.is_empty();
+        let linked = named
+            .keys()
+            .map(|link| ((*link).clone(), LinkState::Linked));
+        let mut seen: BTreeMap<_, _> = linked.collect();
         let mut clusters = BTreeMap::new();
         for link in store.linked_clusters() {
             let cluster = rules.name_of(link);
             if rules.excluded_clusters.contains(&cluster) {
                 continue;
             }
-            let state = match (unknown, named.get(link)) {
-                (Some(reason), _) => LinkState::Unknown(reason),
-                (None, Some(links)) => self.state_of(links),
-                (None, None) => {
+            let state = match (list, named.get(link)) {
+                (LinkList::None(reason), _) => LinkState::Unknown(reason),
+                _ if is_nothing => LinkState::Unknown(UnknownReason::Nothing),
+                (_, Some(links)) => self.state_of(links),
+                (LinkList::Listed { is_complete }, None) => {
                     let state = self.absence_of(link, is_complete, rules, now);
-                    absent.insert(link.clone(), state.clone());
+                    seen.insert(link.clone(), state.clone());
                     match state {
                         // A Link that is not listed may name it.
                         LinkState::Missing { since, end } if !is_complete && since == end => {
@@ -195,15 +192,15 @@ impl Links {
             };
             clusters.insert(link.clone(), ClusterLink { cluster, state });
         }
-        let ends = absent.values().filter_map(|state| match state {
+        let ends = seen.values().filter_map(|state| match state {
             LinkState::Missing { end, .. } => Some(*end),
             _ => None,
         });
+        let is_complete = list == LinkList::Listed { is_complete: true };
         self.wake = ends.min().filter(|_| is_complete);
         // Without a definition of Links, nothing is new.
         if let LinkList::Listed { .. } = list {
-            self.absent = absent;
-            self.named = named.into_keys().cloned().collect();
+            self.seen = seen;
         }
         let last = self.states.unknown.as_ref();
         let since = last.map_or(Some(now), Problem::since);
@@ -227,10 +224,13 @@ impl Links {
         rules: &Rules,
         now: Timestamp,
     ) -> LinkState {
-        let delay = self.named.contains(cluster).then_some(rules.unlinked_after);
-        let end = now.after(delay.unwrap_or_default());
-        let new = || LinkState::Missing { since: now, end };
-        match self.absent.get(cluster).cloned().unwrap_or_else(new) {
+        let missing_until = |end| LinkState::Missing { since: now, end };
+        let state = match self.seen.get(cluster) {
+            Some(LinkState::Linked) => missing_until(now.after(rules.unlinked_after)),
+            Some(state) => state.clone(),
+            None => missing_until(now),
+        };
+        match state {
             LinkState::Missing { since, end } if is_complete && end <= now => {
                 LinkState::Unlinked { since }
             }

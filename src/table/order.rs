@@ -116,7 +116,7 @@ pub(super) fn order_problems(
         problems.push(Problem::new(ProblemKind::SettingWithoutEffect, detail));
     }
     // With one step, nothing moves.
-    if has_pods && order.is_auto() && order.count() > 1 {
+    if has_pods && order.is_auto && order.count() > 1 {
         problems.push(Problem::new(ProblemKind::AutoWithPods, order.to_string()));
     }
     problems
@@ -167,7 +167,7 @@ pub(super) fn order(
             one.role = Role::Standby;
         }
     }
-    let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto();
+    let hides = |step: &&usize| **step + 1 < order.count() && order.is_auto;
     if let Some(step) = flat.first().filter(hides) {
         let step = order.step_text(*step);
         let detail = format!(
@@ -197,7 +197,7 @@ fn debounced(
     items: &Items<'_>,
     context: BuildContext<'_>,
 ) -> Option<(usize, Debounce)> {
-    if !order.is_auto() {
+    if !order.is_auto {
         return None;
     }
     let (rules, now) = (context.rules, context.timers.now);
