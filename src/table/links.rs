@@ -70,10 +70,8 @@ pub enum LinkState {
     Frozen {
         /// The last time at which this process saw that the Lease was renewed.
         since: Timestamp,
-        /// The Lease, as `namespace/name`.
-        lease: Line,
-        /// Whether the controller released it, as it does when it is stopped on purpose.
-        is_released: bool,
+        /// What was seen of the Lease. A controller that is stopped on purpose releases it.
+        detail: Line,
     },
     /// No Link names the cluster. Its endpoints count until `end`.
     Missing {
@@ -242,11 +240,16 @@ impl Links {
     fn state_of(&self, links: &[&ObjectKey]) -> LinkState {
         let frozen = links.iter().map(|link| {
             let (lease, renewed) = self.leases.get(link)?;
+            let released = if lease.is_held {
+                ""
+            } else {
+                ", and its controller released it"
+            };
+            let detail = || format!("Lease {} is not renewed{released}", Lease::name_of(link));
             let is_frozen = renewed.after(STALE) <= self.polled;
             is_frozen.then(|| LinkState::Frozen {
                 since: *renewed,
-                lease: Lease::name_of(link).into(),
-                is_released: !lease.is_held,
+                detail: detail().into(),
             })
         });
         // A Link that is not frozen is better.

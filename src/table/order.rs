@@ -9,10 +9,11 @@ use super::context::BuildContext;
 use super::endpoint::Endpoint;
 use super::failover::{Debounce, Failover, OrderOrigin, Step, StepHealth};
 use super::items::Items;
+use super::kind::ServiceKind;
 use super::timers::KeptOrder;
 use crate::model::{
-    ClusterName, ClusterTerm, FailoverOrder, ItemKind, Problem, ProblemKind, ServiceSettings,
-    Timestamp, most_similar,
+    ClusterName, ClusterTerm, FailoverOrder, Problem, ProblemKind, ServiceSettings, Timestamp,
+    most_similar,
 };
 
 /// An order with the setting that it comes from.
@@ -153,7 +154,8 @@ pub(super) fn order(
             StepHealth::Down
         };
         health[step] = health[step].min(offered);
-        if one.item.kind == ItemKind::FlatMirror {
+        let is_flat = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Flat;
+        if one.endpoints.iter().any(is_flat) {
             flat.insert(step);
         }
     }

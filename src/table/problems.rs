@@ -140,19 +140,7 @@ impl ClusterLink {
     pub(super) fn problem(&self) -> Option<Problem> {
         let (kind, since, detail) = match &self.state {
             LinkState::Unknown(_) | LinkState::Linked => return None,
-            LinkState::Frozen {
-                since,
-                lease,
-                is_released,
-            } => {
-                let released = if *is_released {
-                    ", and its controller released it"
-                } else {
-                    ""
-                };
-                let detail = format!("Lease {lease} is not renewed{released}");
-                (ProblemKind::Frozen, since, detail)
-            }
+            LinkState::Frozen { since, detail } => (ProblemKind::Frozen, since, detail.to_string()),
             LinkState::Missing { since, end } => {
                 let detail = format!("its endpoints count until {}", end.to_text());
                 (ProblemKind::Unlinked, since, detail)

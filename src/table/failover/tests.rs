@@ -6,7 +6,8 @@ use crate::model::ServiceSettings;
 use crate::table::store::ServiceKeys;
 use crate::table::{NameFailure, Table, Timers, build};
 use crate::testing::{
-    Server, backends, flat_mirror, link, local, mirror, rules, service_mirror, store, table_by,
+    Server, backends, flat_mirror, link, listing, local, mirror, rules, service_mirror, store,
+    table_by,
 };
 
 fn step(health: StepHealth) -> Step {
@@ -22,6 +23,12 @@ fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
     let flat = |cluster: &str| flat_mirror("prod", "web", cluster, "10.96.0.1");
     let gateways = gateways(true, true);
     let (east, west) = (&gateways[..2], &gateways[2..]);
+    // A pod with an exported Service of its own (rule M1b).
+    let pod = [
+        mirror("prod", "web", "east"),
+        listing("prod", "web-east", &[("web-0", "10.96.0.5")]),
+        flat_mirror("prod", "web-0", "east", "10.96.0.5"),
+    ];
     for (order, objects, expected) in [
         (
             "auto:east:west",
@@ -34,6 +41,7 @@ fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
             vec![flat("east"), flat("west")],
             Some("west"),
         ),
+        ("auto:east:west", [&pod, west].concat(), Some("east")),
         ("auto:east:west", [east, west].concat(), None),
         ("east:west", [&[flat("east")], west].concat(), None),
     ] {

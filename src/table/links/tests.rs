@@ -59,10 +59,15 @@ fn read(leases: BTreeMap<ObjectKey, Lease>, refused: Option<&str>) -> LeasePoll 
 }
 
 fn frozen_since(second: u64, link: &str, is_released: bool) -> LinkState {
+    let lease = format!("Lease linkerd-multicluster/service-mirror-write-{link}");
+    let released = if is_released {
+        ", and its controller released it"
+    } else {
+        ""
+    };
     LinkState::Frozen {
         since: Timestamp::from_seconds(second),
-        lease: format!("linkerd-multicluster/service-mirror-write-{link}").into(),
-        is_released,
+        detail: format!("{lease} is not renewed{released}").into(),
     }
 }
 
