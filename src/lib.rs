@@ -71,9 +71,9 @@
 //! **An annotation of a failover order**
 //!
 //! The same way, with `model/local.rs` as reader. `model/service_settings.rs` reads the annotations, `model/failover_order.rs` the
-//! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both; `model/similar.rs` finds the nearest name. `table/order.rs` decides which order applies and,
-//! with `table/failover.rs`, which step answers. `table/timers.rs` knows the
-//! moment at which a delay ends; `source.rs` sleeps until then.
+//! order, `model/expected_clusters.rs` the clusters of a bootstrap, and `model/cluster_term.rs` the clusters of both.
+//! `model/similar.rs` finds the nearest name. `table/order.rs` decides which order applies and, with `table/failover.rs`, which step
+//! answers. `table/timers.rs` knows the moment at which a delay ends; `source.rs` sleeps until then.
 //!
 //! **A line of the status page**
 //!
