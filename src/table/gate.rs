@@ -5,7 +5,6 @@
 //! cluster has an endpoint. Afterwards it never fails because of that, so that a forgotten setting cannot close a running
 //! database; a cluster that is missing is reported.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::candidate::Candidate;
@@ -42,8 +41,7 @@ impl Gate {
     ) -> Option<Self> {
         let expected = own.settings.as_ref()?.expected.clone()?;
         // A creation in the future counts as now: its hour has not ended.
-        let created = |seconds: NonZeroU32| Timestamp::from_seconds(seconds.get().into());
-        let hour = || Some(created(own.created?).after(WINDOW));
+        let hour = || Some(Timestamp::from_seconds(own.created?.get().into()).after(WINDOW));
         let end = expected.until.or_else(hour);
         let present = candidates.iter().filter(|one| !one.endpoints.is_empty());
         let present = present.flat_map(|one| one.clusters.iter().cloned());

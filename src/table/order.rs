@@ -38,12 +38,8 @@ pub(super) fn kept_order(
         return Some(KeptOrder { order, end: None });
     }
     let KeptOrder { order, end } = last?.clone();
-    let end = end.unwrap_or(now.after(KEPT));
-    let kept = || KeptOrder {
-        order,
-        end: Some(end),
-    };
-    (now < end).then(kept)
+    let end = Some(end.unwrap_or(now.after(KEPT)));
+    (Some(now) < end).then_some(KeptOrder { order, end })
 }
 
 /// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation.
