@@ -7,11 +7,12 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::EnumString;
 
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
+use crate::setting_text::or_empty;
 
 /// The TTL that can be set, in seconds.
 pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
@@ -37,11 +38,11 @@ pub struct ServiceSettings {
     /// `global-dns/failover`.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        serialize_with = "order::serialize",
-        deserialize_with = "order::deserialize"
+        serialize_with = "write_order",
+        deserialize_with = "read_order"
     )]
     #[schemars(with = "String")]
-    pub failover: Option<Option<FailoverOrder>>,
+    pub failover: SetOrder,
     /// `global-dns/expected-clusters`, which only an annotation sets.
     #[serde(skip)]
     pub expected: Option<ExpectedClusters>,
@@ -52,6 +53,9 @@ pub struct ServiceSettings {
     #[serde(skip)]
     pub ignored: Vec<Line>,
 }
+
+/// An order, if it is set. `Some(None)`: there is none, whatever other settings say.
+type SetOrder = Option<Option<FailoverOrder>>;
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
 #[derive(
@@ -156,23 +160,12 @@ impl ServiceSettings {
     }
 }
 
-/// Reads and writes an order that is set. The empty text is no order.
-mod order {
-    use serde::{Deserializer, Serializer};
+/// Writes an order that is set. No order is the empty text.
+fn write_order<S: Serializer>(order: &SetOrder, to: S) -> Result<S::Ok, S::Error> {
+    or_empty::serialize(order.as_ref().unwrap_or(&None), to)
+}
 
-    use super::FailoverOrder;
-    use crate::setting_text::or_empty;
-
-    pub(super) fn serialize<S: Serializer>(
-        order: &Option<Option<FailoverOrder>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        or_empty::serialize(order.as_ref().unwrap_or(&None), to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Option<FailoverOrder>>, D::Error> {
-        or_empty::deserialize(from).map(Some)
-    }
+/// Reads an order that is set. The empty text is no order.
+fn read_order<'de, D: Deserializer<'de>>(from: D) -> Result<SetOrder, D::Error> {
+    or_empty::deserialize(from).map(Some)
 }
