@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::admin::Liveness;
 use crate::admin::tests::{wait_until_alive, wait_until_stuck};
-use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
+use crate::testing::{endpoint, local, mirror, mirrors, parsed, rules};
 
 /// Returns the settings of a loop whose tables follow each other.
 fn settings() -> UpdateSettings {
@@ -280,4 +280,27 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
         update_loop.apply(&object).await;
         assert_eq!(counted(), expected, "{host}");
     }
+}
+
+/// Two hours of the clock of delays pass, but none of the wall clock.
+#[tokio::test(start_paused = true)]
+async fn gate_reads_the_wall_clock() {
+    let hour = Duration::from_secs(3600);
+    let wall = Timestamp(unix_milliseconds());
+    let expecting = |until: Timestamp| {
+        let [mut service, _] = local("prod", "db", &[]);
+        service["metadata"]["annotations"]["global-dns/expected-clusters"] =
+            format!("north until {}", until.to_text()).into();
+        service
+    };
+    let started = Loop::start(&[expecting(wall.after(hour))]).await;
+    let waiting = || {
+        let now = started.reader.load();
+        now.table.as_ref().unwrap().waiting_count()
+    };
+    assert_eq!(waiting(), 1);
+    sleep(2 * hour).await;
+    assert_eq!(waiting(), 1);
+    started.apply(&expecting(wall.before(hour))).await;
+    assert_eq!(waiting(), 0);
 }
