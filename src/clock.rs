@@ -4,10 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the Unix time in seconds. Returns zero if the clock is set to a time before 1970.
 pub(crate) fn unix_seconds() -> u32 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
+    u32::try_from(unix_milliseconds() / 1000).unwrap_or(u32::MAX)
 }
 
 /// Returns the Unix time in milliseconds. Returns zero if the clock is set to a time before 1970.

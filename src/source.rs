@@ -38,7 +38,7 @@ pub use steady_clock::SteadyClock;
 use crate::clock::unix_milliseconds;
 use crate::heartbeat;
 use crate::model::{Kind, Namespace, Object, ObjectKey, ObjectRef, Problem, Timestamp};
-use crate::table::links::{LeasePoll, LinkList};
+use crate::table::links::LeasePoll;
 use crate::table::publish::Reader;
 use crate::table::store::{Objects, ServiceKeys};
 use crate::table::{Publisher, Rules, Store, Table, Timers, build};
@@ -274,10 +274,7 @@ impl UpdateLoop<'_> {
         if self.feeds.are_links_awaited() && Instant::now() < deadline {
             return Some(deadline - Instant::now());
         }
-        let is_complete = self.feeds.link_list() == Some(LinkList::Listed { is_complete: true });
-        let links = self.timers.links.next_end().filter(|_| is_complete);
-        let wake = self.timers.next_wake().into_iter().chain(links).min()?;
-        Some(self.until(wake))
+        Some(self.until(self.timers.next_wake()?))
     }
 
     /// Returns the duration until a time, or zero.
@@ -388,13 +385,14 @@ impl UpdateLoop<'_> {
         self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.clock.now();
+        self.timers.wall = Timestamp(unix_milliseconds());
         dirty.extend(self.timers.due());
         let last = Arc::clone(&self.reader.load());
         let empty = Table::default();
         let last_table = last.table.as_ref().unwrap_or(&empty);
         let mut built = build(last_table, &self.store, &dirty, self.rules, self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
-        self.timers.note_started();
+        self.timers.is_started = true;
         let arrivals = std::mem::take(&mut self.arrivals);
         let (services, time) = (built.services.clone(), self.timers.now);
         let wall = Timestamp(unix_milliseconds());

@@ -211,6 +211,12 @@ impl Server {
 
     /// Sees these objects at a time in seconds. Returns whether the table changed.
     pub(crate) fn see(&mut self, second: u64, objects: &[Value]) -> bool {
+        self.timers.wall = Timestamp::from_seconds(second);
+        self.see_with_wall_clock(second, objects)
+    }
+
+    /// As [`Self::see`], without a change of the wall clock.
+    pub(crate) fn see_with_wall_clock(&mut self, second: u64, objects: &[Value]) -> bool {
         let store = store(objects);
         let mut services = store.services();
         services.extend(self.table.services().map(|service| service.key.clone()));

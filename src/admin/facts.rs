@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use strum::VariantNames as _;
 
 use super::attention::Causes;
 use super::service_facts::{OTHER, ServiceFacts};
@@ -133,7 +134,8 @@ impl TableFacts {
         for service in table.services().filter(|service| service.is_listed()) {
             *services.entry(service.kind).or_default() += 1;
         }
-        let mut clusters = BTreeMap::from(LinkState::NAMES.map(|name| (name, 0)));
+        let states = LinkState::VARIANTS.iter();
+        let mut clusters: BTreeMap<_, _> = states.map(|name| (*name, 0)).collect();
         for link in table.links().clusters.values() {
             *clusters.entry(link.state.name()).or_default() += 1;
         }

@@ -1,24 +1,17 @@
-//! Notes about the failover order and the expected clusters of a service.
+//! The note about the failover order of a service.
 
 use super::{Context, Observer};
 use crate::table::Service;
-use crate::table::failover::{Failover, OrderOrigin, StepHealth};
+use crate::table::failover::{OrderOrigin, StepHealth};
 
-/// Returns the notes about the failover and the expected clusters of a service.
-pub(super) fn failover_notes(service: &Service, context: &Context<'_>) -> Vec<String> {
-    let failover = service.failover.iter();
-    failover
-        .map(|failover| order_note(failover, context))
-        .collect()
-}
-
-/// Returns the order, the step that answers, and the state of the others.
-fn order_note(failover: &Failover, context: &Context<'_>) -> String {
+/// Returns the order of a service, the step that answers, and the state of the others.
+pub(super) fn order_note(service: &Service, context: &Context<'_>) -> Option<String> {
+    let failover = service.failover.as_ref()?;
     let order = &failover.order;
     let mut note = format!(
         "failover order {order} ({}){}: answering step {} of {}, {}",
         describe_origin(failover.origin),
-        if order.is_auto() { "" } else { ", held" },
+        if order.is_auto { "" } else { ", held" },
         failover.answering + 1,
         order.count(),
         failover.answering_text()
@@ -37,10 +30,10 @@ fn order_note(failover: &Failover, context: &Context<'_>) -> String {
             StepHealth::Alive => continue,
         };
     }
-    if let (Observer::Command(_), true) = (context.observer, order.is_auto()) {
+    if let (Observer::Command(_), true) = (context.observer, order.is_auto) {
         note += "; a running server may still be in a delay of this order";
     }
-    note
+    Some(note)
 }
 
 /// Returns the setting that an order comes from.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Context;
-use super::failover::failover_notes;
+use super::failover::order_note;
 use crate::model::ClusterName;
 pub(super) use crate::table::list_clusters as list;
 use crate::table::{Service, ServiceKind};
@@ -12,7 +12,7 @@ use crate::table::{Service, ServiceKind};
 pub(super) fn service_notes(services: &[&Service], context: &Context<'_>) -> Vec<String> {
     let mut notes: Vec<String> = services
         .iter()
-        .flat_map(|service| kind_notes(service).chain(failover_notes(service, context)))
+        .flat_map(|service| kind_notes(service).chain(order_note(service, context)))
         .collect();
     let mut endpoints = services.iter().flat_map(|service| &service.endpoints);
     if endpoints.any(|endpoint| endpoint.kind.is_mirrored()) {

@@ -17,16 +17,20 @@ pub enum ClusterTerm {
     Local,
     /// A cluster by its name, after aliases.
     Named(ClusterName),
+    /// `*`, a step of an order: all clusters that no step names.
+    Others,
     /// A name that cannot be read, shortened.
     Unreadable(Line),
+    /// Another text, which stands for no cluster: it is empty, in the wrong place, or occurs for the second time.
+    Nothing(Line),
 }
 
-/// Reads the terms of one setting, and collects a sentence for each defect.
+/// Reads the terms of one setting.
 #[derive(Debug, Default)]
 pub(super) struct TermReader {
-    seen: BTreeSet<String>,
-    /// What is wrong, each as a sentence without a full stop.
-    pub(super) defects: Vec<Line>,
+    pub(super) seen: BTreeSet<String>,
+    /// The first thing that is wrong, besides names that cannot be read, as a sentence without a full stop.
+    pub(super) defect: Option<Line>,
 }
 
 /// A term without a name, in text.
@@ -43,19 +47,34 @@ impl ClusterTerm {
         match self {
             Self::Local => cluster == local,
             Self::Named(name) => name == cluster,
-            Self::Unreadable(_) => false,
+            Self::Others | Self::Unreadable(_) | Self::Nothing(_) => false,
         }
+    }
+
+    /// Returns what is wrong with a name that cannot be read, as a sentence.
+    pub fn defect(&self) -> Option<Line> {
+        match self {
+            Self::Unreadable(name) => Some(format!("'{name}' is not the name of a cluster").into()),
+            Self::Local | Self::Named(_) | Self::Others | Self::Nothing(_) => None,
+        }
+    }
+
+    /// Returns terms as text.
+    pub(super) fn join(terms: &[Self]) -> String {
+        let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+        terms.join("+")
     }
 }
 
 impl fmt::Display for ClusterTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Local => f.write_str("local"),
-            Self::Named(name) => write!(f, "{name}"),
-            Self::Unreadable(text) if text.is_empty() => f.write_str(EMPTY),
-            Self::Unreadable(text) => write!(f, "{text}"),
-        }
+        f.write_str(match self {
+            Self::Local => "local",
+            Self::Named(name) => name.as_str(),
+            Self::Others => "*",
+            Self::Nothing(text) if text.is_empty() => EMPTY,
+            Self::Unreadable(text) | Self::Nothing(text) => text.as_str(),
+        })
     }
 }
 
@@ -66,9 +85,10 @@ impl TermReader {
     pub(super) fn normalize(&mut self, text: &str) -> Result<String, ClusterTerm> {
         if text.len() > MAX_LENGTH {
             let length = text.len();
-            self.defects
-                .push(format!("it has {length} octets; at most {MAX_LENGTH} are allowed").into());
-            return Err(ClusterTerm::Unreadable(shorten(text).into()));
+            self.note(format!(
+                "it has {length} octets; at most {MAX_LENGTH} are allowed"
+            ));
+            return Err(ClusterTerm::Nothing(shorten(text).into()));
         }
         let letters = text.chars().filter(|c| !c.is_whitespace());
         Ok(letters.flat_map(char::to_lowercase).collect())
@@ -78,32 +98,28 @@ impl TermReader {
     /// occurs for the second time.
     pub(super) fn read(&mut self, text: &str, place: &str) -> Option<ClusterTerm> {
         let text = if text == EMPTY { "" } else { text };
-        if !self.is_first(text) {
-            return None;
-        }
-        let shown = shorten(text);
+        let shown = Line::from(shorten(text));
         let defect = match text {
-            "local" => return Some(ClusterTerm::Local),
             "" => format!("{place} is empty"),
+            _ if !self.seen.insert(text.to_owned()) => {
+                self.note(format!("'{shown}' occurs twice"));
+                return None;
+            }
+            "local" => return Some(ClusterTerm::Local),
             "auto" => "'auto' begins a failover order, and is no name of a cluster".to_owned(),
             "*" => "'*' stands for all other clusters of a failover order, as a step of its own"
                 .to_owned(),
-            name => match ClusterName::interned(name) {
-                Ok(name) => return Some(ClusterTerm::Named(name)),
-                Err(_) => format!("'{shown}' is not the name of a cluster"),
-            },
+            name => {
+                let name = ClusterName::interned(name).map(ClusterTerm::Named);
+                return Some(name.unwrap_or(ClusterTerm::Unreadable(shown)));
+            }
         };
-        self.defects.push(defect.into());
-        Some(ClusterTerm::Unreadable(shown.into()))
+        self.note(defect);
+        Some(ClusterTerm::Nothing(shown))
     }
 
-    /// Notes a text. Returns whether it is the first one of its setting; the others have no effect.
-    pub(super) fn is_first(&mut self, text: &str) -> bool {
-        let is_first = text.is_empty() || self.seen.insert(text.to_owned());
-        if !is_first {
-            let text = shorten(text);
-            self.defects.push(format!("'{text}' occurs twice").into());
-        }
-        is_first
+    /// Notes what is wrong.
+    pub(super) fn note(&mut self, defect: String) {
+        self.defect.get_or_insert(defect.into());
     }
 }

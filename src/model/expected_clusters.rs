@@ -11,8 +11,10 @@ use super::{ClusterName, ClusterTerm, Line, Timestamp};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedClusters {
     terms: Box<[ClusterTerm]>,
-    until: Option<Timestamp>,
-    defects: Box<[Line]>,
+    /// The time until which the name waits, if there is one.
+    pub until: Option<Timestamp>,
+    /// The first thing that is wrong, as a sentence.
+    pub defect: Option<Line>,
 }
 
 /// What is between the clusters and the time.
@@ -29,41 +31,29 @@ impl ExpectedClusters {
             Some(at) => (&text[..at], Some(&text[at + UNTIL.len()..])),
             None => (text, None),
         };
-        let terms = match reader.normalize(clusters) {
+        let terms: Box<[ClusterTerm]> = match reader.normalize(clusters) {
             Ok(text) => {
                 let terms = text.trim_end_matches(['+', ',']).split(['+', ',']);
                 let mut read = |(index, term)| reader.read(term, &format!("cluster {}", index + 1));
                 terms.enumerate().filter_map(&mut read).collect()
             }
-            Err(term) => vec![term],
+            Err(term) => [term].into(),
         };
         let until = time.and_then(Timestamp::from_text);
         if let (Some(time), None) = (time, until) {
             let time = shorten(time);
-            let defect = format!("'{time}' is not a time such as 2026-12-01T12:00Z");
-            reader.defects.push(defect.into());
+            reader.note(format!("'{time}' is not a time such as 2026-12-01T12:00Z"));
         }
         Self {
-            terms: terms.into(),
+            defect: terms.iter().find_map(ClusterTerm::defect).or(reader.defect),
+            terms,
             until,
-            defects: reader.defects.into(),
         }
-    }
-
-    /// Returns the time until which the name waits, if there is one.
-    pub fn until(&self) -> Option<Timestamp> {
-        self.until
-    }
-
-    /// Returns a sentence for each part that cannot be read.
-    pub fn defects(&self) -> &[Line] {
-        &self.defects
     }
 
     /// Returns the clusters as text, without the time.
     pub fn clusters(&self) -> String {
-        let terms: Vec<String> = self.terms.iter().map(ToString::to_string).collect();
-        terms.join("+")
+        ClusterTerm::join(&self.terms)
     }
 
     /// Returns the parts that are not one of these clusters.
@@ -72,8 +62,10 @@ impl ExpectedClusters {
         let missing = self.terms.iter().filter(|term| !is_present(term));
         let name = |term: &ClusterTerm| match term {
             ClusterTerm::Local => local.as_str().into(),
-            ClusterTerm::Named(name) => name.as_str().into(),
-            ClusterTerm::Unreadable(text) => Line::from(format!("'{text}'")),
+            ClusterTerm::Unreadable(text) | ClusterTerm::Nothing(text) => {
+                format!("'{text}'").into()
+            }
+            ClusterTerm::Named(_) | ClusterTerm::Others => term.to_string().into(),
         };
         missing.map(name).collect()
     }
@@ -119,19 +111,16 @@ mod tests {
             ("east+west", None),
         ] {
             let read = ExpectedClusters::read(text);
-            let until = read.until().map(Timestamp::to_text);
+            let until = read.until.map(Timestamp::to_text);
             assert_eq!(until.as_deref(), expected, "{text}");
             assert_eq!(
-                (read.clusters(), read.defects()),
-                ("east+west".to_owned(), &[][..])
+                (read.clusters(), read.defect.as_deref()),
+                ("east+west".to_owned(), None)
             );
         }
         let read = ExpectedClusters::read("east until tomorrow");
         let defect = "'tomorrow' is not a time such as 2026-12-01T12:00Z";
-        assert_eq!(
-            (read.until(), read.defects()),
-            (None, &[Line::from(defect)][..])
-        );
+        assert_eq!((read.until, read.defect.as_deref()), (None, Some(defect)));
         // Without a space, it is a part of a name.
         assert_eq!(missing("eastuntil 2026", &["east"]), ["eastuntil2026"]);
     }
@@ -159,13 +148,14 @@ mod tests {
         ] {
             let read = ExpectedClusters::read(text);
             assert_eq!(missing(text, &["east", "west"]), [named], "{text}");
-            assert_eq!(read.defects(), [Line::from(defect)]);
+            assert_eq!(read.defect.as_deref(), Some(defect));
         }
         // A name that occurs twice may stand for another one. It is reported, and changes nothing.
         let twice = ExpectedClusters::read("east+west+east");
-        assert_eq!(twice.defects(), [Line::from("'east' occurs twice")]);
+        assert_eq!(twice.defect.as_deref(), Some("'east' occurs twice"));
         assert_eq!(missing("east+west+east", &["east", "west"]), [""; 0]);
         let long = ExpectedClusters::read(&"east+".repeat(40_000));
-        assert_eq!(long.defects().len(), 1);
+        let defect = "it has 200000 octets; at most 4096 are allowed";
+        assert_eq!(long.defect.as_deref(), Some(defect));
     }
 }

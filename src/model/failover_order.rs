@@ -11,26 +11,13 @@ use super::{ClusterName, ClusterTerm, Line};
 /// begins with `auto:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailoverOrder {
-    /// Whether it moves by itself (rule K5a).
-    is_auto: bool,
-    /// At least one.
-    steps: Box<[OrderStep]>,
-    defects: Box<[Line]>,
+    /// Whether it moves by itself: it begins with `auto:` (rule K5a).
+    pub is_auto: bool,
+    /// The clusters of each step, joined by `+` in text. At least one step.
+    steps: Box<[Box<[ClusterTerm]>]>,
+    /// The first thing that is wrong, besides names that cannot be read, as a sentence.
+    pub defect: Option<Line>,
 }
-
-/// A step of an order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum OrderStep {
-    /// Clusters, joined by `+`.
-    Clusters(Box<[ClusterTerm]>),
-    /// `*`: all clusters that no step names.
-    Others,
-}
-
-/// The reason for which an order in the settings is not accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidSetting(pub Line);
 
 // === impl FailoverOrder ===
 
@@ -52,35 +39,22 @@ impl FailoverOrder {
                 let steps = if is_auto { rest } else { text };
                 (is_auto, read_steps(steps, &mut reader))
             }
-            Err(term) => (false, vec![OrderStep::Clusters([term].into())]),
+            Err(term) => (false, [[term].into()].into()),
         };
         Self {
             is_auto,
-            steps: steps.into(),
-            defects: reader.defects.into(),
+            steps,
+            defect: reader.defect,
         }
-    }
-
-    /// Returns whether it moves by itself: it begins with `auto:` (rule K5a).
-    pub fn is_auto(&self) -> bool {
-        self.is_auto
-    }
-
-    /// Returns a sentence for each part that cannot be read.
-    pub fn defects(&self) -> &[Line] {
-        &self.defects
     }
 
     /// Returns the step of a cluster, or `None` if the order has no step for it. If the order names this cluster twice, by
     /// its name and as `local`, the first step counts.
     pub fn step_of(&self, cluster: &ClusterName, local: &ClusterName) -> Option<usize> {
-        let has = |step: &OrderStep| match step {
-            OrderStep::Clusters(clusters) => clusters.iter().any(|one| one.is(cluster, local)),
-            OrderStep::Others => false,
-        };
-        let is_others = |step: &OrderStep| matches!(step, OrderStep::Others);
-        let named = self.steps.iter().position(has);
-        named.or_else(|| self.steps.iter().position(is_others))
+        let mut steps = self.steps.iter();
+        let named = steps.position(|step| step.iter().any(|term| term.is(cluster, local)));
+        let mut steps = self.steps.iter();
+        named.or_else(|| steps.position(|step| step.contains(&ClusterTerm::Others)))
     }
 
     /// Returns the number of steps, which is at least one.
@@ -88,62 +62,50 @@ impl FailoverOrder {
         self.steps.len()
     }
 
+    /// Returns the texts of the steps.
+    pub fn step_texts(&self) -> Vec<String> {
+        let steps = self.steps.iter();
+        steps.map(|step| ClusterTerm::join(step)).collect()
+    }
+
     /// Returns the text of a step, counted from zero.
     pub fn step_text(&self, step: usize) -> String {
         let step = self.steps.get(step);
-        step.map(ToString::to_string).unwrap_or_default()
+        step.map_or(String::new(), |step| ClusterTerm::join(step))
     }
 
-    /// Returns the clusters that the order names, except `local`.
-    pub fn named(&self) -> impl Iterator<Item = &ClusterName> {
-        self.terms().filter_map(|term| match term {
-            ClusterTerm::Named(name) => Some(name),
-            ClusterTerm::Local | ClusterTerm::Unreadable(_) => None,
-        })
-    }
-
-    /// Returns whether the order names `local`.
-    pub fn has_local(&self) -> bool {
-        self.terms().any(|term| *term == ClusterTerm::Local)
-    }
-
-    fn terms(&self) -> impl Iterator<Item = &ClusterTerm> {
-        self.steps.iter().flat_map(|step| match step {
-            OrderStep::Clusters(clusters) => &clusters[..],
-            OrderStep::Others => &[],
-        })
+    /// Returns the terms of all steps.
+    pub fn terms(&self) -> impl Iterator<Item = &ClusterTerm> {
+        self.steps.iter().flatten()
     }
 }
 
 /// Reads the steps of a normalized order.
-fn read_steps(text: &str, reader: &mut TermReader) -> Vec<OrderStep> {
+fn read_steps(text: &str, reader: &mut TermReader) -> Box<[Box<[ClusterTerm]>]> {
     let steps = text.split([':', ',']).enumerate();
     let step = |(index, step): (usize, &str)| {
-        if step == "*" {
-            return if reader.is_first(step) {
-                OrderStep::Others
-            } else {
-                OrderStep::Clusters([ClusterTerm::Unreadable(step.into())].into())
-            };
+        if step == "*" && reader.seen.insert(step.to_owned()) {
+            return [ClusterTerm::Others].into();
         }
         let place = format!("step {}", index + 1);
-        let again = |term: &str| ClusterTerm::Unreadable(shorten(term).into()); // keeps its place
-        let clusters = step
-            .split('+')
-            .map(|one| reader.read(one, &place).unwrap_or_else(|| again(one)));
-        OrderStep::Clusters(clusters.collect())
+        let again = |term: &str| ClusterTerm::Nothing(shorten(term).into()); // keeps its place
+        let clusters = step.split('+');
+        clusters
+            .map(|one| reader.read(one, &place).unwrap_or_else(|| again(one)))
+            .collect()
     };
     steps.map(step).collect()
 }
 
 /// Reads an order from the settings, which has no part that cannot be read.
 impl FromStr for FailoverOrder {
-    type Err = InvalidSetting;
+    type Err = Line;
 
-    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
+    fn from_str(text: &str) -> Result<Self, Line> {
         let order = Self::of_text(text);
-        match order.defects.first() {
-            Some(defect) => Err(InvalidSetting(defect.clone())),
+        let defect = order.terms().find_map(ClusterTerm::defect);
+        match order.defect.clone().or(defect) {
+            Some(defect) => Err(defect),
             None => Ok(order),
         }
     }
@@ -151,21 +113,8 @@ impl FromStr for FailoverOrder {
 
 impl fmt::Display for FailoverOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let steps: Vec<String> = self.steps.iter().map(ToString::to_string).collect();
         let auto = if self.is_auto { "auto:" } else { "" };
-        write!(f, "{auto}{}", steps.join(":"))
-    }
-}
-
-impl fmt::Display for OrderStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Clusters(terms) => {
-                let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
-                f.write_str(&terms.join("+"))
-            }
-            Self::Others => f.write_str("*"),
-        }
+        write!(f, "{auto}{}", self.step_texts().join(":"))
     }
 }
 
@@ -177,11 +126,11 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Reads an order, and returns it as text with its defects.
-    fn read(text: &str) -> (String, Vec<String>) {
+    /// Reads an order, and returns it as text, with what is wrong with it.
+    fn read(text: &str) -> (String, Option<String>) {
         let order = FailoverOrder::of_text(text);
-        let defects = order.defects().iter().map(ToString::to_string).collect();
-        (order.to_string(), defects)
+        let defect = text.parse::<FailoverOrder>().err();
+        (order.to_string(), defect.map(|one| one.to_string()))
     }
 
     #[test]
@@ -211,7 +160,7 @@ mod tests {
             ("west : ,", "west"),
             (" Auto, east :*:", "auto:east:*"),
         ] {
-            assert_eq!(read(text), (expected.to_owned(), Vec::new()), "{text}");
+            assert_eq!(read(text), (expected.to_owned(), None), "{text}");
             assert_eq!(order(text).to_string(), expected);
         }
     }
@@ -256,12 +205,17 @@ mod tests {
         ] {
             assert_eq!(
                 read(text),
-                (expected.to_owned(), vec![defect.to_owned()]),
+                (expected.to_owned(), Some(defect.to_owned())),
                 "{text}"
             );
-            let error = text.parse::<FailoverOrder>().unwrap_err();
-            assert_eq!(error.to_string(), defect);
         }
+        // The build reports names that cannot be read.
+        let defect = |text| FailoverOrder::of_text(text).defect;
+        assert_eq!(defect("we_st:east"), None);
+        assert_eq!(
+            defect("we_st:east:east"),
+            Some("'east' occurs twice".into())
+        );
         // The typing error is a cluster without endpoints. The standby stays where it is.
         let local: ClusterName = "hub".parse().unwrap();
         let step = |text, cluster: &str| {
@@ -279,12 +233,12 @@ mod tests {
             [None, None]
         );
         let order = FailoverOrder::read(":").unwrap();
-        assert_eq!((order.count(), order.is_auto()), (1, false));
+        assert_eq!((order.count(), order.is_auto), (1, false));
     }
 
     #[test]
     fn order_moves_by_itself_if_it_begins_with_auto() {
-        let is_auto = |text| order(text).is_auto();
+        let is_auto = |text| order(text).is_auto;
         assert!(is_auto("auto:east") && is_auto("AUTO , east"));
         assert!(!is_auto("east:west") && !is_auto("automatic:east"));
     }
@@ -295,9 +249,10 @@ mod tests {
         let text = names.join(":").replacen(':', ": ", 1);
         assert_eq!((text.len(), order(&text).count()), (4096, 64));
         let longer = text.replacen(':', " :", 1);
-        let (text, defects) = read(&longer);
+        let (text, defect) = read(&longer);
         assert_eq!(text.len(), 40);
-        assert_eq!(defects, ["it has 4097 octets; at most 4096 are allowed"]);
+        let expected = "it has 4097 octets; at most 4096 are allowed";
+        assert_eq!(defect.as_deref(), Some(expected));
         assert_eq!(FailoverOrder::of_text(&"east:".repeat(40_000)).count(), 1);
     }
 
@@ -314,14 +269,7 @@ mod tests {
         // This cluster by its name and as `local`.
         assert_eq!(step("hub:east:local", "hub"), Some(0));
         assert_eq!(step("local:hub", "hub"), Some(0));
-        let named: Vec<String> = order(all).named().map(ToString::to_string).collect();
-        assert_eq!(named, ["east", "west"]);
-    }
-
-    #[test]
-    fn only_local_stands_for_this_cluster() {
-        for (text, has_local) in [("east:local+west", true), ("east+west:*", false)] {
-            assert_eq!(order(text).has_local(), has_local, "{text}");
-        }
+        let terms: Vec<String> = order(all).terms().map(ToString::to_string).collect();
+        assert_eq!(terms, ["local", "east", "west", "*"]);
     }
 }

@@ -22,7 +22,7 @@ pub struct Item {
     pub ports: Ports,
     /// Annotations of this server. Most objects have none, so those that have some keep them in a box.
     pub settings: Option<Box<ServiceSettings>>,
-    /// `metadata.creationTimestamp`, in Unix seconds.
+    /// `metadata.creationTimestamp` of a Service of this cluster, in Unix seconds.
     pub created: Option<NonZeroU32>,
 }
 

@@ -48,6 +48,11 @@ macro_rules! label {
                 &self.0
             }
 
+            /// Returns the label as a shared text.
+            pub fn text(&self) -> &Text {
+                &self.0
+            }
+
             /// Makes a label with a shared text, for labels that are kept.
             ///
             /// # Errors
@@ -127,11 +132,6 @@ label! {
 }
 
 impl Namespace {
-    /// Returns the label as a shared text.
-    pub fn text(&self) -> &Text {
-        &self.0
-    }
-
     /// Returns the name of a service with the same name.
     pub fn as_service(&self) -> ServiceName {
         ServiceName(self.0.clone())
@@ -139,11 +139,6 @@ impl Namespace {
 }
 
 impl ServiceName {
-    /// Returns the label as a shared text.
-    pub fn text(&self) -> &Text {
-        &self.0
-    }
-
     /// Returns the namespace with the same name.
     pub fn as_namespace(&self) -> Namespace {
         Namespace(self.0.clone())
@@ -151,11 +146,6 @@ impl ServiceName {
 }
 
 impl Hostname {
-    /// Returns the label as a shared text.
-    pub fn text(&self) -> &Text {
-        &self.0
-    }
-
     /// Makes the name of an endpoint without a hostname: its address with dashes, as in CoreDNS (`10-1-2-3`).
     ///
     /// If an IPv6 address leads to a dash at either end, a `0` is added there.

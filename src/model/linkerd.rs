@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::fields::{
-    bad_name, cluster, cluster_addresses, list_of_ports, mirrored_service, pod_ports, ports,
-    same_namespace, service_key, shorten, split, strip_cluster, undecodable, usable_address,
+    cluster, cluster_addresses, mirrored_service, pod_ports, ports, same_namespace, service_key,
+    shorten, split, strip_cluster, unusable, usable_address,
 };
 use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
 use super::slice::{SkipCounts, has_addresses, readiness, slice_owner};
@@ -27,7 +27,7 @@ pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     is_of_linkerd(service)?;
     let read = || {
-        let spec = service.spec::<ServiceSpec<'_>>().map_err(undecodable)?;
+        let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
         if is_endpoint_mirror(service) {
             endpoint_mirror(service, &spec)
         } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
@@ -61,7 +61,7 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
 /// Reads a slice of a mirror. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
 /// addresses.
 pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(undecodable)?;
+    let body = slice.slice_body().map_err(unusable)?;
     let owner = slice_owner(slice)?;
     has_addresses(&body)?;
     if slice.label(key::HEADLESS_MIRROR).is_none() {
@@ -76,15 +76,15 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
 
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
 pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
-    let spec: LinkSpec<'_> = link.spec().map_err(undecodable)?;
-    ClusterName::interned(&spec.target_cluster_name).map_err(bad_name)
+    let spec: LinkSpec<'_> = link.spec().map_err(unusable)?;
+    ClusterName::interned(&spec.target_cluster_name).map_err(unusable)
 }
 
 /// Reads the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
 fn listed_hosts(body: &SliceBody<'_>) -> ListedHosts {
     let mut skips = SkipCounts::default();
     let mut host = |endpoint: &KubeEndpoint<'_>| {
-        let hostname = Hostname::interned(endpoint.hostname.as_deref()?).map_err(bad_name);
+        let hostname = Hostname::interned(endpoint.hostname.as_deref()?).map_err(unusable);
         let first = endpoint.addresses.iter().flatten().next();
         Some(ListedHost {
             hostname: skips.record("hostname", hostname)?,
@@ -99,7 +99,7 @@ fn listed_hosts(body: &SliceBody<'_>) -> ListedHosts {
         .collect();
     ListedHosts {
         hosts: hosts.into_iter().collect(),
-        ports: list_of_ports(body.ports.as_ref()),
+        ports: ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
     }
 }
@@ -123,7 +123,6 @@ fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
     let mirrored = mirrored_service(service, &cluster)?;
     Ok(Item {
         settings: ServiceSettings::of_mirror(service).if_any(),
-        created: service.created(),
         ..Item::new(
             ItemKind::HeadlessMirror,
             mirrored,
@@ -141,7 +140,7 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
-    let hostname = Hostname::interned(host).map_err(bad_name)?;
+    let hostname = Hostname::interned(host).map_err(unusable)?;
     let mirrored = service_key(service, name)?;
     Ok(Item {
         host: Some(MirroredHost {
@@ -150,7 +149,7 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
             pod_ports: pod_ports(spec),
         }),
         addresses: cluster_addresses(spec)?,
-        ports: ports(spec),
+        ports: ports(spec.ports.as_ref()),
         ..Item::new(
             ItemKind::EndpointMirror,
             mirrored,
@@ -185,9 +184,8 @@ fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<It
     let kind = route(service, &cluster, &mirrored)?;
     Ok(Item {
         addresses: cluster_addresses(spec)?,
-        ports: ports(spec),
+        ports: ports(spec.ports.as_ref()),
         settings: ServiceSettings::of_mirror(service).if_any(),
-        created: service.created(),
         ..Item::new(kind, mirrored, Clusters::Linked(cluster))
     })
 }
@@ -212,7 +210,7 @@ fn route(
         if value != expected {
             let value: String = value.chars().take(63).collect();
             let detail = format!("label {label} is '{value}', but the mirror is of '{expected}'");
-            return Err(Problem::new(ProblemKind::UnusableObject, detail));
+            return Err(unusable(detail));
         }
     }
     Ok(ItemKind::FlatMirror)
@@ -229,9 +227,9 @@ fn is_federated(service: &KubeObject<'_>) -> bool {
 fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let name = service.name();
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
-        let detail =
-            format!("a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'");
-        return Err(Problem::new(ProblemKind::UnusableObject, detail));
+        return Err(unusable(format!(
+            "a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'"
+        )));
     };
     let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);
@@ -246,9 +244,8 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
     );
     Ok(Item {
         addresses: cluster_addresses(spec)?,
-        ports: ports(spec),
+        ports: ports(spec.ports.as_ref()),
         settings: settings.if_any(),
-        created: service.created(),
         ..Item::new(ItemKind::Federated, service_key, clusters)
     })
 }

@@ -1,6 +1,6 @@
 //! Reads the objects of this cluster: Services, and slices of Services (rule M5, kind `local`).
 
-use super::fields::{cluster_addresses, ports, service_key, undecodable};
+use super::fields::{cluster_addresses, ports, service_key, unusable};
 use super::kube_object::ServiceSpec;
 use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
@@ -21,21 +21,21 @@ fn has_settings(service: &KubeObject<'_>) -> bool {
     key::SETTINGS.iter().any(has) || !service.unknown_settings().is_empty()
 }
 
-/// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, only the time
-/// of their creation can matter.
+/// Reads a Service of this cluster. Most Services are neither headless nor exported nor have settings; of these, it matters
+/// only that they exist.
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> {
     let has_settings = has_settings(service);
     if !has_settings && !service.is_headless() && service.label(key::EXPORTED).is_none() {
-        return Ok(Object::Plain(service.created()));
+        return Ok(Object::Plain);
     }
-    let spec = service.spec::<ServiceSpec<'_>>().map_err(undecodable)?;
+    let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
     let (form, addresses, ports) = if service.is_headless() {
         let has_selector = spec.selector.as_ref().is_some_and(|keys| !keys.is_empty());
         let form = OwnForm::Headless { has_selector };
-        (form, Few::default(), ports(&spec))
+        (form, Few::default(), ports(spec.ports.as_ref()))
     } else {
         match cluster_addresses(&spec) {
-            Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(&spec)),
+            Ok(addresses) => (OwnForm::ClusterIp, addresses, ports(spec.ports.as_ref())),
             // Its settings count, also without an address.
             Err(_) if has_settings => (OwnForm::Other, Few::default(), Ports::interned([])),
             Err(problem) => return Err(problem),
@@ -63,7 +63,7 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
 
 /// Reads a slice of a headless Service.
 pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(undecodable)?;
+    let body = slice.slice_body().map_err(unusable)?;
     let owner = slice_owner(slice)?;
     let content = SliceContent::Endpoints(Box::new(endpoints(&body)?));
     Ok(Slice { owner, content })
@@ -71,7 +71,7 @@ pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
 
 /// Reads a slice of an exported Service with a cluster IP.
 pub(super) fn read_ready_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(undecodable)?;
+    let body = slice.slice_body().map_err(unusable)?;
     has_addresses(&body)?;
     Ok(readiness(slice_owner(slice)?, &body))
 }

@@ -1,6 +1,5 @@
 //! An object as the readers return it.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::interned::Text;
@@ -18,8 +17,8 @@ pub enum Object {
     Item(Box<Item>),
     /// An EndpointSlice.
     Slice(Slice),
-    /// A Service of this cluster that only a setting could make matter (rules K6, K8): the time of its creation, in Unix seconds.
-    Plain(Option<NonZeroU32>),
+    /// A Service of this cluster without settings, which matters only because it exists (rule K6).
+    Plain,
     /// A Link: the cluster that it names.
     Link(ClusterName),
     /// An object that cannot or must not be used (rule M9).
@@ -33,7 +32,7 @@ impl Object {
     pub fn item(&self) -> Option<&Item> {
         match self {
             Self::Item(item) => Some(item),
-            Self::Slice(_) | Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
+            Self::Slice(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -41,7 +40,7 @@ impl Object {
     pub fn skipped_mut(&mut self) -> Option<&mut Problem> {
         match self {
             Self::Skipped(problem) => Some(Arc::make_mut(problem)),
-            Self::Item(_) | Self::Slice(_) | Self::Plain(_) | Self::Link(_) => None,
+            Self::Item(_) | Self::Slice(_) | Self::Plain | Self::Link(_) => None,
         }
     }
 
@@ -49,7 +48,7 @@ impl Object {
     pub fn service(&self) -> Option<&ServiceKey> {
         match self {
             Self::Item(item) => Some(&item.service),
-            Self::Slice(_) | Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
+            Self::Slice(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 
@@ -62,7 +61,7 @@ impl Object {
     pub fn slice(&self) -> Option<&Slice> {
         match self {
             Self::Slice(slice) => Some(slice),
-            Self::Item(_) | Self::Plain(_) | Self::Link(_) | Self::Skipped(_) => None,
+            Self::Item(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
         }
     }
 }

@@ -4,16 +4,21 @@
 //! answers (rule K6), so only its own Service counts. A mirror may lower the TTL, and nothing else.
 
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strum::EnumString;
 
 use super::fields::shorten;
 use super::{ExpectedClusters, FailoverOrder, KubeObject, Line, key, most_similar};
+use crate::setting_text::or_empty;
 
 /// The TTL that can be set, in seconds.
 pub const TTL_RANGE: RangeInclusive<u32> = 1..=30;
+
+/// What is wrong with a TTL that cannot be read.
+const TTL_RULE: &str = "it is not a number of seconds";
 
 /// The maximum number of annotations with an unknown name that are reported.
 const MAX_UNKNOWN: usize = 10;
@@ -33,11 +38,11 @@ pub struct ServiceSettings {
     /// `global-dns/failover`.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        serialize_with = "order::serialize",
-        deserialize_with = "order::deserialize"
+        serialize_with = "write_order",
+        deserialize_with = "read_order"
     )]
     #[schemars(with = "String")]
-    pub failover: Option<Option<FailoverOrder>>,
+    pub failover: SetOrder,
     /// `global-dns/expected-clusters`, which only an annotation sets.
     #[serde(skip)]
     pub expected: Option<ExpectedClusters>,
@@ -48,6 +53,9 @@ pub struct ServiceSettings {
     #[serde(skip)]
     pub ignored: Vec<Line>,
 }
+
+/// An order, if it is set. `Some(None)`: there is none, whatever other settings say.
+type SetOrder = Option<Option<FailoverOrder>>;
 
 /// The treatment of endpoints with a gateway that is down (rule M4).
 #[derive(
@@ -88,19 +96,19 @@ impl ServiceSettings {
             };
             settings.note_unreadable(&shorten(key), &reason);
         }
-        settings.read_ttl(service);
+        settings.ttl = settings.read(service, key::TTL, TTL_RULE);
         let rule = "it is not last-resort or include";
-        settings.gateway_down =
-            settings.read(service, key::GATEWAY_DOWN, rule, |value| value.parse().ok());
+        settings.gateway_down = settings.read(service, key::GATEWAY_DOWN, rule);
         if let Some(value) = service.annotation(key::FAILOVER) {
             let order = FailoverOrder::read(value);
-            let defects = order.as_ref().map_or(&[][..], FailoverOrder::defects);
-            settings.note_defects(key::FAILOVER, value, defects);
+            // The build reports names that cannot be read, with the nearest name.
+            let defect = order.as_ref().and_then(|order| order.defect.as_deref());
+            settings.note_defect(key::FAILOVER, value, defect);
             settings.failover = Some(order);
         }
         if let Some(value) = service.annotation(key::EXPECTED_CLUSTERS) {
             let expected = ExpectedClusters::read(value);
-            settings.note_defects(key::EXPECTED_CLUSTERS, value, expected.defects());
+            settings.note_defect(key::EXPECTED_CLUSTERS, value, expected.defect.as_deref());
             settings.expected = Some(expected);
         }
         settings
@@ -119,36 +127,24 @@ impl ServiceSettings {
             ignored: ignored.collect(),
             ..Self::default()
         };
-        settings.read_ttl(mirror);
+        settings.ttl = settings.read(mirror, key::TTL, TTL_RULE);
         settings
     }
 
-    fn read_ttl(&mut self, object: &KubeObject<'_>) {
-        let rule = "it is not a number of seconds";
-        self.ttl = self.read(object, key::TTL, rule, |value| value.parse().ok());
-    }
-
     /// Reads one annotation. Notes one that cannot be read, with the reason.
-    fn read<T>(
-        &mut self,
-        object: &KubeObject<'_>,
-        key: &str,
-        reason: &str,
-        parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Option<T> {
+    fn read<T: FromStr>(&mut self, object: &KubeObject<'_>, key: &str, reason: &str) -> Option<T> {
         let value = object.annotation(key)?;
-        let parsed = parse(value.trim());
+        let parsed = value.trim().parse().ok();
         if parsed.is_none() {
-            self.note_unreadable(&format!("{key}={}", shorten(value)), reason);
+            self.note_defect(key, value, Some(reason));
         }
         parsed
     }
 
-    /// Notes the parts of an annotation that cannot be read.
-    fn note_defects(&mut self, key: &str, value: &str, defects: &[Line]) {
-        // More would not help.
-        if let Some(first) = defects.first() {
-            self.note_unreadable(&format!("{key}={}", shorten(value)), first);
+    /// Notes the first thing that is wrong with an annotation. More would not help.
+    fn note_defect(&mut self, key: &str, value: &str, defect: Option<&str>) {
+        if let Some(defect) = defect {
+            self.note_unreadable(&format!("{key}={}", shorten(value)), defect);
         }
     }
 
@@ -164,23 +160,12 @@ impl ServiceSettings {
     }
 }
 
-/// Reads and writes an order that is set. The empty text is no order.
-mod order {
-    use serde::{Deserializer, Serializer};
+/// Writes an order that is set. No order is the empty text.
+fn write_order<S: Serializer>(order: &SetOrder, to: S) -> Result<S::Ok, S::Error> {
+    or_empty::serialize(order.as_ref().unwrap_or(&None), to)
+}
 
-    use super::FailoverOrder;
-    use crate::setting_text::or_empty;
-
-    pub(super) fn serialize<S: Serializer>(
-        order: &Option<Option<FailoverOrder>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        or_empty::serialize(order.as_ref().unwrap_or(&None), to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Option<FailoverOrder>>, D::Error> {
-        or_empty::deserialize(from).map(Some)
-    }
+/// Reads an order that is set. The empty text is no order.
+fn read_order<'de, D: Deserializer<'de>>(from: D) -> Result<SetOrder, D::Error> {
+    or_empty::deserialize(from).map(Some)
 }

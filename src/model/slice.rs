@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::fields::{bad_name, list_of_ports, usable_address};
+use super::fields::{ports, unusable, usable_address};
 use super::kube_object::{KubeEndpoint, SliceBody};
-use super::{Hostname, KubeObject, Ports, Problem, ProblemKind, Text, intern, key};
+use super::{Hostname, KubeObject, Ports, Problem, Text, intern, key};
 
 /// An EndpointSlice, reduced to what this server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,12 +87,12 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
     let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
-        let none = || Problem::new(ProblemKind::UnusableObject, "an endpoint has no address");
+        let none = || unusable("an endpoint has no address");
         let usable = first.ok_or_else(none).and_then(|ip| usable_address(ip));
         let address = skips.record("addresses", usable)?;
         let named = e.hostname.as_deref().filter(|host| !host.is_empty());
         let hostname = named
-            .and_then(|host| skips.record("hostname", Hostname::interned(host).map_err(bad_name)));
+            .and_then(|host| skips.record("hostname", Hostname::interned(host).map_err(unusable)));
         Some(SliceEndpoint {
             address,
             hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
@@ -112,7 +112,7 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
         .collect();
     Ok(SliceEndpoints {
         endpoints,
-        ports: list_of_ports(body.ports.as_ref()),
+        ports: ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
     })
 }
@@ -148,8 +148,7 @@ impl SkipCounts {
 /// Returns the name of the Service that a slice belongs to.
 pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Problem> {
     let Some(service) = slice.label(key::SERVICE_NAME) else {
-        let detail = format!("label {} is missing", key::SERVICE_NAME);
-        return Err(Problem::new(ProblemKind::UnusableObject, detail));
+        return Err(unusable(format!("label {} is missing", key::SERVICE_NAME)));
     };
     Ok(intern(service))
 }
@@ -157,10 +156,7 @@ pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Problem> {
 /// Rejects a slice of names instead of addresses.
 pub(super) fn has_addresses(body: &SliceBody<'_>) -> Result<(), Problem> {
     match body.address_type.as_deref() {
-        Some("FQDN") => Err(Problem::new(
-            ProblemKind::UnusableObject,
-            "addressType FQDN is not supported",
-        )),
+        Some("FQDN") => Err(unusable("addressType FQDN is not supported")),
         _ => Ok(()),
     }
 }

@@ -35,12 +35,12 @@ impl FailoverReport {
     pub(super) fn new(failover: &Failover) -> Self {
         let step = |(index, step): (usize, &Step)| StepReport {
             clusters: failover.order.step_text(index),
-            state: step.health.name().to_owned(),
+            state: step.health.to_string(),
             since: step.since.map(|since| since.to_text()),
         };
         Self {
             order: failover.order.to_string(),
-            origin: failover.origin.name().to_owned(),
+            origin: failover.origin.to_string(),
             step: failover.answering + 1,
             steps: failover.steps.iter().enumerate().map(step).collect(),
         }

@@ -1,14 +1,12 @@
 //! The clock of the delays of a table.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use crate::clock::unix_milliseconds;
 use crate::model::Timestamp;
 
-/// The smallest difference between both clocks that counts as a jump of the wall clock.
-const MIN_JUMP: Duration = Duration::from_secs(1);
+/// The smallest difference between both clocks that counts as a jump of the wall clock, in milliseconds.
+const MIN_JUMP: u64 = 1000;
 
 /// A clock that starts with the wall clock, and that later changes of the wall clock do not affect.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +47,11 @@ impl SteadyClock {
 
 /// Returns the time of another clock. A wall clock that is corrected a little differs by less than [`MIN_JUMP`], which is ignored.
 fn shift(time: Timestamp, own: Timestamp, other: Timestamp) -> Timestamp {
-    let (ahead, behind) = (other.since(own), own.since(other));
-    if ahead >= MIN_JUMP {
-        time.after(ahead)
-    } else if behind >= MIN_JUMP {
-        time.before(behind)
-    } else {
-        time
+    match other.0.checked_signed_diff(own.0) {
+        Some(ahead) if ahead.unsigned_abs() >= MIN_JUMP => {
+            Timestamp(time.0.saturating_add_signed(ahead))
+        }
+        Some(_) | None => time,
     }
 }
 

@@ -1,7 +1,7 @@
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::testing::{endpoint, mirror, mirrors, parsed, rules};
+use crate::testing::{endpoint, local, mirror, mirrors, parsed, rules};
 
 /// Returns the settings of a loop whose tables follow each other.
 fn settings() -> UpdateSettings {
@@ -219,4 +219,27 @@ async fn loop_that_waits_for_events_gives_signs_of_progress() {
         sleep(2 * heartbeat::INTERVAL).await;
         assert!(heartbeat.take());
     }
+}
+
+/// Two hours of the clock of delays pass, but none of the wall clock.
+#[tokio::test(start_paused = true)]
+async fn gate_reads_the_wall_clock() {
+    let hour = Duration::from_secs(3600);
+    let wall = Timestamp(unix_milliseconds());
+    let expecting = |until: Timestamp| {
+        let [mut service, _] = local("prod", "db", &[]);
+        service["metadata"]["annotations"]["global-dns/expected-clusters"] =
+            format!("north until {}", until.to_text()).into();
+        service
+    };
+    let started = Loop::start(&[expecting(wall.after(hour))]).await;
+    let waiting = || {
+        let now = started.reader.load();
+        now.table.as_ref().unwrap().waiting_count()
+    };
+    assert_eq!(waiting(), 1);
+    sleep(2 * hour).await;
+    assert_eq!(waiting(), 1);
+    started.apply(&expecting(wall.before(hour))).await;
+    assert_eq!(waiting(), 0);
 }

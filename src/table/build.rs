@@ -16,7 +16,7 @@ use super::rules::{NonMember, Rules};
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
 use super::{Service, Table, index, short};
-use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
+use crate::model::{ClusterName, ClusterTerm, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
 const PANIC_PAUSE: Duration = Duration::from_secs(60);
@@ -55,13 +55,13 @@ fn build_with(
     dirty: &ServiceKeys,
     rules: &Rules,
     timers: &Timers,
-    build_service: impl Fn(&ServiceKey, BuildContext<'_>) -> BuiltService,
+    build_service: impl Fn(BuildContext<'_>) -> BuiltService,
 ) -> Built {
     let mut table = last.clone();
     let known = Arc::new(known_clusters(store, rules));
     table.known_clusters = KnownClusters(known.clone());
     table.skipped = store.skipped().clone();
-    table.links = timers.links.states().clone();
+    table.links = timers.links.states.clone();
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
     let mut has_other_answers = false;
     let services = closure(last, dirty, &known, rules);
@@ -69,16 +69,17 @@ fn build_with(
     for key in &services {
         let old = last.find(key);
         let context = BuildContext {
+            key,
             store,
             rules,
             known_clusters: &known,
             timers,
             old,
         };
-        let built = catch_unwind(AssertUnwindSafe(|| build_service(key, context)));
-        let built = built.unwrap_or_else(|_| panicked(key, last, context));
+        let built = catch_unwind(AssertUnwindSafe(|| build_service(context)));
+        let built = built.unwrap_or_else(|_| panicked(last, context));
         is_changed |= replace_non_member(&mut table, key, built.non_member);
-        if timers.of(key).unwrap_or(&ServiceTimers::default()) != &built.timers {
+        if context.last().unwrap_or(&ServiceTimers::default()) != &built.timers {
             next_timers.push((key.clone(), built.timers));
         }
         let with_times = |new: Service| match timers.seen() {
@@ -125,8 +126,9 @@ fn replace(
 }
 
 /// Returns the version of a service after its build panicked: the old one, with a problem.
-fn panicked(key: &ServiceKey, last: &Table, context: BuildContext<'_>) -> BuiltService {
-    let old = context.old.cloned();
+fn panicked(last: &Table, context: BuildContext<'_>) -> BuiltService {
+    let BuildContext { key, old, .. } = context;
+    let old = old.cloned();
     let mut service = old.unwrap_or_else(|| Service::new(key.clone()));
     let kind = ProblemKind::BuildPanicked;
     if service.problems.iter().all(|problem| problem.kind != kind) {
@@ -136,7 +138,7 @@ fn panicked(key: &ServiceKey, last: &Table, context: BuildContext<'_>) -> BuiltS
         problems.sort();
         service.problems = problems.into();
     }
-    let mut timers = context.timers.of(key).cloned().unwrap_or_default();
+    let mut timers = context.last().cloned().unwrap_or_default();
     let now = context.timers.now;
     // A delay that has ended would cause one build after the other.
     if timers.wake.is_some_and(|wake| wake <= now) {
@@ -186,10 +188,13 @@ fn closure(
     if *last.known_clusters.0 != *known {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
         let changed = &*last.known_clusters.0 ^ known;
-        let is_unknown = |problem: &Problem| problem.kind == ProblemKind::UnknownCluster;
+        let depends_on = |term: &ClusterTerm| match term {
+            ClusterTerm::Named(name) => changed.contains(name) || !known.contains(name),
+            term => term.defect().is_some(),
+        };
         let depends = |service: &&Service| {
-            let mut named = service.failover.iter().flat_map(|one| one.order.named());
-            named.any(|name| changed.contains(name)) || service.problems.iter().any(is_unknown)
+            let mut terms = service.failover.iter().flat_map(|one| one.order.terms());
+            terms.any(depends_on)
         };
         let dependent = last.services().filter(depends);
         services.extend(dependent.map(|service| service.key.clone()));

@@ -6,78 +6,76 @@ use super::candidate::Candidate;
 use super::candidates::candidates;
 use super::choose::{choose, kind_of};
 use super::context::{BuildContext, BuiltService};
-use super::failover::{Failover, OrderContext, StepHealth, order};
+use super::failover::{Failover, StepHealth};
 use super::gate::Gate;
 use super::items::Items;
 use super::kind::Rank;
 use super::local::non_member;
 use super::merge::{limit_ports, mark_duplicates, merge};
-use super::own_settings::KeptOrder;
-use super::settings::Decided;
+use super::order::{is_unused, kept_order, order, order_of, order_problems};
+use super::settings::resolve;
 use super::timers::ServiceTimers;
 use super::{NameFailure, NameIndex, Service};
-use crate::model::{ItemKind, ObjectRef, Problem, ProblemKind, ServiceKey};
+use crate::model::{ItemKind, ObjectKey, ObjectRef, Problem, ProblemKind, ServiceKey};
 
 /// Builds one service.
-pub(super) fn build_service(key: &ServiceKey, context: BuildContext<'_>) -> BuiltService {
+pub(super) fn build_service(context: BuildContext<'_>) -> BuiltService {
+    let BuildContext { key, store, .. } = context;
+    let (rules, timers) = (context.rules, context.timers);
     let mut problems = Vec::new();
-    let items = Items::of(key, context.store, context.rules);
+    let items = Items::of(key, store, rules);
     let mut candidates = candidates(key, &items, context, &mut problems);
-    let mut decided = Decided::of(key, &items, &candidates, context, &mut problems);
-    choose(&mut candidates, decided.order.is_some(), &mut problems);
-    let gate = gate(&candidates, &decided, context);
-    let mut timers = ServiceTimers {
-        order: decided.kept.take(),
-        ..ServiceTimers::default()
-    };
-    timers.wake_at(timers.order.as_ref().and_then(KeptOrder::end));
-    timers.wake_at(gate.as_ref().and_then(|gate| gate.closes_until));
-    let failover = decided.order.take().map(|written| {
-        let context = OrderContext {
-            key,
-            has_pods: decided.has_pods,
-            has_items: !items.is_empty(),
-            last: context
-                .timers
-                .of(key)
-                .and_then(|last| last.failover.as_ref()),
-            is_arriving: context.is_arriving(&written.0),
-            rules: context.rules,
-            now: context.timers.now,
-        };
-        let (failover, debounce, wake) = order(written, context, &mut candidates, &mut problems);
-        timers.failover = debounce;
-        timers.wake_at(wake);
-        failover
-    });
+    // What persons decide (rule K6).
+    let own = items.own_of(key);
+    let settings = own.and_then(|own| own.settings.as_deref());
+    let exists = own.is_some() || store.has_plain_service(&ObjectKey::of_service(key));
+    let last = context.last().and_then(|last| last.order.as_ref());
+    let kept = kept_order(exists, settings, last, timers.now);
+    let has_pods = items.have_pods(store, rules);
+    let applies_by_default = !candidates.is_empty() && !has_pods;
+    let written = order_of(settings, kept.as_ref(), context, applies_by_default)
+        .filter(|order| !is_unused(order, &candidates, &mut problems));
+    if let Some((order, _)) = &written {
+        problems.extend(order_problems(order, has_pods, context));
+    }
+    let (ttl, gateway_down) = resolve(settings, &items, context, &mut problems);
+    let is_set = settings.is_some()
+        || kept.is_some()
+        || rules.order_of(key).flatten().is_some()
+        || !rules.aliases.sources_of(key).is_empty();
+    // What answers (rules K1, K5, K8).
+    choose(&mut candidates, written.is_some(), &mut problems);
+    let gate = own.and_then(|own| Gate::new(own, &candidates, rules, timers.wall));
+    let ordered =
+        written.map(|written| order(written, &items, context, &mut candidates, &mut problems));
+    let (failover, debounce) = ordered.unzip();
+    let debounce = debounce.flatten();
+    let wakes = [
+        kept.as_ref().and_then(|kept| kept.end),
+        gate.as_ref()
+            .and_then(|gate| gate.wake(timers.now, timers.wall)),
+        debounce.as_ref().and_then(|debounce| debounce.wake),
+    ];
     problems.extend(ignored_annotations(&items));
     let facts = Service {
         failure: failure(gate.as_ref(), failover.as_ref()),
         failover: failover.map(Box::new),
         gate: gate.map(Box::new),
-        ttl: decided.ttl,
-        gateway_down: decided.gateway_down,
+        ttl,
+        gateway_down,
         ..of_candidates(key, &items, &mut candidates)
     };
-    let service = service(facts, candidates, context.rules.has_mcs_zones, problems);
-    let is_any = service.is_known || !service.problems.is_empty() || decided.is_set;
+    let service = service(facts, candidates, rules.has_mcs_zones, problems);
+    let is_any = service.is_known || !service.problems.is_empty() || is_set;
     BuiltService {
         service: is_any.then_some(service),
-        timers,
-        non_member: non_member(key, &items, context.rules),
+        timers: ServiceTimers {
+            failover: debounce,
+            order: kept,
+            wake: wakes.into_iter().flatten().min(),
+        },
+        non_member: non_member(key, &items, rules),
     }
-}
-
-/// Returns the gate of a service (rule K8). A cluster has an endpoint also if another candidate answers for it.
-fn gate(
-    candidates: &[Candidate<'_>],
-    decided: &Decided,
-    context: BuildContext<'_>,
-) -> Option<Gate> {
-    let present = candidates.iter().filter(|one| !one.endpoints.is_empty());
-    let present = present.flat_map(|one| one.clusters.iter().cloned());
-    let (rules, now) = (context.rules, context.timers.now);
-    Gate::new(decided.own.as_ref(), &present.collect(), rules, now)
 }
 
 /// Makes a service with what its candidates say of it, but for their endpoints.
@@ -141,7 +139,7 @@ fn service(
 
 /// Returns why the name of a service fails, if it does (rules K5, K8).
 fn failure(gate: Option<&Gate>, failover: Option<&Failover>) -> Option<NameFailure> {
-    if gate.is_some_and(|gate| !gate.missing_clusters().is_empty()) {
+    if gate.is_some_and(|gate| gate.closes_until.is_some()) {
         return Some(NameFailure::ExpectedClustersMissing);
     }
     (failover?.answering_health() == StepHealth::Empty).then_some(NameFailure::StepWithoutEndpoint)

@@ -6,11 +6,12 @@ use super::Service;
 use super::rules::{NonMember, Rules};
 use super::store::Store;
 use super::timers::{ServiceTimers, Timers};
-use crate::model::{ClusterName, FailoverOrder};
+use crate::model::{ClusterName, FailoverOrder, ServiceKey};
 
 /// What the build of one service reads.
 #[derive(Clone, Copy)]
 pub(super) struct BuildContext<'b> {
+    pub(super) key: &'b ServiceKey,
     pub(super) store: &'b Store,
     pub(super) rules: &'b Rules,
     /// The clusters that something here knows.
@@ -34,7 +35,12 @@ pub(super) struct BuiltService {
 
 // === impl BuildContext ===
 
-impl BuildContext<'_> {
+impl<'b> BuildContext<'b> {
+    /// Returns what the last build remembers of the service.
+    pub(super) fn last(&self) -> Option<&'b ServiceTimers> {
+        self.timers.of(self.key)
+    }
+
     /// Returns whether the objects of a service arrive one after the other: it is new in a process that has a table, and does
     /// not have another order than before. The last table may have a service only for its settings.
     pub(super) fn is_arriving(&self, order: &FailoverOrder) -> bool {

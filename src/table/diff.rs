@@ -72,7 +72,7 @@ fn link_change(old: Option<&ClusterLink>, new: &ClusterLink) -> Option<Change> {
     let kind = match &new.state {
         LinkState::Frozen { .. } => ChangeKind::Frozen,
         LinkState::Missing { .. } | LinkState::Unlinked { .. } => ChangeKind::Unlinked,
-        LinkState::Linked { .. } | LinkState::Unknown(_) => ChangeKind::Linked,
+        LinkState::Linked | LinkState::Unknown(_) => ChangeKind::Linked,
     };
     let cause = match (problem, &new.state) {
         (Some(problem), _) => Some(problem.detail.to_string()),
@@ -165,7 +165,7 @@ fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
 }
 
 fn gate_text(gate: &Gate) -> String {
-    let until = gate.expected.until();
+    let until = gate.expected.until;
     let until = until.map_or(String::new(), |until| format!(" until {}", until.to_text()));
     gate.expected.clusters() + &until
 }

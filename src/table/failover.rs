@@ -2,23 +2,17 @@
 //!
 //! The name of the service, and no name below it, returns the endpoints of one step of a [`FailoverOrder`]. Of an order that
 //! is held, that is the first step, until a person changes the order. An order that begins with `auto:` moves by itself.
-//! `step` keeps it from flapping: a pure function of the health of the steps, the last [`Debounce`] and the time. That is all
-//! that a process remembers of an order, so that replicas differ for no longer than a delay.
+//! `Debounce::next` keeps it from flapping: a pure function of the health of the steps, what was remembered of them, and the
+//! time. That is all that a process remembers of an order, so that replicas differ for no longer than a delay.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use strum::Display;
 
-use super::ServiceKind;
-use super::candidate::{Candidate, Role};
-use super::endpoint::Endpoint;
-use super::own_settings::{KeptOrder, OwnSettings};
 use super::rules::Rules;
-use crate::model::{
-    ClusterName, FailoverOrder, Problem, ProblemKind, ServiceKey, Timestamp, most_similar,
-};
+use crate::model::{FailoverOrder, Problem, ProblemKind, ServiceKey, Timestamp};
 
-/// What a step has, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a step has, the best first. Reports print it as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display)]
+#[strum(serialize_all = "kebab-case")]
 pub enum StepHealth {
     /// An endpoint that is alive.
     Alive,
@@ -28,15 +22,6 @@ pub enum StepHealth {
     Empty,
 }
 
-/// `failover.delay` and `failover.back`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delays {
-    /// How long a step must be without an endpoint that is alive until it stops counting as alive.
-    pub failover: Duration,
-    /// How long it must be alive until it counts as alive again.
-    pub failback: Duration,
-}
-
 /// The failover of a service in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failover {
@@ -44,14 +29,10 @@ pub struct Failover {
     pub order: FailoverOrder,
     /// The setting that the order comes from.
     pub origin: OrderOrigin,
-    /// Whether the service has pods, so that its clients hold a member of a database (rule K5a).
-    pub has_pods: bool,
     /// The step that answers, counted from zero.
     pub answering: usize,
     /// The steps, at least one.
     pub steps: Box<[Step]>,
-    /// The first step with an endpoint in a flat network.
-    flat: Option<usize>,
 }
 
 /// A step of an order in a table.
@@ -64,33 +45,35 @@ pub struct Step {
     pub since: Option<Timestamp>,
 }
 
-/// The setting that an order comes from (rule K6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The setting that an order comes from (rule K6). Reports print it as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 pub enum OrderOrigin {
     /// Annotation `global-dns/failover` on the Service of this cluster.
+    #[strum(serialize = "annotation")]
     Annotation,
     /// `services.NAMESPACE/SERVICE.failover`.
+    #[strum(serialize = "services")]
     ServiceSetting,
     /// `failover.default`.
+    #[strum(serialize = "default")]
     DefaultSetting,
 }
 
-/// An order with the setting that it comes from.
-pub type Order = (FailoverOrder, OrderOrigin);
-
 /// What is remembered of the steps of an order that moves by itself (rule K7).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Debounce {
+pub(super) struct Debounce {
     /// The order that it belongs to. A changed order begins with a new one.
-    order: FailoverOrder,
-    steps: Box<[StepMemory]>,
-    /// The time since which the service has no object.
-    gone_since: Option<Timestamp>,
+    pub(super) order: FailoverOrder,
+    pub(super) steps: Box<[StepMemory]>,
+    /// When it is dropped, because the service has no object.
+    pub(super) end: Option<Timestamp>,
+    /// When the step that answers can change although nothing happens.
+    pub(super) wake: Option<Timestamp>,
 }
 
 /// What is remembered of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StepMemory {
+pub(super) struct StepMemory {
     /// Whether it counts as alive.
     counts: bool,
     is_alive: bool,
@@ -98,220 +81,6 @@ struct StepMemory {
     down_at: Timestamp,
     /// From when its way back counts.
     up_at: Option<Timestamp>,
-}
-
-/// What [`order`] needs to know of a service.
-#[derive(Clone, Copy)]
-pub(super) struct OrderContext<'c> {
-    pub(super) key: &'c ServiceKey,
-    pub(super) has_pods: bool,
-    /// Whether the service has an object.
-    pub(super) has_items: bool,
-    pub(super) last: Option<&'c Debounce>,
-    /// Whether the service is new in a process that has a table. Its objects arrive one after the other, and a mirror before
-    /// its slice.
-    pub(super) is_arriving: bool,
-    pub(super) rules: &'c Rules,
-    pub(super) now: Timestamp,
-}
-
-// === impl Delays ===
-
-impl Delays {
-    fn of(rules: &Rules) -> Self {
-        Self {
-            failover: rules.failover_delay,
-            failback: rules.failback_delay,
-        }
-    }
-}
-
-// === impl StepHealth ===
-
-impl StepHealth {
-    /// Returns what a step with this endpoint alone has.
-    fn of(endpoint: &Endpoint) -> Self {
-        if endpoint.is_alive() {
-            Self::Alive
-        } else {
-            Self::Down
-        }
-    }
-
-    /// Returns the name of the state in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Alive => "alive",
-            Self::Down => "down",
-            Self::Empty => "empty",
-        }
-    }
-}
-
-// === impl OrderOrigin ===
-
-impl OrderOrigin {
-    /// Returns the name of the setting in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Annotation => "annotation",
-            Self::ServiceSetting => "services",
-            Self::DefaultSetting => "default",
-        }
-    }
-}
-
-// === Settings ===
-
-/// Returns the order of a service: the first setting that exists (rule K6). `kept` is that of the annotation.
-/// `applies_by_default` says whether the default order is for the service: it is known and has no pods.
-pub(super) fn order_of(
-    key: &ServiceKey,
-    own: Option<&OwnSettings>,
-    kept: Option<&KeptOrder>,
-    rules: &Rules,
-    applies_by_default: bool,
-) -> Option<Order> {
-    if let Some(kept) = kept {
-        return Some((kept.order.clone(), OrderOrigin::Annotation));
-    }
-    // An empty annotation is no order, whatever the settings say.
-    if own.is_some_and(|own| own.settings.failover.is_some()) {
-        return None;
-    }
-    if let Some(order) = rules.order_of(key) {
-        return Some((order?.clone(), OrderOrigin::ServiceSetting));
-    }
-    let order = rules.failover.clone().filter(|_| applies_by_default)?;
-    Some((order, OrderOrigin::DefaultSetting))
-}
-
-/// Reports clusters of an order that nothing here knows, and this cluster if it occurs twice (rules K5, K5a).
-pub(super) fn order_problems(
-    order: &FailoverOrder,
-    known: &BTreeSet<ClusterName>,
-    rules: &Rules,
-) -> Vec<Problem> {
-    let unknown = order.named().filter(|cluster| !known.contains(*cluster));
-    let unknown = unknown.map(|cluster| {
-        let names = known.iter().map(ToString::to_string);
-        let nearest = most_similar(cluster.as_str(), names);
-        let nearest = nearest.map(|name| format!("; the nearest name is '{name}'"));
-        let nearest = nearest.unwrap_or_default();
-        let detail = format!("{order}: cluster '{cluster}' has no mirror and no Link{nearest}");
-        Problem::new(ProblemKind::UnknownCluster, detail).of_cluster(cluster)
-    });
-    let own = &rules.cluster_name;
-    let is_twice = order.has_local() && order.named().any(|cluster| cluster == own);
-    let twice = is_twice.then(|| {
-        let detail =
-            format!("{order}: 'local' and '{own}' are one cluster; its first place counts");
-        Problem::new(ProblemKind::SettingWithoutEffect, detail)
-    });
-    unknown.chain(twice).collect()
-}
-
-// === The third step of a build ===
-
-/// Decides which step of an order answers, and makes the candidates of the other steps standby. Returns what is remembered of
-/// an order that moves by itself, and when it can change although nothing happens.
-pub(super) fn order(
-    (order, origin): Order,
-    context: OrderContext<'_>,
-    candidates: &mut [Candidate<'_>],
-    problems: &mut Vec<Problem>,
-) -> (Failover, Option<Debounce>, Option<Timestamp>) {
-    let own = &context.rules.cluster_name;
-    let step_of = |one: &Candidate<'_>| order.step_of(one.clusters.first()?, own);
-    let mut health = vec![StepHealth::Empty; order.count()];
-    let mut flat = None::<usize>;
-    for one in candidates.iter().filter(|one| one.is_answering()) {
-        let Some(step) = step_of(one) else { continue };
-        let best = one.endpoints.iter().map(StepHealth::of).min();
-        health[step] = best.map_or(health[step], |best| health[step].min(best));
-        if one
-            .endpoints
-            .iter()
-            .any(|endpoint| endpoint.kind == ServiceKind::Flat)
-        {
-            flat = Some(flat.map_or(step, |flat| flat.min(step)));
-        }
-    }
-    let (answering, debounce, wake) = debounced(&order, &health, context);
-    for one in candidates
-        .iter_mut()
-        .filter(|one| one.role == Role::Answers)
-    {
-        if step_of(one) != Some(answering) {
-            one.role = Role::Standby;
-        }
-    }
-    let since = |index: usize| debounce.as_ref()?.steps[index].since();
-    let steps = health.iter().enumerate().map(|(index, health)| Step {
-        health: *health,
-        since: since(index),
-    });
-    let failover = Failover {
-        steps: steps.collect(),
-        order,
-        origin,
-        has_pods: context.has_pods,
-        answering,
-        flat,
-    };
-    problems.extend(failover.held_step_down(context.key));
-    (failover, debounce, wake)
-}
-
-/// Returns the step that answers. An order that is held remembers nothing. What is known of a service without objects is
-/// dropped after `failover.back`.
-fn debounced(
-    order: &FailoverOrder,
-    health: &[StepHealth],
-    context: OrderContext<'_>,
-) -> (usize, Option<Debounce>, Option<Timestamp>) {
-    let OrderContext { now, has_items, .. } = context;
-    let delays = Delays::of(context.rules);
-    let last = context.last.filter(|last| last.order == *order);
-    let gone_since = last.and_then(|last| last.gone_since).unwrap_or(now);
-    let gone_since = (!has_items).then_some(gone_since);
-    let end = gone_since.map(|since| since.after(delays.failback));
-    if !order.is_auto() || last.is_none() && !has_items || end.is_some_and(|end| end <= now) {
-        return (0, None, None);
-    }
-    let new = || Debounce::new(order, health, context.is_arriving, now);
-    let last = last.cloned().unwrap_or_else(new);
-    let (answering, next, wake) = step(health, &last, now, delays);
-    let next = Debounce { gone_since, ..next };
-    (answering, Some(next), wake.into_iter().chain(end).min())
-}
-
-/// Returns the step of an order that answers, what is remembered of the steps, and the time at which it can change although
-/// nothing else happens (rule K7): the first that counts as alive and has an endpoint, else the first with an endpoint that is
-/// alive, else the first with an endpoint.
-fn step(
-    health: &[StepHealth],
-    last: &Debounce,
-    now: Timestamp,
-    delays: Delays,
-) -> (usize, Debounce, Option<Timestamp>) {
-    let steps = last.steps.iter().zip(health);
-    let steps = steps.map(|(step, health)| step.next(*health == StepHealth::Alive, now, delays));
-    let next = Debounce {
-        steps: steps.collect(),
-        ..last.clone()
-    };
-    let has = |step: &usize| health[*step] != StepHealth::Empty;
-    let counts = |step: &usize| next.steps[*step].counts && has(step);
-    let is_alive = |step: &usize| health[*step] == StepHealth::Alive;
-    let all = 0..health.len();
-    let first = all
-        .clone()
-        .find(counts)
-        .or_else(|| all.clone().find(is_alive));
-    let answering = first.or_else(|| all.clone().find(has)).unwrap_or(0);
-    let wake = next.steps.iter().filter_map(|step| step.wake(delays)).min();
-    (answering, next, wake)
 }
 
 // === impl Failover ===
@@ -324,43 +93,26 @@ impl Failover {
 
     /// Returns what the step that answers has.
     pub fn answering_health(&self) -> StepHealth {
-        self.steps
-            .get(self.answering)
-            .map_or(StepHealth::Empty, |step| step.health)
-    }
-
-    /// Returns the first step with an endpoint in a flat network, if it hides later steps: the order moves by itself, and such
-    /// an endpoint is always alive.
-    pub fn flat_step(&self) -> Option<usize> {
-        let is_last = |step: usize| step + 1 == self.order.count();
-        self.flat
-            .filter(|step| self.order.is_auto() && !is_last(*step))
+        self.steps[self.answering].health
     }
 
     /// Reports the first step of an order that is held, if it is down: no other takes over. Says the command that lets the first
     /// step that is alive answer.
-    fn held_step_down(&self, key: &ServiceKey) -> Option<Problem> {
+    pub(super) fn held_step_down(&self, key: &ServiceKey) -> Option<Problem> {
         let (order, ServiceKey { namespace, service }) = (&self.order, key);
-        if order.is_auto() || order.count() < 2 || self.answering_health() != StepHealth::Down {
+        if order.is_auto || order.count() < 2 || self.answering_health() != StepHealth::Down {
             return None;
         }
         let first = self.answering_text();
         let mut detail = format!("{order}: {first} is down, and no other step takes over");
-        let alive = self
-            .steps
-            .iter()
-            .position(|step| step.health == StepHealth::Alive);
-        if let Some(alive) = alive {
-            let others = (0..order.count()).filter(|step| *step != alive);
-            let steps: Vec<String> = [alive]
-                .into_iter()
-                .chain(others)
-                .map(|step| order.step_text(step))
-                .collect();
-            let steps = steps.join(":");
+        let mut steps = self.steps.iter();
+        if let Some(alive) = steps.position(|step| step.health == StepHealth::Alive) {
+            let mut steps = order.step_texts();
+            steps[..=alive].rotate_right(1);
             detail += &format!(
-                "; to let {} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={steps} --overwrite",
-                order.step_text(alive)
+                "; to let {} answer: kubectl annotate service {service} -n {namespace} global-dns/failover={} --overwrite",
+                steps[0],
+                steps.join(":")
             );
         }
         Some(Problem::new(ProblemKind::HeldStepDown, detail))
@@ -371,7 +123,7 @@ impl Failover {
 
 impl Debounce {
     /// Begins with the steps as they are. If the objects of the service are arriving, steps that are down count as alive.
-    fn new(
+    pub(super) fn new(
         order: &FailoverOrder,
         health: &[StepHealth],
         is_arriving: bool,
@@ -379,33 +131,52 @@ impl Debounce {
     ) -> Self {
         let step = |health: &StepHealth| {
             let is_alive = *health == StepHealth::Alive;
-            StepMemory::new(is_alive, is_alive || is_arriving, now)
+            StepMemory {
+                counts: is_alive || is_arriving,
+                is_alive,
+                down_at: now,
+                up_at: Some(now),
+            }
         };
         Self {
             order: order.clone(),
             steps: health.iter().map(step).collect(),
-            gone_since: None,
+            end: None,
+            wake: None,
         }
+    }
+
+    /// Returns the step that answers and what is remembered from now on (rule K7). The first step that counts as alive and has
+    /// an endpoint answers, else the first with an endpoint that is alive, else the first with an endpoint.
+    pub(super) fn next(
+        mut self,
+        health: &[StepHealth],
+        now: Timestamp,
+        rules: &Rules,
+    ) -> (usize, Self) {
+        for (step, health) in self.steps.iter_mut().zip(health) {
+            step.note(*health == StepHealth::Alive, now, rules);
+        }
+        let first = |is: &dyn Fn(usize) -> bool| (0..health.len()).find(|step| is(*step));
+        let has = |step: usize| health[step] != StepHealth::Empty;
+        let answering = first(&|step| self.steps[step].counts && has(step))
+            .or_else(|| first(&|step| health[step] == StepHealth::Alive))
+            .or_else(|| first(&has));
+        let wakes = self.steps.iter().filter_map(|step| step.wake(rules));
+        self.wake = wakes.chain(self.end).min();
+        (answering.unwrap_or(0), self)
     }
 }
 
 // === impl StepMemory ===
 
 impl StepMemory {
-    fn new(is_alive: bool, counts: bool, now: Timestamp) -> Self {
-        Self {
-            counts,
-            is_alive,
-            down_at: now,
-            up_at: Some(now),
-        }
-    }
-
-    fn next(mut self, is_alive: bool, now: Timestamp, delays: Delays) -> Self {
+    /// Notes whether it has an endpoint that is alive.
+    fn note(&mut self, is_alive: bool, now: Timestamp, rules: &Rules) {
         if self.is_alive && !is_alive {
             self.down_at = now;
         }
-        let is_long = self.down_at.after(delays.failover) <= now;
+        let is_long = self.down_at.after(rules.failover_delay) <= now;
         if self.counts && !is_alive && is_long {
             self.counts = false;
             self.up_at = None;
@@ -415,24 +186,23 @@ impl StepMemory {
             if !self.is_alive && (self.up_at.is_none() || is_long) {
                 self.up_at = Some(now);
             }
-            let is_back = |up: Timestamp| up.after(delays.failback) <= now;
+            let is_back = |up: Timestamp| up.after(rules.failback_delay) <= now;
             self.counts = self.up_at.is_some_and(is_back);
         }
         self.is_alive = is_alive;
-        self
     }
 
     /// Returns the time at which it can change although its health does not.
-    fn wake(&self, delays: Delays) -> Option<Timestamp> {
+    fn wake(&self, rules: &Rules) -> Option<Timestamp> {
         match (self.counts, self.is_alive) {
-            (true, false) => Some(self.down_at.after(delays.failover)),
-            (false, true) => self.up_at.map(|up| up.after(delays.failback)),
+            (true, false) => Some(self.down_at.after(rules.failover_delay)),
+            (false, true) => self.up_at.map(|up| up.after(rules.failback_delay)),
             (true, true) | (false, false) => None,
         }
     }
 
     /// Returns the time since which it has been down, or since which its way back counts.
-    fn since(&self) -> Option<Timestamp> {
+    pub(super) fn since(&self) -> Option<Timestamp> {
         match (self.counts, self.is_alive) {
             (_, false) => Some(self.down_at),
             (false, true) => self.up_at,

@@ -5,12 +5,11 @@
 //! cluster has an endpoint. Afterwards it never fails because of that, so that a forgotten setting cannot close a running
 //! database; a cluster that is missing is reported.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::own_settings::OwnSettings;
+use super::candidate::Candidate;
 use super::rules::Rules;
-use crate::model::{ClusterName, ExpectedClusters, Line, Timestamp};
+use crate::model::{ExpectedClusters, Item, Line, Timestamp};
 
 /// The expected clusters of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,42 +18,45 @@ pub struct Gate {
     pub expected: ExpectedClusters,
     /// The expected clusters without an endpoint in this cluster, alive or not.
     pub missing: Box<[Line]>,
-    /// Until when missing clusters make the name fail. `None`: they do not any more.
+    /// Until when, by the wall clock, missing clusters make the name fail. `None`: they do not any more, or none is missing.
     pub closes_until: Option<Timestamp>,
 }
 
 /// How long the name waits after the creation of the Service of this cluster, unless the annotation has a time.
 const WINDOW: Duration = Duration::from_secs(3600);
 
+/// How often a gate that is closed is looked at, because the wall clock may be corrected meanwhile.
+const INTERVAL: Duration = Duration::from_secs(60);
+
 // === impl Gate ===
 
 impl Gate {
-    /// Returns the gate of a service, or `None` if no cluster is expected. `present` are the clusters with an endpoint, also
-    /// those of an address that belongs to no single cluster.
+    /// Returns the gate of a service, or `None` if its Service of this cluster expects no cluster. A cluster
+    /// has an endpoint also if another candidate answers for it, or if the endpoint belongs to no single cluster.
     pub(super) fn new(
-        own: Option<&OwnSettings>,
-        present: &BTreeSet<ClusterName>,
+        own: &Item,
+        candidates: &[Candidate<'_>],
         rules: &Rules,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> Option<Self> {
-        let own = own?;
-        let expected = own.settings.expected.clone()?;
+        let expected = own.settings.as_ref()?.expected.clone()?;
         // A creation in the future counts as now: its hour has not ended.
-        let hour = || Some(own.created?.after(WINDOW));
-        let end = expected.until().or_else(hour);
+        let hour = || Some(Timestamp::from_seconds(own.created?.get().into()).after(WINDOW));
+        let end = expected.until.or_else(hour);
+        let present = candidates.iter().filter(|one| !one.endpoints.is_empty());
+        let present = present.flat_map(|one| one.clusters.iter().cloned());
+        let missing = expected.missing(&present.collect(), &rules.cluster_name);
         Some(Self {
-            missing: expected.missing(present, &rules.cluster_name),
+            closes_until: end.filter(|end| wall < *end && !missing.is_empty()),
+            missing,
             expected,
-            closes_until: end.filter(|end| now < *end),
         })
     }
 
-    /// Returns the clusters that the name waits for. If there are any, it fails.
-    pub fn missing_clusters(&self) -> &[Line] {
-        match self.closes_until {
-            Some(_) => &self.missing,
-            None => &[],
-        }
+    /// Returns when it must be looked at again: at the end, or soon. `now` is the time of the clock of delays.
+    pub(super) fn wake(&self, now: Timestamp, wall: Timestamp) -> Option<Timestamp> {
+        let rest = self.closes_until?.since(wall);
+        Some(now.after(rest.min(INTERVAL)))
     }
 }
 

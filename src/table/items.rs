@@ -2,7 +2,9 @@
 
 use super::rules::Rules;
 use super::store::Store;
-use crate::model::{ClusterName, Item, ItemKind, ObjectKey, OwnService, ServiceKey};
+use crate::model::{
+    ClusterName, Item, ItemKind, ObjectKey, OwnForm, OwnService, ServiceKey, SliceContent,
+};
 
 /// The items of one service: its own, and those of the services that it is an alias of.
 #[derive(Debug, Default)]
@@ -36,16 +38,36 @@ impl<'i> Items<'i> {
             .filter_map(|(_, item)| Some((item, item.own()?)))
     }
 
+    /// Returns the Service of this cluster with the settings of a service. Of an alias, its own Service alone has them.
+    pub(super) fn own_of(&self, service: &ServiceKey) -> Option<&'i Item> {
+        let mut own = self.own().map(|(item, _)| item);
+        own.find(|item| item.service == *service)
+    }
+
+    /// Returns whether the service has pods (rule K5a): a headless mirror, or a headless Service of this cluster with a selector
+    /// or an endpoint.
+    pub(super) fn have_pods(&self, store: &Store, rules: &Rules) -> bool {
+        let has_endpoint = |object: &ObjectKey| {
+            let slices = store.slices_of(object);
+            slices.iter().any(|(_, slice)| match &slice.content {
+                SliceContent::Endpoints(listed) => !listed.endpoints.is_empty(),
+                SliceContent::Hosts(_) | SliceContent::Ready(_) => false,
+            })
+        };
+        let has_own_pods =
+            |(object, item): (&ObjectKey, &Item)| match item.own().map(|own| own.form) {
+                Some(OwnForm::Headless { has_selector }) => has_selector || has_endpoint(object),
+                Some(OwnForm::ClusterIp | OwnForm::Other) | None => false,
+            };
+        let mut copies = self.copies(rules);
+        copies.any(|(_, item)| item.kind == ItemKind::HeadlessMirror)
+            || self.iter().any(has_own_pods)
+    }
+
     /// Returns whether Linkerd mirrors the service from another cluster, in any way.
     pub(super) fn has_mirror(&self) -> bool {
         // An endpoint mirror without its headless mirror is skipped (rule M2).
-        let is_mirror = |item: &Item| match item.kind {
-            ItemKind::HeadlessMirror
-            | ItemKind::GatewayMirror
-            | ItemKind::FlatMirror
-            | ItemKind::Federated => true,
-            ItemKind::EndpointMirror | ItemKind::Own(_) => false,
-        };
+        let is_mirror = |item: &Item| item.own().is_none() && item.kind != ItemKind::EndpointMirror;
         self.iter().any(|(_, item)| is_mirror(item))
     }
 
@@ -56,5 +78,30 @@ impl<'i> Items<'i> {
         let is_copy =
             move |item: &Item| item.own().is_none() && !item.link().is_some_and(is_excluded);
         self.iter().filter(move |(_, item)| is_copy(item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{local, rules, service_keys, store};
+
+    #[test]
+    fn headless_service_has_pods_if_it_has_a_selector_or_an_endpoint() {
+        let with = |has_selector: bool, hosts: &[(&str, &str, bool)]| {
+            let [mut service, slice] = local("prod", "db", hosts);
+            service["spec"]["selector"] = if has_selector {
+                json!({"app": "db"})
+            } else {
+                Value::Null
+            };
+            let (store, db) = (store(&[service, slice]), service_keys(&["db"]));
+            Items::of(db.first().unwrap(), &store, &rules()).have_pods(&store, &rules())
+        };
+        let host = [("db-0", "10.0.0.1", false)];
+        assert!(with(true, &host) && with(true, &[]));
+        assert!(with(false, &host) && !with(false, &[]));
     }
 }

@@ -8,13 +8,15 @@
 //! clocks are compared: a Lease is frozen if it stays as it was.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantNames};
+
 use super::rules::Rules;
 use super::store::{ServiceKeys, Store};
-use crate::model::{ClusterName, Item, Lease, Line, ObjectKey, Timestamp};
+use crate::model::{ClusterName, Item, Lease, Line, ObjectKey, Problem, ProblemKind, Timestamp};
 
 /// How long a Lease must stay as it was until its controller counts as stopped. The next controller takes over a Lease that
 /// was not released after 32 seconds.
@@ -24,15 +26,18 @@ const STALE: Duration = Duration::from_secs(45);
 #[derive(Clone, Debug, Default)]
 pub struct Links {
     /// The states after the last update.
-    states: Arc<LinkStates>,
-    /// The clusters that Links named when they were listed last.
-    named: BTreeSet<ClusterName>,
-    /// The clusters of mirrors that no Link names.
-    absences: BTreeMap<ClusterName, Absence>,
-    /// The Leases, by the key of their Link.
-    leases: Leases,
-    /// Why they cannot be read, or those of some namespaces cannot.
+    pub states: Arc<LinkStates>,
+    /// What was seen when the Links were listed last: the clusters that they named, as [`LinkState::Linked`], and those of
+    /// mirrors that no Link named, as [`LinkState::Missing`] or [`LinkState::Unlinked`].
+    seen: BTreeMap<ClusterName, LinkState>,
+    /// The Leases, by the key of their Link, with the last time at which this process saw that each was renewed.
+    leases: BTreeMap<ObjectKey, (Lease, Timestamp)>,
+    /// The time of the last poll of Leases. While polls fail, their age is not known.
+    polled: Timestamp,
+    /// Why Leases cannot be read, or those of some namespaces cannot.
     leases_problem: Option<Line>,
+    /// The next time at which a cluster is unlinked.
+    pub wake: Option<Timestamp>,
 }
 
 /// The states of the clusters of Linkerd's mirrors.
@@ -40,10 +45,8 @@ pub struct Links {
 pub struct LinkStates {
     /// The states by the name in the Link, before aliases.
     pub clusters: BTreeMap<ClusterName, ClusterLink>,
-    /// Why the Leases cannot be read, if they cannot.
-    pub leases_problem: Option<Line>,
-    /// The time since which states are unknown, if that is a problem.
-    pub unknown_since: Option<Timestamp>,
+    /// The problem that states are unknown, if a person can do something about it.
+    pub(super) unknown: Option<Problem>,
 }
 
 /// A cluster of Linkerd's mirrors.
@@ -55,24 +58,20 @@ pub struct ClusterLink {
     pub state: LinkState,
 }
 
-/// The state of a cluster of Linkerd's mirrors (rule L2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The state of a cluster of Linkerd's mirrors (rule L2). The names are those in metrics, reports and the manual.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum LinkState {
     /// Not known.
     Unknown(UnknownReason),
-    /// A Link names the cluster.
-    Linked {
-        /// Whether its mirror controller is known to work. Before Linkerd 2.14, there are no Leases.
-        is_verified: bool,
-    },
+    /// A Link names the cluster, and its Lease is renewed. Before Linkerd 2.14, there are no Leases.
+    Linked,
     /// The mirror controller has stopped.
     Frozen {
         /// The last time at which this process saw that the Lease was renewed.
         since: Timestamp,
-        /// The Lease, as `namespace/name`.
-        lease: Line,
-        /// Whether the controller released it, as it does when it is stopped on purpose.
-        is_released: bool,
+        /// What was seen of the Lease. A controller that is stopped on purpose releases it.
+        detail: Line,
     },
     /// No Link names the cluster. Its endpoints count until `end`.
     Missing {
@@ -115,85 +114,38 @@ pub enum LinkList {
 }
 
 /// A poll of Leases.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LeasePoll {
-    /// They could not be read for a while, with the reason.
-    Failed(Line),
-    /// They were read.
-    Read {
-        /// The Leases, by the key of their Link.
-        leases: BTreeMap<ObjectKey, Lease>,
-        /// Why those of some namespaces may not be read.
-        refused: Option<Line>,
-    },
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeasePoll {
+    /// The Leases, by the key of their Link. `None`: they could not be read for a while.
+    pub leases: Option<BTreeMap<ObjectKey, Lease>>,
+    /// Why they could not be read, or those of some namespaces may not be.
+    pub problem: Option<Line>,
 }
-
-/// A cluster that no Link names.
-#[derive(Clone, Copy, Debug)]
-struct Absence {
-    since: Timestamp,
-    /// When the cluster is unlinked: at once, unless this process saw its Link go.
-    end: Timestamp,
-    is_unlinked: bool,
-}
-
-/// A Lease, with the times at which this process saw it.
-#[derive(Clone, Debug)]
-struct LeaseTimer {
-    lease: Lease,
-    /// The last time at which it was renewed.
-    renewed: Timestamp,
-    /// The time of the last poll. While polls fail, the age of a Lease is not known.
-    seen: Timestamp,
-}
-
-type Leases = BTreeMap<ObjectKey, LeaseTimer>;
 
 // === impl Links ===
 
 impl Links {
-    /// Returns the states after the last update.
-    pub fn states(&self) -> &Arc<LinkStates> {
-        &self.states
-    }
-
     /// Returns whether no Link names the clusters of an item any more (rule L3). A member of this cluster has none.
     pub(super) fn is_item_unlinked(&self, item: &Item) -> bool {
         let linked = item.linked();
-        !item.has_own() && !linked.is_empty() && linked.iter().all(|link| self.is_unlinked(link))
-    }
-
-    /// Returns whether the endpoints of a cluster are down because no Link names it.
-    pub(super) fn is_unlinked(&self, cluster: &ClusterName) -> bool {
-        self.states.is_unlinked(cluster)
+        let is_unlinked = |link| self.states.is_unlinked(link);
+        !item.has_own() && !linked.is_empty() && linked.iter().all(is_unlinked)
     }
 
     /// Records a poll of the Leases.
     pub fn note_leases(&mut self, poll: LeasePoll, now: Timestamp) {
-        let read = match poll {
-            LeasePoll::Failed(reason) => {
-                self.leases_problem = Some(reason);
-                return;
-            }
-            LeasePoll::Read { leases, refused } => {
-                self.leases_problem = refused;
-                leases
-            }
-        };
+        self.leases_problem = poll.problem;
+        let Some(leases) = poll.leases else { return };
         let mut last = std::mem::take(&mut self.leases);
-        let leases = read.into_iter().map(|(link, lease)| {
+        let leases = leases.into_iter().map(|(link, lease)| {
             let unchanged = last.remove(&link);
             // A released Lease that changes is not renewed.
-            let unchanged = unchanged.filter(|last| last.lease == lease || !lease.is_held);
-            let renewed = unchanged.map_or(now, |last| last.renewed);
-            let timer = LeaseTimer {
-                lease,
-                renewed,
-                seen: now,
-            };
-            (link, timer)
+            let unchanged = unchanged.filter(|(last, _)| *last == lease || !lease.is_held);
+            let renewed = unchanged.map_or(now, |(_, renewed)| renewed);
+            (link, (lease, renewed))
         });
         self.leases = leases.collect();
+        self.polled = now;
     }
 
     /// Determines the states. Returns `None` if they are as before, or else the services with endpoints that are down because of
@@ -209,98 +161,131 @@ impl Links {
         for (link, cluster) in store.links() {
             named.entry(cluster).or_default().push(link);
         }
-        let (unknown, is_complete) = match list {
-            LinkList::None(reason) => (Some(reason), false),
-            LinkList::Listed { .. } if named.is_empty() && self.leases.is_empty() => {
-                (Some(UnknownReason::Nothing), false)
-            }
-            LinkList::Listed { is_complete } => (None, is_complete),
-        };
-        let mut absences = BTreeMap::new();
+        let is_nothing = named.is_empty() && self.leases.is_empty();
+        let linked = named
+            .keys()
+            .map(|link| ((*link).clone(), LinkState::Linked));
+        let mut seen: BTreeMap<_, _> = linked.collect();
         let mut clusters = BTreeMap::new();
         for link in store.linked_clusters() {
             let cluster = rules.name_of(link);
             if rules.excluded_clusters.contains(&cluster) {
                 continue;
             }
-            let state = match (unknown, named.get(link)) {
-                (Some(reason), _) => LinkState::Unknown(reason),
-                (None, Some(links)) => self.best_of(links),
-                (None, None) => {
-                    let mut absence = self.absence_of(link, rules, now);
-                    absence.is_unlinked |= is_complete && absence.end <= now;
-                    absences.insert(link.clone(), absence);
-                    absence.state(is_complete)
+            let state = match (list, named.get(link)) {
+                (LinkList::None(reason), _) => LinkState::Unknown(reason),
+                _ if is_nothing => LinkState::Unknown(UnknownReason::Nothing),
+                (_, Some(links)) => self.state_of(links),
+                (LinkList::Listed { is_complete }, None) => {
+                    let state = self.absence_of(link, is_complete, rules, now);
+                    seen.insert(link.clone(), state.clone());
+                    match state {
+                        // A Link that is not listed may name it.
+                        LinkState::Missing { since, end } if !is_complete && since == end => {
+                            LinkState::Unknown(UnknownReason::Unreadable)
+                        }
+                        state => state,
+                    }
                 }
             };
             clusters.insert(link.clone(), ClusterLink { cluster, state });
         }
+        let ends = seen.values().filter_map(|state| match state {
+            LinkState::Missing { end, .. } => Some(*end),
+            _ => None,
+        });
+        let is_complete = list == LinkList::Listed { is_complete: true };
+        self.wake = ends.min().filter(|_| is_complete);
         // Without a definition of Links, nothing is new.
         if let LinkList::Listed { .. } = list {
-            self.absences = absences;
-            self.named = named.into_keys().cloned().collect();
+            self.seen = seen;
         }
-        let mut next = LinkStates {
-            clusters,
-            leases_problem: self.leases_problem.clone(),
-            unknown_since: None,
-        };
-        let is_unknown = next.unknown_reason().is_some();
-        next.unknown_since = is_unknown.then(|| self.states.unknown_since.unwrap_or(now));
+        let last = self.states.unknown.as_ref();
+        let since = last.map_or(Some(now), Problem::since);
+        let unknown = unknown_problem(&clusters, self.leases_problem.as_ref());
+        let unknown = unknown.map(|one| one.holds_since(since));
+        let next = LinkStates { clusters, unknown };
         if *self.states == next {
             return None;
         }
         let last = std::mem::replace(&mut self.states, Arc::new(next));
         let all = last.clusters.keys().chain(self.states.clusters.keys());
-        let turned = all.filter(|cluster| last.is_unlinked(cluster) != self.is_unlinked(cluster));
+        let turned = all.filter(|link| last.is_unlinked(link) != self.states.is_unlinked(link));
         Some(store.services_linked_to(&turned.cloned().collect()))
     }
 
-    /// Returns the next time at which a cluster is unlinked, if the Links are listed then.
-    pub fn next_end(&self) -> Option<Timestamp> {
-        let open = self.absences.values().filter(|one| !one.is_unlinked);
-        open.map(|absence| absence.end).min()
-    }
-
-    /// Returns since when no Link names a cluster.
-    fn absence_of(&self, cluster: &ClusterName, rules: &Rules, now: Timestamp) -> Absence {
-        let known = self.absences.get(cluster).copied();
-        known.unwrap_or_else(|| Absence {
-            since: now,
-            end: if self.named.contains(cluster) {
-                now.after(rules.unlinked_after)
-            } else {
-                now
-            },
-            is_unlinked: false,
-        })
+    /// Returns the state of a cluster that no Link names. It is unlinked at once, unless this process saw its Link go.
+    fn absence_of(
+        &self,
+        cluster: &ClusterName,
+        is_complete: bool,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> LinkState {
+        let missing_until = |end| LinkState::Missing { since: now, end };
+        let state = match self.seen.get(cluster) {
+            Some(LinkState::Linked) => missing_until(now.after(rules.unlinked_after)),
+            Some(state) => state.clone(),
+            None => missing_until(now),
+        };
+        match state {
+            LinkState::Missing { since, end } if is_complete && end <= now => {
+                LinkState::Unlinked { since }
+            }
+            state => state,
+        }
     }
 
     /// Returns the state of a cluster with Links: that of the best one.
-    fn best_of(&self, links: &[&ObjectKey]) -> LinkState {
-        let states = links.iter().map(|link| self.state_of(link));
-        let rank = |state: &LinkState| match state {
-            LinkState::Linked { is_verified } => (u8::from(!is_verified), Reverse(Timestamp(0))),
-            LinkState::Frozen { since, .. } => (2, Reverse(*since)),
-            LinkState::Unknown(_) | LinkState::Missing { .. } | LinkState::Unlinked { .. } => {
-                (3, Reverse(Timestamp(0)))
-            }
-        };
-        let best = states.min_by_key(rank);
-        best.unwrap_or(LinkState::Linked { is_verified: false })
+    fn state_of(&self, links: &[&ObjectKey]) -> LinkState {
+        let frozen = links.iter().map(|link| {
+            let (lease, renewed) = self.leases.get(link)?;
+            let released = if lease.is_held {
+                ""
+            } else {
+                ", and its controller released it"
+            };
+            let detail = || format!("Lease {} is not renewed{released}", Lease::name_of(link));
+            let is_frozen = renewed.after(STALE) <= self.polled;
+            is_frozen.then(|| LinkState::Frozen {
+                since: *renewed,
+                detail: detail().into(),
+            })
+        });
+        // A Link that is not frozen is better.
+        let all = frozen.collect::<Option<Vec<_>>>().unwrap_or_default();
+        let best = all.into_iter().min_by_key(|state| Reverse(state.since()));
+        best.unwrap_or(LinkState::Linked)
     }
+}
 
-    /// Returns the state of a Link that exists.
-    fn state_of(&self, link: &ObjectKey) -> LinkState {
-        match self.leases.get(link) {
-            Some(timer) if timer.renewed.after(STALE) <= timer.seen => LinkState::Frozen {
-                since: timer.renewed,
-                lease: Lease::name_of(link).into(),
-                is_released: !timer.lease.is_held,
-            },
-            timer => LinkState::Linked {
-                is_verified: timer.is_some(),
-            },
+/// Returns the problem that states are unknown, if a person can do something about it.
+fn unknown_problem(
+    clusters: &BTreeMap<ClusterName, ClusterLink>,
+    leases_problem: Option<&Line>,
+) -> Option<Problem> {
+    let mut reasons = clusters.values().filter_map(|one| match one.state {
+        LinkState::Unknown(reason) => reason.sentence().map(str::to_owned),
+        _ => None,
+    });
+    let leases = leases_problem.filter(|_| !clusters.is_empty());
+    let refused = leases.map(|reason| format!("Leases cannot be read: {reason}"));
+    let detail = reasons.next().or(refused)?;
+    Some(Problem::new(ProblemKind::LinksUnknown, detail))
+}
+
+// === impl UnknownReason ===
+
+impl UnknownReason {
+    /// Returns it as a sentence, if a person can do something about it.
+    fn sentence(self) -> Option<&'static str> {
+        match self {
+            Self::Undefined => Some("the API server does not define Links"),
+            Self::NotGiven => None,
+            Self::Nothing => Some(
+                "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller",
+            ),
+            Self::Unreadable => Some("Links of a namespace in links.namespaces cannot be read"),
         }
     }
 }
@@ -309,7 +294,7 @@ impl Links {
 
 impl LinkStates {
     /// Returns whether the endpoints of a cluster, as its Link names it, are down because no Link names it any more.
-    pub fn is_unlinked(&self, link: &ClusterName) -> bool {
+    fn is_unlinked(&self, link: &ClusterName) -> bool {
         let state = self.clusters.get(link).map(|one| &one.state);
         matches!(state, Some(LinkState::Unlinked { .. }))
     }
@@ -324,40 +309,13 @@ impl LinkState {
             Self::Frozen { since, .. }
             | Self::Missing { since, .. }
             | Self::Unlinked { since, .. } => Some(*since),
-            Self::Linked { .. } | Self::Unknown(_) => None,
+            Self::Linked | Self::Unknown(_) => None,
         }
     }
-
-    /// The names of the states in metrics, reports and the manual.
-    pub const NAMES: [&str; 5] = ["linked", "frozen", "missing", "unlinked", "unknown"];
 
     /// Returns the state's name.
     pub fn name(&self) -> &'static str {
-        let [linked, frozen, missing, unlinked, unknown] = Self::NAMES;
-        match self {
-            Self::Linked { .. } => linked,
-            Self::Frozen { .. } => frozen,
-            Self::Missing { .. } => missing,
-            Self::Unlinked { .. } => unlinked,
-            Self::Unknown(_) => unknown,
-        }
-    }
-}
-
-// === impl Absence ===
-
-impl Absence {
-    /// Returns the state of the cluster. If the Links are not complete, one of them may name it.
-    fn state(self, is_complete: bool) -> LinkState {
-        let Self { since, end, .. } = self;
-        let was_seen_to_go = since < end;
-        if self.is_unlinked {
-            LinkState::Unlinked { since }
-        } else if is_complete || was_seen_to_go {
-            LinkState::Missing { since, end }
-        } else {
-            LinkState::Unknown(UnknownReason::Unreadable)
-        }
+        self.into()
     }
 }
 

@@ -9,7 +9,7 @@ use super::content::Table;
 use super::endpoint::{Endpoint, EndpointLiveness};
 use super::gate::Gate;
 use super::kind::ServiceKind;
-use super::links::{ClusterLink, LinkState, LinkStates, UnknownReason};
+use super::links::{ClusterLink, LinkState, LinkStates};
 use super::rules::NonMember;
 use super::service::{NameFailure, Service};
 use crate::model::{
@@ -128,35 +128,8 @@ impl LinkStates {
         // Several Links can have one name after aliases.
         problems.sort_by(|one, other| one.cmp(other).then(one.since().cmp(&other.since())));
         problems.dedup();
-        let unknown = self.unknown_reason();
-        problems.extend(unknown.map(|detail| {
-            Problem::new(ProblemKind::LinksUnknown, detail).holds_since(self.unknown_since)
-        }));
+        problems.extend(self.unknown.clone());
         problems
-    }
-
-    /// Returns why states are unknown, if a person can do something about it.
-    pub(super) fn unknown_reason(&self) -> Option<String> {
-        let mut states = self.clusters.values().map(|one| &one.state);
-        let unknown = states.find_map(|state| match state {
-            LinkState::Unknown(UnknownReason::Undefined) => {
-                Some("the API server does not define Links".to_owned())
-            }
-            LinkState::Unknown(UnknownReason::Nothing) => Some(
-                "the namespaces of links.namespaces have neither a Link nor a Lease of a mirror controller"
-                    .to_owned(),
-            ),
-            LinkState::Unknown(UnknownReason::Unreadable) => {
-                Some("Links of a namespace in links.namespaces cannot be read".to_owned())
-            }
-            _ => None,
-        });
-        let refused = || {
-            let reason = self.leases_problem.as_ref()?;
-            let has_cluster = !self.clusters.is_empty();
-            has_cluster.then(|| format!("Leases cannot be read: {reason}"))
-        };
-        unknown.or_else(refused)
     }
 }
 
@@ -166,20 +139,8 @@ impl ClusterLink {
     /// Returns the problem of the cluster, if nobody maintains its mirrors.
     pub(super) fn problem(&self) -> Option<Problem> {
         let (kind, since, detail) = match &self.state {
-            LinkState::Unknown(_) | LinkState::Linked { .. } => return None,
-            LinkState::Frozen {
-                since,
-                lease,
-                is_released,
-            } => {
-                let released = if *is_released {
-                    ", and its controller released it"
-                } else {
-                    ""
-                };
-                let detail = format!("Lease {lease} is not renewed{released}");
-                (ProblemKind::Frozen, since, detail)
-            }
+            LinkState::Unknown(_) | LinkState::Linked => return None,
+            LinkState::Frozen { since, detail } => (ProblemKind::Frozen, since, detail.to_string()),
             LinkState::Missing { since, end } => {
                 let detail = format!("its endpoints count until {}", end.to_text());
                 (ProblemKind::Unlinked, since, detail)
@@ -302,24 +263,12 @@ impl Service {
         }
     }
 
-    /// Adds what is wrong with the failover order.
+    /// Adds what is wrong with the step that answers.
     fn add_order(&self, problems: &mut Vec<Problem>) {
         let Some(failover) = &self.failover else {
             return;
         };
-        let order = &failover.order;
-        if let Some(step) = failover.flat_step() {
-            let step = order.step_text(step);
-            let detail = format!(
-                "{order}: step {step} is in a flat network, which is alive while its mirror exists"
-            );
-            problems.push(self.problem(ProblemKind::SettingWithoutEffect, detail));
-        }
-        // With one step, nothing moves.
-        if failover.has_pods && order.is_auto() && order.count() > 1 {
-            problems.push(self.problem(ProblemKind::AutoWithPods, order.to_string()));
-        }
-        let number = failover.answering + 1;
+        let (number, order) = (failover.answering + 1, &failover.order);
         let step = format!("step {number} of {order}, {}", failover.answering_text());
         if self.failure == Some(NameFailure::StepWithoutEndpoint) {
             problems.push(self.problem(ProblemKind::StepWithoutEndpoint, step));

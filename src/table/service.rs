@@ -167,9 +167,11 @@ impl Service {
 
     /// Returns the expected clusters that its name waits for (rule K8). If there are any, the name fails.
     pub fn missing_clusters(&self) -> &[Line] {
-        self.gate
+        let closed = self
+            .gate
             .as_ref()
-            .map_or(&[], |gate| gate.missing_clusters())
+            .filter(|gate| gate.closes_until.is_some());
+        closed.map_or(&[], |gate| &gate.missing)
     }
 
     /// Returns whether reports list the service: it is known, or its name fails.

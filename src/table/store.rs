@@ -5,7 +5,6 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -149,7 +148,7 @@ impl Store {
 
     /// Returns the service that depends on an object. For a slice, this is the service of its Service.
     fn affected_service(&self, key: &ObjectKey, object: &Object) -> Option<ServiceKey> {
-        if let Object::Plain(_) = object {
+        if let Object::Plain = object {
             return key.own_service();
         }
         let owner = || self.item_at(&key.sibling(object.owner()?));
@@ -220,12 +219,9 @@ impl Store {
 // === impl Store: queries of a build ===
 
 impl Store {
-    /// Returns the time of creation of a Service of this cluster that is neither headless nor exported and has no settings.
-    pub fn plain_service(&self, service: &ObjectKey) -> Option<Option<NonZeroU32>> {
-        match self.objects(Kind::Service).get(service)? {
-            Object::Plain(created) => Some(*created),
-            Object::Item(_) | Object::Slice(_) | Object::Link(_) | Object::Skipped(_) => None,
-        }
+    /// Returns whether a key is that of a Service of this cluster that is neither headless nor exported and has no settings.
+    pub fn has_plain_service(&self, service: &ObjectKey) -> bool {
+        self.objects(Kind::Service).get(service) == Some(&Object::Plain)
     }
 
     /// Returns the item with the key of a Service.

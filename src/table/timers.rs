@@ -6,16 +6,17 @@ use std::collections::BTreeMap;
 
 use super::failover::Debounce;
 use super::links::Links;
-use super::own_settings::KeptOrder;
 use super::store::ServiceKeys;
-use crate::model::{ServiceKey, Timestamp};
+use crate::model::{FailoverOrder, ServiceKey, Timestamp};
 
 /// The timers of all services, and the time of a build. A build reads them; [`Self::apply`] records what it returns.
 #[derive(Clone, Debug, Default)]
 pub struct Timers {
-    /// The time of the build.
+    /// The time of the build: of a clock that later changes of the wall clock do not affect. All delays and kept times are of it.
     pub now: Timestamp,
-    /// Whether a complete table exists, so that delays apply.
+    /// The time of the wall clock, for times that a person or the API server wrote (rule K8).
+    pub wall: Timestamp,
+    /// Whether a complete table exists, which each table continues. Then delays apply.
     pub is_started: bool,
     /// Whether the process follows its source, so that it sees since when facts hold. A command that reads objects once does
     /// not know that.
@@ -30,10 +31,17 @@ pub struct Timers {
 pub struct ServiceTimers {
     /// That of its failover.
     pub(super) failover: Option<Debounce>,
-    /// The order of the Service of this cluster.
     pub(super) order: Option<KeptOrder>,
     /// The time at which the service can change although no object does.
     pub(super) wake: Option<Timestamp>,
+}
+
+/// The failover order of a Service of this cluster, also after the Service is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct KeptOrder {
+    pub(super) order: FailoverOrder,
+    /// The time at which the order of a Service that is gone ends.
+    pub(super) end: Option<Timestamp>,
 }
 
 // === impl Timers ===
@@ -49,11 +57,6 @@ impl Timers {
         self.is_following.then_some(self.now)
     }
 
-    /// Notes that a complete table exists. From now on, each table continues the one before.
-    pub fn note_started(&mut self) {
-        self.is_started = true;
-    }
-
     /// Records the timers that a build returned.
     pub fn apply(&mut self, timers: Vec<(ServiceKey, ServiceTimers)>) {
         for (service, timers) in timers {
@@ -65,10 +68,10 @@ impl Timers {
         }
     }
 
-    /// Returns the next time at which a service can change although no object does.
+    /// Returns the next time at which a service or a cluster can change although no object does.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        let timers = self.services.values();
-        timers.filter_map(|timers| timers.wake).min()
+        let timers = self.services.values().filter_map(|timers| timers.wake);
+        timers.chain(self.links.wake).min()
     }
 
     /// Returns the services that can change at the time of the build.
@@ -76,14 +79,5 @@ impl Timers {
         let is_due = |timers: &ServiceTimers| timers.wake.is_some_and(|wake| wake <= self.now);
         let due = self.services.iter().filter(|(_, timers)| is_due(timers));
         due.map(|(service, _)| service.clone()).collect()
-    }
-}
-
-// === impl ServiceTimers ===
-
-impl ServiceTimers {
-    /// Records a time at which the service can change.
-    pub(super) fn wake_at(&mut self, time: Option<Timestamp>) {
-        self.wake = self.wake.into_iter().chain(time).min();
     }
 }

@@ -33,7 +33,8 @@ fn headless() -> Vec<Value> {
 }
 
 fn notes_of(table: &crate::table::Table) -> Vec<String> {
-    failover_notes(table.service("prod", "db").unwrap(), &SERVER)
+    let note = order_note(table.service("prod", "db").unwrap(), &SERVER);
+    note.into_iter().collect()
 }
 
 #[test]
@@ -54,8 +55,8 @@ fn order_is_explained_with_the_step_that_answers() {
         ..SERVER
     };
     let table = table(&objects);
-    let notes = failover_notes(table.service("prod", "db").unwrap(), &offline);
-    assert!(notes[0].ends_with("; a running server may still be in a delay of this order"));
+    let note = order_note(table.service("prod", "db").unwrap(), &offline).unwrap();
+    assert!(note.ends_with("; a running server may still be in a delay of this order"));
 }
 
 /// An order of this service that does not apply is an error; one for all services is a note.

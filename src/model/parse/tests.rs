@@ -39,7 +39,7 @@ fn sql(number: u16) -> Ports {
 fn reason(object: &Object) -> Option<ProblemKind> {
     match object {
         Object::Skipped(skip) => Some(skip.kind),
-        Object::Item(_) | Object::Slice(_) | Object::Plain(_) | Object::Link(_) => None,
+        Object::Item(_) | Object::Slice(_) | Object::Plain | Object::Link(_) => None,
     }
 }
 

@@ -46,8 +46,9 @@ pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Update
                 debug!(error = %failure, "Cannot list Leases");
                 failures += 1;
                 pause = failure.pause(&mut pauses).max(pause);
-                let poll = LeasePoll::Failed(failure.to_string().into());
-                (failures == MAX_FAILURES).then_some(poll)
+                let problem = Some(failure.to_string().into());
+                let leases = None;
+                (failures == MAX_FAILURES).then_some(LeasePoll { leases, problem })
             }
         };
         if let Some(poll) = poll {
@@ -75,6 +76,8 @@ async fn read(client: &Client, namespaces: &[Namespace]) -> Result<LeasePoll, Fa
             other => other?,
         }
     }
-    let refused = (!refused.is_empty()).then(|| refused.join("; ").into());
-    Ok(LeasePoll::Read { leases, refused })
+    Ok(LeasePoll {
+        leases: Some(leases),
+        problem: (!refused.is_empty()).then(|| refused.join("; ").into()),
+    })
 }

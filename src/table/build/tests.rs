@@ -354,17 +354,10 @@ fn panic_in_the_build_of_one_service_leaves_all_others_alive() {
     let next = |last: &Table, ip: &str, panics_for: &str| {
         let store = store(&objects(ip));
         let (services, timers) = (store.services(), Timers::default());
-        build_with(
-            last,
-            &store,
-            &services,
-            &rules(),
-            &timers,
-            |key, context| {
-                assert_ne!(key.service.as_str(), panics_for);
-                build_service(key, context)
-            },
-        )
+        build_with(last, &store, &services, &rules(), &timers, |context| {
+            assert_ne!(context.key.service.as_str(), panics_for);
+            build_service(context)
+        })
     };
     let addresses = |table: &Table| {
         let address = |name: &str| {
@@ -394,8 +387,10 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
     let services = crate::testing::service_keys(&["db"]);
     let mut timers = Timers::default();
     timers.now = Timestamp::from_seconds(100);
-    let mut due = ServiceTimers::default();
-    due.wake_at(Some(Timestamp::from_seconds(90)));
+    let due = ServiceTimers {
+        wake: Some(Timestamp::from_seconds(90)),
+        ..ServiceTimers::default()
+    };
     timers.apply(
         services
             .iter()
@@ -403,7 +398,7 @@ fn build_that_panics_at_the_end_of_a_delay_is_repeated_after_a_pause() {
             .collect(),
     );
     assert_eq!(timers.due(), services);
-    let panics = |_: &ServiceKey, _: BuildContext<'_>| panic!("at each build");
+    let panics = |_: BuildContext<'_>| panic!("at each build");
     let built = build_with(&last, &store, &services, &rules(), &timers, panics);
     timers.apply(built.timers);
     assert!(timers.due().is_empty());

@@ -319,11 +319,10 @@ fn unlinked_clusters_are_changes_of_the_link_and_of_their_services() {
         state,
     };
     let since = Timestamp::from_seconds(10);
-    let linked = || link(LinkState::Linked { is_verified: true });
+    let linked = || link(LinkState::Linked);
     let frozen = LinkState::Frozen {
         since,
-        lease: "linkerd-multicluster/east".into(),
-        is_released: false,
+        detail: "Lease linkerd-multicluster/east is not renewed".into(),
     };
     let changed = |old: Option<&ClusterLink>, new: &ClusterLink| {
         link_change(old, new).map(|change| line(&change))

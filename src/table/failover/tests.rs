@@ -3,9 +3,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::ServiceSettings;
-use crate::table::Table;
+use crate::table::store::ServiceKeys;
+use crate::table::{NameFailure, Table, Timers, build};
 use crate::testing::{
-    Server, backends, flat_mirror, link, local, mirror, rules, service_mirror, table_by,
+    Server, backends, flat_mirror, link, listing, local, mirror, rules, service_mirror, store,
+    table_by,
 };
 
 fn step(health: StepHealth) -> Step {
@@ -15,44 +17,46 @@ fn step(health: StepHealth) -> Step {
     }
 }
 
-/// Returns the failover of a service whose first step answers.
-fn failover(order: &str, flat: Option<usize>) -> Failover {
-    Failover {
-        order: order.parse().unwrap(),
-        origin: OrderOrigin::Annotation,
-        has_pods: false,
-        answering: 0,
-        steps: [step(Alive); 3].into(),
-        flat,
-    }
-}
-
+/// An endpoint in a flat network is always alive.
 #[test]
 fn flat_step_hides_the_steps_after_it_if_the_order_moves_by_itself() {
-    let (auto, held) = ("auto:east:west:north", "east:west:north");
-    for (order, flat, expected) in [
-        (auto, Some(0), Some(0)),
-        (auto, Some(1), Some(1)),
-        // No step is after the last one.
-        (auto, Some(2), None),
-        (auto, None, None),
-        (held, Some(0), None),
-    ] {
-        let found = failover(order, flat).flat_step();
-        assert_eq!(found, expected, "{order} {flat:?}");
-    }
-}
-
-#[test]
-fn only_an_endpoint_in_a_flat_network_makes_a_step_flat() {
-    let flat = flat_mirror("prod", "web", "east", "10.96.0.1");
+    let flat = |cluster: &str| flat_mirror("prod", "web", cluster, "10.96.0.1");
     let gateways = gateways(true, true);
-    for (objects, expected) in [
-        ([&[flat][..], &gateways[2..]].concat(), Some(0)),
-        (gateways, None),
+    let (east, west) = (&gateways[..2], &gateways[2..]);
+    // A pod with an exported Service of its own (rule M1b).
+    let pod = [
+        mirror("prod", "web", "east"),
+        listing("prod", "web-east", &[("web-0", "10.96.0.5")]),
+        flat_mirror("prod", "web-0", "east", "10.96.0.5"),
+    ];
+    for (order, objects, expected) in [
+        (
+            "auto:east:west",
+            [&[flat("east")], west].concat(),
+            Some("east"),
+        ),
+        ("auto:west:east", [&[flat("east")], west].concat(), None), // no step is after the last one
+        (
+            "auto:west:east",
+            vec![flat("east"), flat("west")],
+            Some("west"),
+        ),
+        ("auto:east:west", [&pod, west].concat(), Some("east")),
+        ("auto:east:west", [east, west].concat(), None),
+        ("east:west", [&[flat("east")], west].concat(), None),
     ] {
-        let table = table_by(&ordered("auto:east:west"), &objects);
-        assert_eq!(failover_of(&table).flat_step(), expected, "{objects:?}");
+        let table = table_by(&ordered(order), &objects);
+        let problems = &table.service("prod", "web").unwrap().problems;
+        let details = problems
+            .iter()
+            .filter(|one| one.kind == ProblemKind::SettingWithoutEffect);
+        let details: Vec<String> = details.map(|one| one.detail.to_string()).collect();
+        let detail = |step: &str| {
+            format!(
+                "{order}: step {step} is in a flat network, which is alive while its mirror exists"
+            )
+        };
+        assert_eq!(details, Vec::from_iter(expected.map(detail)), "{order}");
     }
 }
 
@@ -192,13 +196,44 @@ fn cluster_that_nothing_knows_is_reported_until_something_does() {
     assert_eq!(unknown(&server), [""; 0]);
 }
 
+/// A Link makes another name the nearest one, and the service is built again.
+#[test]
+fn name_that_cannot_be_read_is_reported_with_the_nearest_one() {
+    let [mut own, _] = local("prod", "web", &[]);
+    own["metadata"]["annotations"]["global-dns/failover"] = json!("Eest!:west");
+    let mut objects = [&gateways(true, true)[..], &[own]].concat();
+    let check = |table: &Table, nearest: &str| {
+        let service = table.service("prod", "web").unwrap();
+        assert_eq!(service.failure, Some(NameFailure::StepWithoutEndpoint));
+        let problems = service
+            .problems
+            .iter()
+            .map(|one| (one.kind, one.detail.as_str()));
+        let detail = format!(
+            "eest!:west: 'eest!' is not the name of a cluster; the nearest name is '{nearest}'"
+        );
+        let step = "step 1 of eest!:west, eest!";
+        let expected = [
+            (ProblemKind::SettingWithoutEffect, detail.as_str()),
+            (ProblemKind::StepWithoutEndpoint, step),
+        ];
+        assert_eq!(problems.collect::<Vec<_>>(), expected);
+    };
+    let table = table_by(&rules(), &objects);
+    check(&table, "east");
+    objects.push(link("eest", "eest"));
+    let (store, none) = (store(&objects), ServiceKeys::new());
+    let next = build(&table, &store, &none, &rules(), &Timers::default());
+    check(&next.table, "eest");
+}
+
 #[test]
 fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
     let mut rules = ordered("auto:east:west");
     let services = std::mem::take(&mut rules.services);
     let mut server = Server::new(rules.clone());
     server.see(1, &gateways(false, true));
-    server.timers.note_started();
+    server.timers.is_started = true;
     let mut ordered = Server::new(Rules { services, ..rules });
     (ordered.table, ordered.timers) = (server.table, server.timers);
     ordered.see(2, &gateways(false, true));
@@ -210,7 +245,7 @@ fn order_of_a_known_service_leaves_a_step_that_is_down_at_once() {
 fn memory_of_a_service_without_objects_is_dropped_after_the_failback_delay() {
     let answering = |returns_at: u64| {
         let mut server = Server::new(ordered("auto:east:west"));
-        server.timers.note_started();
+        server.timers.is_started = true;
         server.see(1, &gateways(false, true));
         server.see(3, &gateways(false, true));
         server.see(4, &[]);

@@ -1,23 +1,31 @@
-use super::*;
-use crate::model::ServiceSettings;
+use serde_json::{Value, json};
 
-/// Returns until when the gate of a service closes, in seconds. `created` is the time of its Service.
+use super::*;
+use crate::model::Kind;
+use crate::testing::{Server, local, parsed, rules};
+
+/// Returns the Service of this cluster, created at a time in seconds, with expected clusters.
+fn service(expected: Option<&str>, created: Option<u64>) -> Value {
+    let created = created.map(|created| at(created).to_text());
+    let [mut service, _] = local("prod", "db", &[]);
+    service["metadata"]["annotations"]["global-dns/expected-clusters"] = json!(expected);
+    service["metadata"]["creationTimestamp"] = json!(created);
+    service
+}
+
+fn at(second: u64) -> Timestamp {
+    Timestamp::from_seconds(second)
+}
+
+/// Returns the gate of a Service of this cluster.
+fn gate(expected: Option<&str>, created: Option<u64>, now: u64) -> Option<Gate> {
+    let (_, object) = parsed(Kind::Service, &service(expected, created));
+    Gate::new(object.item().unwrap(), &[], &rules(), at(now))
+}
+
+/// Returns until when a gate closes, in seconds.
 fn closes_until(expected: &str, created: Option<u64>, now: u64) -> Option<u32> {
-    let settings = ServiceSettings {
-        expected: Some(ExpectedClusters::read(expected)),
-        ..ServiceSettings::default()
-    };
-    let own = OwnSettings {
-        settings,
-        created: created.map(Timestamp::from_seconds),
-    };
-    let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
-    let now = Timestamp::from_seconds(now);
-    let gate = Gate::new(Some(&own), &BTreeSet::new(), &rules, now).unwrap();
-    assert_eq!(
-        gate.missing_clusters().is_empty(),
-        gate.closes_until.is_none()
-    );
+    let gate = gate(Some(expected), created, now).unwrap();
     gate.closes_until.map(Timestamp::seconds)
 }
 
@@ -42,12 +50,32 @@ fn gate_closes_until_the_time_of_the_annotation() {
 
 #[test]
 fn service_without_the_annotation_has_no_gate() {
-    let own = OwnSettings {
-        settings: ServiceSettings::default(),
-        created: None,
-    };
-    let rules = crate::settings::Settings::of_cluster("hub".parse().unwrap()).rules();
-    for own in [Some(&own), None] {
-        assert_eq!(Gate::new(own, &BTreeSet::new(), &rules, Timestamp(0)), None);
+    assert_eq!(gate(None, Some(0), 0), None);
+}
+
+/// A node starts with a wrong time, which is corrected while the process runs. The clock of delays does not see that.
+#[test]
+fn gate_follows_a_wall_clock_that_is_corrected() {
+    for (expected, created) in [
+        ("north until 1970-01-01T10:00Z", None),
+        ("north", Some(36_000 - 3600)),
+    ] {
+        let objects = [service(Some(expected), created)];
+        let mut server = Server::new(rules());
+        let mut is_closed = |second, wall| {
+            server.timers.wall = at(wall);
+            server.see_with_wall_clock(second, &objects);
+            let service = server.table.service("prod", "db").unwrap();
+            (
+                !service.missing_clusters().is_empty(),
+                server.timers.next_wake(),
+            )
+        };
+        // The wall clock is two hours behind. Within a minute, its correction is seen.
+        assert_eq!(is_closed(100_000, 30_000), (true, Some(at(100_060))));
+        assert_eq!(is_closed(100_060, 37_200), (false, None));
+        // It is ahead. A name that is built again waits again.
+        assert_eq!(is_closed(100_100, 35_990), (true, Some(at(100_110))));
+        assert_eq!(is_closed(100_110, 36_000), (false, None));
     }
 }

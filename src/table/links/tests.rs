@@ -1,5 +1,4 @@
 use super::*;
-use crate::model::{Problem, ProblemKind};
 use crate::testing::{endpoint, link, mirror, rules, store};
 
 /// A process that polls Leases, and sees Links and mirrors.
@@ -36,11 +35,16 @@ impl Process {
         self.state(second)
     }
 
+    /// Returns why states are unknown.
+    fn unknown(&self) -> &str {
+        self.links.states.unknown.as_ref().unwrap().detail.as_str()
+    }
+
     fn state(&mut self, second: u64) -> LinkState {
         let list = LinkList::Listed { is_complete: true };
         let now = Timestamp::from_seconds(second);
         self.links.update(&self.store, list, &self.rules, now);
-        let clusters = &self.links.states().clusters;
+        let clusters = &self.links.states.clusters;
         clusters[&"east".parse::<ClusterName>().unwrap()]
             .state
             .clone()
@@ -48,27 +52,31 @@ impl Process {
 }
 
 fn read(leases: BTreeMap<ObjectKey, Lease>, refused: Option<&str>) -> LeasePoll {
-    let refused = refused.map(Line::from);
-    LeasePoll::Read { leases, refused }
-}
-
-fn frozen_since(second: u64, link: &str, is_released: bool) -> LinkState {
-    LinkState::Frozen {
-        since: Timestamp::from_seconds(second),
-        lease: format!("linkerd-multicluster/service-mirror-write-{link}").into(),
-        is_released,
+    LeasePoll {
+        leases: Some(leases),
+        problem: refused.map(Line::from),
     }
 }
 
-const VERIFIED: LinkState = LinkState::Linked { is_verified: true };
-const UNVERIFIED: LinkState = LinkState::Linked { is_verified: false };
+fn frozen_since(second: u64, link: &str, is_released: bool) -> LinkState {
+    let lease = format!("Lease linkerd-multicluster/service-mirror-write-{link}");
+    let released = if is_released {
+        ", and its controller released it"
+    } else {
+        ""
+    };
+    LinkState::Frozen {
+        since: Timestamp::from_seconds(second),
+        detail: format!("{lease} is not renewed{released}").into(),
+    }
+}
 
 #[test]
 fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
     let mut process = Process::new(&["east"]);
-    assert_eq!(process.poll(0, &[("east", "a")]), VERIFIED);
-    assert_eq!(process.poll(10, &[("east", "b")]), VERIFIED);
-    assert_eq!(process.poll(54, &[("east", "b")]), VERIFIED);
+    assert_eq!(process.poll(0, &[("east", "a")]), LinkState::Linked);
+    assert_eq!(process.poll(10, &[("east", "b")]), LinkState::Linked);
+    assert_eq!(process.poll(54, &[("east", "b")]), LinkState::Linked);
     assert_eq!(
         process.poll(55, &[("east", "b")]),
         frozen_since(10, "east", false)
@@ -77,7 +85,7 @@ fn lease_that_is_not_renewed_for_45_seconds_is_frozen() {
         process.poll(99, &[("east", "b")]),
         frozen_since(10, "east", false)
     );
-    assert_eq!(process.poll(100, &[("east", "c")]), VERIFIED);
+    assert_eq!(process.poll(100, &[("east", "c")]), LinkState::Linked);
 }
 
 /// The texts are not read as times: the clock of the controller may be wrong by any amount.
@@ -86,11 +94,14 @@ fn no_clocks_are_compared() {
     let mut process = Process::new(&["east"]);
     for second in 0..20 {
         let renewal = format!("1999-12-31T23:59:{second:02}Z");
-        assert_eq!(process.poll(second * 10, &[("east", &renewal)]), VERIFIED);
+        assert_eq!(
+            process.poll(second * 10, &[("east", &renewal)]),
+            LinkState::Linked
+        );
     }
     assert_eq!(
         process.poll(230, &[("east", "2999-01-01T00:00:00Z")]),
-        VERIFIED
+        LinkState::Linked
     );
     assert_eq!(
         process.poll(275, &[("east", "2999-01-01T00:00:00Z")]),
@@ -103,13 +114,13 @@ fn no_clocks_are_compared() {
 fn released_lease_is_frozen_after_as_long() {
     let mut process = Process::new(&["east"]);
     process.poll(0, &[("east", "a")]);
-    assert_eq!(process.poll(10, &[("east", "")]), VERIFIED);
-    assert_eq!(process.poll(40, &[("east", "")]), VERIFIED);
+    assert_eq!(process.poll(10, &[("east", "")]), LinkState::Linked);
+    assert_eq!(process.poll(40, &[("east", "")]), LinkState::Linked);
     assert_eq!(
         process.poll(45, &[("east", "")]),
         frozen_since(0, "east", true)
     );
-    assert_eq!(process.poll(50, &[("east", "b")]), VERIFIED);
+    assert_eq!(process.poll(50, &[("east", "b")]), LinkState::Linked);
 }
 
 /// While polls fail, nobody knows whether the Lease is renewed.
@@ -117,8 +128,8 @@ fn released_lease_is_frozen_after_as_long() {
 fn failed_polls_freeze_nothing() {
     let mut process = Process::new(&["east"]);
     process.poll(0, &[("east", "a")]);
-    assert_eq!(process.state(3600), VERIFIED);
-    assert_eq!(process.poll(3600, &[("east", "b")]), VERIFIED);
+    assert_eq!(process.state(3600), LinkState::Linked);
+    assert_eq!(process.poll(3600, &[("east", "b")]), LinkState::Linked);
     // It was the same at both polls.
     assert_eq!(
         process.poll(7200, &[("east", "b")]),
@@ -129,19 +140,16 @@ fn failed_polls_freeze_nothing() {
 #[test]
 fn link_without_a_lease_is_linked() {
     let mut process = Process::new(&["east"]);
-    assert_eq!(process.state(0), UNVERIFIED);
-    assert_eq!(process.poll(10, &[]), UNVERIFIED);
-    assert_eq!(process.poll(600, &[("west", "a")]), UNVERIFIED);
-    assert_eq!(process.poll(610, &[("east", "a")]), VERIFIED);
+    assert_eq!(process.state(0), LinkState::Linked);
+    assert_eq!(process.poll(10, &[]), LinkState::Linked);
+    assert_eq!(process.poll(600, &[("west", "a")]), LinkState::Linked);
+    assert_eq!(process.poll(610, &[("east", "a")]), LinkState::Linked);
     let refused = read(BTreeMap::new(), Some("forbidden"));
     process
         .links
         .note_leases(refused, Timestamp::from_seconds(620));
-    assert_eq!(process.state(620), UNVERIFIED);
-    assert_eq!(
-        process.links.states().leases_problem,
-        Some("forbidden".into())
-    );
+    assert_eq!(process.state(620), LinkState::Linked);
+    assert_eq!(process.unknown(), "Leases cannot be read: forbidden");
 }
 
 #[test]
@@ -150,13 +158,13 @@ fn cluster_has_the_state_of_its_best_link() {
     let leases = |one: &'static str, other: &'static str| [("east", one), ("east-2", other)];
     process.poll(0, &leases("a", "a"));
     process.poll(20, &leases("a", "b"));
-    assert_eq!(process.poll(50, &leases("a", "b")), VERIFIED);
+    assert_eq!(process.poll(50, &leases("a", "b")), LinkState::Linked);
     assert_eq!(
         process.poll(70, &leases("a", "b")),
         frozen_since(20, "east-2", false)
     );
-    assert_eq!(process.poll(80, &leases("b", "b")), VERIFIED);
-    assert_eq!(process.poll(200, &[("east", "b")]), UNVERIFIED);
+    assert_eq!(process.poll(80, &leases("b", "b")), LinkState::Linked);
+    assert_eq!(process.poll(200, &[("east", "b")]), LinkState::Linked);
 }
 
 /// A deleted Link leaves its Lease, which the controller renews (recording 37). The first list may lack it already.
@@ -172,16 +180,16 @@ fn cluster_is_unlinked_at_once_or_after_the_delay_if_its_link_was_seen() {
     };
     assert_eq!(poll(&mut Process::new(&[]), 7), unlinked(7));
     let mut process = Process::new(&["east"]);
-    assert_eq!(poll(&mut process, 0), VERIFIED);
+    assert_eq!(poll(&mut process, 0), LinkState::Linked);
     let linked = std::mem::replace(&mut process.store, Process::new(&[]).store);
     assert_eq!(poll(&mut process, 10), missing(10, 310));
-    assert_eq!(process.links.next_end(), Some(at(310)));
+    assert_eq!(process.links.wake, Some(at(310)));
     assert_eq!(poll(&mut process, 309), missing(10, 310));
     assert_eq!(poll(&mut process, 310), unlinked(10));
-    assert_eq!(process.links.next_end(), None);
+    assert_eq!(process.links.wake, None);
     // It returns, and goes again.
     process.store = linked;
-    assert_eq!(poll(&mut process, 400), VERIFIED);
+    assert_eq!(poll(&mut process, 400), LinkState::Linked);
     process.store = Process::new(&[]).store;
     assert_eq!(poll(&mut process, 500), missing(500, 800));
 }
@@ -211,12 +219,15 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
         process
             .links
             .update(&process.store, list, &process.rules, now);
-        let mut clusters = process.links.states().clusters.values();
+        let mut clusters = process.links.states.clusters.values();
         clusters.next().unwrap().state.clone()
     };
-    assert_eq!(state(&mut Process::new(&["east"]), 0, false), VERIFIED);
+    assert_eq!(
+        state(&mut Process::new(&["east"]), 0, false),
+        LinkState::Linked
+    );
     let mut process = Process::new(&["east"]);
-    assert_eq!(state(&mut process, 0, true), VERIFIED);
+    assert_eq!(state(&mut process, 0, true), LinkState::Linked);
     process.store = Process::new(&[]).store;
     assert_eq!(state(&mut process, 999, false).name(), "missing");
     assert_eq!(state(&mut process, 9999, false).name(), "missing");
@@ -227,7 +238,8 @@ fn no_cluster_becomes_unlinked_while_a_namespace_cannot_be_read() {
     let mut process = Process::new(&[]);
     let unreadable = LinkState::Unknown(UnknownReason::Unreadable);
     assert_eq!(state(&mut process, 0, false), unreadable);
-    assert!(process.links.states().unknown_reason().is_some());
+    let reason = "Links of a namespace in links.namespaces cannot be read";
+    assert_eq!(process.unknown(), reason);
     assert_eq!(state(&mut process, 1, true).name(), "unlinked");
 }
 
@@ -244,7 +256,7 @@ fn wait_goes_on_after_the_definition_of_links_was_removed() {
     process
         .links
         .update(&process.store, list, &process.rules, now);
-    let states = &process.links.states().clusters;
+    let states = &process.links.states.clusters;
     assert!(states.values().all(|one| one.state.name() == "unknown"));
     assert_eq!(process.poll(20, &[("east", "c")]), missing);
 }
@@ -253,7 +265,7 @@ fn wait_goes_on_after_the_definition_of_links_was_removed() {
 fn problems_have_the_times_of_their_states() {
     let mut process = Process::new(&["east"]);
     let since = |process: &Process| {
-        let problems = process.links.states().problems();
+        let problems = process.links.states.problems();
         let since = |one: &Problem| (one.kind, one.since().unwrap().seconds());
         problems.iter().map(since).collect::<Vec<_>>()
     };

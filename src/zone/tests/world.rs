@@ -47,6 +47,7 @@ impl World {
 
     pub(super) fn build(&mut self, now: u64) {
         self.timers.now = Timestamp(now);
+        self.timers.wall = self.timers.now;
         let store = store(&self.objects);
         if self.has_links {
             let list = LinkList::Listed { is_complete: true };
@@ -63,16 +64,11 @@ impl World {
 
     /// Lets the time pass, with all delays that end.
     pub(super) fn wait_until(&mut self, now: u64) -> &mut Self {
-        while let Some(wake) = self.next_wake().filter(|wake| wake.0 <= now) {
+        while let Some(wake) = self.timers.next_wake().filter(|wake| wake.0 <= now) {
             self.build(wake.0);
         }
         self.build(now);
         self
-    }
-
-    fn next_wake(&self) -> Option<Timestamp> {
-        let list = self.timers.links.next_end();
-        self.timers.next_wake().into_iter().chain(list).min()
     }
 
     /// Changes the objects at a time.

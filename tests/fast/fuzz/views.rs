@@ -274,7 +274,8 @@ fn unlinked(cluster: &Cluster, linked: &[&str]) -> Table {
     for now in [Timestamp(0), timers.now.after(rules.unlinked_after)] {
         links.update(&store, LinkList::Listed { is_complete: true }, rules, now);
     }
-    (timers.now, timers.links) = (cluster.timers.now, links);
+    (timers.now, timers.wall) = (cluster.timers.now, cluster.timers.wall);
+    timers.links = links;
     build(
         &Table::default(),
         &store,

@@ -66,14 +66,14 @@ impl LinkReplay {
         let rules = hub_rules();
         self.timers.now = now;
         if now.0.is_multiple_of(POLL) {
-            let poll = LeasePoll::Read {
-                leases: self.leases.clone(),
-                refused: None,
+            let poll = LeasePoll {
+                leases: Some(self.leases.clone()),
+                problem: None,
             };
             self.timers.links.note_leases(poll, now);
         }
         let links = &mut self.timers.links;
-        let before = links.states().clone();
+        let before = links.states.clone();
         links.update(
             &self.store,
             LinkList::Listed { is_complete: true },

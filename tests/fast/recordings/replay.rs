@@ -210,7 +210,7 @@ impl Replay {
     }
 
     fn publish(&mut self, time: Timestamp, dirty: &ServiceKeys) {
-        self.timers.now = time;
+        (self.timers.now, self.timers.wall) = (time, time);
         let mut dirty = dirty.clone();
         dirty.extend(self.timers.due());
         let now = self.reader.load();

@@ -225,6 +225,7 @@ impl Cluster {
     pub fn build(&mut self, coverage: &mut Coverage) {
         let mut dirty = std::mem::take(&mut self.dirty);
         self.timers.now = self.timers.now.after(PAUSE);
+        self.timers.wall = self.timers.now;
         dirty.extend(self.timers.due());
         let mut built = build(&self.table, &self.store, &dirty, &self.rules, &self.timers);
         self.timers.apply(std::mem::take(&mut built.timers));
@@ -279,7 +280,7 @@ impl Cluster {
         let end = timers.now.after(pause);
         while let Some(wake) = timers.next_wake().filter(|wake| *wake <= end) {
             assert!(wake > timers.now, "a delay that has ended ends again");
-            timers.now = wake;
+            (timers.now, timers.wall) = (wake, wake);
             let mut built = build(&table, &self.store, &timers.due(), &self.rules, &timers);
             timers.apply(std::mem::take(&mut built.timers));
             table = built.table;
@@ -297,7 +298,7 @@ impl Cluster {
 /// Returns the timers of a server that starts.
 fn timers_at(now: Timestamp) -> Timers {
     let mut timers = Timers::default();
-    timers.now = now;
+    (timers.now, timers.wall) = (now, now);
     timers
 }
 

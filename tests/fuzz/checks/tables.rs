@@ -156,7 +156,7 @@ fn check_completeness(cluster: &Cluster) {
                     _ => continue,
                 },
                 Object::Skipped(_) => false,
-                Object::Slice(_) | Object::Plain(_) | Object::Link(_) => continue,
+                Object::Slice(_) | Object::Plain | Object::Link(_) => continue,
             };
             assert_eq!(
                 is_in_table,
