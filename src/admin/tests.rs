@@ -21,7 +21,7 @@ use crate::report::write_report;
 use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
-use crate::table::services::LISTINGS;
+use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};

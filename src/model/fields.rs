@@ -1,31 +1,32 @@
 //! Reads the fields that objects of several kinds have: names, addresses and ports.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use super::kube_object::{JsonText, KubePort, ServiceSpec};
+use super::kube_object::{KubePort, ServiceSpec};
 use super::{
-    ClusterName, Few, InvalidLabel, KubeObject, Namespace, Port, PortName, Ports, Problem,
-    ProblemKind, Protocol, ServiceKey, ServiceName, key,
+    ClusterName, Few, KubeObject, Namespace, Port, PortName, Ports, Problem, ProblemKind, Protocol,
+    ServiceKey, ServiceName, key,
 };
 
-/// Returns the skip of an object that does not match the schema of its kind.
-pub(super) fn undecodable(error: serde_json::Error) -> Problem {
-    Problem::new(ProblemKind::UnusableObject, error.to_string())
+/// Returns the problem of an object that cannot be used.
+pub(super) fn unusable(reason: impl fmt::Display) -> Problem {
+    Problem::new(ProblemKind::UnusableObject, reason.to_string())
 }
 
 // === Names ===
 
 /// Returns the key of a service in the namespace of an object.
 pub(super) fn service_key(object: &KubeObject<'_>, service: &str) -> Result<ServiceKey, Problem> {
-    let namespace = Namespace::interned(object.namespace()).map_err(bad_name)?;
-    let service = ServiceName::interned(service).map_err(bad_name)?;
+    let namespace = Namespace::interned(object.namespace()).map_err(unusable)?;
+    let service = ServiceName::interned(service).map_err(unusable)?;
     Ok(ServiceKey { namespace, service })
 }
 
 /// Reads the cluster of a mirror.
 pub(super) fn cluster(service: &KubeObject<'_>) -> Result<ClusterName, Problem> {
     let cluster = service.label(key::CLUSTER_NAME).unwrap_or_default();
-    ClusterName::interned(cluster).map_err(bad_name)
+    ClusterName::interned(cluster).map_err(unusable)
 }
 
 /// Returns the service of a mirror that is not an endpoint mirror.
@@ -46,13 +47,9 @@ pub(super) fn mirrored_service(
 
 /// Splits the first label off a dotted name.
 pub(super) fn split(name: &str) -> Result<(&str, &str), Problem> {
-    name.split_once('.').ok_or_else(|| {
-        let detail = format!(
-            "annotation {} has too few labels: '{name}'",
-            key::REMOTE_FQ_NAME
-        );
-        Problem::new(ProblemKind::UnusableObject, detail)
-    })
+    let key = key::REMOTE_FQ_NAME;
+    let few = || unusable(format!("annotation {key} has too few labels: '{name}'"));
+    name.split_once('.').ok_or_else(few)
 }
 
 /// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
@@ -75,15 +72,10 @@ pub(super) fn strip_cluster<'n>(name: &'n str, cluster: &ClusterName) -> Result<
         .and_then(|rest| rest.strip_suffix('-'));
     base.ok_or_else(|| {
         let key = key::REMOTE_FQ_NAME;
-        let detail =
-            format!("annotation {key} is absent, and '{name}' does not end in '-{cluster}'");
-        Problem::new(ProblemKind::UnusableObject, detail)
+        unusable(format!(
+            "annotation {key} is absent, and '{name}' does not end in '-{cluster}'"
+        ))
     })
-}
-
-/// Returns the skip of an object with an invalid name.
-pub(super) fn bad_name(error: InvalidLabel) -> Problem {
-    Problem::new(ProblemKind::UnusableObject, error.to_string())
 }
 
 /// Truncates a value of an annotation for reports. Annotations may have 256 KiB.
@@ -95,19 +87,14 @@ pub(super) fn shorten(value: &str) -> String {
 
 /// Reads the cluster IPs of a Service.
 pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, Problem> {
-    let addresses = usable_addresses(spec.addresses())?;
+    let addresses = spec.addresses().iter().map(|ip| usable_address(ip));
+    let addresses: Few<IpAddr> = addresses.collect::<Result<_, _>>()?;
     if addresses.is_empty() {
-        return Err(Problem::new(
-            ProblemKind::UnusableObject,
+        return Err(unusable(
             "spec.clusterIPs and spec.clusterIP contain no address",
         ));
     }
     Ok(addresses)
-}
-
-/// Parses addresses. Fails if clients cannot use one of them.
-pub(super) fn usable_addresses(ips: &[JsonText<'_>]) -> Result<Few<IpAddr>, Problem> {
-    ips.iter().map(|ip| usable_address(ip)).collect()
 }
 
 /// Reads the ports of a Service.
@@ -133,7 +120,7 @@ pub(super) fn list_of_ports(ports: Option<&Vec<KubePort<'_>>>) -> Ports {
 
 /// Parses an address, and rejects addresses that clients cannot use.
 pub(super) fn usable_address(text: &str) -> Result<IpAddr, Problem> {
-    let bad = |why: &str| Problem::new(ProblemKind::UnusableObject, format!("'{text}' {why}"));
+    let bad = |why: &str| unusable(format!("'{text}' {why}"));
     let address: IpAddr = text.parse().map_err(|_| bad("is not an IP address"))?;
     // `::ffff:127.0.0.1` reaches the same host as `127.0.0.1`. An IPv4 address must be written as one.
     if address != address.to_canonical() {

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 
 use super::fields::{
-    bad_name, cluster, cluster_addresses, list_of_ports, mirrored_service, pod_ports, ports,
-    same_namespace, service_key, shorten, split, strip_cluster, undecodable, usable_address,
+    cluster, cluster_addresses, list_of_ports, mirrored_service, pod_ports, ports, same_namespace,
+    service_key, shorten, split, strip_cluster, unusable, usable_address,
 };
 use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
-use super::slice::{has_addresses, readiness, slice_owner};
+use super::slice::readiness;
 use super::{
     ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
     ListedHosts, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
-    Slice, SliceContent, intern, key,
+    SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -27,7 +27,7 @@ pub(super) fn is_mirror(service: &KubeObject<'_>) -> bool {
 pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
     is_of_linkerd(service)?;
     let read = || {
-        let spec = service.spec::<ServiceSpec<'_>>().map_err(undecodable)?;
+        let spec = service.spec::<ServiceSpec<'_>>().map_err(unusable)?;
         if is_endpoint_mirror(service) {
             endpoint_mirror(service, &spec)
         } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
@@ -58,27 +58,24 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
     Err(Problem::new(ProblemKind::LeftOut, detail))
 }
 
-/// Reads a slice of a mirror. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
+/// Returns what is used of a mirror's slice. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
 /// addresses.
-pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(undecodable)?;
-    let owner = slice_owner(slice)?;
-    has_addresses(&body)?;
-    if slice.label(key::HEADLESS_MIRROR).is_none() {
-        let hosts = listed_hosts(&body);
-        if !hosts.is_empty() {
-            let ports = list_of_ports(body.ports.as_ref());
-            let content = SliceContent::Hosts(Box::new(ListedHosts { hosts, ports }));
-            return Ok(Slice { owner, content });
-        }
+pub(super) fn slice_content(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> SliceContent {
+    let hosts = match slice.label(key::HEADLESS_MIRROR) {
+        None => listed_hosts(body),
+        Some(_) => Box::default(),
+    };
+    if hosts.is_empty() {
+        return readiness(body);
     }
-    Ok(readiness(owner, &body))
+    let ports = list_of_ports(body.ports.as_ref());
+    SliceContent::Hosts(Box::new(ListedHosts { hosts, ports }))
 }
 
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
 pub(super) fn read_link(link: &KubeObject<'_>) -> Result<ClusterName, Problem> {
-    let spec: LinkSpec<'_> = link.spec().map_err(undecodable)?;
-    ClusterName::interned(&spec.target_cluster_name).map_err(bad_name)
+    let spec: LinkSpec<'_> = link.spec().map_err(unusable)?;
+    ClusterName::interned(&spec.target_cluster_name).map_err(unusable)
 }
 
 /// Returns the hosts of a slice, sorted. Their order in the slice is arbitrary and differs between its versions.
@@ -131,7 +128,7 @@ fn endpoint_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<I
     let cluster = cluster(service)?;
     let parent = service.label(key::HEADLESS_MIRROR).unwrap_or_default();
     let (host, name) = mirrored_endpoint(service, &cluster)?;
-    let hostname = Hostname::interned(host).map_err(bad_name)?;
+    let hostname = Hostname::interned(host).map_err(unusable)?;
     let mirrored = service_key(service, name)?;
     Ok(Item {
         host: Some(MirroredHost {
@@ -202,7 +199,7 @@ fn route(
         if value != expected {
             let value: String = value.chars().take(63).collect();
             let detail = format!("label {label} is '{value}', but the mirror is of '{expected}'");
-            return Err(Problem::new(ProblemKind::UnusableObject, detail));
+            return Err(unusable(detail));
         }
     }
     Ok(ItemKind::FlatMirror)
@@ -221,7 +218,7 @@ fn federated(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, P
     let Some(base) = name.strip_suffix(FEDERATED_SUFFIX) else {
         let detail =
             format!("a federated service, but '{name}' does not end in '{FEDERATED_SUFFIX}'");
-        return Err(Problem::new(ProblemKind::UnusableObject, detail));
+        return Err(unusable(detail));
     };
     let mut settings = ServiceSettings::of_mirror(service);
     let listed = service.annotation(key::REMOTE_DISCOVERY);

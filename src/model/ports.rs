@@ -1,6 +1,5 @@
 //! Ports, and the lists of ports that endpoints share.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
@@ -35,7 +34,7 @@ pub enum Protocol {
 }
 
 /// The distinct ports of an endpoint, sorted by number, name and protocol. The type has the size of one pointer.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ports(ThinArc<(), Port>);
 
 // === impl Port ===
@@ -108,12 +107,6 @@ impl Deref for Ports {
 
     fn deref(&self) -> &[Port] {
         &self.0.slice
-    }
-}
-
-impl fmt::Debug for Ports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self[..].fmt(f)
     }
 }
 

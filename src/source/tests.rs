@@ -17,10 +17,11 @@ fn settings() -> UpdateSettings {
 
 /// Starts an update loop. The test sends its updates.
 fn spawn_update_loop(feeds: Feeds, publisher: Publisher) -> (Updates, JoinHandle<()>) {
-    let (updates, inbox) = channel();
+    let (updates, inbox) = mpsc::channel(QUEUE_LENGTH);
     let update_loop = async move {
-        let (mut settings, mut memory) = (settings(), LoopMemory::default());
-        run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory).await
+        let (settings, mut memory) = (settings(), LoopMemory::default());
+        let update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
+        update_loop.run(inbox).await
     };
     (updates, tokio::spawn(update_loop))
 }
@@ -75,13 +76,13 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     set_count.send_replace(21);
     wait(21).await;
     assert_eq!(
-        (reader.load().generation, feeds.panic_count()),
+        (reader.load().generation, feeds.panics.count()),
         (generation + 1, 1)
     );
     // Two panics in a row.
     set_count.send_replace(22);
     wait(22).await;
-    assert_eq!(feeds.panic_count(), 3);
+    assert_eq!(feeds.panics.count(), 3);
 }
 
 /// Returns an update with lists that are not doubted.
@@ -198,7 +199,7 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     objects.extend(unrelated.map(|(name, ip)| service(name, ip, 0)));
     let update_loop = Loop::start(&objects).await;
     let before = update_loop.reader.load();
-    let latest = update_loop.feeds.events().latest();
+    let latest = update_loop.feeds.events.latest();
     for number in 0..500 {
         for (name, ip) in unrelated {
             update_loop.apply(&service(name, ip, number)).await;
@@ -206,7 +207,7 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     }
     let after = update_loop.reader.load();
     assert!(std::ptr::eq(&**before, &**after), "a table was published");
-    assert_eq!(update_loop.feeds.events().latest(), latest);
+    assert_eq!(update_loop.feeds.events.latest(), latest);
     // A change that matters is published.
     update_loop
         .apply(&endpoint("prod", "db", "east", "db-1", &["10.0.0.3"]))
@@ -218,7 +219,7 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
 #[tokio::test]
 async fn livez_fails_while_the_update_loop_is_stuck() {
     let feeds = Feeds::new(&[]);
-    let heartbeat = feeds.heartbeat().clone();
+    let heartbeat = feeds.heartbeat.clone();
     let liveness = Liveness::new([("the update loop".to_owned(), heartbeat)]);
     let (wedge, mut wedged) = mpsc::channel::<(std::sync::mpsc::Sender<()>, Blocker)>(1);
     let source = async move |_: Feeds, updates: Updates| {
@@ -256,7 +257,7 @@ type Blocker = std::sync::mpsc::Receiver<()>;
 #[tokio::test(start_paused = true)]
 async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let feeds = Feeds::new(&[]);
-    let heartbeat = feeds.heartbeat().clone();
+    let heartbeat = feeds.heartbeat.clone();
     let (_updates, _task) = spawn_update_loop(feeds, Publisher::default());
     for _ in 0..100 {
         sleep(2 * heartbeat::INTERVAL).await;
@@ -269,7 +270,7 @@ async fn events_that_change_a_service_are_counted_when_their_table_is_published(
     let update_loop = Loop::start(&[]).await;
     let counted = || {
         let buckets = 0..=UPDATE_BUCKETS.len();
-        let update = &update_loop.feeds.update_times().update;
+        let update = &update_loop.feeds.update_times.update;
         let counts = buckets.map(|index| update.bucket(index).load(Relaxed));
         counts.sum::<u64>()
     };

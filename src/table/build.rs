@@ -12,10 +12,11 @@ use super::build_service::build_service;
 use super::content::KnownClusters;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
+use super::index::listed_hosts;
 use super::rules::{NonMember, Rules};
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Service, Table, index, short};
+use super::{Service, Table, short};
 use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
@@ -109,7 +110,7 @@ fn replace(
     old: Option<&Service>,
     new: Option<Arc<Service>>,
 ) -> bool {
-    if !table.services.replace(key, new.clone()) {
+    if !table.replace(key, new.clone()) {
         return false;
     }
     let new = new.as_deref();
@@ -119,8 +120,13 @@ fn replace(
         }
         _ => _ = table.waiting.remove_mut(key),
     }
-    let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
-    index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
+    let (hosts, new_hosts) = (listed_hosts(old), listed_hosts(new));
+    for gone in hosts.difference(&new_hosts) {
+        table.listed_hosts.remove_mut(gone);
+    }
+    for added in new_hosts.difference(&hosts) {
+        table.listed_hosts.insert_mut(added.clone());
+    }
     true
 }
 
@@ -155,9 +161,9 @@ fn replace_non_member(table: &mut Table, key: &ServiceKey, new: Option<NonMember
         return false; // the shared map is not copied
     }
     match new {
-        Some(new) => table.non_members.insert(key.clone(), new),
-        None => table.non_members.remove(key),
-    };
+        Some(new) => table.non_members.insert_mut(key.clone(), new),
+        None => _ = table.non_members.remove_mut(key),
+    }
     true
 }
 
@@ -172,13 +178,14 @@ fn closure(
 ) -> ServiceKeys {
     let mut services = dirty.clone();
     for key in dirty {
-        let host = (key.namespace.text().clone(), key.service.text().clone());
-        services.extend(
-            last.listed_hosts
-                .get(&host)
-                .into_iter()
-                .flat_map(|all| all.iter().cloned()),
+        let first = (
+            key.namespace.text().clone(),
+            key.service.text().clone(),
+            None,
         );
+        let hosts = last.listed_hosts.range(&first..);
+        let same = hosts.take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
+        services.extend(same.filter_map(|(_, _, service)| service.clone()));
     }
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();

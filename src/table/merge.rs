@@ -82,7 +82,7 @@ pub(super) fn mark_duplicates(endpoints: &mut [Endpoint]) {
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {
         let cluster = &endpoint.cluster;
-        for address in &mut endpoint.addresses {
+        for address in endpoint.addresses.iter_mut() {
             address.duplicate = Duplicate {
                 in_service: endpoint.is_selected && !in_service.insert(address.ip),
                 in_cluster: !in_cluster.insert((cluster, address.ip)),

@@ -164,7 +164,7 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
     OPT + option(edns.nsid.map(<[u8]>::len))
         + option(edns.keepalive.map(|_| 2))
-        + option(edns.error.map(|error| 2 + error.text().len()))
+        + option(edns.error.map(|error| error.data().len()))
         + option(edns.is_padded.then_some(0))
 }
 

@@ -65,7 +65,7 @@ pub fn write_zone_file(
         file.write_records(child.name.as_str(), child, &[RecordType::NS])?;
         file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA])?;
     }
-    for service in table.all().sorted() {
+    for service in table.sorted_services() {
         // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
         let names = names_of_service(zone, table, service).into_iter();
         for owner in names.filter(|owner| *owner != ns_host) {

@@ -204,7 +204,7 @@ impl<'t> View<'t> {
         let (scope, covered) = match (&endpoint.hostname, &endpoint.cluster) {
             (Some(_), _) => (Scope::Host, index..index + 1),
             (None, Some(cluster)) if !self.is_shared_target(endpoint) => {
-                (Scope::Cluster, service.cluster_range(cluster.as_str()))
+                (Scope::Cluster, service.range_at(&[cluster.as_str()]))
             }
             (None, _) => (Scope::Service, 0..service.endpoints.len()),
         };

@@ -320,7 +320,7 @@ fn only_exported_local_member_stays_without_mirrors() {
             let dirty = store.delete(Kind::Service, ObjectKey::new("prod", name));
             table = build(&table, &store, &dirty, &rules(), &Timers::default()).table;
             let service = table.service("prod", "db");
-            let hub = service.map_or(0, |service| service.in_cluster("hub").len());
+            let hub = service.map_or(0, |service| service.endpoints_at(&["hub"]).len());
             assert!(hub == 1 || (name == "db-west" && hub == expected), "{name}");
         }
         let service = table.service("prod", "db");
@@ -555,8 +555,8 @@ fn only_exclude_lets_gateways_empty_a_name() {
         let service = table.service("prod", "db").unwrap().clone();
         let ranges = [
             0..service.endpoints.len(),
-            service.cluster_range("east"),
-            service.host_range("east", "db-0"),
+            service.range_at(&["east"]),
+            service.range_at(&["db-0", "east"]),
         ];
         ranges.map(|range| {
             let members = service.names.members(range, &[]);
@@ -826,7 +826,11 @@ fn service_that_only_has_settings_is_in_the_table_without_names() {
     ] {
         let service = find(annotated(own.clone(), annotation, value));
         let service = service.unwrap_or_else(|| panic!("{annotation}"));
-        let names = (service.is_known, service.is_listed(), service.has_names());
+        let names = (
+            service.is_known,
+            service.is_listed(),
+            service.has_names_at(&[]),
+        );
         assert_eq!(names, (false, false, false), "{annotation}");
     }
 }
