@@ -10,9 +10,9 @@ use super::fields::{
 use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
 use super::slice::readiness;
 use super::{
-    ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
-    ListedHosts, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
-    SliceContent, intern, key,
+    ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
+    ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
+    ServiceSettings, SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -32,8 +32,6 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
             endpoint_mirror(service, &spec)
         } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
             federated(service, &spec)
-        } else if spec.cluster_ip.as_deref() == Some("None") {
-            headless_mirror(service)
         } else {
             service_mirror(service, &spec)
         }
@@ -103,21 +101,7 @@ fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterN
     Some((key.ok()?, cluster))
 }
 
-// === Headless mirrors and endpoint mirrors ===
-
-fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
-    let cluster = cluster(service)?;
-    let mirrored = mirrored_service(service, &cluster)?;
-    Ok(Item {
-        settings: ServiceSettings::of_mirror(service).if_any(),
-        created: service.created(),
-        ..Item::new(
-            ItemKind::HeadlessMirror,
-            mirrored,
-            Clusters::Linked(cluster),
-        )
-    })
-}
+// === Endpoint mirrors ===
 
 /// Returns whether a mirror represents one endpoint.
 fn is_endpoint_mirror(service: &KubeObject<'_>) -> bool {
@@ -164,15 +148,22 @@ fn mirrored_endpoint<'o>(
     Ok((host, name))
 }
 
-// === Mirrors with a cluster IP ===
+// === Mirrors of Services ===
 
 fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
     let mirrored = mirrored_service(service, &cluster)?;
-    let kind = route(service, &cluster, &mirrored)?;
+    let is_headless = spec.cluster_ip.as_deref() == Some("None");
+    let (kind, addresses, ports) = if is_headless {
+        let none = Ports::interned([]);
+        (ItemKind::HeadlessMirror, Few::default(), none)
+    } else {
+        let kind = route(service, &cluster, &mirrored)?;
+        (kind, cluster_addresses(spec)?, ports(spec))
+    };
     Ok(Item {
-        addresses: cluster_addresses(spec)?,
-        ports: ports(spec),
+        addresses,
+        ports,
         settings: ServiceSettings::of_mirror(service).if_any(),
         created: service.created(),
         ..Item::new(kind, mirrored, Clusters::Linked(cluster))

@@ -17,14 +17,14 @@ use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     namespaces: SharedMap<Namespace, NamespaceServices>,
-    pub(super) short_names: SharedMap<ServiceName, Arc<ShortName>>,
+    pub(super) short_names: SharedMap<ServiceName, ShortName>,
     /// Headless Services of this cluster that are not members. Their endpoints are not served.
     pub(super) non_members: SharedMap<ServiceKey, NonMember>,
     pub(super) skipped: Skipped,
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
     /// The clusters that something here knows (rule K5a).
-    pub(super) known_clusters: KnownClusters,
+    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
@@ -39,16 +39,6 @@ struct NamespaceServices {
     services: SharedMap<ServiceName, Arc<Service>>,
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
     with_names: usize,
-}
-
-/// The clusters that something here knows. They are no part of what is served: the problems that follow from them are.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KnownClusters(pub(super) Arc<BTreeSet<ClusterName>>);
-
-impl PartialEq for KnownClusters {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
 }
 
 /// The names that a list of problems concerns.
@@ -174,7 +164,7 @@ impl Table {
 
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
-        self.short_names.get(service).map(AsRef::as_ref)
+        self.short_names.get(service)
     }
 
     /// Returns all short names, in no particular order.

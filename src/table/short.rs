@@ -51,7 +51,7 @@ pub(super) fn assign_owners(table: &mut Table, dirty: &ServiceKeys, rules: &Rule
         }
         is_changed = true;
         match new {
-            Some(new) => table.short_names.insert_mut(name, Arc::new(new)),
+            Some(new) => table.short_names.insert_mut(name, new),
             None => _ = table.short_names.remove_mut(&name),
         }
     }

@@ -229,7 +229,7 @@ impl Store {
     pub fn plain_service(&self, service: &ObjectKey) -> Option<Option<NonZeroU32>> {
         match self.objects(Kind::Service).get(service)? {
             Object::Plain(created) => Some(*created),
-            Object::Item(_) | Object::Slice(_) | Object::Link(_) | Object::Skipped(_) => None,
+            _ => None,
         }
     }
 
@@ -238,14 +238,17 @@ impl Store {
         self.objects(Kind::Service).get(service)?.item()
     }
 
-    /// Returns the items of a service.
-    pub fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+    /// Returns the items of a service, with the keys of their objects.
+    pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
         let names = self.services.get(service).into_iter().flatten();
-        let keys = names.map(|name| ObjectKey {
-            namespace: service.namespace.text().clone(),
-            name: ObjectName::from_text(name),
-        });
-        keys.filter_map(|key| self.objects(Kind::Service).get_key_value(&key))
+        names.filter_map(|name| {
+            let key = ObjectKey {
+                namespace: service.namespace.text().clone(),
+                name: ObjectName::from_text(name),
+            };
+            let (key, object) = self.objects(Kind::Service).get_key_value(&key)?;
+            Some((key, object.item()?))
+        })
     }
 
     /// Returns the slices that belong to a Service: those with a name that starts with its name, and all others.

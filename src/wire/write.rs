@@ -9,13 +9,11 @@
 //!
 //! The addresses of a name are written as one block instead of single records: for nine addresses, that takes a third of the time.
 
-mod message;
 mod record;
 
 use std::ops::ControlFlow;
 
-use message::{ADDITIONAL, Message, QUESTION};
-use record::RecordWriter;
+use record::{ADDITIONAL, Message, QUESTION, RecordWriter};
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};

@@ -92,7 +92,8 @@ pub fn visit_addresses<'t>(
     };
     let mut walks = walks(&members, order, turn);
     walks.try_for_each(|walk| {
-        walk.indexes().try_for_each(|index| {
+        let mut indexes = walk.members.iter_from(walk.first);
+        indexes.try_for_each(|index| {
             let endpoint = &view.service.endpoints[index];
             addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
         })
@@ -215,7 +216,7 @@ fn rows_of<'t>(
         None => first_of_number(ports, walk.rest % ports.len().max(1)),
         Some(_) => 0,
     };
-    let visits = walk.indexes().map(move |index| {
+    let visits = walk.members.iter_from(first).map(move |index| {
         let from = if index == first { split } else { 0 };
         (index, from..endpoints[index].ports.len(), true)
     });
@@ -249,14 +250,6 @@ fn ports_in<'t>(
 fn first_of_number(ports: &[Port], index: usize) -> usize {
     let number = ports.get(index).map(|port| port.number);
     ports.partition_point(|port| Some(port.number) < number)
-}
-
-// === impl Walk ===
-
-impl<'t> Walk<'t> {
-    fn indexes(&self) -> impl Iterator<Item = usize> + Clone + use<'t> {
-        self.members.iter_from(self.first)
-    }
 }
 
 // === impl Addresses ===

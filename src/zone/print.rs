@@ -9,8 +9,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::order::Addresses;
-use super::record_name::RecordName;
-use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section, soa_numbers};
+use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section, soa_numbers};
 use super::{Name, Reading, RecordType, Zone, Zones, answer, read};
 use crate::table::{Endpoint, Grammar, Published, Service, Table};
 
