@@ -104,7 +104,6 @@ mod hash;
 mod headless;
 mod history;
 mod impact;
-mod index;
 mod items;
 mod kind;
 pub mod links;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
+use super::content::HostOfService;
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
-use super::index::listed_hosts;
 use super::rules::{NonMember, Rules};
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Service, Table, short};
+use super::{Endpoint, Service, ServiceKind, Table, short};
 use crate::model::{ClusterName, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
@@ -127,6 +127,32 @@ fn replace(
         table.listed_hosts.insert_mut(added.clone());
     }
     true
+}
+
+/// Returns the hosts of a service that depend on a Service of their own, or may do so.
+pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostOfService> {
+    let Some(service) = service else {
+        return BTreeSet::new();
+    };
+    let missing = service.missing.iter();
+    let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
+    // An endpoint of several objects has the kind of the first one.
+    let is_adopted = |endpoint: &&Endpoint| {
+        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
+        is_mirror || endpoint.objects.len() > 1
+    };
+    let adopted = service.endpoints.iter().filter(is_adopted);
+    let adopted = adopted.flat_map(|endpoint| {
+        let namespaces = endpoint.objects.iter().map(|object| &object.key.namespace);
+        namespaces.filter_map(|namespace| Some((namespace, endpoint.hostname.as_ref()?)))
+    });
+    let names = missing.chain(adopted);
+    names
+        .map(|(namespace, hostname)| {
+            let key = Some(service.key.clone());
+            (namespace.clone(), hostname.text().clone(), key)
+        })
+        .collect()
 }
 
 /// Returns the version of a service after its build panicked: the old one, with a problem.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
 
-use super::index::HostOfService;
 use super::links::LinkStates;
 use super::rules::NonMember;
 use super::service::Service;
 use super::short_name::ShortName;
 use super::store::{SharedMap, Skipped};
-use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName};
+use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Text};
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +31,10 @@ pub struct Table {
     /// Problems of names, which concern several services.
     pub(super) name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
 }
+
+/// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
+/// for it (rule M1b). Without a service, it comes before those with one.
+pub(super) type HostOfService = (Text, Text, Option<ServiceKey>);
 
 /// The services of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]

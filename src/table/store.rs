@@ -189,7 +189,9 @@ impl Store {
         if let Some(service) = object.service()
             && let Some(names) = self.services.get_mut(service)
         {
-            names.retain(|name| key.name != **name);
+            if let Ok(index) = names.binary_search(&key.name.text()) {
+                names.remove(index);
+            }
             if names.is_empty() {
                 self.services.remove(service);
             }

@@ -178,26 +178,18 @@ fn select_body<'t>(
     if query.edns.is_some_and(|edns| edns.version > 0) {
         return Err((Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
     }
-    match query.class {
-        CLASS_IN | CLASS_ANY => select_answer(settings, published, query),
-        CLASS_CH => match chaos(settings, query) {
-            Some(text) => Ok((Rcode::NOERROR, Body::Chaos(text))),
-            None => Err(NOT_SUPPORTED),
-        },
-        _ => Err(NOT_SUPPORTED),
-    }
-}
-
-fn select_answer<'t>(
-    settings: &'t ResponseSettings,
-    published: &'t Published,
-    query: &Query,
-) -> Result<(Rcode, Body<'t>), Refusal<'t>> {
-    match query.rtype {
-        RecordType::AXFR | RecordType::IXFR => return Err(NOT_SUPPORTED),
+    match (query.class, query.rtype) {
+        (CLASS_IN | CLASS_ANY, RecordType::AXFR | RecordType::IXFR) => return Err(NOT_SUPPORTED),
         // The other meta types (RFC 6895 section 3.1), including OPT, are not valid in a question.
-        RecordType::OPT | RecordType(249..=254) => return Err((Rcode::NOTIMP, None)),
-        _ => {}
+        (CLASS_IN | CLASS_ANY, RecordType::OPT | RecordType(249..=254)) => {
+            return Err((Rcode::NOTIMP, None));
+        }
+        (CLASS_IN | CLASS_ANY, _) => {}
+        (CLASS_CH, _) => {
+            let text = chaos(settings, query).ok_or(NOT_SUPPORTED)?;
+            return Ok((Rcode::NOERROR, Body::Chaos(text)));
+        }
+        _ => return Err(NOT_SUPPORTED),
     }
     let answer = answer_question(&settings.zones, published, &query.name, query.rtype);
     let rcode = match answer {

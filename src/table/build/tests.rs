@@ -854,10 +854,10 @@ fn service_with_pods_of_this_cluster_only_is_headless_if_it_is_mirrored() {
     own["metadata"]["labels"]["mirror.linkerd.io/exported"] = json!("true");
     let kind = |objects: &[Value]| table(objects).service("prod", "db").unwrap().kind;
     let alone = [own.clone(), slice.clone()];
-    assert_eq!(kind(&alone), crate::table::ServiceKind::Local);
+    assert_eq!(kind(&alone), ServiceKind::Local);
     assert_eq!(
         kind(&[own, slice, mirror("prod", "db", "east")]),
-        crate::table::ServiceKind::Headless
+        ServiceKind::Headless
     );
 }
 
@@ -890,7 +890,7 @@ fn object_that_is_skipped_changes_the_table() {
 
 #[test]
 fn service_has_the_first_kind_of_its_selected_endpoints() {
-    use crate::table::ServiceKind::{Federated, Flat, Gateway, Headless, Local};
+    use ServiceKind::{Federated, Flat, Gateway, Headless, Local};
     let headless = [
         mirror("prod", "web", "west"),
         endpoint("prod", "web", "west", "h-0", &["10.96.0.1"]),
