@@ -49,13 +49,9 @@ pub struct Zone {
     pub grammar: Grammar,
 }
 
-/// All zones that are served. A name belongs to the longest zone that matches.
+/// All zones that are served, in the order in which they were given. A name belongs to the longest zone that matches.
 #[derive(Clone, Debug)]
-pub struct Zones {
-    longest_first: Vec<Zone>,
-    /// Indices of `longest_first`, in the order in which the zones were given.
-    given: Vec<usize>,
-}
+pub struct Zones(Vec<Zone>);
 
 // === impl ZoneName ===
 
@@ -143,48 +139,45 @@ impl Zone {
 // === impl Zones ===
 
 impl Zones {
-    /// Sorts the zones by length, so that the first match is the longest, and remembers the order in which they were
-    /// given.
+    /// Makes zones from a list.
     pub fn new(zones: Vec<Zone>) -> Self {
-        let mut zones: Vec<(usize, Zone)> = zones.into_iter().enumerate().collect();
-        zones.sort_by_key(|(_, zone)| Reverse(zone.name.wire().len()));
-        let mut given: Vec<usize> = (0..zones.len()).collect();
-        given.sort_by_key(|&index| zones[index].0);
-        Self {
-            longest_first: zones.into_iter().map(|(_, zone)| zone).collect(),
-            given,
-        }
+        Self(zones)
     }
 
     /// Returns the zone of a name.
     pub fn find(&self, name: &Name) -> Option<&Zone> {
-        let mut zones = self.longest_first.iter();
-        zones.find(|zone| zone.name.contains(name))
+        self.longest(|zone| zone.name.contains(name))
     }
 
     /// Returns whether the apex of a zone is below a name. A name is not below itself.
     pub fn has_apex_below(&self, name: &Name) -> bool {
-        let mut zones = self.longest_first.iter();
+        let mut zones = self.iter();
         zones.any(|zone| zone.name.is_strictly_below(name.wire()))
     }
 
     /// Returns the nearest zone above a zone.
     pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
-        let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
-        self.longest_first.iter().find(is_above)
+        self.longest(|other| zone.name.is_strictly_below(other.name.wire()))
+    }
+
+    fn longest(&self, is_match: impl Fn(&Zone) -> bool) -> Option<&Zone> {
+        let matching = self.iter().filter(|zone| is_match(zone));
+        matching.max_by_key(|zone| zone.name.wire.len())
     }
 
     /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.
-    pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
-        let is_child = move |zone: &&Zone| {
+    pub fn children(&self, parent: &Zone) -> Vec<&Zone> {
+        let is_child = |zone: &&Zone| {
             let nearest = self.parent(zone);
             nearest.is_some_and(|nearest| nearest.name == parent.name)
         };
-        self.longest_first.iter().filter(is_child)
+        let mut children: Vec<_> = self.iter().filter(is_child).collect();
+        children.sort_by_key(|zone| Reverse(zone.name.wire.len()));
+        children
     }
 
     /// Returns all zones, in the order in which they were given.
     pub fn iter(&self) -> impl Iterator<Item = &Zone> {
-        self.given.iter().map(|&index| &self.longest_first[index])
+        self.0.iter()
     }
 }
