@@ -118,6 +118,7 @@ mod published;
 mod rules;
 mod service;
 mod settings;
+mod shared;
 mod short;
 mod short_name;
 pub mod store;

@@ -185,10 +185,7 @@ fn replace_non_member(table: &mut Table, key: &ServiceKey, new: Option<NonMember
     if table.non_members.get(key) == new.as_ref() {
         return false; // the shared map is not copied
     }
-    match new {
-        Some(new) => table.non_members.insert_mut(key.clone(), new),
-        None => _ = table.non_members.remove_mut(key),
-    }
+    table.non_members.set(key, new);
     true
 }
 

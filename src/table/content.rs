@@ -8,8 +8,9 @@ use rpds::RedBlackTreeSetSync;
 use super::links::LinkStates;
 use super::rules::NonMember;
 use super::service::Service;
+use super::shared::SharedMap;
 use super::short_name::ShortName;
-use super::store::{SharedMap, Skipped};
+use super::store::Skipped;
 use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Text};
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
@@ -83,9 +84,9 @@ impl Table {
     pub fn services(&self) -> impl Iterator<Item = &Service> {
         #[cfg(test)]
         LISTINGS.set(LISTINGS.get() + 1);
-        let namespaces = self.namespaces.values();
-        let services = namespaces.flat_map(|namespace| namespace.services.values());
-        services.map(AsRef::as_ref)
+        let namespaces = self.namespaces.iter();
+        let services = namespaces.flat_map(|(_, namespace)| namespace.services.iter());
+        services.map(|(_, service)| service.as_ref())
     }
 
     /// Returns all services, including those without endpoints, sorted by namespace and name.
@@ -95,23 +96,29 @@ impl Table {
         services
     }
 
+    /// Returns the number of services.
+    pub(super) fn len(&self) -> usize {
+        let namespaces = self.namespaces.iter();
+        namespaces.map(|(_, one)| one.services.len()).sum()
+    }
+
     /// Returns the services of a namespace, including those without endpoints, in no particular order.
     pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
         #[cfg(test)]
         LISTINGS.set(LISTINGS.get() + 1);
         let namespace = self.namespaces.get(namespace).into_iter();
-        let services = namespace.flat_map(|namespace| namespace.services.values());
-        services.map(AsRef::as_ref)
+        let services = namespace.flat_map(|namespace| namespace.services.iter());
+        services.map(|(_, service)| service.as_ref())
     }
 
     /// Returns the names of all namespaces with services, in no particular order.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        self.namespaces.keys().map(Namespace::as_str)
+        self.namespaces.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns whether a namespace has services, with or without endpoints.
     pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.namespaces.contains_key(namespace)
+        self.namespaces.get(namespace).is_some()
     }
 
     /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
@@ -122,8 +129,8 @@ impl Table {
 
     /// Returns whether a service has names.
     pub fn has_names(&self) -> bool {
-        let mut namespaces = self.namespaces.values();
-        namespaces.any(|namespace| namespace.with_names > 0)
+        let mut namespaces = self.namespaces.iter();
+        namespaces.any(|(_, namespace)| namespace.with_names > 0)
     }
 
     /// Replaces a service with its new version. Returns whether they differ.
@@ -137,20 +144,14 @@ impl Table {
             service.is_some_and(|service| service.has_names_at(&[]))
         };
         let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
-        if !self.namespaces.contains_key(namespace) {
-            let none = NamespaceServices::default();
-            self.namespaces.insert_mut(namespace.clone(), none);
-        }
-        if let Some(changed) = self.namespaces.get_mut(namespace) {
-            changed.with_names =
-                changed.with_names + usize::from(has_names) - usize::from(had_names);
-            match new {
-                Some(new) => changed.services.insert_mut(service.clone(), new),
-                None => _ = changed.services.remove_mut(service),
-            }
-            if changed.services.is_empty() {
-                self.namespaces.remove_mut(namespace);
-            }
+        let changed = self.namespaces.get(namespace).cloned();
+        let mut changed = changed.unwrap_or_default();
+        // The namespace is removed first, so that it is copied once for each build and not for each of its services.
+        self.namespaces.set(namespace, None);
+        changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
+        changed.services.set(service, new);
+        if !changed.services.is_empty() {
+            self.namespaces.set(namespace, Some(changed));
         }
         true
     }
@@ -172,7 +173,7 @@ impl Table {
 
     /// Returns all short names, in no particular order.
     pub fn short_names(&self) -> impl Iterator<Item = &str> {
-        self.short_names.keys().map(ServiceName::as_str)
+        self.short_names.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other

@@ -29,8 +29,10 @@ const BUSY_STEP: Duration = Duration::from_secs(3600 / MAX_VERSIONS as u64);
 /// about 6 MB.
 const MAX_CHANGED: usize = 20_000;
 
-/// What a table needs besides the versions of its services, in endpoints: its head, and the parts of its maps that changed.
+/// What a table needs besides the versions of its services, in endpoints: its head, its lists of shards, and one more for so many
+/// services (see [`SharedMap`](super::shared::SharedMap)).
 const HEAD: usize = 8;
+const SERVICES_OF_ENDPOINT: usize = 512;
 
 /// The tables of a process, up to the current one.
 #[derive(Debug)]
@@ -203,7 +205,7 @@ impl Published {
         };
         let services = keys.iter().filter_map(|key| table.find(key));
         let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + 1;
-        HEAD + services.map(endpoints).sum::<usize>()
+        HEAD + table.len() / SERVICES_OF_ENDPOINT + services.map(endpoints).sum::<usize>()
     }
 }
 

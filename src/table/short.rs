@@ -50,10 +50,7 @@ pub(super) fn assign_owners(table: &mut Table, dirty: &ServiceKeys, rules: &Rule
             continue;
         }
         is_changed = true;
-        match new {
-            Some(new) => table.short_names.insert_mut(name, new),
-            None => _ = table.short_names.remove_mut(&name),
-        }
+        table.short_names.set(&name, new);
     }
     is_changed
 }

@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use rpds::HashTrieMapSync;
 use smallvec::SmallVec;
 
+use super::shared::SharedMap;
 use crate::model::{
     ClusterName, Item, Kind, Object, ObjectKey, ObjectName, ObjectRef, Problem, ServiceKey, Slice,
     Text,
@@ -19,10 +18,6 @@ use crate::model::{
 
 /// A set of services: those that must be built, or those that were built.
 pub type ServiceKeys = BTreeSet<ServiceKey>;
-
-/// A hash map with clones that are cheap to make, to change and to compare: they share what did not change. The hasher has a random
-/// seed, so that the names of Services cannot be chosen to have one hash.
-pub type SharedMap<K, V> = HashTrieMapSync<K, V, RandomState>;
 
 /// Objects that the parser skipped. A clone shares its content with the original.
 pub type Skipped = SharedMap<ObjectRef, Arc<Problem>>;
@@ -178,7 +173,7 @@ impl Store {
         if let Object::Skipped(problem) = object {
             let key = key.clone();
             self.skipped
-                .insert_mut(ObjectRef { kind, key }, problem.clone());
+                .set(&ObjectRef { kind, key }, Some(problem.clone()));
         }
         for cluster in linked(object) {
             *self.linked_clusters.entry(cluster.clone()).or_default() += 1;
@@ -202,7 +197,7 @@ impl Store {
         }
         if let Object::Skipped(_) = object {
             let key = key.clone();
-            self.skipped.remove_mut(&ObjectRef { kind, key });
+            self.skipped.set(&ObjectRef { kind, key }, None);
         }
         for cluster in linked(object) {
             if let Entry::Occupied(mut count) = self.linked_clusters.entry(cluster.clone()) {
