@@ -159,6 +159,7 @@ impl<'p> UpdateLoop<'p> {
     ) -> Self {
         timers.is_following = settings.is_following;
         let reader = publisher.reader();
+        let needed = feeds.all().into_iter().filter(|feed| feed.kind.is_needed());
         let last = reader.load();
         let services = last.table.iter().flat_map(Table::services);
         Self {
@@ -168,7 +169,7 @@ impl<'p> UpdateLoop<'p> {
             rules: &settings.rules,
             store: Store::default(),
             arrivals: Vec::new(),
-            unlisted: feeds.needed(),
+            unlisted: needed.collect(),
             links_deadline: None,
             has_news: false,
             feeds,

@@ -127,7 +127,7 @@ pub mod timers;
 pub use alias::{Aliases, InvalidAlias};
 pub use build::{Built, build};
 pub use content::Table;
-pub use endpoint::{Address, Duplicate, Endpoint, EndpointLiveness};
+pub use endpoint::{Address, Endpoint, EndpointLiveness};
 pub use history::{BeforeHistory, Moment};
 pub use impact::Impact;
 pub use kind::{ServiceKind, list_clusters};

@@ -121,18 +121,6 @@ impl Feeds {
         self.state.lock().feeds.keys().cloned().collect()
     }
 
-    /// Returns the feeds that a table needs.
-    pub fn needed(&self) -> BTreeSet<Feed> {
-        let state = self.state.lock();
-        state.needed().map(|(feed, _)| feed.clone()).collect()
-    }
-
-    /// Returns the feeds of Links.
-    pub fn links(&self) -> BTreeSet<Feed> {
-        let state = self.state.lock();
-        state.links().map(|(feed, _)| feed.clone()).collect()
-    }
-
     /// Returns how the Links are listed, as the states of links need it (rule L2). Returns `None` before that is known.
     pub(super) fn link_list(&self) -> Option<LinkList> {
         let state = self.state.lock();

@@ -116,7 +116,7 @@ impl Loop {
             _task: task,
             feeds,
         };
-        let lists = started.feeds.needed().into_iter().map(list).collect();
+        let lists = started.feeds.all().into_iter().map(list).collect();
         started.send(read(lists)).await;
         started
     }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::Endpoint;
 use super::candidate::{Candidate, Role};
-use super::{Duplicate, Endpoint};
 use crate::model::{Port, Ports, Problem, ProblemKind};
 
 /// Maximum number of distinct ports of a service. The time of an SRV answer grows with it.
@@ -83,10 +83,8 @@ pub(super) fn mark_duplicates(endpoints: &mut [Endpoint]) {
     for endpoint in in_order {
         let cluster = &endpoint.cluster;
         for address in endpoint.addresses.iter_mut() {
-            address.duplicate = Duplicate {
-                in_service: endpoint.is_selected && !in_service.insert(address.ip),
-                in_cluster: !in_cluster.insert((cluster, address.ip)),
-            };
+            address.repeats_in_service = endpoint.is_selected && !in_service.insert(address.ip);
+            address.repeats_in_cluster = !in_cluster.insert((cluster, address.ip));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use super::{Duplicate, Endpoint, EndpointLiveness};
+use super::{Address, Endpoint, EndpointLiveness};
 use crate::model::{GatewayDown, Port, PortName, Protocol};
 
 /// The endpoints and addresses of the names of a service.
@@ -106,7 +106,7 @@ impl NameIndex {
         let own = own.requiring(Property::Selected).answered(gateway_down);
         let addresses = own.iter().flat_map(|index| &endpoints[index].addresses);
         let mut ips = (Vec::new(), Vec::new());
-        for address in addresses.filter(|address| !address.duplicate.in_service) {
+        for address in addresses.filter(|address| !address.repeats_in_service) {
             match address.ip {
                 IpAddr::V4(ip) => ips.0.push(ip),
                 IpAddr::V6(ip) => ips.1.push(ip),
@@ -148,9 +148,9 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
     let own = own.map(|endpoint| &endpoint.cluster);
     let of_endpoint = |endpoint: &Endpoint| {
         let is_local = own == Some(&endpoint.cluster);
-        let has_new = |is_v4: bool, is_duplicate: fn(&Duplicate) -> bool| {
+        let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
             let mut addresses = endpoint.addresses.iter();
-            addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_duplicate(&one.duplicate))
+            addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
         };
         let has = [
             endpoint.is_selected,
@@ -160,10 +160,10 @@ fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
             !is_local,
             endpoint.hostname.is_some(),
             !endpoint.ports.is_empty(),
-            has_new(true, |duplicate| duplicate.in_service),
-            has_new(false, |duplicate| duplicate.in_service),
-            has_new(true, |duplicate| duplicate.in_cluster),
-            has_new(false, |duplicate| duplicate.in_cluster),
+            has_new(true, |one| one.repeats_in_service),
+            has_new(false, |one| one.repeats_in_service),
+            has_new(true, |one| one.repeats_in_cluster),
+            has_new(false, |one| one.repeats_in_cluster),
         ];
         let bits = has.into_iter().enumerate();
         bits.fold(0_u16, |all, (property, has)| {

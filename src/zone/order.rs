@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordType;
 use super::reading::{Scope, View};
 use crate::model::Port;
-use crate::table::{Duplicate, Endpoint, Members, Property};
+use crate::table::{Endpoint, Members, Property};
 
 /// The order of records in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -107,18 +107,14 @@ pub(super) fn addresses_of(
     scope: Scope,
 ) -> impl Iterator<Item = &IpAddr> {
     let addresses = endpoint.addresses.iter().filter(move |address| {
-        rtype_of(address.ip) == rtype && !is_duplicate(address.duplicate, scope)
+        let is_repeated = match scope {
+            Scope::Service => address.repeats_in_service,
+            Scope::Cluster => address.repeats_in_cluster,
+            Scope::Host => false,
+        };
+        rtype_of(address.ip) == rtype && !is_repeated
     });
     addresses.map(|address| &address.ip)
-}
-
-/// Returns whether an earlier endpoint of this scope has the same address.
-fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
-    match scope {
-        Scope::Service => duplicate.in_service,
-        Scope::Cluster => duplicate.in_cluster,
-        Scope::Host => false,
-    }
 }
 
 /// Returns the record type of an address.

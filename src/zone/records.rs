@@ -131,7 +131,13 @@ impl Answer<'_> {
         mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match self {
-            Self::Data(view, rtype) => visit_view(view, *rtype, context, visit),
+            Self::Data(view, RecordType::SRV) => visit_services(view, context, visit),
+            Self::Data(view, rtype) => {
+                visit_addresses(view, *rtype, context.order, context.turn, |addresses| {
+                    let data = Data::Addresses(addresses);
+                    visit(Record::answer(context.question, view.service.ttl, data))
+                })
+            }
             Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
             Self::Address(zone, rtype) => own_addresses(zone, *rtype)
@@ -165,22 +171,6 @@ impl Answer<'_> {
             ControlFlow::Continue(())
         });
         records
-    }
-}
-
-/// Visits the records of a view.
-fn visit_view<'a>(
-    view: &'a View<'_>,
-    rtype: RecordType,
-    context: AnswerContext<'a>,
-    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    match rtype {
-        RecordType::SRV => visit_services(view, context, visit),
-        _ => visit_addresses(view, rtype, context.order, context.turn, |addresses| {
-            let data = Data::Addresses(addresses);
-            visit(Record::answer(context.question, view.service.ttl, data))
-        }),
     }
 }
 
