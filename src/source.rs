@@ -283,12 +283,11 @@ impl<'p> UpdateLoop<'p> {
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
             self.add_time(kind, &key, skip);
         }
-        let changes = self.store.changes();
         let services = match object {
             Some(object) => self.store.apply(kind, key.clone(), object),
             None => self.store.delete(kind, key.clone()),
         };
-        if self.store.changes() == changes {
+        if !self.store.take_changed() {
             return;
         }
         self.has_news = true;
@@ -328,7 +327,7 @@ impl<'p> UpdateLoop<'p> {
             _ = doubt.send(());
             return;
         }
-        let (old, changes) = (self.store.skipped().clone(), self.store.changes());
+        let old = self.store.skipped().clone();
         for (feed, mut objects) in lists {
             debug!(%feed, objects = objects.len(), "Listed");
             for (key, object) in &mut objects {
@@ -341,7 +340,7 @@ impl<'p> UpdateLoop<'p> {
             // The first table may be empty.
             self.has_news |= self.unlisted.remove(&feed);
         }
-        self.has_news |= self.store.changes() > changes;
+        self.has_news |= self.store.take_changed();
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
             log_problem(problem);

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use triomphe::ThinArc;
 
-use super::interned::{Pool, Pooled};
+use super::interned::Pool;
 use super::label::PortName;
 
 /// A port with its name and protocol.
@@ -66,12 +66,6 @@ impl Protocol {
 
 // === impl Ports ===
 
-impl Pooled for Ports {
-    fn is_used(&self) -> bool {
-        ThinArc::strong_count(&self.0) > 1
-    }
-}
-
 impl Ports {
     /// Returns the sorted ports as a shared value, for ports that are kept.
     pub fn interned(ports: impl IntoIterator<Item = Port>) -> Self {
@@ -81,7 +75,12 @@ impl Ports {
         if let Some(value) = pool.values.get(&ports) {
             return value.clone();
         }
-        pool.add(ports)
+        pool.add(ports, Self::is_used)
+    }
+
+    /// Returns whether something else uses the same allocation.
+    pub(super) fn is_used(&self) -> bool {
+        ThinArc::strong_count(&self.0) > 1
     }
 
     /// Returns the union of two sets of ports.

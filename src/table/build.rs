@@ -130,7 +130,7 @@ fn replace(
 }
 
 /// Returns the hosts of a service that depend on a Service of their own, or may do so.
-pub(super) fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostOfService> {
+fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostOfService> {
     let Some(service) = service else {
         return BTreeSet::new();
     };
