@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::content::HostOfService;
+use super::content::{HostOfService, KnownClusters};
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
 use super::rules::{NonMember, Rules};
@@ -59,7 +59,7 @@ fn build_with(
 ) -> Built {
     let mut table = last.clone();
     let known = Arc::new(known_clusters(store, rules));
-    table.known_clusters = known.clone();
+    table.known_clusters = KnownClusters(known.clone());
     table.skipped = store.skipped().clone();
     table.links = timers.links.states().clone();
     let mut is_changed = table.skipped != last.skipped || table.links != last.links;
@@ -212,9 +212,9 @@ fn closure(
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();
     services.extend(aliases);
-    if *last.known_clusters != *known {
+    if *last.known_clusters.0 != *known {
         // The problem of an unknown cluster has the nearest name. Reads every service, because a cluster appears rarely.
-        let changed = &*last.known_clusters ^ known;
+        let changed = &*last.known_clusters.0 ^ known;
         let is_unknown = |problem: &Problem| problem.kind == ProblemKind::UnknownCluster;
         let depends = |service: &&Service| {
             let mut named = service.failover.iter().flat_map(|one| one.order.named());

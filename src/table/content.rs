@@ -24,7 +24,7 @@ pub struct Table {
     /// The clusters of Linkerd's mirrors and the state of their Links.
     pub(super) links: Arc<LinkStates>,
     /// The clusters that something here knows (rule K5a).
-    pub(super) known_clusters: Arc<BTreeSet<ClusterName>>,
+    pub(super) known_clusters: KnownClusters,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
     /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
@@ -43,6 +43,16 @@ struct NamespaceServices {
     services: SharedMap<ServiceName, Arc<Service>>,
     /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
     with_names: usize,
+}
+
+/// The clusters that something here knows. They are no part of what is served: the problems that follow from them are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownClusters(pub(super) Arc<BTreeSet<ClusterName>>);
+
+impl PartialEq for KnownClusters {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The names that a list of problems concerns.
