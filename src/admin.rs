@@ -209,7 +209,7 @@ fn with_history(
             .name()
             .and_then(|name| service_of(&state.zones, name)),
     );
-    let known = state.feeds.events();
+    let known = &state.feeds.events;
     let events = known.of_services(&services, &explanation.clusters(), at, MAX_CHANGES);
     Explanation {
         history: events

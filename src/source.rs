@@ -87,11 +87,6 @@ const PANIC_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_
 /// The number of updates that may be queued: several pages of a list.
 const QUEUE_LENGTH: usize = 1024;
 
-/// Creates the channel between a source and the update loop.
-fn channel() -> (Updates, mpsc::Receiver<Update>) {
-    mpsc::channel(QUEUE_LENGTH)
-}
-
 /// Settings of the update loop.
 #[derive(Debug)]
 pub struct UpdateSettings {
@@ -107,20 +102,20 @@ pub async fn run(
     mut source: impl AsyncFnMut(Feeds, Updates),
     feeds: Feeds,
     publisher: Publisher,
-    mut settings: UpdateSettings,
+    settings: UpdateSettings,
 ) {
     let [first, longest] = PANIC_PAUSES;
     let mut backoff = Backoff::new(first, longest);
     let mut memory = LoopMemory::default();
     loop {
-        let (updates, inbox) = channel();
-        let update_loop = run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory);
-        let both = async { tokio::join!(source(feeds.clone(), updates), update_loop) };
+        let (updates, inbox) = mpsc::channel(QUEUE_LENGTH);
+        let update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
+        let both = async { tokio::join!(source(feeds.clone(), updates), update_loop.run(inbox)) };
         // The state they share (feeds, publisher, memory) is consistent after a panic. The rest is dropped.
         if AssertUnwindSafe(both).catch_unwind().await.is_ok() {
             return;
         }
-        feeds.note_panic();
+        feeds.panics.note();
         feeds.panic_problem().iter().for_each(log_problem);
         sleep(backoff.next()).await;
     }
@@ -131,34 +126,6 @@ pub async fn run(
 struct LoopMemory {
     timers: Timers,
     log: ChangeLog,
-}
-
-/// Applies a source's updates, builds and publishes, until the source ends.
-async fn run_update_loop(
-    updates: mpsc::Receiver<Update>,
-    feeds: &Feeds,
-    publisher: &Publisher,
-    settings: &mut UpdateSettings,
-    memory: &mut LoopMemory,
-) {
-    memory.timers.is_following = settings.is_following;
-    let mut update_loop = UpdateLoop {
-        reader: publisher.reader(),
-        publisher,
-        rules: &settings.rules,
-        store: Store::default(),
-        dirty: ServiceKeys::new(),
-        arrivals: Vec::new(),
-        unlisted: feeds.needed(),
-        links_deadline: None,
-        has_news: false,
-        feeds,
-        log: &mut memory.log,
-        clock: feeds.clock(),
-        timers: &mut memory.timers,
-    };
-    update_loop.restore();
-    update_loop.run(updates).await;
 }
 
 /// The update loop: store and table of one source.
@@ -179,21 +146,48 @@ struct UpdateLoop<'p> {
     has_news: bool,
     feeds: &'p Feeds,
     log: &'p mut ChangeLog,
-    clock: SteadyClock,
     timers: &'p mut Timers,
 }
 
-impl UpdateLoop<'_> {
+impl<'p> UpdateLoop<'p> {
+    /// Makes a loop that continues from the current table. Lists are collected separately and replace it when they are complete.
+    fn new(
+        feeds: &'p Feeds,
+        publisher: &'p Publisher,
+        settings: &'p UpdateSettings,
+        LoopMemory { timers, log }: &'p mut LoopMemory,
+    ) -> Self {
+        timers.is_following = settings.is_following;
+        let reader = publisher.reader();
+        let needed = feeds.all().into_iter().filter(|feed| feed.kind.is_needed());
+        let last = reader.load();
+        let services = last.table.iter().flat_map(Table::services);
+        Self {
+            dirty: services.map(|service| service.key.clone()).collect(),
+            reader,
+            publisher,
+            rules: &settings.rules,
+            store: Store::default(),
+            arrivals: Vec::new(),
+            unlisted: needed.collect(),
+            links_deadline: None,
+            has_news: false,
+            feeds,
+            log,
+            timers,
+        }
+    }
+
     async fn run(mut self, mut updates: mpsc::Receiver<Update>) {
         loop {
-            self.feeds.heartbeat().beat();
+            self.feeds.heartbeat.beat();
             // Queries may still have used replaced tables when the last table was published. Free these later.
             let free = self.publisher.free_retired().then_some(FREE_RETIRED_AFTER);
             let record = self.log.next_due().map(|due| self.until(due));
             let waits = [free, self.next_wake(), record, Some(heartbeat::INTERVAL)];
             let wait = waits.into_iter().flatten().min().unwrap_or_default();
             let update = timeout(wait, updates.recv()).await;
-            let now = self.clock.now();
+            let now = self.feeds.clock.now();
             self.log.record_due(self.feeds, now);
             self.note_flapping();
             match update {
@@ -217,7 +211,7 @@ impl UpdateLoop<'_> {
                     arrival,
                 } => self.apply(kind, key, object, arrival),
                 Update::Reset { lists, doubt } => self.reset(lists, doubt),
-                Update::Leases(poll) => self.timers.links.note_leases(poll, self.clock.now()),
+                Update::Leases(poll) => self.timers.links.note_leases(poll, self.feeds.clock.now()),
             }
             applied += 1;
             // The limit keeps an endless stream of updates from delaying the table.
@@ -261,7 +255,7 @@ impl UpdateLoop<'_> {
         let Some(list) = self.feeds.link_list() else {
             return;
         };
-        let (now, links) = (self.clock.now(), &mut self.timers.links);
+        let (now, links) = (self.feeds.clock.now(), &mut self.timers.links);
         if let Some(services) = links.update(&self.store, list, self.rules, now) {
             self.dirty.extend(services);
             self.has_news = true;
@@ -279,27 +273,18 @@ impl UpdateLoop<'_> {
 
     /// Returns the duration until a time, or zero.
     fn until(&self, time: Timestamp) -> Duration {
-        Duration::from_millis(time.0.saturating_sub(self.clock.now().0))
-    }
-
-    /// Continues from the current table after a panic. Lists are collected separately and replace it when they are complete.
-    fn restore(&mut self) {
-        if let Some(table) = &self.reader.load().table {
-            let services = table.services().map(|service| service.key.clone());
-            self.dirty.extend(services);
-        }
+        Duration::from_millis(time.0.saturating_sub(self.feeds.clock.now().0))
     }
 
     fn apply(&mut self, kind: Kind, key: ObjectKey, mut object: Option<Object>, arrival: Arrival) {
         if let Some(skip) = object.as_mut().and_then(Object::skipped_mut) {
             self.add_time(kind, &key, skip);
         }
-        let changes = self.store.changes();
         let services = match object {
             Some(object) => self.store.apply(kind, key.clone(), object),
             None => self.store.delete(kind, key.clone()),
         };
-        if self.store.changes() == changes {
+        if !self.store.take_changed() {
             return;
         }
         self.has_news = true;
@@ -325,7 +310,7 @@ impl UpdateLoop<'_> {
             .and_then(|table| table.skip_of(kind, key));
         let known = known.filter(|known| known.kind == skip.kind);
         let since = known.map(Problem::since);
-        skip.set_since(since.unwrap_or(Some(self.clock.now())));
+        skip.set_since(since.unwrap_or(Some(self.feeds.clock.now())));
     }
 
     /// Applies complete lists. When all feeds are listed, the first lists replace the current table, if there is one.
@@ -339,7 +324,7 @@ impl UpdateLoop<'_> {
             _ = doubt.send(());
             return;
         }
-        let (old, changes) = (self.store.skipped().clone(), self.store.changes());
+        let old = self.store.skipped().clone();
         for (feed, mut objects) in lists {
             debug!(%feed, objects = objects.len(), "Listed");
             for (key, object) in &mut objects {
@@ -352,7 +337,7 @@ impl UpdateLoop<'_> {
             // The first table may be empty.
             self.has_news |= self.unlisted.remove(&feed);
         }
-        self.has_news |= self.store.changes() > changes;
+        self.has_news |= self.store.take_changed();
         let skipped = self.store.skipped().iter();
         for (_, problem) in skipped.filter(|(key, one)| old.get(*key) != Some(*one)) {
             log_problem(problem);
@@ -377,14 +362,14 @@ impl UpdateLoop<'_> {
         if let Some(problems) = self.log.take_flapping() {
             let services = problems.iter().filter_map(|one| one.service.clone());
             self.publisher.note_flapping(services.collect());
-            self.feeds.events().note_flapping(problems);
+            self.feeds.events.note_flapping(problems);
         }
     }
 
     fn publish(&mut self) {
         self.has_news = false;
         let mut dirty = std::mem::take(&mut self.dirty);
-        self.timers.now = self.clock.now();
+        self.timers.now = self.feeds.clock.now();
         self.timers.wall = Timestamp(unix_milliseconds());
         dirty.extend(self.timers.due());
         let last = Arc::clone(&self.reader.load());
@@ -397,7 +382,7 @@ impl UpdateLoop<'_> {
         let (services, time) = (built.services.clone(), self.timers.now);
         let wall = Timestamp(unix_milliseconds());
         if let Some(now) = self.publisher.publish(built, time, wall.seconds()) {
-            self.feeds.update_times().note_published(&arrivals, wall);
+            self.feeds.update_times.note_published(&arrivals, wall);
             self.log
                 .note_published(&last, &now, &services, self.feeds, time);
         }

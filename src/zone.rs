@@ -59,10 +59,8 @@ pub mod order;
 pub mod print;
 pub mod read;
 pub mod reading;
-pub mod record_name;
 mod record_type;
 pub mod records;
-mod zone_name;
 mod zones;
 
 pub use answer::{Answer, AnswerResult, answer};
@@ -70,11 +68,9 @@ pub use name::Name;
 pub use order::{Addresses, AnswerOrder};
 pub use read::{read, read_own_name, yields};
 pub use reading::{Failure, MissingReason, Reading, Scope, View};
-pub use record_name::RecordName;
 pub use record_type::RecordType;
-pub use records::{AnswerContext, Data, Record, SRV_WEIGHT, Section};
-pub use zone_name::ZoneName;
-pub use zones::{Zone, Zones};
+pub use records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section};
+pub use zones::{Zone, ZoneName, Zones};
 
 #[cfg(test)]
 mod tests;

@@ -108,7 +108,7 @@ pub(super) async fn events(
     lifetime: Option<Extension<Lifetime>>,
     headers: HeaderMap,
 ) -> Response {
-    let events = state.feeds.events();
+    let events = &state.feeds.events;
     let request = last_known(&query, &headers).and_then(|after| Ok((after, query.filter()?)));
     let (after, filter) = match request {
         Ok(request) => request,
@@ -163,7 +163,7 @@ pub(super) fn without_table(state: &AdminState, name: &str, problem: NoMoment) -
     let name = Name::from_text(name);
     let service = name.and_then(|name| service_of(&state.zones, &name));
     let services = service.into_iter().collect();
-    let known = state.feeds.events();
+    let known = &state.feeds.events;
     let events = known.of_services(&services, &BTreeSet::new(), Some(time), MAX_EARLIER);
     let lines = events
         .iter()

@@ -78,8 +78,8 @@ impl SummaryFollower {
         }
         self.next = moment + PAUSE;
         // In this order, the table is at least as new as the list of changed services.
-        let latest = self.state.feeds.events().latest();
-        let changed = self.state.feeds.events().changed_after(self.tables);
+        let latest = self.state.feeds.events.latest();
+        let changed = self.state.feeds.events.changed_after(self.tables);
         self.tables = latest.version;
         let now = self.state.reader.load();
         let head = Head::new(&self.state, &now, latest);

@@ -159,7 +159,7 @@ impl Metrics {
         let UpdateTimes {
             update,
             programming,
-        } = self.feeds.update_times();
+        } = &*self.feeds.update_times;
         let help = "Time from the event of a watch to the published table that has the change";
         let bucket = |index| update.bucket(index).load(Relaxed);
         let sum = update.nanoseconds().load(Relaxed);
@@ -197,7 +197,7 @@ impl Metrics {
         page.gauges("build_info", "Version of this program", [(version, 1.0)])?;
         page.published(&now, &facts)?;
         let moment = Timestamp(unix_milliseconds());
-        let clock = self.feeds.clock();
+        let clock = self.feeds.clock;
         let at = |moment| self.reader.at(clock.of_wall(moment));
         if let Some(hash) = self.facts.compared_hash(moment, at) {
             let help = "Hash of all answers at the last multiple of five minutes of the clock; equal in replicas with equal answers";
@@ -225,7 +225,7 @@ impl Metrics {
         problems.extend(self.certificate.as_ref().and_then(|one| one.problem()));
         problems.extend(self.refused.problem(unix_seconds()));
         problems.extend(self.feeds.panic_problem());
-        problems.extend(self.feeds.events().flapping());
+        problems.extend(self.feeds.events.flapping());
         let lost_lines = problem_of_failures(ProblemKind::LogLinesLost, &self.lost_log_lines);
         problems.extend(lost_lines);
         problems
@@ -237,9 +237,9 @@ impl Metrics {
         let help = "Seconds since the oldest watch was heard from";
         page.gauge("table_age_seconds", help, age)?;
         let help = "Panics of the source or the update loop; each is followed by a relist";
-        page.counter("source_panics", help, self.feeds.panic_count())?;
+        page.counter("source_panics", help, self.feeds.panics.count())?;
         let help = "Changes of services, by kind";
-        let events = self.feeds.events();
+        let events = &self.feeds.events;
         let kinds = ChangeKind::VARIANTS.iter().copied();
         let kinds = kinds.filter(|kind| *kind != ChangeKind::Demo);
         let totals = kinds.map(|kind| ([("kind", <&str>::from(kind))], events.total(kind)));

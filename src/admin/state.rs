@@ -87,7 +87,7 @@ impl AdminState {
         if time > Timestamp(unix_milliseconds()) {
             return Err(NoMoment::Future(shown(text)));
         }
-        let clock = self.feeds.clock();
+        let clock = self.feeds.clock;
         let mut moment = self.reader.at(clock.of_wall(time)).map_err(|mut early| {
             early.start = clock.wall(early.start);
             NoMoment::Early(time, early)

@@ -34,11 +34,11 @@ pub(super) async fn status(
         /// Its settings, as `serve --print-settings` prints them. No secret is among them.
         settings: Arc<Value>,
     }
-    let latest = state.feeds.events().latest();
+    let latest = state.feeds.events.latest();
     let head = Head::new(&state, &state.reader.load(), latest);
     let time = Timestamp(unix_milliseconds()).to_text();
     let history_start = state.reader.history_start();
-    let history_start = state.feeds.clock().wall(history_start).to_exact_text();
+    let history_start = state.feeds.clock.wall(history_start).to_exact_text();
     let status = Status {
         head,
         time,
@@ -66,7 +66,7 @@ pub(super) async fn summary(
     let past = query.at.as_deref().map(|at| state.moment_at(at));
     let past = past.transpose()?.map(|(moment, _)| moment);
     // In this order, the table is at least as new as the number that the client continues from.
-    let latest = state.feeds.events().latest();
+    let latest = state.feeds.events.latest();
     let head = match &past {
         None => Head::new(&state, &state.reader.load(), latest),
         Some(past) => Head::of_past(&state, past),

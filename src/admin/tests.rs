@@ -19,7 +19,7 @@ use crate::model::Timestamp;
 use crate::server::RefusedClients;
 use crate::server::counters::CounterSet;
 use crate::source::Feeds;
-use crate::table::services::LISTINGS;
+use crate::table::content::LISTINGS;
 use crate::table::store::ServiceKeys;
 use crate::table::{Built, Publisher};
 use crate::testing::{endpoint, gateway, local, mirror, service_mirror, table, zones};

@@ -188,7 +188,7 @@ impl Server {
         } = &resources;
         let zones = settings.zones(&ns_addresses(given, &bound.addresses()));
         let feeds = Feeds::new(&settings.namespaces).with_links(settings.links_namespaces());
-        let publisher = Publisher::new(feeds.clock().now(), settings.history.0);
+        let publisher = Publisher::new(feeds.clock.now(), settings.history.0);
         let (reader, counters) = (publisher.reader(), CounterSet::default());
         let refused = RefusedClients::default();
         let certificate = bound.encrypted.as_ref().map(Encrypted::certificate);
@@ -240,7 +240,7 @@ impl Server {
             listeners,
             tasks,
             draining,
-            events: feeds.events().clone(),
+            events: feeds.events.clone(),
         })
     }
 
@@ -328,7 +328,7 @@ fn serve_http(
 /// other DNS connections.
 fn liveness(listeners: &mut DnsServer, feeds: &Feeds, tasks: &mut JoinSet<()>) -> Liveness {
     let mut loops = listeners.take_heartbeats();
-    loops.push(("the update loop".to_owned(), feeds.heartbeat().clone()));
+    loops.push(("the update loop".to_owned(), feeds.heartbeat.clone()));
     let heartbeat = Heartbeat::default();
     let name = "the runtime of TCP connections".to_owned();
     loops.push((name, heartbeat.clone()));
@@ -416,7 +416,7 @@ mod tests {
         tokio::time::timeout(limit, only_the_update_loop)
             .await
             .unwrap();
-        feeds.heartbeat().beat();
+        feeds.heartbeat.beat();
         liveness.check();
         assert_eq!(liveness.problem(), None);
         server.stop().await;

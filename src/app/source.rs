@@ -26,10 +26,7 @@ impl SelectedSource {
             namespace: _, // the settings have it
         } = args;
         if !file.is_empty() {
-            return Ok(Self::Files(file::Files::open(
-                file.clone(),
-                file::FileTiming::default(),
-            )?));
+            return Ok(Self::Files(file::Files::open(file.clone())?));
         }
         let cluster = Cluster::open(kubeconfig.access_or(default)).await?;
         Ok(Self::Cluster(Box::new(cluster), timing))

@@ -52,7 +52,7 @@ pub(super) fn missing_notes(
         }
         (MissingReason::NoHost, Some(service)) => {
             let cluster = own.get(1).copied().unwrap_or_default();
-            let endpoints = service.in_cluster(cluster).iter();
+            let endpoints = service.endpoints_at(&[cluster]).iter();
             let hosts: Vec<&str> = endpoints.map(|one| one.labels()[0]).collect();
             let hosts = hosts.join(", ");
             let mut notes = vec![format!(

@@ -199,18 +199,18 @@ impl<'t> Search<'t> {
         let all = distance + lost(host) + lost(cluster);
         let mut scopes = vec![(all, base.clone(), &*service.endpoints)];
         let clusters = service.clusters().map(|cluster| cluster.as_str());
-        let has_cluster = |label: &str| !service.in_cluster(label).is_empty();
+        let has_cluster = |label: &str| !service.endpoints_at(&[label]).is_empty();
         for (of_cluster, cluster) in self.similar_or_first(cluster, clusters, has_cluster) {
-            let endpoints = service.in_cluster(&cluster);
+            let endpoints = service.endpoints_at(&[&*cluster]);
             let distance = distance + of_cluster;
             let name = format!("{cluster}.{base}");
             let hosts = endpoints
                 .iter()
                 .map(|endpoint| endpoint.labels()[0])
                 .filter(|host| !host.is_empty());
-            let has_host = |label: &str| !service.at_host(&cluster, label).is_empty();
+            let has_host = |label: &str| !service.endpoints_at(&[label, &*cluster]).is_empty();
             for (of_host, host) in self.similar_or_first(host, hosts, has_host) {
-                let endpoints = service.at_host(&cluster, &host);
+                let endpoints = service.endpoints_at(&[&*host, &*cluster]);
                 scopes.push((distance + of_host, format!("{host}.{name}"), endpoints));
             }
             scopes.push((distance + lost(host), name, endpoints));

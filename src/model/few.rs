@@ -1,14 +1,13 @@
 //! A list that mostly has one entry, such as the addresses of a Service.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 /// A list with a fixed number of entries. One entry is in place; several have an allocation. There are some of these lists
 /// for each endpoint, so each octet counts: a list of addresses has 24, a vector with one entry in place that can grow has 32.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Few<T>(Entries<T>);
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Entries<T> {
     One(T),
     /// Not one.
@@ -46,21 +45,6 @@ impl<T> FromIterator<T> for Few<T> {
     }
 }
 
-impl<T> From<Vec<T>> for Few<T> {
-    fn from(entries: Vec<T>) -> Self {
-        entries.into_iter().collect()
-    }
-}
-
-impl<T> From<Few<T>> for Vec<T> {
-    fn from(few: Few<T>) -> Self {
-        match few.0 {
-            Entries::One(entry) => vec![entry],
-            Entries::Others(entries) => entries.into(),
-        }
-    }
-}
-
 impl<T> Deref for Few<T> {
     type Target = [T];
 
@@ -92,21 +76,6 @@ impl<'f, T> IntoIterator for &'f Few<T> {
     }
 }
 
-impl<'f, T> IntoIterator for &'f mut Few<T> {
-    type Item = &'f mut T;
-    type IntoIter = std::slice::IterMut<'f, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter_mut()
-    }
-}
-
-impl<T: fmt::Debug> fmt::Debug for Few<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self).finish()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
@@ -119,9 +88,8 @@ mod tests {
             let numbers: Vec<u32> = (0..count).collect();
             let mut few: Few<u32> = numbers.iter().copied().collect();
             assert_eq!(*few, *numbers);
-            assert_eq!(few, Few::from(numbers.clone()));
             few.iter_mut().for_each(|number| *number += 1);
-            assert_eq!(Vec::from(few), (1..=count).collect::<Vec<_>>());
+            assert_eq!(few.to_vec(), (1..=count).collect::<Vec<_>>());
         }
         assert_ne!(Few::one(1), Few::default());
     }

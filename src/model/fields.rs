@@ -1,5 +1,6 @@
 //! Reads the fields that objects of several kinds have: names, addresses and ports.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use super::kube_object::{KubePort, ServiceSpec};
@@ -8,9 +9,9 @@ use super::{
     ServiceKey, ServiceName, key,
 };
 
-/// Returns the skip of an object that cannot be used.
-pub(super) fn unusable(detail: impl ToString) -> Problem {
-    Problem::new(ProblemKind::UnusableObject, detail.to_string())
+/// Returns the problem of an object that cannot be used.
+pub(super) fn unusable(reason: impl fmt::Display) -> Problem {
+    Problem::new(ProblemKind::UnusableObject, reason.to_string())
 }
 
 // === Names ===
@@ -46,10 +47,9 @@ pub(super) fn mirrored_service(
 
 /// Splits the first label off a dotted name.
 pub(super) fn split(name: &str) -> Result<(&str, &str), Problem> {
-    name.split_once('.').ok_or_else(|| {
-        let key = key::REMOTE_FQ_NAME;
-        unusable(format!("annotation {key} has too few labels: '{name}'"))
-    })
+    let key = key::REMOTE_FQ_NAME;
+    let few = || unusable(format!("annotation {key} has too few labels: '{name}'"));
+    name.split_once('.').ok_or_else(few)
 }
 
 /// Rejects an annotation that names another namespace than that of the object. Otherwise, an object could add endpoints
@@ -87,10 +87,8 @@ pub(super) fn shorten(value: &str) -> String {
 
 /// Reads the cluster IPs of a Service.
 pub(super) fn cluster_addresses(spec: &ServiceSpec<'_>) -> Result<Few<IpAddr>, Problem> {
-    let addresses = spec.addresses().iter();
-    let addresses: Few<IpAddr> = addresses
-        .map(|ip| usable_address(ip))
-        .collect::<Result<_, _>>()?;
+    let addresses = spec.addresses().iter().map(|ip| usable_address(ip));
+    let addresses: Few<IpAddr> = addresses.collect::<Result<_, _>>()?;
     if addresses.is_empty() {
         return Err(unusable(
             "spec.clusterIPs and spec.clusterIP contain no address",

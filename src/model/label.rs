@@ -3,14 +3,13 @@
 //! Five newtypes share one grammar, so that the compiler rejects a namespace where a cluster is expected.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::interned::{Text, compare, intern};
+use super::interned::{Text, intern};
 
 /// The error for a string that is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +34,9 @@ fn is_label(text: &str) -> bool {
 macro_rules! label {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(
+            Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+        )]
         #[serde(try_from = "String")]
         #[schemars(!try_from)]
         pub struct $name(
@@ -64,18 +65,6 @@ macro_rules! label {
 
             fn checked(text: &str, make: fn(&str) -> Text) -> Result<Self, InvalidLabel> {
                 if is_label(text) { Ok(Self(make(text))) } else { Err(InvalidLabel { value: text.into() }) }
-            }
-        }
-
-        impl Ord for $name {
-            fn cmp(&self, other: &Self) -> Ordering {
-                compare(&self.0, &other.0)
-            }
-        }
-
-        impl PartialOrd for $name {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
             }
         }
 

@@ -8,11 +8,11 @@ use super::fields::{
     shorten, split, strip_cluster, unusable, usable_address,
 };
 use super::kube_object::{KubeEndpoint, LinkSpec, ServiceSpec, SliceBody};
-use super::slice::{SkipCounts, has_addresses, readiness, slice_owner};
+use super::slice::{SkipCounts, readiness};
 use super::{
-    ClusterName, Clusters, FederatedClusters, Hostname, Item, ItemKind, KubeObject, ListedHost,
-    ListedHosts, MirroredHost, Problem, ProblemKind, ServiceKey, ServiceName, ServiceSettings,
-    Slice, SliceContent, intern, key,
+    ClusterName, Clusters, FederatedClusters, Few, Hostname, Item, ItemKind, KubeObject,
+    ListedHost, ListedHosts, MirroredHost, Ports, Problem, ProblemKind, ServiceKey, ServiceName,
+    ServiceSettings, SliceContent, intern, key,
 };
 
 /// The suffix of the names of federated services.
@@ -32,8 +32,6 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Item, Problem> {
             endpoint_mirror(service, &spec)
         } else if service.label(key::CLUSTER_NAME).is_none() && is_federated(service) {
             federated(service, &spec)
-        } else if spec.cluster_ip.as_deref() == Some("None") {
-            headless_mirror(service)
         } else {
             service_mirror(service, &spec)
         }
@@ -58,20 +56,16 @@ fn is_of_linkerd(service: &KubeObject<'_>) -> Result<(), Problem> {
     Err(Problem::new(ProblemKind::LeftOut, detail))
 }
 
-/// Reads a slice of a mirror. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
+/// Returns what is used of a mirror's slice. Only slices of headless mirrors list hosts, unless they were overwritten with gateway
 /// addresses.
-pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(unusable)?;
-    let owner = slice_owner(slice)?;
-    has_addresses(&body)?;
+pub(super) fn slice_content(slice: &KubeObject<'_>, body: &SliceBody<'_>) -> SliceContent {
     if slice.label(key::HEADLESS_MIRROR).is_none() {
-        let listed = listed_hosts(&body);
+        let listed = listed_hosts(body);
         if !listed.hosts.is_empty() || !listed.left_out.is_empty() {
-            let content = SliceContent::Hosts(Box::new(listed));
-            return Ok(Slice { owner, content });
+            return SliceContent::Hosts(Box::new(listed));
         }
     }
-    Ok(readiness(owner, &body))
+    readiness(body)
 }
 
 /// Reads the cluster that a Link names. Its `status` is not used: it reports errors for services that are mirrored.
@@ -116,20 +110,7 @@ fn service_and_cluster(service: &KubeObject<'_>) -> Option<(ServiceKey, ClusterN
     Some((key.ok()?, cluster))
 }
 
-// === Headless mirrors and endpoint mirrors ===
-
-fn headless_mirror(service: &KubeObject<'_>) -> Result<Item, Problem> {
-    let cluster = cluster(service)?;
-    let mirrored = mirrored_service(service, &cluster)?;
-    Ok(Item {
-        settings: ServiceSettings::of_mirror(service).if_any(),
-        ..Item::new(
-            ItemKind::HeadlessMirror,
-            mirrored,
-            Clusters::Linked(cluster),
-        )
-    })
-}
+// === Endpoint mirrors ===
 
 /// Returns whether a mirror represents one endpoint.
 fn is_endpoint_mirror(service: &KubeObject<'_>) -> bool {
@@ -176,15 +157,22 @@ fn mirrored_endpoint<'o>(
     Ok((host, name))
 }
 
-// === Mirrors with a cluster IP ===
+// === Mirrors of Services ===
 
 fn service_mirror(service: &KubeObject<'_>, spec: &ServiceSpec<'_>) -> Result<Item, Problem> {
     let cluster = cluster(service)?;
     let mirrored = mirrored_service(service, &cluster)?;
-    let kind = route(service, &cluster, &mirrored)?;
+    let is_headless = spec.cluster_ip.as_deref() == Some("None");
+    let (kind, addresses, ports) = if is_headless {
+        let none = Ports::interned([]);
+        (ItemKind::HeadlessMirror, Few::default(), none)
+    } else {
+        let kind = route(service, &cluster, &mirrored)?;
+        (kind, cluster_addresses(spec)?, ports(spec.ports.as_ref()))
+    };
     Ok(Item {
-        addresses: cluster_addresses(spec)?,
-        ports: ports(spec.ports.as_ref()),
+        addresses,
+        ports,
         settings: ServiceSettings::of_mirror(service).if_any(),
         ..Item::new(kind, mirrored, Clusters::Linked(cluster))
     })

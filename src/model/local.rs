@@ -1,11 +1,10 @@
-//! Reads the objects of this cluster: Services, and slices of Services (rule M5, kind `local`).
+//! Reads the Services of this cluster (rule M5, kind `local`).
 
 use super::fields::{cluster_addresses, ports, service_key, unusable};
 use super::kube_object::ServiceSpec;
-use super::slice::{endpoints, has_addresses, readiness, slice_owner};
 use super::{
     Clusters, Export, Few, Item, ItemKind, KubeObject, Object, OwnForm, OwnService, Ports, Problem,
-    ServiceSettings, Slice, SliceContent, key,
+    ServiceSettings, key,
 };
 
 /// Returns whether a Service belongs to this cluster. An implementation of the Multi-Cluster Services API may make a Service
@@ -59,19 +58,4 @@ pub(super) fn read_service(service: &KubeObject<'_>) -> Result<Object, Problem> 
         created: service.created(),
         ..Item::new(kind, service_key(service, service.name())?, Clusters::Own)
     }))
-}
-
-/// Reads a slice of a headless Service.
-pub(super) fn read_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(unusable)?;
-    let owner = slice_owner(slice)?;
-    let content = SliceContent::Endpoints(Box::new(endpoints(&body)?));
-    Ok(Slice { owner, content })
-}
-
-/// Reads a slice of an exported Service with a cluster IP.
-pub(super) fn read_ready_slice(slice: &KubeObject<'_>) -> Result<Slice, Problem> {
-    let body = slice.slice_body().map_err(unusable)?;
-    has_addresses(&body)?;
-    Ok(readiness(slice_owner(slice)?, &body))
 }

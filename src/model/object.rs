@@ -46,10 +46,7 @@ impl Object {
 
     /// Returns the service that the object belongs to. Slices have that of their owner.
     pub fn service(&self) -> Option<&ServiceKey> {
-        match self {
-            Self::Item(item) => Some(&item.service),
-            Self::Slice(_) | Self::Plain | Self::Link(_) | Self::Skipped(_) => None,
-        }
+        Some(&self.item()?.service)
     }
 
     /// Returns the name of the Service that owns the object, if it is a slice.

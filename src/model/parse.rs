@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use super::key::controller;
 use super::keys::Kind;
-use super::{KubeObject, Object, ObjectKey, Problem, ProblemKind, Slice, key, linkerd, local};
+use super::{
+    KubeObject, Object, ObjectKey, Problem, ProblemKind, Slice, key, linkerd, local, slice,
+};
 
 /// Returns the key of an object and what this server uses of it. Returns `None` if the object does not matter, such as a slice
 /// of an ordinary Service, or has no name.
@@ -43,7 +45,9 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
     if has(key::MCS_SERVICE) {
         None
     } else if linkerd::is_mirror(slice) {
-        Some(linkerd::read_slice(slice))
+        Some(slice::read(slice, |body| {
+            linkerd::slice_content(slice, body)
+        }))
     } else if has(key::MIRRORED_SERVICE)
         || has(key::SOURCE_CLUSTER)
         || manager == Some(controller::CILIUM_MESH)
@@ -51,9 +55,9 @@ fn read_slice(slice: &KubeObject<'_>) -> Option<Result<Slice, Problem>> {
         None
     } else if has(key::HEADLESS) || manager != Some(controller::KUBERNETES) {
         // Slices that somebody else writes for a Service without a selector have no headless label.
-        Some(local::read_slice(slice))
+        Some(slice::read(slice, slice::endpoints))
     } else {
-        has(key::EXPORTED).then(|| local::read_ready_slice(slice))
+        has(key::EXPORTED).then(|| slice::read(slice, slice::readiness))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Ports, and the lists of ports that endpoints share.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
@@ -8,7 +7,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use triomphe::ThinArc;
 
-use super::interned::{Pool, Pooled};
+use super::interned::Pool;
 use super::label::PortName;
 
 /// A port with its name and protocol.
@@ -35,7 +34,7 @@ pub enum Protocol {
 }
 
 /// The distinct ports of an endpoint, sorted by number, name and protocol. The type has the size of one pointer.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ports(ThinArc<(), Port>);
 
 // === impl Port ===
@@ -67,12 +66,6 @@ impl Protocol {
 
 // === impl Ports ===
 
-impl Pooled for Ports {
-    fn is_used(&self) -> bool {
-        ThinArc::strong_count(&self.0) > 1
-    }
-}
-
 impl Ports {
     /// Returns the sorted ports as a shared value, for ports that are kept.
     pub fn interned(ports: impl IntoIterator<Item = Port>) -> Self {
@@ -82,7 +75,12 @@ impl Ports {
         if let Some(value) = pool.values.get(&ports) {
             return value.clone();
         }
-        pool.add(ports)
+        pool.add(ports, Self::is_used)
+    }
+
+    /// Returns whether something else uses the same allocation.
+    pub(super) fn is_used(&self) -> bool {
+        ThinArc::strong_count(&self.0) > 1
     }
 
     /// Returns the union of two sets of ports.
@@ -108,12 +106,6 @@ impl Deref for Ports {
 
     fn deref(&self) -> &[Port] {
         &self.0.slice
-    }
-}
-
-impl fmt::Debug for Ports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self[..].fmt(f)
     }
 }
 

@@ -74,16 +74,31 @@ pub struct SliceEndpoint {
 
 // === Reading ===
 
+/// Reads a slice: the name of its Service, and what is used of its endpoints.
+pub(super) fn read(
+    slice: &KubeObject<'_>,
+    content: impl FnOnce(&SliceBody<'_>) -> SliceContent,
+) -> Result<Slice, Problem> {
+    let body = slice.slice_body().map_err(unusable)?;
+    let owner = slice.label(key::SERVICE_NAME);
+    let owner = owner.ok_or_else(|| unusable(format!("label {} is missing", key::SERVICE_NAME)))?;
+    if body.address_type.as_deref() == Some("FQDN") {
+        return Err(unusable("addressType FQDN is not supported"));
+    }
+    Ok(Slice {
+        owner: intern(owner),
+        content: content(&body),
+    })
+}
+
 /// Reduces a slice to whether an address is ready.
-pub(super) fn readiness(owner: Text, body: &SliceBody<'_>) -> Slice {
+pub(super) fn readiness(body: &SliceBody<'_>) -> SliceContent {
     let ready = body.endpoints.iter().flatten().map(is_ready);
-    let content = SliceContent::Ready(ready.reduce(|one, other| one || other));
-    Slice { owner, content }
+    SliceContent::Ready(ready.reduce(|one, other| one || other))
 }
 
 /// Reads the endpoints and ports of a slice.
-pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem> {
-    has_addresses(body)?;
+pub(super) fn endpoints(body: &SliceBody<'_>) -> SliceContent {
     let mut skips = SkipCounts::default();
     let mut endpoint = |e: &KubeEndpoint<'_>| {
         let first = e.addresses.iter().flatten().next();
@@ -93,28 +108,23 @@ pub(super) fn endpoints(body: &SliceBody<'_>) -> Result<SliceEndpoints, Problem>
         let named = e.hostname.as_deref().filter(|host| !host.is_empty());
         let hostname = named
             .and_then(|host| skips.record("hostname", Hostname::interned(host).map_err(unusable)));
+        let target = e
+            .target_ref
+            .as_ref()
+            .and_then(|target| target.uid.as_deref());
         Some(SliceEndpoint {
             address,
             hostname: hostname.unwrap_or_else(|| Hostname::from_address(address)),
-            target: e
-                .target_ref
-                .as_ref()
-                .and_then(|t| t.uid.as_deref())
-                .map(Text::from),
+            target: target.map(Text::from),
             ready: is_ready(e),
         })
     };
-    let endpoints = body
-        .endpoints
-        .iter()
-        .flatten()
-        .filter_map(&mut endpoint)
-        .collect();
-    Ok(SliceEndpoints {
-        endpoints,
+    let all = body.endpoints.iter().flatten();
+    SliceContent::Endpoints(Box::new(SliceEndpoints {
+        endpoints: all.filter_map(&mut endpoint).collect(),
         ports: ports(body.ports.as_ref()),
         left_out: skips.into_skips(),
-    })
+    }))
 }
 
 /// One skip for each field, with the number of further skips. A slice may have a thousand endpoints with the same
@@ -142,22 +152,6 @@ impl SkipCounts {
             others => Problem::new(skip.kind, format!("{}; and {others} more", skip.detail)),
         };
         self.0.into_iter().map(skip).collect()
-    }
-}
-
-/// Returns the name of the Service that a slice belongs to.
-pub(super) fn slice_owner(slice: &KubeObject<'_>) -> Result<Text, Problem> {
-    let Some(service) = slice.label(key::SERVICE_NAME) else {
-        return Err(unusable(format!("label {} is missing", key::SERVICE_NAME)));
-    };
-    Ok(intern(service))
-}
-
-/// Rejects a slice of names instead of addresses.
-pub(super) fn has_addresses(body: &SliceBody<'_>) -> Result<(), Problem> {
-    match body.address_type.as_deref() {
-        Some("FQDN") => Err(unusable("addressType FQDN is not supported")),
-        _ => Ok(()),
     }
 }
 

@@ -39,7 +39,7 @@ impl ChangeLog {
         feeds: &Feeds,
         time: Timestamp,
     ) {
-        let events = feeds.events();
+        let events = &feeds.events;
         let Some(next) = &now.table else { return };
         let last_table = last.table.as_ref();
         let keys: Vec<&ServiceKey> = changed_services(last_table, next, built).collect();
@@ -89,13 +89,13 @@ impl ChangeLog {
     fn record(&mut self, mut changes: Vec<TimedChange>, feeds: &Feeds, time: Timestamp) {
         log_some(&self.flapping.end_minute(time));
         for (moment, change) in &mut changes {
-            *moment = feeds.clock().wall(*moment);
+            *moment = feeds.clock.wall(*moment);
             log_some(&self.flapping.count(change, time));
             if !self.flapping.has_all_of(change) {
                 log_change(change, *moment);
             }
         }
-        feeds.events().record(changes);
+        feeds.events.record(changes);
     }
 
     fn warn_of_cluster_name(&mut self, next: &Table, keys: &[&ServiceKey]) {

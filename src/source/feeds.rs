@@ -38,15 +38,15 @@ pub struct Feed {
 pub struct Feeds {
     state: Arc<Mutex<State>>,
     /// The changes of answers by the feeds.
-    events: Events,
+    pub events: Events,
     /// The heartbeat of the update loop.
-    heartbeat: Heartbeat,
+    pub(crate) heartbeat: Heartbeat,
     /// The clock of the process, for the times of problems and delays.
-    clock: SteadyClock,
-    /// Panics of the source or of the update loop.
-    panics: Failures,
+    pub clock: SteadyClock,
+    /// Panics of the source or of the update loop, which are then restarted.
+    pub(crate) panics: Failures,
     /// The times until changes were published.
-    update_times: Arc<UpdateTimes>,
+    pub(crate) update_times: Arc<UpdateTimes>,
 }
 
 #[derive(Debug)]
@@ -86,17 +86,11 @@ impl Feeds {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let feed = |kind| {
-            scopes.iter().map(move |namespace| Feed {
-                kind,
-                namespace: namespace.clone(),
-            })
-        };
-        let feeds = Kind::ALL
-            .into_iter()
-            .filter(|kind| kind.is_needed())
-            .flat_map(feed)
-            .map(|feed| (feed, FeedState::default()));
+        let kinds = Kind::ALL.into_iter().filter(|kind| kind.is_needed());
+        let feeds = kinds.flat_map(|kind| {
+            let feed = |namespace| (Feed { kind, namespace }, FeedState::default());
+            scopes.iter().cloned().map(feed).collect::<Vec<_>>()
+        });
         let state = State {
             started: Instant::now(),
             feeds: feeds.collect(),
@@ -114,53 +108,17 @@ impl Feeds {
 
     /// Adds the watches of Links in `namespaces`. A table does not need them.
     pub fn with_links(self, namespaces: &[Namespace]) -> Self {
-        let feed = |namespace: &Namespace| Feed {
-            kind: Kind::Link,
-            namespace: Some(namespace.clone()),
-        };
-        let links = namespaces
-            .iter()
-            .map(feed)
-            .map(|feed| (feed, FeedState::default()));
+        let links = namespaces.iter().map(|namespace| {
+            let (kind, namespace) = (Kind::Link, Some(namespace.clone()));
+            (Feed { kind, namespace }, FeedState::default())
+        });
         self.state.lock().feeds.extend(links);
         self
-    }
-
-    /// Returns the heartbeat of the update loop.
-    pub(crate) fn heartbeat(&self) -> &Heartbeat {
-        &self.heartbeat
-    }
-
-    /// Returns the clock of the process.
-    pub fn clock(&self) -> SteadyClock {
-        self.clock
-    }
-
-    /// Returns the times until changes were published.
-    pub(crate) fn update_times(&self) -> &UpdateTimes {
-        &self.update_times
-    }
-
-    /// Returns the last changes of answers.
-    pub fn events(&self) -> &Events {
-        &self.events
     }
 
     /// Returns every feed.
     pub fn all(&self) -> BTreeSet<Feed> {
         self.state.lock().feeds.keys().cloned().collect()
-    }
-
-    /// Returns the feeds that a table needs.
-    pub fn needed(&self) -> BTreeSet<Feed> {
-        let state = self.state.lock();
-        state.needed().map(|(feed, _)| feed.clone()).collect()
-    }
-
-    /// Returns the feeds of Links.
-    pub fn links(&self) -> BTreeSet<Feed> {
-        let state = self.state.lock();
-        state.links().map(|(feed, _)| feed.clone()).collect()
     }
 
     /// Returns how the Links are listed, as the states of links need it (rule L2). Returns `None` before that is known.
@@ -213,22 +171,13 @@ impl Feeds {
             return None;
         }
         state.logged.push(failure.to_owned());
-        Some(state.problem_of(feed, failure).holds_since(since))
-    }
-
-    /// Counts a panic of the source or of the update loop.
-    pub(super) fn note_panic(&self) {
-        self.panics.note();
+        let problem = Problem::new(state.problem_kind(), failure).of_name(feed.to_string());
+        Some(problem.holds_since(since))
     }
 
     /// Returns the problem that the source or the update loop panicked, if it did.
     pub fn panic_problem(&self) -> Option<Problem> {
         problem_of_failures(ProblemKind::SourcePanicked, &self.panics)
-    }
-
-    /// Returns how often the source or the update loop panicked and was restarted.
-    pub fn panic_count(&self) -> u64 {
-        self.panics.count()
     }
 
     /// Notes that a table was published, and its lines were logged.
@@ -255,27 +204,26 @@ impl Feeds {
     /// same cause are one: if the API server cannot be reached, every watch of it fails.
     pub fn problems(&self) -> Vec<Problem> {
         let state = self.state.lock();
-        let problem = |(feed, state): (&Feed, &FeedState)| {
-            let failure = state.failure.as_ref();
+        let mut united: Vec<(Problem, Vec<&Feed>)> = Vec::new();
+        for (feed, state) in &state.feeds {
+            let (kind, failure) = (state.problem_kind(), state.failure.as_ref());
             if failure.is_none() && state.is_listed {
-                return None;
+                continue;
             }
             let reason = failure.map_or("", |failure| failure.reason.as_str());
             let since = failure.filter(|_| state.is_listed).map(|one| one.since);
             let since = since.unwrap_or(self.clock.started());
-            Some(state.problem_of(feed, reason).holds_since(since))
-        };
-        let mut united: Vec<Vec<Problem>> = Vec::new();
-        for problem in state.feeds.iter().filter_map(problem) {
-            let is_alike = |group: &&mut Vec<Problem>| {
-                group[0].kind == problem.kind && group[0].detail == problem.detail
-            };
-            match united.iter_mut().find(is_alike) {
-                Some(group) => group.push(problem),
-                None => united.push(vec![problem]),
+            let mut known = united.iter_mut();
+            match known.find(|(one, _)| one.kind == kind && one.detail == reason) {
+                None => united.push((Problem::new(kind, reason).holds_since(since), vec![feed])),
+                Some((one, feeds)) => {
+                    one.set_since(one.since().into_iter().chain([since]).min());
+                    feeds.push(feed);
+                }
             }
         }
-        united.iter().map(|group| unite(group)).collect()
+        let named = |(problem, feeds): (Problem, _)| problem.of_name(list_some(feeds, MAX_NAMED));
+        united.into_iter().map(named).collect()
     }
 
     /// Returns each current failure of the feeds that a table needs once, without their names.
@@ -307,31 +255,16 @@ impl State {
     }
 }
 
-/// Makes one problem of problems of several feeds with the same cause. It has the names of the feeds, and the earliest time.
-fn unite(alike: &[Problem]) -> Problem {
-    let names = alike.iter().filter_map(|problem| problem.name.as_ref());
-    let since = alike.iter().filter_map(Problem::since).min();
-    let first = &alike[0];
-    let names = list_some(names, MAX_NAMED);
-    let problem = Problem::new(first.kind, first.detail.clone()).holds_since(since);
-    if names.is_empty() {
-        problem
-    } else {
-        problem.of_name(names)
-    }
-}
-
 // === impl FeedState ===
 
 impl FeedState {
-    /// Makes the problem of a failure.
-    fn problem_of(&self, feed: &Feed, failure: &str) -> Problem {
-        let kind = if self.is_listed {
+    /// Returns the kind of the problem of a failure.
+    fn problem_kind(&self) -> ProblemKind {
+        if self.is_listed {
             ProblemKind::SourceFailed
         } else {
             ProblemKind::NotListed
-        };
-        Problem::new(kind, failure).of_name(feed.to_string())
+        }
     }
 }
 
@@ -397,7 +330,7 @@ mod tests {
     async fn failure_keeps_its_time_until_it_ends() {
         let feeds = Feeds::new(&[]);
         let feed = feeds.all().pop_first().unwrap();
-        let start = feeds.clock().now();
+        let start = feeds.clock.now();
         let since = |kind: ProblemKind| {
             let mut problems = feeds.problems().into_iter();
             let own = problems.find(|one| one.kind == kind)?;

@@ -27,34 +27,18 @@ use crate::model::{Kind, Problem, ProblemKind};
 use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
 
-/// The shortest pause between the two reads that must be equal. Programs that write a file do not pause for so long.
+/// The longest and the shortest pause between the two reads that must be equal. Programs that write a file do not pause for so long.
+const MAX_SETTLE: Duration = Duration::from_millis(100);
 const MIN_SETTLE: Duration = Duration::from_millis(5);
 
-/// Intervals of the file source.
-#[derive(Clone, Copy, Debug)]
-pub struct FileTiming {
-    /// The interval between checks of the files' metadata.
-    pub poll: Duration,
-    /// The longest pause between the two reads that must be equal.
-    pub settle: Duration,
-}
-
-impl Default for FileTiming {
-    /// Returns a poll interval of one second and a settle time of a tenth of it.
-    fn default() -> Self {
-        Self {
-            poll: Duration::from_secs(1),
-            settle: Duration::from_millis(100),
-        }
-    }
-}
+/// The interval between checks of the files' metadata.
+const POLL: Duration = Duration::from_secs(1);
 
 /// The files of `--file`, read once successfully.
 pub struct Files {
     paths: Vec<PathBuf>,
     /// The stamps of the files before the last read.
     stamps: Vec<Stamp>,
-    timing: FileTiming,
     /// The pause between the next two reads.
     settle: Duration,
     /// The content of the first read, until it is sent.
@@ -81,7 +65,7 @@ impl Files {
     /// # Errors
     ///
     /// If a file cannot be read, is not YAML or JSON, contains no relevant object, or repeats an object.
-    pub fn open(paths: Vec<PathBuf>, timing: FileTiming) -> Result<Self, FileError> {
+    pub fn open(paths: Vec<PathBuf>) -> Result<Self, FileError> {
         let stamps = read_stamps(&paths);
         let mut texts = Vec::new();
         for path in &paths {
@@ -95,8 +79,7 @@ impl Files {
         Ok(Self {
             paths,
             stamps,
-            timing,
-            settle: timing.settle,
+            settle: MAX_SETTLE,
             first: Some(first),
             last: LastRead::Good,
         })
@@ -113,7 +96,7 @@ impl Files {
             None => self.last = LastRead::Incomplete,
         }
         loop {
-            tokio::time::sleep(self.timing.poll).await;
+            tokio::time::sleep(POLL).await;
             if self.poll(&feeds, &updates).await.is_err() {
                 return;
             }
@@ -143,11 +126,9 @@ impl Files {
                 send(lists, feeds, updates).await?;
             }
             Err(error) => {
-                let can_be_read = !matches!(error, FileError::Read(..));
-                self.last = if can_be_read {
-                    LastRead::Unusable
-                } else {
-                    LastRead::Incomplete
+                self.last = match error {
+                    FileError::Read(..) => LastRead::Incomplete,
+                    _ => LastRead::Unusable,
                 };
                 self.note_failure(&error, &now, feeds);
             }
@@ -174,7 +155,7 @@ impl Files {
                 _ => return None, // still being written
             }
         }
-        self.settle = self.timing.settle;
+        self.settle = MAX_SETTLE;
         Some(parse_texts(&same))
     }
 

@@ -13,10 +13,11 @@ fn settings() -> UpdateSettings {
 
 /// Starts an update loop. The test sends its updates.
 fn spawn_update_loop(feeds: Feeds, publisher: Publisher) -> (Updates, JoinHandle<()>) {
-    let (updates, inbox) = channel();
+    let (updates, inbox) = mpsc::channel(QUEUE_LENGTH);
     let update_loop = async move {
-        let (mut settings, mut memory) = (settings(), LoopMemory::default());
-        run_update_loop(inbox, &feeds, &publisher, &mut settings, &mut memory).await
+        let (settings, mut memory) = (settings(), LoopMemory::default());
+        let update_loop = UpdateLoop::new(&feeds, &publisher, &settings, &mut memory);
+        update_loop.run(inbox).await
     };
     (updates, tokio::spawn(update_loop))
 }
@@ -71,13 +72,13 @@ async fn source_restarts_after_a_panic_and_the_table_stays() {
     set_count.send_replace(21);
     wait(21).await;
     assert_eq!(
-        (reader.load().generation, feeds.panic_count()),
+        (reader.load().generation, feeds.panics.count()),
         (generation + 1, 1)
     );
     // Two panics in a row.
     set_count.send_replace(22);
     wait(22).await;
-    assert_eq!(feeds.panic_count(), 3);
+    assert_eq!(feeds.panics.count(), 3);
 }
 
 /// Returns an update with lists that are not doubted.
@@ -111,7 +112,7 @@ impl Loop {
             _task: task,
             feeds,
         };
-        let lists = started.feeds.needed().into_iter().map(list).collect();
+        let lists = started.feeds.all().into_iter().map(list).collect();
         started.send(read(lists)).await;
         started
     }
@@ -194,7 +195,7 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     objects.extend(unrelated.map(|(name, ip)| service(name, ip, 0)));
     let update_loop = Loop::start(&objects).await;
     let before = update_loop.reader.load();
-    let latest = update_loop.feeds.events().latest();
+    let latest = update_loop.feeds.events.latest();
     for number in 0..500 {
         for (name, ip) in unrelated {
             update_loop.apply(&service(name, ip, number)).await;
@@ -202,7 +203,7 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
     }
     let after = update_loop.reader.load();
     assert!(std::ptr::eq(&**before, &**after), "a table was published");
-    assert_eq!(update_loop.feeds.events().latest(), latest);
+    assert_eq!(update_loop.feeds.events.latest(), latest);
     // A change that matters is published.
     update_loop
         .apply(&endpoint("prod", "db", "east", "db-1", &["10.0.0.3"]))
@@ -213,7 +214,7 @@ async fn annotations_of_an_unrelated_service_publish_nothing() {
 #[tokio::test(start_paused = true)]
 async fn loop_that_waits_for_events_gives_signs_of_progress() {
     let feeds = Feeds::new(&[]);
-    let heartbeat = feeds.heartbeat().clone();
+    let heartbeat = feeds.heartbeat.clone();
     let (_updates, _task) = spawn_update_loop(feeds, Publisher::default());
     for _ in 0..100 {
         sleep(2 * heartbeat::INTERVAL).await;

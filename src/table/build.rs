@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::build_service::build_service;
-use super::content::KnownClusters;
+use super::content::{HostOfService, KnownClusters};
 use super::context::{BuildContext, BuiltService};
 use super::diff::has_same_answers;
 use super::rules::{NonMember, Rules};
 use super::store::{ServiceKeys, Store};
 use super::timers::{ServiceTimers, Timers};
-use super::{Service, Table, index, short};
+use super::{Endpoint, Service, ServiceKind, Table, short};
 use crate::model::{ClusterName, ClusterTerm, Problem, ProblemKind, ServiceKey};
 
 /// The pause before the build of a service is repeated that panicked at the end of a delay.
@@ -110,7 +110,7 @@ fn replace(
     old: Option<&Service>,
     new: Option<Arc<Service>>,
 ) -> bool {
-    if !table.services.replace(key, new.clone()) {
+    if !table.replace(key, new.clone()) {
         return false;
     }
     let new = new.as_deref();
@@ -120,9 +120,40 @@ fn replace(
         }
         _ => _ = table.waiting.remove_mut(key),
     }
-    let (hosts, new_hosts) = (index::listed_hosts(old), index::listed_hosts(new));
-    index::update(&mut table.listed_hosts, key, &hosts, &new_hosts);
+    let (hosts, new_hosts) = (listed_hosts(old), listed_hosts(new));
+    for gone in hosts.difference(&new_hosts) {
+        table.listed_hosts.remove_mut(gone);
+    }
+    for added in new_hosts.difference(&hosts) {
+        table.listed_hosts.insert_mut(added.clone());
+    }
     true
+}
+
+/// Returns the hosts of a service that depend on a Service of their own, or may do so.
+fn listed_hosts(service: Option<&Service>) -> BTreeSet<HostOfService> {
+    let Some(service) = service else {
+        return BTreeSet::new();
+    };
+    let missing = service.missing.iter();
+    let missing = missing.map(|host| (&host.mirror.key.namespace, &host.hostname));
+    // An endpoint of several objects has the kind of the first one.
+    let is_adopted = |endpoint: &&Endpoint| {
+        let is_mirror = matches!(endpoint.kind, ServiceKind::Gateway | ServiceKind::Flat);
+        is_mirror || endpoint.objects.len() > 1
+    };
+    let adopted = service.endpoints.iter().filter(is_adopted);
+    let adopted = adopted.flat_map(|endpoint| {
+        let namespaces = endpoint.objects.iter().map(|object| &object.key.namespace);
+        namespaces.filter_map(|namespace| Some((namespace, endpoint.hostname.as_ref()?)))
+    });
+    let names = missing.chain(adopted);
+    names
+        .map(|(namespace, hostname)| {
+            let key = Some(service.key.clone());
+            (namespace.clone(), hostname.text().clone(), key)
+        })
+        .collect()
 }
 
 /// Returns the version of a service after its build panicked: the old one, with a problem.
@@ -156,10 +187,7 @@ fn replace_non_member(table: &mut Table, key: &ServiceKey, new: Option<NonMember
     if table.non_members.get(key) == new.as_ref() {
         return false; // the shared map is not copied
     }
-    match new {
-        Some(new) => table.non_members.insert(key.clone(), new),
-        None => table.non_members.remove(key),
-    };
+    table.non_members.set(key, new);
     true
 }
 
@@ -174,13 +202,14 @@ fn closure(
 ) -> ServiceKeys {
     let mut services = dirty.clone();
     for key in dirty {
-        let host = (key.namespace.text().clone(), key.service.text().clone());
-        services.extend(
-            last.listed_hosts
-                .get(&host)
-                .into_iter()
-                .flat_map(|all| all.iter().cloned()),
+        let first = (
+            key.namespace.text().clone(),
+            key.service.text().clone(),
+            None,
         );
+        let hosts = last.listed_hosts.range(&first..);
+        let same = hosts.take_while(|host| (&host.0, &host.1) == (&first.0, &first.1));
+        services.extend(same.filter_map(|(_, _, service)| service.clone()));
     }
     let aliases = services.iter().flat_map(|key| rules.aliases.of_source(key));
     let aliases: Vec<ServiceKey> = aliases.cloned().collect();

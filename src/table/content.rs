@@ -5,21 +5,19 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeSetSync;
 
-use super::index::{HostKey, Index};
 use super::links::LinkStates;
 use super::rules::NonMember;
 use super::service::Service;
-use super::services::Services;
 use super::shared::SharedMap;
 use super::short_name::ShortName;
 use super::store::Skipped;
-use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName};
+use crate::model::{ClusterName, Namespace, Problem, ServiceKey, ServiceName, Text};
 
 /// All that is served at one time. A clone is cheap, because it shares its content with the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    pub(super) services: Services,
-    pub(super) short_names: SharedMap<ServiceName, Arc<ShortName>>,
+    namespaces: SharedMap<Namespace, NamespaceServices>,
+    pub(super) short_names: SharedMap<ServiceName, ShortName>,
     /// Headless Services of this cluster that are not members. Their endpoints are not served.
     pub(super) non_members: SharedMap<ServiceKey, NonMember>,
     pub(super) skipped: Skipped,
@@ -29,10 +27,22 @@ pub struct Table {
     pub(super) known_clusters: KnownClusters,
     /// The services whose names wait for expected clusters (rule K8).
     pub(super) waiting: RedBlackTreeSetSync<ServiceKey>,
-    /// Services by the hosts that their headless mirrors list and that have no endpoint mirror (rule M1b).
-    pub(super) listed_hosts: Index<HostKey>,
+    /// The hosts that headless mirrors list and that have no endpoint mirror, each with its service (rule M1b).
+    pub(super) listed_hosts: RedBlackTreeSetSync<HostOfService>,
     /// Problems of names, which concern several services.
     pub(super) name_problems: Arc<BTreeMap<NameScope, Vec<Problem>>>,
+}
+
+/// A host that a headless mirror lists: its namespace, its hostname, and the service. A Service with the name of the host can stand
+/// for it (rule M1b). Without a service, it comes before those with one.
+pub(super) type HostOfService = (Text, Text, Option<ServiceKey>);
+
+/// The services of one namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct NamespaceServices {
+    services: SharedMap<ServiceName, Arc<Service>>,
+    /// Number of services that have names. If it is not zero, names exist below the namespace's name (RFC 8020).
+    with_names: usize,
 }
 
 /// The clusters that something here knows. They are no part of what is served: the problems that follow from them are.
@@ -56,22 +66,104 @@ pub(super) enum NameScope {
     Namespace(Namespace),
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Number of times that this thread has begun to list the services of a namespace or of all namespaces.
+    pub(crate) static LISTINGS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 // === impl Table ===
 
 impl Table {
-    /// Returns the services of all namespaces.
-    pub fn all(&self) -> &Services {
-        &self.services
-    }
-
     /// Returns a service.
     pub fn service(&self, namespace: &str, service: &str) -> Option<&Service> {
-        self.services.service(namespace, service)
+        self.shared(namespace, service).map(AsRef::as_ref)
     }
 
     /// Returns the service of a key.
     pub fn find(&self, key: &ServiceKey) -> Option<&Service> {
         self.service(key.namespace.as_str(), key.service.as_str())
+    }
+
+    /// Returns a service that tables share.
+    pub(super) fn shared(&self, namespace: &str, service: &str) -> Option<&Arc<Service>> {
+        self.namespaces.get(namespace)?.services.get(service)
+    }
+
+    /// Returns all services, including those without endpoints, in no particular order.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        #[cfg(test)]
+        LISTINGS.set(LISTINGS.get() + 1);
+        let namespaces = self.namespaces.iter();
+        let services = namespaces.flat_map(|(_, namespace)| namespace.services.iter());
+        services.map(|(_, service)| service.as_ref())
+    }
+
+    /// Returns all services, including those without endpoints, sorted by namespace and name.
+    pub fn sorted_services(&self) -> Vec<&Service> {
+        let mut services: Vec<_> = self.services().collect();
+        services.sort_by_key(|service| &service.key);
+        services
+    }
+
+    /// Returns the number of services.
+    pub(super) fn len(&self) -> usize {
+        let namespaces = self.namespaces.iter();
+        namespaces.map(|(_, one)| one.services.len()).sum()
+    }
+
+    /// Returns the services of a namespace, including those without endpoints, in no particular order.
+    pub fn services_in(&self, namespace: &str) -> impl Iterator<Item = &Service> {
+        #[cfg(test)]
+        LISTINGS.set(LISTINGS.get() + 1);
+        let namespace = self.namespaces.get(namespace).into_iter();
+        let services = namespace.flat_map(|namespace| namespace.services.iter());
+        services.map(|(_, service)| service.as_ref())
+    }
+
+    /// Returns the names of all namespaces with services, in no particular order.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns whether a namespace has services, with or without endpoints.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some()
+    }
+
+    /// Returns whether names exist below the name of a namespace. If so, it is an empty non-terminal (RFC 8020).
+    pub fn has_names_in(&self, namespace: &str) -> bool {
+        let namespace = self.namespaces.get(namespace);
+        namespace.is_some_and(|namespace| namespace.with_names > 0)
+    }
+
+    /// Returns whether a service has names.
+    pub fn has_names(&self) -> bool {
+        let mut namespaces = self.namespaces.iter();
+        namespaces.any(|(_, namespace)| namespace.with_names > 0)
+    }
+
+    /// Replaces a service with its new version. Returns whether they differ.
+    pub(super) fn replace(&mut self, key: &ServiceKey, new: Option<Arc<Service>>) -> bool {
+        let ServiceKey { namespace, service } = key;
+        let old = self.shared(namespace.as_str(), service.as_str());
+        if old == new.as_ref() {
+            return false; // the shared maps are not copied
+        }
+        let has_names = |service: Option<&Arc<Service>>| {
+            service.is_some_and(|service| service.has_names_at(&[]))
+        };
+        let (had_names, has_names) = (has_names(old), has_names(new.as_ref()));
+        let changed = self.namespaces.get(namespace).cloned();
+        let mut changed = changed.unwrap_or_default();
+        // The namespace is removed first, so that it is copied once for each build and not for each of its services.
+        self.namespaces.set(namespace, None);
+        changed.with_names = changed.with_names + usize::from(has_names) - usize::from(had_names);
+        changed.services.set(service, new);
+        if !changed.services.is_empty() {
+            self.namespaces.set(namespace, Some(changed));
+        }
+        true
     }
 
     /// Returns the clusters of Linkerd's mirrors and the state of their Links.
@@ -86,16 +178,42 @@ impl Table {
 
     /// Returns the owner of a short name and the namespaces with such a service, if a namespace has the service.
     pub fn short_name(&self, service: &str) -> Option<&ShortName> {
-        self.short_names.get(service).map(AsRef::as_ref)
+        self.short_names.get(service)
     }
 
-    /// Returns all services, including those without endpoints, in no particular order.
-    pub fn services(&self) -> impl Iterator<Item = &Service> {
-        self.services.iter()
+    /// Returns all short names, in no particular order.
+    pub fn short_names(&self) -> impl Iterator<Item = &str> {
+        self.short_names.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Returns all services, including those without endpoints, sorted by namespace and name.
-    pub fn sorted_services(&self) -> Vec<&Service> {
-        self.services.sorted()
+    /// Returns the services whose names wait for expected clusters (rule K8), sorted. The cost does not depend on the other
+    /// services.
+    pub fn waiting_services(&self) -> impl Iterator<Item = &Service> {
+        self.waiting.iter().filter_map(|key| self.find(key))
+    }
+
+    /// Returns the number of services whose names wait for expected clusters.
+    pub fn waiting_count(&self) -> usize {
+        self.waiting.size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{endpoint, mirror, service_keys, table};
+
+    #[test]
+    fn namespace_has_names_until_its_last_service_with_names_is_gone() {
+        // The service `db`, which has a name, and `web`, which has none, in one namespace.
+        let mut table = table(&[
+            mirror("prod", "db", "east"),
+            endpoint("prod", "db", "east", "db-0", &["10.96.0.1"]),
+            mirror("prod", "web", "east"),
+        ]);
+        assert!(table.has_names_in("prod") && table.has_names());
+        let db = service_keys(&["db"]).pop_first().unwrap();
+        table.replace(&db, None);
+        assert!(table.has_namespace("prod"));
+        assert!(!table.has_names_in("prod") && !table.has_names());
     }
 }

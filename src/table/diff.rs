@@ -155,7 +155,7 @@ fn missing_alone(service: &Service, other: Option<&Service>) -> Option<String> {
     let is_told = |host: &&MissingHost| {
         let (cluster, hostname) = host.labels();
         let mut listed = labels(listed);
-        let has_endpoint = |other: &Service| !other.at_host(cluster, hostname).is_empty();
+        let has_endpoint = |other: &Service| !other.endpoints_at(&[hostname, cluster]).is_empty();
         other.is_some_and(has_endpoint) || listed.any(|one| one == (cluster, hostname))
     };
     let alone = service.missing.iter().filter(|host| !is_told(host));
@@ -279,7 +279,8 @@ fn add_cluster(
 
 impl<'s> ClusterVersions<'s> {
     fn of(versions: Versions<Option<&'s Service>>, cluster: Option<&ClusterName>) -> Self {
-        let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.of_cluster(cluster)));
+        let name = cluster.map_or("", ClusterName::as_str);
+        let endpoints = versions.map(|one| one.map_or(&[][..], |one| one.endpoints_at(&[name])));
         let is_named = versions.map(|one| {
             one.zip(cluster)
                 .is_some_and(|(one, cluster)| one.federated.contains(cluster))

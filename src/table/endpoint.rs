@@ -47,23 +47,16 @@ pub enum EndpointLiveness {
     Unlinked,
 }
 
-/// An address of an endpoint.
+/// An address of an endpoint. An RRset contains each record once (RFC 2181 section 5). Endpoints that are alive come first, so that the
+/// omission of the others never loses an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// IPv4 or IPv6.
     pub ip: IpAddr,
-    /// The names at which an earlier endpoint has the same address.
-    pub duplicate: Duplicate,
-}
-
-/// The names at which an earlier endpoint has the same address. An RRset contains each record once (RFC 2181 section 5).
-/// Endpoints that are alive come first, so that the omission of the others never loses an address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Duplicate {
-    /// The name of the service. Only selected endpoints count.
-    pub in_service: bool,
-    /// The name of the cluster.
-    pub in_cluster: bool,
+    /// Whether an earlier endpoint has it at the name of the service. Only selected endpoints count.
+    pub repeats_in_service: bool,
+    /// Whether an earlier endpoint has it at the name of the cluster.
+    pub repeats_in_cluster: bool,
 }
 
 /// Returns the distinct addresses of an endpoint, sorted.
@@ -72,7 +65,8 @@ pub(super) fn distinct(ips: impl IntoIterator<Item = IpAddr>) -> Few<Address> {
     let mut addresses: SmallVec<[Address; 1]> = ips
         .map(|ip| Address {
             ip,
-            duplicate: Duplicate::default(),
+            repeats_in_service: false,
+            repeats_in_cluster: false,
         })
         .collect();
     addresses.sort_unstable_by_key(|address| address.ip);

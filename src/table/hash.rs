@@ -45,7 +45,7 @@ fn hash_answers(table: &Table) -> u64 {
             .owner
             .as_ref()
             .ok()
-            .filter(|owner| owner.has_names())?;
+            .filter(|owner| owner.has_names_at(&[]))?;
         let namespace = owner.key.namespace.as_str();
         Some(hash_texts(["short name", name.as_str(), namespace]))
     });
@@ -75,7 +75,7 @@ fn missing_hosts(service: &Service) -> impl Iterator<Item = u64> {
     let key = service.key.to_string();
     let failing = hosts
         .into_iter()
-        .filter(|(cluster, hostname)| service.at_host(cluster, hostname).is_empty());
+        .filter(|(cluster, hostname)| service.endpoints_at(&[hostname, cluster]).is_empty());
     failing.map(move |(cluster, hostname)| hash_texts(["missing", &key, cluster, hostname]))
 }
 

@@ -205,7 +205,7 @@ impl Published {
         };
         let services = keys.iter().filter_map(|key| table.find(key));
         let endpoints = |one: &Service| one.endpoints.len() + one.not_ready.len() + 1;
-        HEAD + table.services.len() / SERVICES_OF_ENDPOINT + services.map(endpoints).sum::<usize>()
+        HEAD + table.len() / SERVICES_OF_ENDPOINT + services.map(endpoints).sum::<usize>()
     }
 }
 

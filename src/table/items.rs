@@ -17,8 +17,7 @@ impl<'i> Items<'i> {
     pub(super) fn of(service: &ServiceKey, store: &'i Store, rules: &Rules) -> Self {
         let sources = rules.aliases.sources_of(service);
         let services = std::iter::once(service).chain(sources);
-        let objects = services.flat_map(|service| store.objects_of(service));
-        let items = objects.filter_map(|(key, object)| Some((key, object.item()?)));
+        let items = services.flat_map(|service| store.items_of(service));
         Self(items.collect())
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::candidate::{Candidate, Role};
-use super::{Duplicate, Endpoint, EndpointLiveness};
+use super::{Endpoint, EndpointLiveness};
 use crate::model::{Port, Ports, Problem, ProblemKind};
 
 /// Maximum number of distinct ports of a service. The time of an SRV answer grows with it.
@@ -95,11 +95,9 @@ pub(super) fn mark_duplicates(endpoints: &mut [Endpoint]) {
     in_order.sort_by_key(|endpoint| endpoint.liveness);
     for endpoint in in_order {
         let cluster = &endpoint.cluster;
-        for address in &mut endpoint.addresses {
-            address.duplicate = Duplicate {
-                in_service: endpoint.is_selected && !in_service.insert(address.ip),
-                in_cluster: !in_cluster.insert((cluster, address.ip)),
-            };
+        for address in endpoint.addresses.iter_mut() {
+            address.repeats_in_service = endpoint.is_selected && !in_service.insert(address.ip);
+            address.repeats_in_cluster = !in_cluster.insert((cluster, address.ip));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use super::{Duplicate, Endpoint, EndpointLiveness};
+use super::{Address, Endpoint, EndpointLiveness};
 use crate::model::{GatewayDown, Port, PortName, Protocol};
 
 /// The endpoints and addresses of the names of a service.
@@ -16,7 +16,9 @@ pub struct NameIndex {
     pub v4: Box<[Ipv4Addr]>,
     /// The IPv6 addresses of the service's own name.
     pub v6: Box<[Ipv6Addr]>,
-    /// The properties of 64 endpoints each. Empty if all endpoints are [`TYPICAL`].
+    /// A bit for each property that all endpoints have, if they have the same ones.
+    common: u16,
+    /// The properties of 64 endpoints each. Empty if all endpoints have the same ones.
     properties: Box<[[u64; PROPERTIES]]>,
     /// The named ports, sorted, with a bit for each endpoint that has one. Empty if all endpoints have the same ports.
     ports: Box<[(Port, Box<[u64]>)]>,
@@ -55,15 +57,11 @@ pub enum Property {
 /// The number of properties.
 const PROPERTIES: usize = 11;
 
-/// The properties of 64 endpoints of other clusters that answers return: hosts with an IPv4 address and a port.
-const TYPICAL: [u64; PROPERTIES] = {
-    const ALL: u64 = u64::MAX;
-    [ALL, ALL, ALL, 0, ALL, ALL, ALL, ALL, 0, ALL, 0]
-};
-
 /// Endpoints of a service: those in a range that have a port and some properties.
 #[derive(Clone, Debug)]
 pub struct Members<'t> {
+    /// As in the index.
+    common: u16,
     properties: &'t [[u64; PROPERTIES]],
     /// A bit for each endpoint of the service that has the port. Empty: all.
     port: &'t [u64],
@@ -94,8 +92,10 @@ impl NameIndex {
         gateway_down: GatewayDown,
         has_mcs_zones: bool,
     ) -> Self {
+        let (common, properties) = properties(endpoints);
         let mut index = Self {
-            properties: properties(endpoints),
+            common,
+            properties,
             ports: ports(endpoints),
             ..Self::default()
         };
@@ -106,7 +106,7 @@ impl NameIndex {
         let own = own.requiring(Property::Selected).answered(gateway_down);
         let addresses = own.iter().flat_map(|index| &endpoints[index].addresses);
         let mut ips = (Vec::new(), Vec::new());
-        for address in addresses.filter(|address| !address.duplicate.in_service) {
+        for address in addresses.filter(|address| !address.repeats_in_service) {
             match address.ip {
                 IpAddr::V4(ip) => ips.0.push(ip),
                 IpAddr::V6(ip) => ips.1.push(ip),
@@ -119,6 +119,7 @@ impl NameIndex {
     /// Returns the endpoints in a range. `port` is that of [`NameIndex::named_ports`], or empty.
     pub fn members<'t>(&'t self, range: Range<usize>, port: &'t [u64]) -> Members<'t> {
         Members {
+            common: self.common,
             properties: &self.properties,
             port,
             range,
@@ -141,42 +142,49 @@ impl NameIndex {
     }
 }
 
-/// Returns the properties of endpoints.
-fn properties(endpoints: &[Endpoint]) -> Box<[[u64; PROPERTIES]]> {
+/// Returns the properties that all endpoints have, and those of each if they differ.
+fn properties(endpoints: &[Endpoint]) -> (u16, Box<[[u64; PROPERTIES]]>) {
     let own = endpoints.iter().find(|endpoint| endpoint.is_local());
     let own = own.map(|endpoint| &endpoint.cluster);
-    let of_chunk = |chunk: &[Endpoint]| {
-        let mut words = TYPICAL;
-        for (bit, endpoint) in chunk.iter().enumerate() {
-            let is_local = own == Some(&endpoint.cluster);
-            let has_new = |is_v4: bool, is_duplicate: fn(&Duplicate) -> bool| {
-                let mut addresses = endpoint.addresses.iter();
-                addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_duplicate(&one.duplicate))
-            };
-            let has = [
-                endpoint.is_selected,
-                endpoint.is_alive(),
-                endpoint.liveness != EndpointLiveness::Unlinked,
-                is_local,
-                !is_local,
-                endpoint.hostname.is_some(),
-                !endpoint.ports.is_empty(),
-                has_new(true, |duplicate| duplicate.in_service),
-                has_new(false, |duplicate| duplicate.in_service),
-                has_new(true, |duplicate| duplicate.in_cluster),
-                has_new(false, |duplicate| duplicate.in_cluster),
-            ];
-            for (word, has) in words.iter_mut().zip(has) {
-                *word = *word & !(1 << bit) | u64::from(has) << bit;
-            }
-        }
-        words
+    let of_endpoint = |endpoint: &Endpoint| {
+        let is_local = own == Some(&endpoint.cluster);
+        let has_new = |is_v4: bool, is_repeated: fn(&Address) -> bool| {
+            let mut addresses = endpoint.addresses.iter();
+            addresses.any(|one| one.ip.is_ipv4() == is_v4 && !is_repeated(one))
+        };
+        let has = [
+            endpoint.is_selected,
+            endpoint.is_alive(),
+            endpoint.liveness != EndpointLiveness::Unlinked,
+            is_local,
+            !is_local,
+            endpoint.hostname.is_some(),
+            !endpoint.ports.is_empty(),
+            has_new(true, |one| one.repeats_in_service),
+            has_new(false, |one| one.repeats_in_service),
+            has_new(true, |one| one.repeats_in_cluster),
+            has_new(false, |one| one.repeats_in_cluster),
+        ];
+        let bits = has.into_iter().enumerate();
+        bits.fold(0_u16, |all, (property, has)| {
+            all | u16::from(has) << property
+        })
     };
-    let all: Vec<_> = endpoints.chunks(64).map(of_chunk).collect();
-    if all.iter().all(|words| *words == TYPICAL) {
-        return Box::default();
+    let all: Vec<u16> = endpoints.iter().map(of_endpoint).collect();
+    let first = all.first().copied().unwrap_or_default();
+    if all.iter().all(|bits| *bits == first) {
+        return (first, Box::default());
     }
-    all.into()
+    let of_chunk = |chunk: &[u16]| {
+        let word = |property: usize| {
+            let bits = chunk.iter().enumerate();
+            bits.fold(0, |word, (bit, has)| {
+                word | u64::from(has >> property & 1) << bit
+            })
+        };
+        std::array::from_fn(word)
+    };
+    (0, all.chunks(64).map(of_chunk).collect())
 }
 
 /// Returns the named ports of endpoints with different ports. Mirrors of one Service usually have the same list, so that most
@@ -252,17 +260,19 @@ impl<'t> Members<'t> {
 
     /// Returns the endpoints of a word, as bits.
     fn word(&self, at: usize) -> u64 {
-        let properties = self.properties.get(at).unwrap_or(&TYPICAL);
         let from = self.range.start.saturating_sub(at * 64);
         let until = self.range.end.saturating_sub(at * 64);
         let below = |bit: usize| if bit < 64 { (1 << bit) - 1 } else { u64::MAX };
-        let mut word = self.port.get(at).unwrap_or(&u64::MAX) & below(until) & !below(from);
-        for (property, bits) in properties.iter().enumerate() {
-            if self.required >> property & 1 == 1 {
-                word &= bits;
+        let word = self.port.get(at).unwrap_or(&u64::MAX) & below(until) & !below(from);
+        match self.properties.get(at) {
+            None if self.required & !self.common == 0 => word,
+            None => 0,
+            Some(properties) => {
+                let required = properties.iter().enumerate();
+                let required = required.filter(|(property, _)| self.required >> property & 1 == 1);
+                required.fold(word, |word, (_, bits)| word & bits)
             }
         }
-        word
     }
 
     /// Returns the indexes of words with endpoints of the range.

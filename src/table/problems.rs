@@ -162,7 +162,7 @@ impl Service {
     /// which has it once. Commands may lack the settings of the server.
     pub fn default_cluster_name(&self) -> Option<Problem> {
         let is_default = |endpoint: &Endpoint| endpoint.kind == ServiceKind::Local;
-        let mut own = self.in_cluster(DEFAULT_CLUSTER_NAME).iter();
+        let mut own = self.endpoints_at(&[DEFAULT_CLUSTER_NAME]).iter();
         let detail = format!("'{DEFAULT_CLUSTER_NAME}', which is the same in every cluster");
         own.any(is_default)
             .then(|| self.problem(ProblemKind::DefaultClusterName, detail))
@@ -218,7 +218,7 @@ impl Service {
             let hosts = list_some(hosts, MAX_LISTED);
             let problem = if !hosts.is_empty() {
                 self.problem(ProblemKind::MissingHost, format!("lists {hosts}"))
-            } else if self.in_cluster(cluster.as_str()).is_empty() {
+            } else if self.endpoints_at(&[cluster.as_str()]).is_empty() {
                 let detail = format!("no host of cluster '{cluster}'");
                 self.problem(ProblemKind::MissingHost, detail)
             } else {

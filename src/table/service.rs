@@ -10,8 +10,7 @@ use super::kind::ServiceKind;
 use super::missing::MissingHost;
 use super::name_index::{NameIndex, cluster_ranges};
 use crate::model::{
-    ClusterName, GatewayDown, Hostname, Line, ObjectRef, Problem, ProblemKind, ServiceKey,
-    Timestamp,
+    ClusterName, GatewayDown, Line, ObjectRef, Problem, ProblemKind, ServiceKey, Timestamp,
 };
 
 /// One service with the endpoints of all its members.
@@ -108,41 +107,28 @@ impl Service {
         }
     }
 
-    /// Returns the endpoints of one cluster.
-    pub fn in_cluster(&self, cluster: &str) -> &[Endpoint] {
-        &self.endpoints[self.cluster_range(cluster)]
+    /// Returns the endpoints at or below some labels before the name of the service: none, `C`, or `H.C`. An empty `C` stands for
+    /// the address of a federated service.
+    pub fn endpoints_at(&self, scope: &[&str]) -> &[Endpoint] {
+        &self.endpoints[self.range_at(scope)]
     }
 
-    /// Returns the indexes of the endpoints of one cluster.
-    pub fn cluster_range(&self, cluster: &str) -> Range<usize> {
-        self.range(Some(cluster))
-    }
-
-    /// Returns the endpoints of one cluster, or those that belong to no single one.
-    pub(super) fn of_cluster(&self, cluster: Option<&ClusterName>) -> &[Endpoint] {
-        &self.endpoints[self.range(cluster.map(ClusterName::as_str))]
-    }
-
-    fn range(&self, cluster: Option<&str>) -> Range<usize> {
-        let place = |endpoint: &Endpoint| {
-            let own = endpoint.cluster.as_ref().map(ClusterName::as_str);
-            own.cmp(&cluster)
+    /// Returns the indexes of these endpoints.
+    pub fn range_at(&self, scope: &[&str]) -> Range<usize> {
+        let (cluster, hostname) = match *scope {
+            [] => return 0..self.endpoints.len(),
+            [cluster] => (cluster, None),
+            [hostname, cluster] => (cluster, Some(hostname)),
+            _ => return 0..0,
         };
-        range_of(&self.endpoints, 0..self.endpoints.len(), place)
-    }
-
-    /// Returns the endpoints of one host: one or none.
-    pub fn at_host(&self, cluster: &str, hostname: &str) -> &[Endpoint] {
-        &self.endpoints[self.host_range(cluster, hostname)]
-    }
-
-    /// Returns the indexes of the endpoints of one host.
-    pub fn host_range(&self, cluster: &str, hostname: &str) -> Range<usize> {
         let place = |endpoint: &Endpoint| {
-            let own = endpoint.hostname.as_ref().map(Hostname::as_str);
-            own.cmp(&Some(hostname))
+            let [own_hostname, own_cluster] = endpoint.labels();
+            let by_hostname = || hostname.map_or(Ordering::Equal, |it| own_hostname.cmp(it));
+            own_cluster.cmp(cluster).then_with(by_hostname)
         };
-        range_of(&self.endpoints, self.cluster_range(cluster), place)
+        let start = self.endpoints.partition_point(|one| place(one).is_lt());
+        let rest = &self.endpoints[start..];
+        start..start + rest.partition_point(|one| place(one).is_eq())
     }
 
     /// Returns the time since which endpoints of a cluster like this one are down or not ready, as far as this process knows: that of
@@ -179,11 +165,6 @@ impl Service {
         self.is_known || self.failure.is_some()
     }
 
-    /// Returns whether names of the service exist, even if they fail.
-    pub(super) fn has_names(&self) -> bool {
-        !self.endpoints.is_empty() || !self.missing.is_empty() || self.failure.is_some()
-    }
-
     /// Returns the first host without an endpoint mirror at or below some labels before the name of the service: none, `C`, or
     /// `H.C`.
     pub fn missing_at(&self, scope: &[&str]) -> Option<&MissingHost> {
@@ -205,13 +186,8 @@ impl Service {
 
     /// Returns whether names exist at or below some labels before the name of the service: none, `C`, or `H.C`.
     pub fn has_names_at(&self, scope: &[&str]) -> bool {
-        let has_endpoints = match scope {
-            [] => self.has_names(),
-            [cluster] => !self.in_cluster(cluster).is_empty(),
-            [host, cluster] => !self.at_host(cluster, host).is_empty(),
-            _ => false,
-        };
-        has_endpoints || self.missing_at(scope).is_some()
+        let fails = scope.is_empty() && self.failure.is_some();
+        fails || !self.range_at(scope).is_empty() || self.missing_at(scope).is_some()
     }
 
     /// Returns the clusters that it has mirrors, endpoints or members in. A cluster may occur several times.
@@ -225,16 +201,4 @@ impl Service {
         cluster_ranges(&self.endpoints)
             .filter_map(|range| self.endpoints[range.start].cluster.as_ref())
     }
-}
-
-/// Returns the part of a range of sorted endpoints that compares as equal.
-fn range_of(
-    endpoints: &[Endpoint],
-    range: Range<usize>,
-    place: impl Fn(&Endpoint) -> Ordering,
-) -> Range<usize> {
-    let within = &endpoints[range.clone()];
-    let start = range.start + within.partition_point(|endpoint| place(endpoint).is_lt());
-    let rest = &endpoints[start..range.end];
-    start..start + rest.partition_point(|endpoint| place(endpoint).is_eq())
 }

@@ -51,10 +51,7 @@ pub(super) fn assign_owners(table: &mut Table, dirty: &ServiceKeys, rules: &Rule
             continue;
         }
         is_changed = true;
-        match new {
-            Some(new) => table.short_names.insert(name, Arc::new(new)),
-            None => table.short_names.remove(&name),
-        };
+        table.short_names.set(&name, new);
     }
     is_changed
 }
@@ -75,7 +72,7 @@ fn short_name(
         return None;
     }
     let owner = owner(name, &claims, rules).and_then(|namespace| {
-        let service = table.services.shared(namespace.as_str(), name.as_str());
+        let service = table.shared(namespace.as_str(), name.as_str());
         service.cloned().ok_or(NoOwner::Unpinned)
     });
     let hides = |owner: &Arc<Service>| {
@@ -216,7 +213,7 @@ fn hides(name: &str, detail: String) -> Problem {
 /// Returns the problems of services with the zone's own names: `dns-version.Z` and `ns.dns.Z`.
 fn hidden_by_zone(table: &Table) -> Vec<Problem> {
     let has_endpoints = |service: &&Service| !service.endpoints.is_empty();
-    let in_cluster = |service: &&Service| !service.in_cluster("ns").is_empty();
+    let in_cluster = |service: &&Service| !service.endpoints_at(&["ns"]).is_empty();
     let version = table.short_service("dns-version").filter(has_endpoints);
     let in_dns = table.short_service("dns").filter(in_cluster);
     let canonical = table.service("dns", "ns").filter(has_endpoints);
@@ -255,7 +252,6 @@ fn hidden_by_child_zones(table: &Table, rules: &Rules) -> Vec<Problem> {
 fn hidden_below(table: &Table, labels: &[&str]) -> Vec<String> {
     let canonical = match labels {
         [namespace] => table
-            .all()
             .has_names_in(namespace)
             .then(|| format!("all names of namespace '{namespace}'")),
         [scope @ .., service, namespace] => table
@@ -277,13 +273,12 @@ fn hidden_in_mcs(table: &Table, labels: &[&str]) -> Option<String> {
     let [labels @ .., "svc"] = labels else {
         return None;
     };
-    let services = table.all();
     match labels {
-        [] => services.has_names().then(|| "all names".to_owned()),
-        [namespace] => services
+        [] => table.has_names().then(|| "all names".to_owned()),
+        [namespace] => table
             .has_names_in(namespace)
             .then(|| format!("all names of namespace '{namespace}'")),
-        [scope @ .., service, namespace] => services
+        [scope @ .., service, namespace] => table
             .service(namespace, service)
             .filter(|service| service.has_names_at(scope))
             .map(|service| format!("names of {}", service.key)),

@@ -31,7 +31,7 @@ pub type ServiceSlices<'s> = SmallVec<[(&'s ObjectKey, &'s Slice); 1]>;
 const COMPACT_ABOVE: usize = 1000;
 
 /// The last known state of every object, with the indexes that a build needs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Store {
     /// The objects of each kind.
     objects: [Objects; Kind::ALL.len()],
@@ -43,41 +43,23 @@ pub struct Store {
     skipped: Skipped,
     /// The clusters of links that mirrors come from, with the number of these mirrors.
     linked_clusters: BTreeMap<ClusterName, usize>,
-    /// How often an object was added, changed or removed.
-    changes: u64,
+    /// Whether an object was added, changed or removed since that was asked for.
+    is_changed: bool,
 }
 
 // === impl Store: changes ===
 
-/// Stores with the same content are equal, whatever led to it.
-impl PartialEq for Store {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.objects, &self.skipped) == (&other.objects, &other.skipped)
-            && (
-                &self.services,
-                &self.unprefixed_slices,
-                &self.linked_clusters,
-            ) == (
-                &other.services,
-                &other.unprefixed_slices,
-                &other.linked_clusters,
-            )
-    }
-}
-
 impl Store {
     /// Records an object that was added or modified.
     pub fn apply(&mut self, kind: Kind, key: ObjectKey, object: Object) -> ServiceKeys {
-        let mut services = ServiceKeys::new();
-        self.replace(kind, key, Some(object), &mut services);
-        services
+        let affected = self.replace(kind, key, Some(object));
+        affected.into_iter().flatten().collect()
     }
 
     /// Records that an object was deleted, or does not matter any more.
     pub fn delete(&mut self, kind: Kind, key: ObjectKey) -> ServiceKeys {
-        let mut services = ServiceKeys::new();
-        self.replace(kind, key, None, &mut services);
-        services
+        let affected = self.replace(kind, key, None);
+        affected.into_iter().flatten().collect()
     }
 
     /// Replaces all objects of a kind with a complete list. If `namespace` is given, the list is complete for that
@@ -90,10 +72,10 @@ impl Store {
             .collect();
         let mut services = ServiceKeys::new();
         for key in removed {
-            self.replace(kind, key, None, &mut services);
+            services.extend(self.replace(kind, key, None).into_iter().flatten());
         }
         for (key, object) in listed {
-            self.replace(kind, key, Some(object), &mut services);
+            services.extend(self.replace(kind, key, Some(object)).into_iter().flatten());
         }
         if services.len() > COMPACT_ABOVE {
             self.compact(kind);
@@ -106,9 +88,9 @@ impl Store {
         self.keys(kind, namespace).count()
     }
 
-    /// Returns how often an object was added, changed or removed.
-    pub fn changes(&self) -> u64 {
-        self.changes
+    /// Returns whether an object was added, changed or removed since the last call.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
     }
 
     fn keys(&self, kind: Kind, namespace: Option<&str>) -> impl Iterator<Item = &ObjectKey> {
@@ -116,14 +98,14 @@ impl Store {
         self.objects(kind).keys().filter(is_covered)
     }
 
-    /// Replaces one object. If it changed, adds the services that depend on it.
+    /// Replaces one object. If it changed, returns the services that depend on its old and its new version.
     fn replace(
         &mut self,
         kind: Kind,
         key: ObjectKey,
         new: Option<Object>,
-        services: &mut ServiceKeys,
-    ) {
+    ) -> [Option<ServiceKey>; 2] {
+        let mut services = [None, None];
         let new = new.map(|mut new| {
             if let Object::Skipped(problem) = &mut new {
                 let key = key.clone();
@@ -132,18 +114,19 @@ impl Store {
             new
         });
         if self.objects(kind).get(&key) == new.as_ref() {
-            return;
+            return services;
         }
-        self.changes += 1;
+        self.is_changed = true;
         if let Some(old) = self.objects[kind as usize].remove(&key) {
-            services.extend(self.affected_service(&key, &old));
+            services[0] = self.affected_service(&key, &old);
             self.remove_from_indexes(kind, &key, &old);
         }
         if let Some(new) = new {
-            services.extend(self.affected_service(&key, &new));
+            services[1] = self.affected_service(&key, &new);
             self.add_to_indexes(kind, &key, &new);
             self.objects[kind as usize].insert(key, new);
         }
+        services
     }
 
     /// Returns the service that depends on an object. For a slice, this is the service of its Service.
@@ -172,7 +155,7 @@ impl Store {
         if let Object::Skipped(problem) = object {
             let key = key.clone();
             self.skipped
-                .insert(ObjectRef { kind, key }, problem.clone());
+                .set(&ObjectRef { kind, key }, Some(problem.clone()));
         }
         for cluster in linked(object) {
             *self.linked_clusters.entry(cluster.clone()).or_default() += 1;
@@ -183,7 +166,9 @@ impl Store {
         if let Some(service) = object.service()
             && let Some(names) = self.services.get_mut(service)
         {
-            names.retain(|name| key.name != **name);
+            if let Ok(index) = names.binary_search(&key.name.text()) {
+                names.remove(index);
+            }
             if names.is_empty() {
                 self.services.remove(service);
             }
@@ -194,7 +179,7 @@ impl Store {
         }
         if let Object::Skipped(_) = object {
             let key = key.clone();
-            self.skipped.remove(&ObjectRef { kind, key });
+            self.skipped.set(&ObjectRef { kind, key }, None);
         }
         for cluster in linked(object) {
             if let Entry::Occupied(mut count) = self.linked_clusters.entry(cluster.clone()) {
@@ -229,14 +214,17 @@ impl Store {
         self.objects(Kind::Service).get(service)?.item()
     }
 
-    /// Returns the items of a service.
-    pub fn objects_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+    /// Returns the items of a service, with the keys of their objects.
+    pub fn items_of(&self, service: &ServiceKey) -> impl Iterator<Item = (&ObjectKey, &Item)> {
         let names = self.services.get(service).into_iter().flatten();
-        let keys = names.map(|name| ObjectKey {
-            namespace: service.namespace.text().clone(),
-            name: ObjectName::from_text(name),
-        });
-        keys.filter_map(|key| self.objects(Kind::Service).get_key_value(&key))
+        names.filter_map(|name| {
+            let key = ObjectKey {
+                namespace: service.namespace.text().clone(),
+                name: ObjectName::from_text(name),
+            };
+            let (key, object) = self.objects(Kind::Service).get_key_value(&key)?;
+            Some((key, object.item()?))
+        })
     }
 
     /// Returns the slices that belong to a Service: those with a name that starts with its name, and all others.

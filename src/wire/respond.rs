@@ -103,19 +103,13 @@ pub struct ReplyEdns<'t> {
     pub error: Option<ExtendedError<'t>>,
 }
 
-/// The Extended DNS Errors of this server (RFC 8914 section 4).
+/// An Extended DNS Error (RFC 8914 section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtendedError<'t> {
-    /// 14: there is no table yet.
-    NotReady,
-    /// 14, with the reason: a name of a service fails.
-    Failed(Failure<'t>),
-    /// 18: `limits.allow` excludes the client.
-    Prohibited,
-    /// 20: the name is outside the served zones.
-    NotAuthoritative,
-    /// 21: the class or a zone transfer is not supported.
-    NotSupported,
+pub struct ExtendedError<'t> {
+    /// The INFO-CODE.
+    pub code: u16,
+    /// Why a name of a service fails. It is the EXTRA-TEXT.
+    pub failure: Option<Failure<'t>>,
 }
 
 /// Minimum payload size of a client over UDP (RFC 1035 section 4.2.1), and the maximum without EDNS.
@@ -127,7 +121,7 @@ pub const PADDING_BLOCK: usize = 468;
 /// A response code without records, and its extended error.
 type Refusal<'t> = (Rcode, Option<ExtendedError<'t>>);
 
-const NOT_SUPPORTED: Refusal<'_> = (Rcode::REFUSED, Some(ExtendedError::NotSupported));
+const NOT_SUPPORTED: Refusal<'_> = (Rcode::REFUSED, Some(ExtendedError::NOT_SUPPORTED));
 
 /// Applies the policy. `None` means that no reply is sent.
 pub fn respond<'t>(
@@ -137,40 +131,43 @@ pub fn respond<'t>(
     context: &QueryContext,
 ) -> Option<Reply<'t>> {
     let edns = match query {
-        Ok(query) => query.edns.as_ref(),
+        Ok(query) => query.edns,
         Err(Reject::Drop) => return None,
-        Err(Reject::With { edns, .. }) => edns.as_ref(),
+        Err(Reject::With { edns, .. }) => *edns,
     };
-    Some(match query {
-        _ if !context.is_allowed => refusal(settings, edns, context),
-        Err(Reject::With { rcode, .. }) => empty_reply(settings, *rcode, edns, context),
+    let selected = match query {
+        _ if !context.is_allowed => Err((Rcode::REFUSED, Some(ExtendedError::PROHIBITED))),
+        Ok(query) => select_body(settings, published, query),
         Err(Reject::Drop) => return None,
-        Ok(query) => reply_to_query(settings, published, query, context),
-    })
-}
-
-/// Replies to a valid query of an allowed client.
-fn reply_to_query<'t>(
-    settings: &'t ResponseSettings,
-    published: &'t Published,
-    query: &Query,
-    context: &QueryContext,
-) -> Reply<'t> {
-    let empty = |rcode| empty_reply(settings, rcode, query.edns.as_ref(), context);
-    match select_body(settings, published, query) {
-        Ok((rcode, body)) => Reply {
-            // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
-            authoritative: query.class == CLASS_IN,
-            body,
-            serial: published.serial,
-            ..empty(rcode)
+        Err(Reject::With { rcode, .. }) => Err((*rcode, None)),
+    };
+    // The server has data of one class, so an answer for any class is not authoritative (RFC 1035 section 6.2).
+    let is_of_class = matches!(query, Ok(query) if query.class == CLASS_IN);
+    let authoritative = is_of_class && selected.is_ok();
+    let (rcode, body, error) = match selected {
+        Ok((rcode, body)) => (rcode, body, None),
+        Err((rcode, error)) => (rcode, Body::Empty, error),
+    };
+    let payload = edns.map_or(UDP_PLAIN, |edns| {
+        edns.payload.max(UDP_PLAIN).min(settings.udp_max)
+    });
+    let edns = edns.map(|edns| ReplyEdns {
+        error,
+        ..reply_edns(settings, edns, context)
+    });
+    Some(Reply {
+        rcode,
+        authoritative,
+        body,
+        serial: published.serial,
+        edns,
+        limit: match context.transport {
+            Transport::Udp => payload,
+            Transport::Tcp | Transport::Tls | Transport::Quic => u16::MAX,
         },
-        Err((rcode, error)) => {
-            let mut reply = empty(rcode);
-            reply.edns = reply.edns.map(|edns| ReplyEdns { error, ..edns });
-            reply
-        }
-    }
+        order: settings.order,
+        turn: mix(context.turn),
+    })
 }
 
 fn select_body<'t>(
@@ -181,26 +178,18 @@ fn select_body<'t>(
     if query.edns.is_some_and(|edns| edns.version > 0) {
         return Err((Rcode::BADVERS, None)); // RFC 6891 section 6.1.3
     }
-    match query.class {
-        CLASS_IN | CLASS_ANY => select_answer(settings, published, query),
-        CLASS_CH => match chaos(settings, query) {
-            Some(text) => Ok((Rcode::NOERROR, Body::Chaos(text))),
-            None => Err(NOT_SUPPORTED),
-        },
-        _ => Err(NOT_SUPPORTED),
-    }
-}
-
-fn select_answer<'t>(
-    settings: &'t ResponseSettings,
-    published: &'t Published,
-    query: &Query,
-) -> Result<(Rcode, Body<'t>), Refusal<'t>> {
-    match query.rtype {
-        RecordType::AXFR | RecordType::IXFR => return Err(NOT_SUPPORTED),
+    match (query.class, query.rtype) {
+        (CLASS_IN | CLASS_ANY, RecordType::AXFR | RecordType::IXFR) => return Err(NOT_SUPPORTED),
         // The other meta types (RFC 6895 section 3.1), including OPT, are not valid in a question.
-        RecordType::OPT | RecordType(249..=254) => return Err((Rcode::NOTIMP, None)),
-        _ => {}
+        (CLASS_IN | CLASS_ANY, RecordType::OPT | RecordType(249..=254)) => {
+            return Err((Rcode::NOTIMP, None));
+        }
+        (CLASS_IN | CLASS_ANY, _) => {}
+        (CLASS_CH, _) => {
+            let text = chaos(settings, query).ok_or(NOT_SUPPORTED)?;
+            return Ok((Rcode::NOERROR, Body::Chaos(text)));
+        }
+        _ => return Err(NOT_SUPPORTED),
     }
     let answer = answer_question(&settings.zones, published, &query.name, query.rtype);
     let rcode = match answer {
@@ -211,10 +200,17 @@ fn select_answer<'t>(
         | Answer::Text(_)
         | Answer::NoData(_) => Rcode::NOERROR,
         Answer::NxDomain(_) => Rcode::NXDOMAIN,
-        Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NotAuthoritative))),
-        Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NotReady))),
+        Answer::Refused => return Err((Rcode::REFUSED, Some(ExtendedError::NOT_AUTHORITATIVE))),
+        Answer::NotReady => return Err((Rcode::SERVFAIL, Some(ExtendedError::NOT_READY))),
         Answer::Failed(failure) => {
-            return Err((Rcode::SERVFAIL, Some(ExtendedError::Failed(failure))));
+            let failure = Some(failure);
+            return Err((
+                Rcode::SERVFAIL,
+                Some(ExtendedError {
+                    failure,
+                    ..ExtendedError::NOT_READY
+                }),
+            ));
         }
     };
     Ok((rcode, Body::Answer(answer)))
@@ -230,63 +226,23 @@ fn chaos<'t>(settings: &'t ResponseSettings, query: &Query) -> Option<&'t [u8]> 
     text.filter(|_| is_text_query).map(String::as_bytes)
 }
 
-/// Makes the reply to a client that is not allowed. It is hardly longer than the query, because the source address may be
-/// forged.
-fn refusal<'t>(
-    settings: &'t ResponseSettings,
-    edns: Option<&Edns>,
-    context: &QueryContext,
-) -> Reply<'t> {
-    let mut reply = empty_reply(settings, Rcode::REFUSED, edns, context);
-    reply.edns = reply.edns.map(|edns| ReplyEdns {
-        nsid: None,
-        keepalive: None,
-        error: Some(ExtendedError::Prohibited),
-        ..edns
-    });
-    reply
-}
-
-/// Makes a reply without records.
-fn empty_reply<'t>(
-    settings: &'t ResponseSettings,
-    rcode: Rcode,
-    edns: Option<&Edns>,
-    context: &QueryContext,
-) -> Reply<'t> {
-    let payload = edns.map_or(UDP_PLAIN, |edns| {
-        edns.payload.max(UDP_PLAIN).min(settings.udp_max)
-    });
-    Reply {
-        rcode,
-        authoritative: false,
-        body: Body::Empty,
-        serial: 0,
-        edns: edns.map(|edns| reply_edns(settings, edns, context)),
-        limit: match context.transport {
-            Transport::Udp => payload,
-            Transport::Tcp | Transport::Tls | Transport::Quic => u16::MAX,
-        },
-        order: settings.order,
-        turn: mix(context.turn),
-    }
-}
-
+/// Makes the OPT record of a reply. The reply to a client that is not allowed is hardly longer than the query, because the source
+/// address may be forged.
 fn reply_edns<'t>(
     settings: &'t ResponseSettings,
-    edns: &Edns,
+    edns: Edns,
     context: &QueryContext,
 ) -> ReplyEdns<'t> {
-    let has_idle_time = matches!(context.transport, Transport::Tcp | Transport::Tls);
-    // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.
-    let can_pad = context.transport == Transport::Tls;
+    let has_idle_time =
+        context.is_allowed && matches!(context.transport, Transport::Tcp | Transport::Tls);
     let tenths = u16::try_from(settings.tcp_idle.as_millis() / 100).unwrap_or(u16::MAX);
     ReplyEdns {
         payload: settings.udp_max,
         dnssec_ok: edns.dnssec_ok,
-        nsid: edns.wants_nsid.then_some(settings.server_id.as_bytes()),
+        nsid: (edns.wants_nsid && context.is_allowed).then_some(settings.server_id.as_bytes()),
         keepalive: (edns.wants_keepalive && has_idle_time).then_some(tenths),
-        is_padded: edns.wants_padding && can_pad,
+        // Without encryption, padding hides nothing (RFC 7830 section 6). Over QUIC, hickory encodes the reply.
+        is_padded: edns.wants_padding && context.transport == Transport::Tls,
         error: None,
     }
 }
@@ -325,29 +281,29 @@ impl Reply<'_> {
 // === impl ExtendedError ===
 
 impl ExtendedError<'_> {
-    /// Returns the INFO-CODE.
-    pub fn code(self) -> u16 {
-        match self {
-            Self::NotReady | Self::Failed(_) => 14,
-            Self::Prohibited => 18,
-            Self::NotAuthoritative => 20,
-            Self::NotSupported => 21,
-        }
-    }
+    /// There is no table yet, or (with the reason) a name of a service fails.
+    pub const NOT_READY: Self = Self::new(14);
+    /// `limits.allow` excludes the client.
+    pub const PROHIBITED: Self = Self::new(18);
+    /// The name is outside the served zones.
+    pub const NOT_AUTHORITATIVE: Self = Self::new(20);
+    /// The class or a zone transfer is not supported.
+    pub const NOT_SUPPORTED: Self = Self::new(21);
 
-    /// Returns the EXTRA-TEXT.
-    pub fn text(self) -> String {
-        match self {
-            Self::Failed(failure) => failure.to_string(),
-            Self::NotReady | Self::Prohibited | Self::NotAuthoritative | Self::NotSupported => {
-                String::new()
-            }
+    const fn new(code: u16) -> Self {
+        Self {
+            code,
+            failure: None,
         }
     }
 
     /// Returns the data of the option: INFO-CODE and EXTRA-TEXT.
     pub fn data(self) -> Vec<u8> {
-        let code = self.code().to_be_bytes();
-        [&code, self.text().as_bytes()].concat()
+        let text = self.failure.map(|failure| failure.to_string());
+        [
+            &self.code.to_be_bytes(),
+            text.unwrap_or_default().as_bytes(),
+        ]
+        .concat()
     }
 }

@@ -9,13 +9,11 @@
 //!
 //! The addresses of a name are written as one block instead of single records: for nine addresses, that takes a third of the time.
 
-mod message;
 mod record;
 
 use std::ops::ControlFlow;
 
-use message::{ADDITIONAL, Message, QUESTION};
-use record::RecordWriter;
+use record::{ADDITIONAL, Message, QUESTION, RecordWriter};
 
 use super::query::{CLASS_IN, HEADER, Query, Reject, option};
 use super::respond::{Body, PADDING_BLOCK, Reply, ReplyEdns};
@@ -164,7 +162,7 @@ fn opt_length(edns: &ReplyEdns<'_>) -> usize {
     let option = |length: Option<usize>| length.map_or(0, |length| 4 + length);
     OPT + option(edns.nsid.map(<[u8]>::len))
         + option(edns.keepalive.map(|_| 2))
-        + option(edns.error.map(|error| 2 + error.text().len()))
+        + option(edns.error.map(|error| error.data().len()))
         + option(edns.is_padded.then_some(0))
 }
 

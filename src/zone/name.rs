@@ -4,8 +4,6 @@
 
 use std::fmt;
 
-use super::ZoneName;
-
 /// An absolute domain name in lower case. Only ASCII letters are converted (RFC 4343).
 #[derive(Clone)]
 pub struct Name {
@@ -92,15 +90,6 @@ impl Name {
         std::str::from_utf8(label)
             .ok()
             .filter(|label| label.is_ascii())
-    }
-
-    /// Returns whether the name is the apex of a zone or below it.
-    pub fn is_below(&self, zone: &ZoneName) -> bool {
-        let above = self.wire().len().checked_sub(zone.wire().len());
-        above.is_some_and(|start| {
-            self.wire()[start..] == *zone.wire()
-                && (0..=self.count()).any(|index| self.start_of(index) == start)
-        })
     }
 }
 

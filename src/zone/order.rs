@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordType;
 use super::reading::{Scope, View};
 use crate::model::Port;
-use crate::table::{Duplicate, Endpoint, Members, Property};
+use crate::table::{Endpoint, Members, Property};
 
 /// The order of records in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -92,7 +92,8 @@ pub fn visit_addresses<'t>(
     };
     let mut walks = walks(&members, order, turn);
     walks.try_for_each(|walk| {
-        walk.indexes().try_for_each(|index| {
+        let mut indexes = walk.members.iter_from(walk.first);
+        indexes.try_for_each(|index| {
             let endpoint = &view.service.endpoints[index];
             addresses_of(endpoint, rtype, view.scope).try_for_each(|ip| visit(Addresses::from(ip)))
         })
@@ -106,18 +107,14 @@ pub(super) fn addresses_of(
     scope: Scope,
 ) -> impl Iterator<Item = &IpAddr> {
     let addresses = endpoint.addresses.iter().filter(move |address| {
-        rtype_of(address.ip) == rtype && !is_duplicate(address.duplicate, scope)
+        let is_repeated = match scope {
+            Scope::Service => address.repeats_in_service,
+            Scope::Cluster => address.repeats_in_cluster,
+            Scope::Host => false,
+        };
+        rtype_of(address.ip) == rtype && !is_repeated
     });
     addresses.map(|address| &address.ip)
-}
-
-/// Returns whether an earlier endpoint of this scope has the same address.
-fn is_duplicate(duplicate: Duplicate, scope: Scope) -> bool {
-    match scope {
-        Scope::Service => duplicate.in_service,
-        Scope::Cluster => duplicate.in_cluster,
-        Scope::Host => false,
-    }
 }
 
 /// Returns the record type of an address.
@@ -215,7 +212,7 @@ fn rows_of<'t>(
         None => first_of_number(ports, walk.rest % ports.len().max(1)),
         Some(_) => 0,
     };
-    let visits = walk.indexes().map(move |index| {
+    let visits = walk.members.iter_from(first).map(move |index| {
         let from = if index == first { split } else { 0 };
         (index, from..endpoints[index].ports.len(), true)
     });
@@ -249,14 +246,6 @@ fn ports_in<'t>(
 fn first_of_number(ports: &[Port], index: usize) -> usize {
     let number = ports.get(index).map(|port| port.number);
     ports.partition_point(|port| Some(port.number) < number)
-}
-
-// === impl Walk ===
-
-impl<'t> Walk<'t> {
-    fn indexes(&self) -> impl Iterator<Item = usize> + Clone + use<'t> {
-        self.members.iter_from(self.first)
-    }
 }
 
 // === impl Addresses ===

@@ -9,8 +9,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::order::Addresses;
-use super::record_name::RecordName;
-use super::records::{AnswerContext, Data, Record, SRV_WEIGHT, Section, soa_numbers};
+use super::records::{AnswerContext, Data, Record, RecordName, SRV_WEIGHT, Section, soa_numbers};
 use super::{Name, Reading, RecordType, Zone, Zones, answer, read};
 use crate::table::{Endpoint, Grammar, Published, Service, Table};
 
@@ -65,7 +64,7 @@ pub fn write_zone_file(
         file.write_records(child.name.as_str(), child, &[RecordType::NS])?;
         file.write_records(&ns_host, child, &[RecordType::A, RecordType::AAAA])?;
     }
-    for service in table.all().sorted() {
+    for service in table.sorted_services() {
         // The name of a service `ns` in namespace `dns` is the name server's, which is written above.
         let names = names_of_service(zone, table, service).into_iter();
         for owner in names.filter(|owner| *owner != ns_host) {

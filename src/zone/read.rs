@@ -27,9 +27,11 @@
 //! it. There are no short names.
 
 use super::name::Name;
-use super::reading::{Failure, MissingReason, Reading, Scope, Targets, View, selectable};
+use super::reading::{
+    Failure, MissingReason, NamedPort, Reading, Scope, Targets, View, selectable,
+};
 use super::{Zone, Zones};
-use crate::table::{Grammar, Service, Services, ShortName, Table};
+use crate::table::{Grammar, Service, ShortName, Table};
 
 /// The label between namespace and zone, in zones with the grammar `mcs`.
 const SVC: &str = "svc";
@@ -46,21 +48,13 @@ struct Part<'n> {
 }
 
 /// The labels of a port and a protocol before a name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Prefix<'n> {
     None,
     /// `_R.` alone. It is an empty non-terminal above the names of SRV records.
     Protocol(&'n str),
     /// `_P._R.`
     Port(&'n str, &'n str),
-}
-
-/// Why a part of a service is not a [`View`].
-enum NoView<'t> {
-    Failing(Failure<'t>),
-    /// It is an empty non-terminal.
-    Empty,
-    Missing(MissingReason),
 }
 
 /// Interprets a name.
@@ -93,7 +87,7 @@ fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) 
         ["ns", "dns"] => Reading::NsHost(zone),
         ["dns"] if zone.grammar == Grammar::Mcs => Reading::Empty(zone),
         ["dns-version"] => Reading::Version(zone),
-        labels if zone.grammar == Grammar::Mcs => read_mcs(zone, table.all(), name, labels),
+        labels if zone.grammar == Grammar::Mcs => read_mcs(zone, table, name, labels),
         labels => below_apex(zone, table, name, labels),
     }
 }
@@ -101,7 +95,7 @@ fn read_in<'t>(zones: &'t Zones, zone: &'t Zone, table: &'t Table, name: &Name) 
 /// Interprets the labels below the apex of a zone: as a canonical name, or else as a short name.
 fn below_apex<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
     let (prefix, path) = Prefix::split(labels);
-    if !prefix.is_none() && is_of_zone(path) {
+    if prefix != Prefix::None && is_of_zone(path) {
         return Reading::Missing(zone, MissingReason::NoForm); // these names have no ports
     }
     let part = |scope, own: usize| Part {
@@ -152,7 +146,7 @@ fn is_of_zone(labels: &[&str]) -> bool {
 
 /// Returns whether the labels are those of `N.Z` or `dns.Z`, above existing names.
 fn is_parent(table: &Table, labels: &[&str]) -> bool {
-    matches!(labels, [label] if *label == "dns" || table.all().has_names_in(label))
+    matches!(labels, [label] if *label == "dns" || table.has_names_in(label))
 }
 
 /// Returns whether the names of a service belong to the short names of another one. Settings alone, or skipped objects,
@@ -164,31 +158,26 @@ pub fn yields(table: &Table, service: &Service) -> bool {
 }
 
 /// Interprets the labels below the apex of a zone with the grammar `mcs`.
-fn read_mcs<'t>(
-    zone: &'t Zone,
-    services: &'t Services,
-    name: &Name,
-    labels: &[&str],
-) -> Reading<'t> {
+fn read_mcs<'t>(zone: &'t Zone, table: &'t Table, name: &Name, labels: &[&str]) -> Reading<'t> {
     let (prefix, path) = Prefix::split(labels);
     let missing = |reason| Reading::Missing(zone, reason);
     let (exists, reason) = match path {
-        [SVC] if prefix.is_none() => (services.has_names(), MissingReason::NoService),
-        [namespace, SVC] if prefix.is_none() => {
-            (services.has_names_in(namespace), MissingReason::NoService)
+        [SVC] if prefix == Prefix::None => (table.has_names(), MissingReason::NoService),
+        [namespace, SVC] if prefix == Prefix::None => {
+            (table.has_names_in(namespace), MissingReason::NoService)
         }
-        [cluster, service, namespace, SVC] if prefix.is_none() => {
-            let service = services.service(namespace, service);
+        [cluster, service, namespace, SVC] if prefix == Prefix::None => {
+            let service = table.service(namespace, service);
             let has_hosts = service.is_some_and(|service| has_hosts(service, cluster));
             (has_hosts, MissingReason::NoForm)
         }
-        [scope @ .., service, namespace, SVC] if scope.is_empty() || prefix.is_none() => {
+        [scope @ .., service, namespace, SVC] if scope.is_empty() || prefix == Prefix::None => {
             let part = Part {
                 scope,
                 prefix,
                 targets: Targets::Mcs(name.start_of(labels.len() - 3)),
             };
-            return match services.service(namespace, service) {
+            return match table.service(namespace, service) {
                 Some(service) => look_up(zone, service, part),
                 None => missing(MissingReason::NoService),
             };
@@ -204,19 +193,9 @@ fn read_mcs<'t>(
 
 /// Returns whether a cluster has hosts, with or without an endpoint mirror.
 fn has_hosts(service: &Service, cluster: &str) -> bool {
-    let endpoints = service.in_cluster(cluster);
-    endpoints.iter().any(|endpoint| endpoint.hostname.is_some())
+    let mut endpoints = service.endpoints_at(&[cluster]).iter();
+    endpoints.any(|endpoint| endpoint.hostname.is_some())
         || service.missing_at(&[cluster]).is_some()
-}
-
-/// Looks up a part of a service.
-fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<'t> {
-    match view_of(service, part) {
-        Ok(view) => Reading::View(zone, view),
-        Err(NoView::Failing(failure)) => Reading::Failing(zone, service, failure),
-        Err(NoView::Empty) => Reading::Empty(zone),
-        Err(NoView::Missing(reason)) => Reading::Missing(zone, reason),
-    }
 }
 
 /// Reads the own name of a service, `S.N.Z`, in any zone. Another zone may hide the name.
@@ -225,24 +204,24 @@ fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<
 ///
 /// If the name stands for no part of the service: why it fails, or `None` if it does not exist.
 pub fn read_own_name(service: &Service) -> Result<View<'_>, Option<Failure<'_>>> {
-    let own = Part {
-        scope: &[],
-        prefix: Prefix::None,
-        targets: Targets::SameFamily(0),
-    };
-    view_of(service, own).map_err(|missing| match missing {
-        NoView::Failing(failure) => Some(failure),
-        NoView::Empty | NoView::Missing(_) => None,
-    })
+    let failure = Failure::of_service(service);
+    if failure.is_some() || service.endpoints.is_empty() {
+        return Err(failure);
+    }
+    let (covered, targets) = (service.range_at(&[]), Targets::SameFamily(0));
+    Ok(View::new(service, Scope::Service, covered, None, targets))
 }
 
-fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView<'t>> {
-    let (scope, covered) = match part.scope {
-        [] => (Scope::Service, 0..service.endpoints.len()),
-        [cluster] => (Scope::Cluster, service.cluster_range(cluster)),
-        [host, cluster] => (Scope::Host, service.host_range(cluster, host)),
-        _ => return Err(NoView::Missing(MissingReason::NoForm)),
+/// Looks up a part of a service.
+fn look_up<'t>(zone: &'t Zone, service: &'t Service, part: Part<'_>) -> Reading<'t> {
+    let missing = |reason| Reading::Missing(zone, reason);
+    let scope = match part.scope {
+        [] => Scope::Service,
+        [_] => Scope::Cluster,
+        [_, _] => Scope::Host,
+        _ => return missing(MissingReason::NoForm),
     };
+    let covered = service.range_at(part.scope);
     let failure = match scope {
         Scope::Service => Failure::of_service(service),
         Scope::Cluster | Scope::Host if covered.is_empty() => {
@@ -251,42 +230,44 @@ fn view_of<'t>(service: &'t Service, part: Part<'_>) -> Result<View<'t>, NoView<
         Scope::Cluster | Scope::Host => None,
     };
     if let Some(failure) = failure {
-        return Err(match part.prefix {
-            Prefix::None | Prefix::Port(..) => NoView::Failing(failure),
-            Prefix::Protocol(_) => NoView::Empty,
-        });
+        return match part.prefix {
+            Prefix::None | Prefix::Port(..) => Reading::Failing(zone, service, failure),
+            Prefix::Protocol(_) => Reading::Empty(zone),
+        };
     }
     if covered.is_empty() {
-        return Err(NoView::Missing(reason_without_endpoint(
-            service, part.scope,
-        )));
+        return missing(reason_without_endpoint(service, part.scope));
     }
-    let (ports, range) = (
-        service.names.named_ports(&service.endpoints),
-        covered.clone(),
-    );
-    let mut existing =
-        ports.filter(move |(_, bits)| !selectable(service, scope, range.clone(), bits).is_empty());
-    let no_port = NoView::Missing(MissingReason::NoPort);
+    let is_existing =
+        |(_, bits): &NamedPort<'t>| !selectable(service, scope, covered.clone(), bits).is_empty();
+    let mut ports = service
+        .names
+        .named_ports(&service.endpoints)
+        .filter(is_existing);
     let port = match part.prefix {
         Prefix::None => None,
         Prefix::Protocol(protocol) => {
-            let is_above = existing.any(|(port, _)| port.protocol.label() == protocol);
-            return Err(if is_above { NoView::Empty } else { no_port });
+            let is_above = ports.any(|(port, _)| port.protocol.label() == protocol);
+            return if is_above {
+                Reading::Empty(zone)
+            } else {
+                missing(MissingReason::NoPort)
+            };
         }
-        Prefix::Port(name, protocol) => {
-            let port = existing.find(|(port, _)| port.is_named(name, protocol));
-            Some(port.ok_or(no_port)?)
-        }
+        Prefix::Port(name, protocol) => match ports.find(|(port, _)| port.is_named(name, protocol))
+        {
+            None => return missing(MissingReason::NoPort),
+            found => found,
+        },
     };
-    Ok(View::new(service, scope, covered, port, part.targets))
+    Reading::View(zone, View::new(service, scope, covered, port, part.targets))
 }
 
 /// Returns the reason why a scope covers no endpoint.
 fn reason_without_endpoint(service: &Service, scope: &[&str]) -> MissingReason {
     match scope {
         _ if service.endpoints.is_empty() => MissingReason::NoEndpoint,
-        [_, cluster] if !service.in_cluster(cluster).is_empty() => MissingReason::NoHost,
+        [_, cluster] if !service.endpoints_at(&[*cluster]).is_empty() => MissingReason::NoHost,
         _ => MissingReason::NoCluster,
     }
 }
@@ -304,13 +285,6 @@ impl<'n> Prefix<'n> {
             (Some(port), Some(protocol)) => (Self::Port(port, protocol), &labels[2..]),
             (Some(protocol), None) => (Self::Protocol(protocol), &labels[1..]),
             (None, _) => (Self::None, labels),
-        }
-    }
-
-    fn is_none(self) -> bool {
-        match self {
-            Self::None => true,
-            Self::Protocol(_) | Self::Port(..) => false,
         }
     }
 }

@@ -184,16 +184,13 @@ impl<'t> View<'t> {
         let members = self.members.requiring(Property::WithPorts);
         match self.targets {
             Targets::SameFamily(_) | Targets::Canonical(_) => members,
-            Targets::Mcs { .. } => members.requiring(Property::Host),
+            Targets::Mcs(_) => members.requiring(Property::Host),
         }
     }
 
     /// Returns whether the target of an endpoint is the name of the service, which other endpoints share.
     pub fn is_shared_target(&self, endpoint: &Endpoint) -> bool {
-        match self.targets {
-            Targets::SameFamily(_) | Targets::Canonical(_) => false,
-            Targets::Mcs { .. } => endpoint.hostname.is_none(),
-        }
+        matches!(self.targets, Targets::Mcs(_)) && endpoint.hostname.is_none()
     }
 
     /// Returns the view of the SRV target of an endpoint. Its addresses are those of that name, which other endpoints may
@@ -204,7 +201,7 @@ impl<'t> View<'t> {
         let (scope, covered) = match (&endpoint.hostname, &endpoint.cluster) {
             (Some(_), _) => (Scope::Host, index..index + 1),
             (None, Some(cluster)) if !self.is_shared_target(endpoint) => {
-                (Scope::Cluster, service.cluster_range(cluster.as_str()))
+                (Scope::Cluster, service.range_at(&[cluster.as_str()]))
             }
             (None, _) => (Scope::Service, 0..service.endpoints.len()),
         };
@@ -214,7 +211,7 @@ impl<'t> View<'t> {
     /// Returns the ports of the endpoints whose target is the name of the service.
     pub(super) fn shared_ports(&self) -> &'t [SharedPort] {
         match (self.targets, self.scope) {
-            (Targets::Mcs { .. }, Scope::Service) => &self.service.names.shared_ports,
+            (Targets::Mcs(_), Scope::Service) => &self.service.names.shared_ports,
             _ => &[],
         }
     }

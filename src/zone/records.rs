@@ -3,14 +3,17 @@
 //!
 //! Names consist of borrowed parts, so that an answer needs no allocation.
 
+use std::fmt;
 use std::ops::ControlFlow;
 
 use super::answer::own_addresses;
+use super::name::{labels_of, write_labels};
 use super::order::{Addresses, AnswerOrder, SrvRow, srv_rows, visit_addresses};
-use super::record_name::RecordName;
+use super::reading::Targets;
 use super::zones::NEGATIVE_TTL;
 use super::{Answer, Name, RecordType, View, Zone};
-use crate::table::Grammar;
+use crate::model::ServiceKey;
+use crate::table::{Endpoint, Grammar};
 
 /// Weight of all SRV records (RFC 2782).
 pub const SRV_WEIGHT: u16 = 10;
@@ -47,6 +50,26 @@ impl<'q> AnswerContext<'q> {
             turn: 0,
         }
     }
+}
+
+/// A lower-case name in a record, as its parts.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordName<'a> {
+    /// The first labels.
+    labels: Labels<'a>,
+    /// The rest of the name, in wire format (RFC 1035 section 3.1).
+    pub rest: &'a [u8],
+}
+
+/// The first labels of a name in a record.
+#[derive(Clone, Copy, Debug)]
+enum Labels<'a> {
+    /// Fixed labels, in wire format.
+    Fixed(&'static [u8]),
+    /// `H.C` of an endpoint. A cluster IP has no `H`, and that of a federated service no `C` either (rule K2).
+    Host(&'a Endpoint),
+    /// `H.C.S.N` of an endpoint.
+    HostOf(&'a Endpoint, &'a ServiceKey),
 }
 
 /// A record of class IN, or address records with the same owner. Only the texts about this server that
@@ -108,7 +131,13 @@ impl Answer<'_> {
         mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         match self {
-            Self::Data(view, rtype) => visit_view(view, *rtype, context, visit),
+            Self::Data(view, RecordType::SRV) => visit_services(view, context, visit),
+            Self::Data(view, rtype) => {
+                visit_addresses(view, *rtype, context.order, context.turn, |addresses| {
+                    let data = Data::Addresses(addresses);
+                    visit(Record::answer(context.question, view.service.ttl, data))
+                })
+            }
             Self::Soa(zone) => visit(Record::soa(Section::Answer, zone, context.serial)),
             Self::Ns(zone) => visit_name_server(zone, context, visit),
             Self::Address(zone, rtype) => own_addresses(zone, *rtype)
@@ -142,22 +171,6 @@ impl Answer<'_> {
             ControlFlow::Continue(())
         });
         records
-    }
-}
-
-/// Visits the records of a view.
-fn visit_view<'a>(
-    view: &'a View<'_>,
-    rtype: RecordType,
-    context: AnswerContext<'a>,
-    mut visit: impl FnMut(Record<'a>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    match rtype {
-        RecordType::SRV => visit_services(view, context, visit),
-        _ => visit_addresses(view, rtype, context.order, context.turn, |addresses| {
-            let data = Data::Addresses(addresses);
-            visit(Record::answer(context.question, view.service.ttl, data))
-        }),
     }
 }
 
@@ -213,6 +226,71 @@ fn visit_name_server<'a>(
             data: Data::Addresses(ip.into()),
         })
     })
+}
+
+// === impl RecordName ===
+
+impl<'a> RecordName<'a> {
+    /// Returns the name with this wire format.
+    #[inline]
+    fn from_wire(rest: &'a [u8]) -> Self {
+        let labels = Labels::Fixed(b"");
+        Self { labels, rest }
+    }
+
+    /// Returns the name of this server in a zone.
+    fn ns_host(zone: &'a Zone) -> Self {
+        Self::in_zone(b"\x02ns\x03dns", zone)
+    }
+
+    /// Returns MNAME and RNAME of the SOA record of a zone (RFC 1035 section 3.3.13).
+    pub fn of_soa(zone: &'a Zone) -> [Self; 2] {
+        [Self::ns_host(zone), Self::in_zone(b"\x0ahostmaster", zone)]
+    }
+
+    fn in_zone(labels: &'static [u8], zone: &'a Zone) -> Self {
+        let (labels, rest) = (Labels::Fixed(labels), zone.name.wire());
+        Self { labels, rest }
+    }
+
+    /// Returns the name of an endpoint as the target of an SRV record.
+    #[inline]
+    fn target(view: &'a View<'_>, question: &'a Name, endpoint: &'a Endpoint) -> Self {
+        let (labels, at) = match view.targets {
+            Targets::SameFamily(at) => (Labels::Host(endpoint), at),
+            Targets::Canonical(at) => (Labels::HostOf(endpoint, &view.service.key), at),
+            Targets::Mcs(at) if view.is_shared_target(endpoint) => (Labels::Fixed(b""), at),
+            Targets::Mcs(at) => (Labels::Host(endpoint), at),
+        };
+        let rest = &question.wire()[at..];
+        Self { labels, rest }
+    }
+
+    /// Returns the first labels: fixed ones in wire format, and `H`, `C`, `S` and `N`. Those that the name does not have are empty.
+    #[inline]
+    pub fn first_labels(&self) -> (&'static [u8], [&'a str; 4]) {
+        let (endpoint, [service, namespace]) = match self.labels {
+            Labels::Fixed(labels) => return (labels, [""; 4]),
+            Labels::Host(endpoint) => (endpoint, ["", ""]),
+            Labels::HostOf(endpoint, key) => (endpoint, key.labels()),
+        };
+        let [hostname, cluster] = endpoint.labels();
+        (b"", [hostname, cluster, service, namespace])
+    }
+
+    /// Returns all labels, without the root.
+    pub fn labels(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (fixed, own) = self.first_labels();
+        let own = own.into_iter().map(str::as_bytes);
+        let own = own.filter(|label| !label.is_empty());
+        labels_of(fixed).chain(own).chain(labels_of(self.rest))
+    }
+}
+
+impl fmt::Display for RecordName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_labels(f, self.labels())
+    }
 }
 
 // === impl Record ===

@@ -1,4 +1,4 @@
-use super::zone_name::InvalidZone;
+use super::zones::InvalidZone;
 use super::*;
 use crate::table::Table;
 use crate::table::Timers;

@@ -1,14 +1,40 @@
 //! The zones that are served.
 
 use std::cmp::Reverse;
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use super::name::Name;
-use super::zone_name::ZoneName;
+use crate::model::ServiceName;
 use crate::table::Grammar;
 
 /// TTL and MINIMUM of the SOA record, seconds: the TTL of negative answers (RFC 2308 section 5).
 pub(super) const NEGATIVE_TTL: u32 = 5;
+
+/// The valid, absolute name of a zone: `global.`
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ZoneName {
+    text: String,
+    wire: Vec<u8>,
+}
+
+/// The reason for which a text is not a valid name of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidZone {
+    /// The empty text, as of an environment variable that is set but empty.
+    #[error("the name of a zone is empty; the default zone needs no value")]
+    Empty,
+    /// The root zone, which contains all of DNS.
+    #[error("the root zone cannot be served")]
+    Root,
+    /// A label that is not valid in a host name (RFC 1123 section 2.1).
+    #[error("'{0}' is not a valid label: a label has 1 to 63 letters, digits and inner hyphens")]
+    Label(String),
+    /// A name that leaves too little room for the names below it, such as `_P._R.H.C.S.N`.
+    #[error("the zone name has {0} octets; at most 128 are allowed")]
+    Long(usize),
+}
 
 /// A zone that is served authoritatively.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +49,79 @@ pub struct Zone {
     pub grammar: Grammar,
 }
 
-/// All zones that are served. A name belongs to the longest zone that matches.
+/// All zones that are served, in the order in which they were given. A name belongs to the longest zone that matches.
 #[derive(Clone, Debug)]
-pub struct Zones {
-    longest_first: Vec<Zone>,
-    /// Indices of `longest_first`, in the order in which the zones were given.
-    given: Vec<usize>,
+pub struct Zones(Vec<Zone>);
+
+// === impl ZoneName ===
+
+impl ZoneName {
+    /// Returns the name as text, with a final dot.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the name in wire format, lower case, root label included.
+    pub fn wire(&self) -> &[u8] {
+        &self.wire
+    }
+
+    /// Returns whether a name is the apex of the zone or below it.
+    pub fn contains(&self, name: &Name) -> bool {
+        let above = name.wire().len().checked_sub(self.wire.len());
+        above.is_some_and(|start| {
+            name.wire()[start..] == *self.wire
+                && (0..=name.count()).any(|index| name.start_of(index) == start)
+        })
+    }
+
+    /// Returns whether the name is below another name in wire format. A name is not below itself.
+    fn is_strictly_below(&self, above: &[u8]) -> bool {
+        let mut rest = self.wire.as_slice();
+        while let [length @ 1..=63, after @ ..] = rest {
+            rest = &after[usize::from(*length)..];
+            if rest == above {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl FromStr for ZoneName {
+    type Err = InvalidZone;
+
+    fn from_str(text: &str) -> Result<Self, InvalidZone> {
+        if text.is_empty() {
+            return Err(InvalidZone::Empty);
+        }
+        let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        if text.is_empty() {
+            return Err(InvalidZone::Root);
+        }
+        let mut wire = Vec::with_capacity(text.len() + 2);
+        for label in text.split('.') {
+            let label: ServiceName = label
+                .parse()
+                .map_err(|_| InvalidZone::Label(label.to_owned()))?;
+            wire.push(label.as_str().len() as u8); // at most 63: checked by the line above
+            wire.extend(label.as_str().as_bytes());
+        }
+        wire.push(0);
+        if wire.len() > 128 {
+            return Err(InvalidZone::Long(wire.len()));
+        }
+        Ok(Self {
+            text: format!("{text}."),
+            wire,
+        })
+    }
+}
+
+impl fmt::Display for ZoneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 // === impl Zone ===
@@ -46,48 +139,45 @@ impl Zone {
 // === impl Zones ===
 
 impl Zones {
-    /// Sorts the zones by length, so that the first match is the longest, and remembers the order in which they were
-    /// given.
+    /// Makes zones from a list.
     pub fn new(zones: Vec<Zone>) -> Self {
-        let mut zones: Vec<(usize, Zone)> = zones.into_iter().enumerate().collect();
-        zones.sort_by_key(|(_, zone)| Reverse(zone.name.wire().len()));
-        let mut given: Vec<usize> = (0..zones.len()).collect();
-        given.sort_by_key(|&index| zones[index].0);
-        Self {
-            longest_first: zones.into_iter().map(|(_, zone)| zone).collect(),
-            given,
-        }
+        Self(zones)
     }
 
     /// Returns the zone of a name.
     pub fn find(&self, name: &Name) -> Option<&Zone> {
-        let mut zones = self.longest_first.iter();
-        zones.find(|zone| name.is_below(&zone.name))
+        self.longest(|zone| zone.name.contains(name))
     }
 
     /// Returns whether the apex of a zone is below a name. A name is not below itself.
     pub fn has_apex_below(&self, name: &Name) -> bool {
-        let mut zones = self.longest_first.iter();
+        let mut zones = self.iter();
         zones.any(|zone| zone.name.is_strictly_below(name.wire()))
     }
 
     /// Returns the nearest zone above a zone.
     pub fn parent(&self, zone: &Zone) -> Option<&Zone> {
-        let is_above = |other: &&Zone| zone.name.is_strictly_below(other.name.wire());
-        self.longest_first.iter().find(is_above)
+        self.longest(|other| zone.name.is_strictly_below(other.name.wire()))
+    }
+
+    fn longest(&self, is_match: impl Fn(&Zone) -> bool) -> Option<&Zone> {
+        let matching = self.iter().filter(|zone| is_match(zone));
+        matching.max_by_key(|zone| zone.name.wire.len())
     }
 
     /// Returns the child zones of a zone (RFC 2181 section 6), the longest name first.
-    pub fn children<'z>(&'z self, parent: &'z Zone) -> impl Iterator<Item = &'z Zone> {
-        let is_child = move |zone: &&Zone| {
+    pub fn children(&self, parent: &Zone) -> Vec<&Zone> {
+        let is_child = |zone: &&Zone| {
             let nearest = self.parent(zone);
             nearest.is_some_and(|nearest| nearest.name == parent.name)
         };
-        self.longest_first.iter().filter(is_child)
+        let mut children: Vec<_> = self.iter().filter(is_child).collect();
+        children.sort_by_key(|zone| Reverse(zone.name.wire.len()));
+        children
     }
 
     /// Returns all zones, in the order in which they were given.
     pub fn iter(&self) -> impl Iterator<Item = &Zone> {
-        self.given.iter().map(|&index| &self.longest_first[index])
+        self.0.iter()
     }
 }

@@ -39,7 +39,7 @@ impl TestServer {
         let now = self.publisher.publish(built, Timestamp(1000), 1).unwrap();
         let keys: Vec<_> = services.iter().collect();
         let changed = last.table.as_ref().map(|_| &*keys);
-        self.state.feeds.events().note_table(&now, changed);
+        self.state.feeds.events.note_table(&now, changed);
     }
 
     fn follower(&self, tables: u64) -> SummaryFollower {

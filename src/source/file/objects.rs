@@ -138,12 +138,6 @@ fn kind_of(kind: &str, object: &KubeObject<'_>) -> Option<Kind> {
 
 /// Splits a text into documents. A text that starts like JSON is parsed as JSON first, which is several times as fast.
 fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileError> {
-    let syntax = |line, column, reason| FileError::Syntax {
-        path: path.to_path_buf(),
-        line,
-        column,
-        reason,
-    };
     if text.trim_start().starts_with('{') {
         let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         let texts = values.map(|value| value.map(|value| Cow::Borrowed(value.get())));
@@ -155,7 +149,11 @@ fn documents<'t>(path: &Path, text: &'t str) -> Result<Vec<Cow<'t, str>>, FileEr
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options(text))
         .map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |l| (l.line(), l.column()));
-            syntax(line, column, reason(&error))
+            FileError::Content {
+                path: path.to_path_buf(),
+                place: format!("{line}:{column}"),
+                reason: reason(&error),
+            }
         })?;
     let texts = documents
         .iter()

@@ -12,25 +12,13 @@ pub enum FileError {
     /// The file cannot be read.
     #[error("cannot read {}: {}{}", .0.display(), .1, way_out(.1))]
     Read(PathBuf, #[source] io::Error),
-    /// The file is neither YAML nor JSON.
-    #[error("{}:{line}:{column}: {reason}", .path.display())]
-    Syntax {
+    /// The file is neither YAML nor JSON, or a list cannot be split into objects.
+    #[error("{}:{place}: {reason}", .path.display())]
+    Content {
         /// The file.
         path: PathBuf,
-        /// Line, from 1; 0 if unknown.
-        line: u64,
-        /// Column, from 1; 0 if unknown.
-        column: u64,
-        /// The message of the parser.
-        reason: String,
-    },
-    /// A list cannot be split into objects.
-    #[error("{}: document {document}: {reason}", .path.display())]
-    List {
-        /// The file.
-        path: PathBuf,
-        /// The number of the document, from 1.
-        document: usize,
+        /// Line and column, from 1, or 0 if unknown: `7:3`. For a list, the number of the document: ` document 2`.
+        place: String,
         /// The cause.
         reason: String,
     },
@@ -52,11 +40,12 @@ pub enum FileError {
 // === impl FileError ===
 
 impl FileError {
+    /// Makes the error of a list in the document with an index.
     pub(super) fn list(path: &Path, index: usize, reason: String) -> Self {
-        let (path, document) = (path.to_path_buf(), index + 1);
-        Self::List {
+        let (path, place) = (path.to_path_buf(), format!(" document {}", index + 1));
+        Self::Content {
             path,
-            document,
+            place,
             reason,
         }
     }

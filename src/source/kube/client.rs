@@ -42,16 +42,8 @@ pub(crate) fn client(mut config: Config) -> Result<Client, kube::Error> {
     Ok(with_retry_after(sender))
 }
 
-/// No request reached the API server.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot reach {url}: {reason}")]
-struct Unreachable {
-    url: Arc<str>,
-    reason: String,
-}
-
 /// Adds the URL to the error of a request. Leaves errors of the client itself, such as unusable credentials, unchanged.
-fn unreachable_at(url: &Arc<str>, error: BoxError) -> BoxError {
+fn unreachable_at(url: &str, error: BoxError) -> BoxError {
     if error.is::<kube::Error>() {
         return error;
     }
@@ -60,10 +52,7 @@ fn unreachable_at(url: &Arc<str>, error: BoxError) -> BoxError {
     let reason = reason
         .strip_prefix("client error (Connect): ")
         .unwrap_or(&reason);
-    Box::new(Unreachable {
-        url: Arc::clone(url),
-        reason: reason.to_owned(),
-    })
+    format!("cannot reach {url}: {reason}").into()
 }
 
 /// Returns the reason of a failed request.

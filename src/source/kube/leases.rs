@@ -15,7 +15,7 @@ use super::super::backoff::{Backoff, jittered};
 use super::super::{Feeds, Update, Updates};
 use super::failure::Failure;
 use super::requests::list_few;
-use crate::model::{KubeObject, Lease, Namespace};
+use crate::model::{Kind, KubeObject, Lease, Namespace};
 use crate::table::links::LeasePoll;
 
 /// Interval between two polls.
@@ -28,7 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 /// Polls the Leases in the namespaces of the Links until it is dropped. A poll that fails is skipped: the age of a Lease is
 /// known only while polls succeed.
 pub(super) async fn poll_leases(client: &Client, feeds: &Feeds, updates: &Updates) {
-    let links = feeds.links().into_iter();
+    let links = feeds.all().into_iter();
+    let links = links.filter(|feed| feed.kind == Kind::Link);
     let namespaces: Vec<Namespace> = links.filter_map(|feed| feed.namespace).collect();
     if namespaces.is_empty() {
         return;

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::failure::Failure;
 use super::list::MAX_OBJECT_OCTETS;
 use crate::log::error_chain;
-use crate::model::{Kind, KubeObject, Object, ObjectKey, parse};
+use crate::model::KubeObject;
 
 /// The capacity that the buffer of a watch keeps between two lines. Most objects are shorter.
 const KEPT_CAPACITY: usize = 64 << 10;
@@ -25,8 +25,6 @@ pub(super) struct EventReader<B> {
     body: B,
     /// The current line, with its end if it is complete.
     line: Vec<u8>,
-    /// Whether the line was returned.
-    is_read: bool,
 }
 
 /// An event of a watch.
@@ -60,14 +58,11 @@ struct EventLine<'l> {
 impl<B: AsyncBufRead + Unpin> EventReader<B> {
     /// Reads the body of a response.
     pub(super) fn new(body: B) -> Self {
-        Self {
-            body,
-            line: Vec::new(),
-            is_read: false,
-        }
+        let line = Vec::new();
+        Self { body, line }
     }
 
-    /// Reads the next event. Returns `None` at the end of the response. Nothing is lost if the caller stops waiting.
+    /// Reads the next event. Returns `None` at the end of the response.
     ///
     /// # Errors
     ///
@@ -92,13 +87,9 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
 
     /// Reads the next line, with its end. Without an end, it is the incomplete last line, or empty.
     async fn read_line(&mut self) -> Result<(), Failure> {
-        // A part of a line stays if the caller stopped waiting.
-        if std::mem::take(&mut self.is_read) {
-            self.line.clear();
-            self.line.shrink_to(KEPT_CAPACITY);
-        }
-        let rest = MAX_OBJECT_OCTETS - self.line.len();
-        let mut limited = (&mut self.body).take(rest as u64);
+        self.line.clear();
+        self.line.shrink_to(KEPT_CAPACITY);
+        let mut limited = (&mut self.body).take(MAX_OBJECT_OCTETS as u64);
         let read = limited.read_until(b'\n', &mut self.line).await;
         read.map_err(|error| {
             if is_end(&error) {
@@ -107,7 +98,6 @@ impl<B: AsyncBufRead + Unpin> EventReader<B> {
                 error.into()
             }
         })?;
-        self.is_read = true;
         if self.line.len() < MAX_OBJECT_OCTETS || self.line.ends_with(b"\n") {
             return Ok(());
         }
@@ -137,24 +127,6 @@ fn decode(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
     };
     let object = KubeObject::read(json);
     Ok(WatchEvent { kind, object })
-}
-
-// === impl WatchEvent ===
-
-impl WatchEvent<'_> {
-    /// Returns the key of the object and what this server needs of it: nothing if it was deleted or does not matter. Returns
-    /// `None` for a bookmark, and for an object without a name, which cannot be identified.
-    pub(super) fn change(&self, kind: Kind) -> Option<(ObjectKey, Option<Object>)> {
-        let reduced = match self.kind {
-            EventKind::Applied => parse::reduce(kind, &self.object),
-            EventKind::Deleted => None,
-            EventKind::Bookmark => return None,
-        };
-        match reduced {
-            Some((key, object)) => Some((key, Some(object))),
-            None => Some((self.object.key()?, None)),
-        }
-    }
 }
 
 /// Returns whether an error means that the connection has ended. Servers and proxies often end a watch in this way.

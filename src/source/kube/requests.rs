@@ -79,7 +79,13 @@ impl Requests {
         };
         for version in 0..versions {
             self.version = version;
-            match self.list_version(oldest).await {
+            let list = timeout(LIST_TIMEOUT, self.read_list(oldest)).await;
+            let list = list.unwrap_or_else(|_| {
+                let seconds = LIST_TIMEOUT.as_secs();
+                let reason = format!("the list did not end within {seconds} s");
+                Err(Failure::Broken(reason))
+            });
+            match list {
                 Err(Failure::Refused { code: 404, .. }) if self.is_optional() => {}
                 other => return other.map(Some),
             }
@@ -90,16 +96,6 @@ impl Requests {
     /// Returns whether an API server without the kind of the feed is complete: a CRD defines it.
     fn is_optional(&self) -> bool {
         self.feed.kind == Kind::Link
-    }
-
-    /// Lists all objects of the feed, in one version of their kind.
-    async fn list_version(&self, oldest: Option<&str>) -> Result<VersionedList, Failure> {
-        let list = timeout(LIST_TIMEOUT, self.read_list(oldest)).await;
-        list.unwrap_or_else(|_| {
-            let seconds = LIST_TIMEOUT.as_secs();
-            let reason = format!("the list did not end within {seconds} s");
-            Err(Failure::Broken(reason))
-        })
     }
 
     /// Requests a list, which is one JSON object, and reads it object by object.
@@ -170,30 +166,26 @@ impl Requests {
         let mut request = self.path().watch(&params, version)?;
         let headers = request.headers_mut();
         headers.insert(ACCEPT_ENCODING, NOT_COMPRESSED);
-        match self
-            .client
-            .request_stream(request)
-            .await
-            .map_err(Failure::from)
-        {
-            Ok(body) => Ok(EventReader::new(Box::pin(body))),
+        let body = self.client.request_stream(request).await;
+        let body = body.map_err(|error| match error.into() {
             // The CRD was removed, or no longer has the version.
-            Err(Failure::Refused {
+            Failure::Refused {
                 code: 404, message, ..
-            }) if self.is_optional() => Err(Failure::Gone(message)),
-            Err(failure) => Err(failure),
-        }
+            } if self.is_optional() => Failure::Gone(message),
+            failure => failure,
+        })?;
+        Ok(EventReader::new(Box::pin(body)))
     }
 
     fn path(&self) -> Request {
         let namespace = self.feed.namespace.as_ref().map(|n| n.as_str());
-        Request::new(match (self.feed.kind, namespace) {
-            (Kind::Service, _) => Service::url_path(&(), namespace),
-            (Kind::EndpointSlice, _) => EndpointSlice::url_path(&(), namespace),
-            (Kind::Link, None) => format!("/apis/{}/links", LINK_VERSIONS[self.version]),
-            (Kind::Link, Some(namespace)) => {
+        Request::new(match self.feed.kind {
+            Kind::Service => Service::url_path(&(), namespace),
+            Kind::EndpointSlice => EndpointSlice::url_path(&(), namespace),
+            Kind::Link => {
+                let scope = namespace.map(|namespace| format!("namespaces/{namespace}/"));
                 let version = LINK_VERSIONS[self.version];
-                format!("/apis/{version}/namespaces/{namespace}/links")
+                format!("/apis/{version}/{}links", scope.unwrap_or_default())
             }
         })
     }

@@ -45,7 +45,7 @@ use super::failure::{Failure, within};
 use super::limiter::ListLimiter;
 use super::lines::{EventKind, WatchEvent};
 use super::requests::{Requests, VersionedList};
-use crate::model::Kind;
+use crate::model::{Kind, parse};
 use crate::table::links::UnknownReason;
 use crate::table::store::Objects;
 
@@ -108,13 +108,6 @@ enum Reason {
     },
 }
 
-/// The outcome of a list.
-enum Listed {
-    Applied,
-    Doubted,
-    Undefined,
-}
-
 // === impl Watcher ===
 
 impl Watcher {
@@ -147,31 +140,43 @@ impl Watcher {
     pub(super) async fn run(mut self) {
         let mut reason = Reason::Due;
         loop {
-            reason = match self.list(reason).await {
-                Listed::Applied => self.watch_until_due().await,
-                Listed::Doubted => {
-                    sleep(DOUBT_PAUSE).await;
-                    Reason::Doubt
-                }
-                Listed::Undefined => {
-                    sleep(jittered(UNDEFINED_POLL.min(self.timing.relist))).await;
-                    Reason::Due
-                }
-            };
+            reason = self.list_and_watch(reason).await;
         }
+    }
+
+    /// Lists, and watches until the feed must be listed again.
+    async fn list_and_watch(&mut self, reason: Reason) -> Reason {
+        let is_doubt = matches!(reason, Reason::Doubt);
+        let Some((objects, version)) = self.list(reason).await else {
+            let undefined = Some(UnknownReason::Undefined);
+            self.feeds.note_listed(&self.feed, undefined);
+            self.send_list(Objects::new(), None).await;
+            sleep(jittered(UNDEFINED_POLL.min(self.timing.relist))).await;
+            return Reason::Due;
+        };
+        self.version = version;
+        self.feeds.note_listed(&self.feed, None);
+        let (doubt, doubted) = oneshot::channel();
+        self.send_list(objects, Some(doubt).filter(|_| !is_doubt))
+            .await;
+        if doubted.await.is_ok() {
+            sleep(DOUBT_PAUSE).await;
+            return Reason::Doubt;
+        }
+        self.watch_until_due().await
     }
 
     // --- lists ---
 
-    /// Lists until a list succeeds, and sends it.
-    async fn list(&mut self, reason: Reason) -> Listed {
+    /// Lists until a list succeeds.
+    async fn list(&mut self, reason: Reason) -> Option<VersionedList> {
         let is_repeated = matches!(reason, Reason::Lost { is_repeated: true });
         let is_doubt = matches!(reason, Reason::Doubt);
         let mut pauses = Backoff::of_requests();
-        let listed = loop {
+        loop {
             let limiter = self.limiter.clone();
             match limiter.list(is_repeated, self.list_once(is_doubt)).await {
-                Ok(listed) => break listed,
+                Ok(listed) => return listed,
                 Err(failure) => {
                     self.note_failure(&failure);
                     // After a server-wide failure, the limiter waits.
@@ -180,24 +185,6 @@ impl Watcher {
                     }
                 }
             }
-        };
-        let Some((objects, version)) = listed else {
-            self.feeds
-                .note_listed(&self.feed, Some(UnknownReason::Undefined));
-            self.send_list(Objects::new(), None).await;
-            return Listed::Undefined;
-        };
-        self.version = version;
-        self.feeds.note_listed(&self.feed, None);
-        if is_doubt {
-            self.send_list(objects, None).await;
-            return Listed::Applied;
-        }
-        let (doubt, doubted) = oneshot::channel();
-        self.send_list(objects, Some(doubt)).await;
-        match doubted.await {
-            Ok(()) => Listed::Doubted,
-            Err(_) => Listed::Applied,
         }
     }
 
@@ -296,15 +283,21 @@ impl Watcher {
         if let Some(version) = object.resource_version() {
             self.version.replace_range(.., version);
         }
-        let arrival = match event.kind {
-            EventKind::Applied => Arrival::now().of_object(object),
-            EventKind::Deleted | EventKind::Bookmark => Arrival::now(),
+        let mut arrival = Arrival::now();
+        let reduced = match event.kind {
+            EventKind::Applied => {
+                arrival = arrival.of_object(object);
+                parse::read(kind, object)
+            }
+            EventKind::Deleted => None,
+            EventKind::Bookmark => return,
         };
-        if let Some((key, object)) = event.change(kind) {
+        // An object without a name cannot be identified.
+        if let Some(key) = object.key() {
             let update = Update::Apply {
                 kind,
                 key,
-                object,
+                object: reduced,
                 arrival,
             };
             // Without a receiver, this watcher is dropped.

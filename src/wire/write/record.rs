@@ -1,13 +1,16 @@
-//! Writes single records. A record is written completely or not at all.
+//! Writes the parts of a message: octets, and single records. A record is written completely or not at all.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::message::{ADDITIONAL, ANSWER, AUTHORITY, Message};
 use crate::wire::query::HEADER;
 use crate::zone::order::Addresses;
-use crate::zone::record_name::{Labels, host_labels};
 use crate::zone::records::soa_numbers;
 use crate::zone::{Data, Name, Record, RecordName, RecordType, SRV_WEIGHT, Section};
+
+pub(super) const QUESTION: usize = 0;
+const ANSWER: usize = 1;
+const AUTHORITY: usize = 2;
+pub(super) const ADDITIONAL: usize = 3;
 
 /// Length of a record before its data, if its owner name is a pointer.
 const HEAD: usize = 12;
@@ -17,6 +20,15 @@ const SRV_HEAD: usize = 6;
 
 /// Maximum offset of a compression pointer.
 const MAX_POINTER: usize = 0x3fff;
+
+/// An unfinished message.
+pub(super) struct Message<'o> {
+    pub(super) out: &'o mut [u8],
+    pub(super) length: usize,
+    pub(super) limit: usize,
+    /// QDCOUNT, ANCOUNT, NSCOUNT, ARCOUNT.
+    pub(super) counts: [u16; 4],
+}
 
 /// Writes the records of a message.
 pub(super) struct RecordWriter<'m, 'o> {
@@ -44,6 +56,38 @@ struct Rrset {
 
 /// Reserved octets of a message that are not yet written.
 struct Room<'r>(&'r mut [u8]);
+
+// === impl Message ===
+
+impl<'o> Message<'o> {
+    /// Creates an empty message with space for the header.
+    pub(super) fn new(out: &'o mut [u8], limit: usize) -> Self {
+        Self {
+            out,
+            length: HEADER,
+            limit,
+            counts: [0; 4],
+        }
+    }
+
+    /// Extends the message by this many octets. Returns `None` if it would exceed its limit.
+    #[inline]
+    pub(super) fn room(&mut self, octets: usize) -> Option<&mut [u8]> {
+        let start = self.length;
+        let end = start + octets;
+        if end > self.limit {
+            return None;
+        }
+        self.length = end;
+        Some(&mut self.out[start..end])
+    }
+
+    /// Writes all octets, or none if they do not fit.
+    pub(super) fn put(&mut self, octets: &[u8]) -> bool {
+        let room = self.room(octets.len());
+        room.map(|room| room.copy_from_slice(octets)).is_some()
+    }
+}
 
 // === impl RecordWriter ===
 
@@ -242,19 +286,9 @@ impl<'r> Room<'r> {
     /// Writes the labels of a name, and `end` as its suffix.
     #[inline]
     fn put_name(self, name: &RecordName<'_>, end: &[u8]) -> Self {
-        let labels = match name.labels {
-            Labels::Fixed(labels) => self.put(labels),
-            Labels::Host(endpoint) => self.put_labels(host_labels(endpoint)),
-            Labels::HostOf(endpoint, key) => self
-                .put_labels(host_labels(endpoint))
-                .put_labels(key.labels()),
-        };
+        let (fixed, labels) = name.first_labels();
+        let labels = labels.into_iter().fold(self.put(fixed), Self::put_label);
         labels.put(end)
-    }
-
-    #[inline]
-    fn put_labels(self, [one, other]: [&str; 2]) -> Self {
-        self.put_label(one).put_label(other)
     }
 
     /// Writes a label, unless it is empty: a cluster IP has no hostname.
@@ -270,14 +304,9 @@ impl<'r> Room<'r> {
 /// Returns the length of a name with `end` as its suffix.
 #[inline]
 fn name_length(name: &RecordName<'_>, end: &[u8]) -> usize {
-    let label = |label: &str| label.len() + usize::from(!label.is_empty());
-    let length = |[one, other]: [&str; 2]| label(one) + label(other);
-    let labels = match name.labels {
-        Labels::Fixed(labels) => labels.len(),
-        Labels::Host(endpoint) => length(host_labels(endpoint)),
-        Labels::HostOf(endpoint, key) => length(host_labels(endpoint)) + length(key.labels()),
-    };
-    labels + end.len()
+    let (fixed, labels) = name.first_labels();
+    let length = |label: &str| label.len() + usize::from(!label.is_empty());
+    fixed.len() + labels.map(length).iter().sum::<usize>() + end.len()
 }
 
 /// Returns a pointer to the suffix of a name in the question.

@@ -261,7 +261,10 @@ fn reserved_length_of_opt_is_exact() {
     let parsed = parse(&packet);
     let reply = respond(&settings, &now, &parsed, &context(Transport::Tcp, 0)).unwrap();
     let plain = reply.edns.unwrap();
-    let failure = ExtendedError::Failed(Failure::Rule(NameFailure::ExpectedClustersMissing));
+    let failure = ExtendedError {
+        failure: Some(Failure::Rule(NameFailure::ExpectedClustersMissing)),
+        ..ExtendedError::NOT_READY
+    };
     for bits in 0..8 {
         let has = |bit: u8| bits >> bit & 1 == 1;
         let edns = ReplyEdns {

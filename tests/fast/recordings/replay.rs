@@ -88,7 +88,7 @@ impl Event {
 
     /// Returns whether the event has this verb and object name.
     pub fn has_title(&self, verb: &str, name: &str) -> bool {
-        self.verb == verb && self.key.name == *name
+        self.verb == verb && self.key.name.to_string() == *name
     }
 }
 

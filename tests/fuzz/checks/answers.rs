@@ -150,10 +150,7 @@ fn is_canonical(table: &Table, name: &str) -> bool {
     };
     let covered = match scope {
         [] if service.key.labels() == ["ns", "dns"] => &[], // the name of the server itself
-        [] => &service.endpoints[..],
-        [cluster] => service.in_cluster(cluster),
-        [host, cluster] => service.at_host(cluster, host),
-        _ => &[],
+        scope => service.endpoints_at(scope),
     };
     let has_port = |endpoint: &Endpoint| {
         let mut ports = endpoint.ports.iter();
