@@ -51,7 +51,7 @@ async fn stream_starts_with_the_table_and_continues_with_changes() {
     assert_eq!(first, expected);
     events.record_now(change(2));
     let batch = text(stream.next().await).await;
-    let event = &events.all()[1];
+    let event = &events.all().0[1];
     let json = serde_json::to_string(event).unwrap();
     let expected = format!("id: {}\nevent: change\ndata: {json}\n\n", known + 1);
     assert_eq!(batch, expected);

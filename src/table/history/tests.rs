@@ -120,7 +120,7 @@ fn old_tables_and_too_many_endpoints_are_forgotten() {
     }
     let count = scene.history.count();
     assert!((70..=80).contains(&count), "{count}");
-    assert!(scene.history.changed <= MAX_CHANGED);
+    assert!(scene.history.changed() <= MAX_CHANGED);
     assert_eq!(scene.number_at("db", 150 * 60_000), 150);
 }
 
